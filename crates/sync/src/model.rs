@@ -1,0 +1,86 @@
+//! The models' primitives in the shape of the production ones: locks whose guards come without a poison result.
+#[cfg(enact_loom)]
+use loom::sync as model;
+#[cfg(enact_shuttle)]
+use shuttle::sync as model;
+
+#[cfg(enact_loom)]
+pub use loom::thread_local;
+#[cfg(enact_loom)]
+pub(crate) use loom::{hint, thread};
+#[cfg(enact_shuttle)]
+pub use shuttle::thread_local;
+#[cfg(enact_shuttle)]
+pub(crate) use shuttle::{hint, thread};
+
+pub(crate) use model::atomic;
+pub use model::{Arc, MutexGuard};
+
+/// A mutual exclusion lock of the model; see `parking_lot::Mutex`.
+#[derive(Debug)]
+pub struct Mutex<T>(model::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    pub fn new(value: T) -> Self {
+        Self(model::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes the value out of an owned lock.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+/// A condition variable of the model; see `parking_lot::Condvar`.
+#[derive(Debug)]
+pub struct Condvar(model::Condvar);
+
+impl Condvar {
+    /// A condition variable with no waiter.
+    pub fn new() -> Self {
+        Self(model::Condvar::new())
+    }
+
+    /// Gives the lock up, sleeps until notified and takes the lock again.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(enact_loom)]
+pub(crate) fn explore(_schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    loom::model(scenario);
+}
+
+#[cfg(enact_shuttle)]
+pub(crate) fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    shuttle::check_random(scenario, schedules);
+}

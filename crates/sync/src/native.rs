@@ -1,0 +1,37 @@
+//! The primitives of a normal build.
+pub use parking_lot::{Mutex, MutexGuard};
+pub use std::sync::Arc;
+pub(crate) use std::sync::atomic;
+pub use std::thread_local;
+pub(crate) use std::{hint, thread};
+
+/// A condition variable.
+#[derive(Debug, Default)]
+pub struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    /// A condition variable with no waiter.
+    pub const fn new() -> Self {
+        Self(parking_lot::Condvar::new())
+    }
+
+    /// Gives the lock up, sleeps until notified and takes the lock again.
+    pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(&mut guard);
+        guard
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+pub(crate) fn explore(_schedules: usize, scenario: impl Fn()) {
+    scenario();
+}
