@@ -8,10 +8,12 @@
 //! * [`Model`]: what the engine must know of the classes it runs.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
+//! * [`Coordinator`]: transactions over many entities, all or nothing.
 //! * [`Record`], [`Snapshot`]: what is journaled.
 #![forbid(unsafe_code)]
 
 mod admission;
+mod coordinator;
 mod key;
 mod message;
 mod model;
@@ -23,6 +25,10 @@ mod tx;
 pub use self::admission::{
     Admission, Answer, Applied, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range, Request,
     Strategy, Verdict, Wait, Why,
+};
+pub use self::coordinator::{
+    Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
+    CoordinatorSnapshot, Reply,
 };
 pub use self::key::EntityKey;
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
