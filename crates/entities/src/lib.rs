@@ -14,13 +14,14 @@
 
 mod admission;
 mod coordinator;
-mod key;
 mod message;
 mod model;
 mod participant;
 mod reason;
 mod record;
 mod tx;
+
+pub use enact_journal::EntityKey;
 
 pub use self::admission::{
     Admission, Answer, Applied, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range, Request,
@@ -30,7 +31,6 @@ pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,
 };
-pub use self::key::EntityKey;
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{Action, Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold, Work};
 pub use self::participant::{

@@ -118,7 +118,8 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
     pub(super) fn contradicts_votes(&self) -> bool {
-        let other_work = |(key, yes): (&EntityKey, &Yes<E>)| self.plan.get(key).is_some_and(|work| !work.is_same(&yes.work));
+        let other_work =
+            |(key, yes): (&EntityKey, &Yes<E>)| self.plan.get(key).is_some_and(|work| !work.is_same(&yes.work));
         self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.contains_key(key))
     }
 
