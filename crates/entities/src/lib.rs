@@ -8,11 +8,12 @@
 //! * [`Model`]: what the engine must know of the classes it runs.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
+//! * [`Coordinator`]: transactions over many entities, all or nothing.
 //! * [`Record`], [`Snapshot`]: what is journaled.
 #![forbid(unsafe_code)]
 
 mod admission;
-mod key;
+mod coordinator;
 mod message;
 mod model;
 mod participant;
@@ -20,11 +21,16 @@ mod reason;
 mod record;
 mod tx;
 
+pub use enact_journal::EntityKey;
+
 pub use self::admission::{
     Admission, Answer, Applied, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range, Request,
     Strategy, Verdict, Wait, Why,
 };
-pub use self::key::EntityKey;
+pub use self::coordinator::{
+    Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
+    CoordinatorSnapshot, Reply,
+};
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{Action, Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold, Work};
 pub use self::participant::{

@@ -166,6 +166,15 @@ impl<E> Work<E> {
     }
 }
 
+impl<E: PartialEq> Work<E> {
+    /// Whether both ask for the same event and the same conditions, in whatever order.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same_conditions = self.conditions.len() == other.conditions.len()
+            && self.conditions.iter().all(|condition| other.conditions.contains(condition));
+        self.event == other.event && same_conditions
+    }
+}
+
 /// What is known about an incoming event while another event is open, over all states in which the open one is possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
