@@ -32,6 +32,14 @@ pub mod thread {
     pub use crate::imp::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
 }
 
+/// The standard library's own, in every build: for what no model explores.
+///
+/// Trait objects and wakers need `std`'s reference counts, and a process-wide static outlives every model.
+pub mod unmodelled {
+    pub use std::sync::atomic::AtomicU64;
+    pub use std::sync::{Arc, LazyLock, OnceLock, Weak};
+}
+
 /// Runs `scenario` once in a normal build; in a model build, explores its interleavings.
 ///
 /// loom explores exhaustively (bounded by `LOOM_MAX_PREEMPTIONS`), shuttle takes `schedules` random schedules.

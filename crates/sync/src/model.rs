@@ -15,6 +15,7 @@ pub(crate) use shuttle::{hint, thread};
 
 pub(crate) use model::atomic;
 pub use model::{Arc, MutexGuard};
+use std::time::Instant;
 
 /// A mutual exclusion lock of the model; see `parking_lot::Mutex`.
 #[derive(Debug)]
@@ -56,6 +57,11 @@ impl Condvar {
     /// Gives the lock up, sleeps until notified and takes the lock again.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// As [`wait`](Self::wait): a model has no clock, so the deadline never passes.
+    pub fn wait_until<'a, T>(&self, guard: MutexGuard<'a, T>, _deadline: Instant) -> (MutexGuard<'a, T>, bool) {
+        (self.wait(guard), false)
     }
 
     /// Wakes one waiter.

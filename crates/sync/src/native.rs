@@ -3,6 +3,7 @@ pub use parking_lot::{Mutex, MutexGuard};
 pub use std::sync::Arc;
 pub(crate) use std::sync::atomic;
 pub use std::thread_local;
+use std::time::Instant;
 pub(crate) use std::{hint, thread};
 
 /// A condition variable.
@@ -19,6 +20,12 @@ impl Condvar {
     pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(&mut guard);
         guard
+    }
+
+    /// As [`wait`](Self::wait), but no longer than until `deadline`; the flag tells whether it has passed.
+    pub fn wait_until<'a, T>(&self, mut guard: MutexGuard<'a, T>, deadline: Instant) -> (MutexGuard<'a, T>, bool) {
+        let late = self.0.wait_until(&mut guard, deadline).timed_out();
+        (guard, late)
     }
 
     /// Wakes one waiter.

@@ -1,0 +1,42 @@
+//! What makes a type an actor.
+use std::ops::Deref;
+
+use crate::{Handle, Spec, scheduler};
+
+/// A type whose values live as actors; implemented by [`#[actor]`](macro@crate::actor).
+pub trait Actor: Sized + Send + 'static {
+    /// The typed handle of these actors.
+    type Ref: From<Handle<Self>> + Deref<Target = Handle<Self>> + Clone + Send + Sync + 'static;
+
+    /// Makes this value an actor of the system in whose turn it is called, as a child of the actor whose turn it is.
+    ///
+    /// # Panics
+    /// Outside a turn; use [`System::spawn`](crate::System::spawn) there.
+    ///
+    /// ```
+    /// # use enact_actors::*;
+    /// struct Leaf(u64);
+    /// #[actor]
+    /// impl Leaf {
+    ///     fn value(&self) -> u64 {
+    ///         self.0
+    ///     }
+    /// }
+    /// struct Tree;
+    /// #[actor]
+    /// impl Tree {
+    ///     fn grow(&mut self, n: u64) -> LeafRef {
+    ///         Leaf(n).spawn()
+    ///     }
+    /// }
+    /// let system = System::builder().workers(1).build()?;
+    /// let leaf = system.spawn(Tree).grow(3).wait().unwrap();
+    /// assert_eq!(leaf.value().wait(), Ok(3));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    fn spawn(self) -> Self::Ref {
+        let parent = crate::frame::current()
+            .expect("`Actor::spawn` is called in a turn of an actor; elsewhere, use `System::spawn`");
+        scheduler::spawn(parent.scheduler(), Spec::new(self), Some(&parent))
+    }
+}

@@ -1,0 +1,241 @@
+//! What a turn can do beside changing its actor's state.
+use std::fmt;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use enact_sync::unmodelled::Arc;
+
+use crate::cell::{ActorCell, Process, Signal};
+use crate::error::{Exit, ExitReason};
+use crate::turn::Lease;
+use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, ending, frame, scheduler};
+
+/// The actor as its own turn sees it.
+///
+/// A handler that needs it takes `cx: &Cx<Self>` after `self`; a cooperative handler takes `cx: Cx<Self>` in place of
+/// `self` and reaches the state by [`with`](Self::with).
+///
+/// ```
+/// # use enact_actors::*;
+/// struct Stock {
+///     items: u32,
+/// }
+/// #[actor]
+/// impl Stock {
+///     fn put(&mut self, items: u32) {
+///         self.items += items;
+///     }
+///     // While this waits for stock, `put` and other orders are taken.
+///     async fn order(cx: Cx<Self>, items: u32) -> u32 {
+///         cx.wait_for(|stock| stock.items >= items).await;
+///         cx.with(|stock| {
+///             stock.items -= items;
+///             stock.items
+///         })
+///     }
+/// }
+/// let system = System::builder().workers(2).build()?;
+/// let stock = system.spawn(Stock { items: 0 });
+/// let left = stock.order(3);
+/// stock.tell().put(2);
+/// stock.tell().put(2);
+/// assert_eq!(left.wait(), Ok(1));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Cx<A: Actor> {
+    cell: Arc<ActorCell<A>>,
+}
+
+impl<A: Actor> Cx<A> {
+    pub(crate) fn new(cell: Arc<ActorCell<A>>) -> Self {
+        Self { cell }
+    }
+
+    /// This actor's id.
+    #[must_use]
+    pub fn id(&self) -> ActorId {
+        self.cell.id()
+    }
+
+    /// This actor's name and id.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.cell.identity()
+    }
+
+    /// A handle of this actor. While somebody keeps it, the actor lives.
+    #[must_use]
+    pub fn handle(&self) -> A::Ref {
+        A::Ref::from(Handle::new(Arc::clone(&self.cell)))
+    }
+
+    /// Lends the state to `f`: how a cooperative handler reads and changes it.
+    ///
+    /// Between two calls with an await in between, other turns may have changed it.
+    ///
+    /// # Panics
+    /// Outside a turn of this actor (in a task that the turn has started elsewhere, say), and in a turn that has the
+    /// state already: a handler with `self`, or another `with`.
+    pub fn with<R>(&self, f: impl FnOnce(&mut A) -> R) -> R {
+        let result = f(&mut self.lease("with"));
+        self.cell.announce_change();
+        result
+    }
+
+    fn lease(&self, what: &str) -> Lease<A> {
+        let actor = self.cell.identity();
+        assert!(frame::is_turn_of(self.id()), "`{what}` of {actor} was called outside a turn of that actor");
+        Lease::take(&self.cell)
+            .unwrap_or_else(|| panic!("`{what}` of {actor} was called in a turn that has the state already"))
+    }
+
+    /// Lets others go first: in a cooperative handler, whatever is in the mailbox; in one that holds the actor, other
+    /// actors.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Waits until `condition` holds; when this returns it does, until the next await.
+    ///
+    /// The condition is looked at now, and again after each turn that may have changed the state: nothing is polled.
+    ///
+    /// # Panics
+    /// As [`with`](Self::with): only a cooperative handler can wait for others to change the state.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    ///
+    /// # Complexity
+    /// Each turn of the actor costs one look per waiting turn.
+    pub async fn wait_for(&self, mut condition: impl FnMut(&A) -> bool + Send) {
+        poll_fn(|cx| {
+            if condition(&self.lease("wait_for")) {
+                return Poll::Ready(());
+            }
+            self.cell.wake_on_change(cx.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Makes a new actor, a child of this one: its failure becomes this one's if it
+    /// [escalates](crate::OnPanic::Escalate). A child lives on when its parent stops; [`link`](Self::link) the two to
+    /// end both.
+    pub fn spawn<B: Actor>(&self, spec: impl Into<Spec<B>>) -> B::Ref {
+        let parent: Arc<dyn Process> = self.process();
+        scheduler::spawn(self.cell.scheduler(), spec.into(), Some(&parent))
+    }
+
+    /// Ends this actor after the turn that it is in. What is in the mailbox, and suspended turns, fail with
+    /// [`ActorError::Stopped`](crate::ActorError::Stopped); this turn still answers.
+    ///
+    /// In an asynchronous handler, the turn ends at its next await.
+    pub fn stop(&self) {
+        self.process().signal(Signal::Stop(ExitReason::Stopped));
+    }
+
+    /// Answers with a value, in a handler that may also [forward](Forward).
+    pub fn reply<T: Send + 'static>(&self, value: T) -> Forward<T> {
+        Forward::new(move |reply| reply.settle(Ok(value)))
+    }
+
+    /// Answers with whatever `promise` will bring: the caller's promise is kept together with it.
+    ///
+    /// With [`Promise::pair`], this is how a later turn gives the answer.
+    pub fn forward<T: Send + 'static>(&self, promise: Promise<T>) -> Forward<T> {
+        Forward::to_promise(promise)
+    }
+
+    /// Runs `f` as a turn of this actor when `delay` has passed.
+    ///
+    /// The actor lives until then, even without handles. The time is tokio's.
+    pub fn after(&self, delay: Duration, f: impl FnOnce(&mut A, &Self) + Send + 'static) -> Timer {
+        let timer = self.cell.timers.add(false);
+        let own = timer.clone();
+        self.arm(&timer, delay, "after", move |state, cx| {
+            if own.cancel() {
+                f(state, cx);
+            }
+        });
+        timer
+    }
+
+    /// Runs `f` as a turn of this actor again and again, each time when `period` has passed since its last run.
+    ///
+    /// Ends with the actor; it does not keep it alive. The time is tokio's.
+    pub fn every(&self, period: Duration, f: impl FnMut(&mut A, &Self) + Send + 'static) -> Timer {
+        let timer = self.cell.timers.add(true);
+        self.repeat(&timer, period, f);
+        timer
+    }
+
+    fn repeat(&self, timer: &Timer, period: Duration, mut f: impl FnMut(&mut A, &Self) + Send + 'static) {
+        let own = timer.clone();
+        self.arm(timer, period, "every", move |state, cx| {
+            if cx.cell.timers.is_pending(&own) {
+                f(state, cx);
+                cx.repeat(&own, period, f);
+            }
+        });
+    }
+
+    fn arm(
+        &self,
+        timer: &Timer,
+        delay: Duration,
+        handler: &'static str,
+        f: impl FnOnce(&mut A, &Self) + Send + 'static,
+    ) {
+        let cell = Arc::downgrade(&self.cell);
+        self.cell.timers.arm(timer, self.cell.scheduler().tokio(), delay, move || {
+            if let Some(cell) = cell.upgrade() {
+                cell.push_own(handler, f);
+            }
+        });
+    }
+
+    /// Runs `f` as a turn of this actor when `other` has ended; soon, if it has already.
+    ///
+    /// Does not keep either alive.
+    pub fn watch<B: Actor>(&self, other: &Handle<B>, f: impl FnOnce(&mut A, &Self, Exit) + Send + 'static) {
+        let cell = Arc::downgrade(&self.cell);
+        other.watch().on_settled(move |exit| {
+            if let (Ok(exit), Some(cell)) = (exit, cell.upgrade()) {
+                cell.push_own("watch", move |state, cx| f(state, cx, exit));
+            }
+        });
+    }
+
+    /// Ties the two actors' failures: if either ends by a failure ([`ExitReason::is_failure`]), so does the other. An
+    /// orderly end of one leaves the other alone.
+    pub fn link<B: Actor>(&self, other: &Handle<B>) {
+        ending::link(&self.process(), &other.process());
+    }
+
+    /// Undoes [`link`](Self::link).
+    pub fn unlink<B: Actor>(&self, other: &Handle<B>) {
+        ending::unlink(&self.process(), &other.process());
+    }
+
+    fn process(&self) -> Arc<dyn Process> {
+        Arc::clone(&self.cell) as Arc<dyn Process>
+    }
+}
+
+impl<A: Actor> fmt::Debug for Cx<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cx({})", self.cell.identity())
+    }
+}

@@ -1,0 +1,169 @@
+//! The turns that run on this thread, innermost last.
+//!
+//! A thread has more than one when synchronous calls are run inline. The innermost frame says on whose behalf code
+//! runs: whose child a spawned actor is, whose state [`Cx::with`](crate::Cx::with) may lend, and which turn it is that
+//! polls a promise.
+use std::cell::RefCell;
+use std::task::Waker;
+
+use enact_sync::atomic::AtomicBool;
+use enact_sync::unmodelled::Arc;
+
+use crate::cell::Process;
+use crate::deadlock::{self, Source, Suspension, TurnId, Verdict, Wait};
+use crate::{ActorError, ActorId};
+
+struct Frame {
+    /// `None` while code runs that belongs to no turn, such as a promise's callback.
+    process: Option<Arc<dyn Process>>,
+    polled: Option<Polled>,
+}
+
+/// An asynchronous turn while it is polled.
+struct Polled {
+    turn: TurnId,
+    waker: Waker,
+    waits: Vec<Arc<dyn Source>>,
+    /// How many of the promises that the turn waits for hold the turn's own waker.
+    own_wakers: usize,
+    verdict: Option<Verdict>,
+}
+
+/// What a turn waits for after it was polled.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) answers: Vec<Arc<dyn Source>>,
+    pub(crate) own_wakers: usize,
+}
+
+std::thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+fn innermost<R>(f: impl FnOnce(&mut Frame) -> R) -> Option<R> {
+    FRAMES.try_with(|frames| frames.borrow_mut().last_mut().map(f)).ok().flatten()
+}
+
+/// Marks this thread as running turns of `process` until dropped.
+pub(crate) fn enter(process: Arc<dyn Process>) -> Entered {
+    push(Some(process))
+}
+
+/// Runs `f` as code that belongs to no turn.
+pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
+    let _entered = innermost(|_| ()).map(|()| push(None));
+    f()
+}
+
+fn push(process: Option<Arc<dyn Process>>) -> Entered {
+    FRAMES.with(|frames| frames.borrow_mut().push(Frame { process, polled: None }));
+    Entered(())
+}
+
+pub(crate) struct Entered(());
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let left = FRAMES.with(|frames| frames.borrow_mut().pop());
+        drop(left);
+    }
+}
+
+/// How many turns are nested on this thread.
+pub(crate) fn depth() -> usize {
+    FRAMES.with(|frames| frames.borrow().len())
+}
+
+/// The actor whose turn this thread is in.
+pub(crate) fn current() -> Option<Arc<dyn Process>> {
+    innermost(|frame| frame.process.clone()).flatten()
+}
+
+/// Whether this thread is in a turn of `actor`.
+pub(crate) fn is_turn_of(actor: ActorId) -> bool {
+    innermost(|frame| frame.process.as_ref().is_some_and(|process| process.id() == actor)).unwrap_or(false)
+}
+
+/// From here to [`end_poll`], promises that are polled are waits of `turn`.
+pub(crate) fn begin_poll(turn: TurnId, waker: &Waker, verdict: Option<Verdict>) {
+    let polled = Polled { turn, waker: waker.clone(), waits: Vec::new(), own_wakers: 0, verdict };
+    innermost(|frame| frame.polled = Some(polled));
+}
+
+pub(crate) fn end_poll() -> Waits {
+    let polled = innermost(|frame| frame.polled.take()).flatten();
+    polled.map(|polled| Waits { answers: polled.waits, own_wakers: polled.own_wakers }).unwrap_or_default()
+}
+
+/// Records that the turn being polled waits for `source`, which keeps `waker`.
+pub(crate) fn note_wait(source: Arc<dyn Source>, waker: &Waker) {
+    innermost(|frame| {
+        let Some(polled) = &mut frame.polled else { return };
+        if !polled.waits.iter().any(|known| Arc::ptr_eq(known, &source)) {
+            polled.own_wakers += usize::from(polled.waker.will_wake(waker));
+            polled.waits.push(source);
+        }
+    });
+}
+
+/// The error for a wait of the turn being polled for `source`, if it was found to be dead.
+pub(crate) fn take_verdict(source: &Arc<dyn Source>) -> Option<ActorError> {
+    innermost(|frame| {
+        let polled = frame.polled.as_mut()?;
+        polled.verdict.take_if(|verdict| verdict.concerns(source)).map(Verdict::into_error)
+    })
+    .flatten()
+}
+
+/// Enters all turns of this thread as blocked: each waits for the one it called, the innermost for `wait`.
+///
+/// `None` if the thread is in no turn, or in code that belongs to none.
+pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
+    let frames: Vec<_> = FRAMES.with(|frames| {
+        let frames = frames.borrow();
+        frames
+            .iter()
+            .map(|frame| Some((frame.process.as_ref()?.identity(), frame.polled.as_ref().map(|polled| polled.turn))))
+            .collect::<Option<_>>()
+    })?;
+    if frames.is_empty() {
+        return None;
+    }
+    let callees = frames.iter().skip(1).map(|(callee, _)| Wait::Actor(callee.id())).collect::<Vec<_>>();
+    let waits = callees.into_iter().chain([wait]);
+    let suspensions: Vec<Suspension> = frames
+        .into_iter()
+        .zip(waits)
+        .map(|((actor, turn), wait)| Suspension {
+            turn: turn.unwrap_or_else(TurnId::fresh),
+            actor,
+            holds: true,
+            waits: vec![wait],
+            opaque: false,
+            woken: Arc::new(AtomicBool::new(false)),
+            waker: waker.clone(),
+        })
+        .collect();
+    let turns = suspensions.iter().map(|suspension| suspension.turn).collect();
+    deadlock::suspend(suspensions);
+    Some(Blocked(turns))
+}
+
+/// The turns of a blocked thread in the graph of waits, until dropped.
+pub(crate) struct Blocked(Vec<TurnId>);
+
+impl Blocked {
+    /// Takes the turns out of the graph; the error if the wait was found to be dead.
+    pub(crate) fn end(mut self) -> Option<ActorError> {
+        let verdicts: Vec<_> = self.0.drain(..).filter_map(deadlock::resume).collect();
+        verdicts.into_iter().next_back().map(Verdict::into_error)
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        for turn in self.0.drain(..) {
+            deadlock::resume(turn);
+        }
+    }
+}

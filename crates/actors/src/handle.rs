@@ -1,0 +1,263 @@
+//! Handles: the only way to an actor.
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::task::Poll;
+
+use enact_sync::unmodelled::Arc;
+
+use crate::cell::{ActorCell, Entry, Process, Signal};
+use crate::deadlock::{Owner, Wait};
+use crate::error::{Exit, ExitReason};
+use crate::mailbox::Refused;
+use crate::parker::Parker;
+use crate::spec::WhenFull;
+use crate::turn::{self, Envelope, Message, Reply, Value};
+use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler};
+
+/// How many calls are run inline one inside the other before the next one is sent.
+const INLINE_DEPTH_MAX: usize = 64;
+
+/// What every handle can do, whatever its actor's type; the handles made by [`#[actor]`](macro@crate::actor) give
+/// access to it.
+///
+/// A handle is one pointer. Clones are equal and address the same actor. An actor whose last handle is dropped stops
+/// when its mailbox is empty, no turn is under way and no delayed one is to come ([`Spec::keep_alive`] prevents it).
+///
+/// ```
+/// # use enact_actors::*;
+/// # struct Counter { n: i64 }
+/// # #[actor] impl Counter { fn add(&mut self, k: i64) { self.n += k } }
+/// # let system = System::builder().workers(1).build()?;
+/// let counter: CounterRef = system.spawn(Counter { n: 1 });
+/// counter.tell().add(2);
+/// // Infrastructure can reach the state without a handler; FIFO with the messages above.
+/// let n = counter.run(|counter, _cx| counter.n);
+/// assert_eq!(n.wait(), Ok(3));
+///
+/// let exit = counter.watch();
+/// counter.stop();
+/// assert_eq!(exit.wait().unwrap().reason, ExitReason::Stopped);
+/// assert!(matches!(counter.add(1).wait(), Err(ActorError::Stopped { .. })));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// [`Spec::keep_alive`]: crate::Spec::keep_alive
+pub struct Handle<A: Actor>(Arc<ActorCell<A>>);
+
+/// What became of a one-way message at the mailbox.
+///
+/// It may be ignored: whoever must know whether a message was taken up asks for the answer instead.
+///
+/// ```
+/// # use enact_actors::*;
+/// # struct Log; #[actor] impl Log { fn line(&mut self, _text: String) {} }
+/// # let system = System::builder().workers(1).build()?;
+/// # let log = system.spawn(Log);
+/// log.tell().line("one".into());
+/// assert!(log.tell().line("two".into()).accepted().is_ok());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent(Result<(), ActorError>);
+
+impl Sent {
+    /// Whether the message is in the mailbox.
+    ///
+    /// # Errors
+    /// [`ActorError::Stopped`] or [`ActorError::Full`] if it was refused, [`ActorError::Deadlock`] if the wait for room
+    /// could never have ended.
+    pub fn accepted(self) -> Result<(), ActorError> {
+        self.0
+    }
+}
+
+impl<A: Actor> Handle<A> {
+    pub(crate) fn new(cell: Arc<ActorCell<A>>) -> Self {
+        cell.retain();
+        Self(cell)
+    }
+
+    pub(crate) fn process(&self) -> Arc<dyn Process> {
+        Arc::clone(&self.0) as Arc<dyn Process>
+    }
+
+    /// The actor's id.
+    #[must_use]
+    pub fn id(&self) -> ActorId {
+        self.0.id()
+    }
+
+    /// The actor's name and id, as they appear in errors and logs.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        self.0.identity()
+    }
+
+    /// Runs `f` as a turn of the actor, in order with this sender's messages.
+    ///
+    /// For infrastructure that works with any actor; within a program, declare a handler.
+    pub fn run<R: Send + 'static>(&self, f: impl FnOnce(&mut A, &Cx<A>) -> R + Send + 'static) -> Promise<R> {
+        self.ask(turn::plain("run", move |state: &mut A, cx: &Cx<A>| Value(f(state, cx))))
+    }
+
+    /// Has the actor stop when it has taken up what is in its mailbox now, and its turns under way have ended. What is
+    /// sent to it from now on fails with [`ActorError::Stopped`].
+    pub fn stop(&self) {
+        self.0.schedule(self.0.mailbox.drain());
+    }
+
+    /// Has the actor stop after the turn that it is in. What is in its mailbox, and the turns that are suspended, fail
+    /// with [`ActorError::Stopped`].
+    pub fn kill(&self) {
+        self.process().signal(Signal::Stop(ExitReason::Stopped));
+    }
+
+    /// The promise of the actor's end; kept at once if it has ended.
+    pub fn watch(&self) -> Promise<Exit> {
+        self.0.ending().watch()
+    }
+
+    /// Whether the actor has ended. One that has not may do so at any moment.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.0.ending().exit().is_some()
+    }
+
+    /// Sends a message that is to be answered.
+    #[doc(hidden)]
+    pub fn ask<M: Message<A>>(&self, message: M) -> Promise<M::Value> {
+        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        // Whether it was accepted is for the promise to say.
+        let _accepted = self.deliver(message.owing(Reply::to(resolver)));
+        promise
+    }
+
+    /// Sends a message without wanting an answer.
+    #[doc(hidden)]
+    pub fn tell<M: Message<A>>(&self, message: M) -> Sent {
+        let sent = self.deliver(message.owing(Reply::none()));
+        if let Err(error) = &sent {
+            tracing::debug!(%error, "a one-way message was refused");
+        }
+        Sent(sent)
+    }
+
+    /// Has the actor answer in the place of the turn that returns this.
+    #[doc(hidden)]
+    pub fn forward<M: Message<A>>(&self, message: M) -> Forward<M::Value> {
+        let target = self.clone();
+        Forward::new(move |reply| {
+            reply.now_owed_by(Owner::Actor(target.id()));
+            let _accepted = target.deliver(message.owing(reply));
+        })
+    }
+
+    /// Has the message taken up before this returns.
+    #[doc(hidden)]
+    pub fn call<M: Message<A>>(&self, message: M) -> Result<M::Value, ActorError> {
+        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        let envelope = message.owing(Reply::to(resolver));
+        if self.is_near() && self.0.mailbox.claim() {
+            self.0.run_claimed(envelope);
+        } else {
+            let _accepted = self.deliver(envelope);
+        }
+        block_on(promise)
+    }
+
+    /// Whether a call may run on this thread: it is in a turn of the same system, and not too deep in calls.
+    fn is_near(&self) -> bool {
+        (1..INLINE_DEPTH_MAX).contains(&frame::depth())
+            && frame::current().is_some_and(|caller| Arc::ptr_eq(caller.scheduler(), self.0.scheduler()))
+    }
+
+    fn deliver(&self, envelope: Envelope<A>) -> Result<(), ActorError> {
+        let entry = Entry::Message(envelope);
+        if !self.0.scheduler().accepts() {
+            return self.refuse(entry, self.0.stopped());
+        }
+        match self.0.mailbox.push(entry, None) {
+            Ok(schedule) => {
+                self.0.schedule(schedule);
+                Ok(())
+            }
+            Err(Refused::Closed(entry)) => self.refuse(entry, self.0.stopped()),
+            Err(Refused::Full(entry)) => match self.0.when_full() {
+                WhenFull::Fail => self.refuse(entry, self.0.full()),
+                WhenFull::Wait => self.deliver_when_room(entry),
+            },
+        }
+    }
+
+    fn deliver_when_room(&self, mut entry: Entry<A>) -> Result<(), ActorError> {
+        let parker = Arc::new(Parker::default());
+        let waker = Arc::clone(&parker).into();
+        loop {
+            match self.0.mailbox.push(entry, Some(&waker)) {
+                Ok(schedule) => {
+                    self.0.schedule(schedule);
+                    return Ok(());
+                }
+                Err(Refused::Closed(entry)) => return self.refuse(entry, self.0.stopped()),
+                Err(Refused::Full(back)) => entry = back,
+            }
+            if let Some(error) = scheduler::block(Wait::Actor(self.id()), &parker) {
+                return self.refuse(entry, error);
+            }
+        }
+    }
+
+    fn refuse(&self, entry: Entry<A>, error: ActorError) -> Result<(), ActorError> {
+        self.0.refuse(entry, &error);
+        Err(error)
+    }
+}
+
+/// Waits for `promise` on this thread, handing its worker's queue over if it has one.
+fn block_on<T: Send + 'static>(mut promise: Promise<T>) -> Result<T, ActorError> {
+    let parker = Arc::new(Parker::default());
+    let waker = Arc::clone(&parker).into();
+    loop {
+        let source = promise.source();
+        if let Poll::Ready(outcome) = promise.poll_cell(&waker) {
+            return outcome;
+        }
+        if let Some(source) = source
+            && let Some(error) = scheduler::block(Wait::Answer(source), &parker)
+        {
+            return Err(error);
+        }
+    }
+}
+
+impl<A: Actor> Clone for Handle<A> {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl<A: Actor> Drop for Handle<A> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+impl<A: Actor> PartialEq for Handle<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl<A: Actor> Eq for Handle<A> {}
+
+impl<A: Actor> Hash for Handle<A> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id().hash(state);
+    }
+}
+
+impl<A: Actor> fmt::Debug for Handle<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", self.identity())
+    }
+}

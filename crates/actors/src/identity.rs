@@ -1,0 +1,107 @@
+//! Who an actor is, in errors, logs and notices.
+use std::fmt;
+
+use enact_sync::unmodelled::{Arc, AtomicU64};
+use std::sync::atomic::Ordering;
+
+/// Names one actor among all that this process ever creates; never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorId(u64);
+
+impl ActorId {
+    pub(crate) fn fresh() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // Relaxed: only uniqueness matters.
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number behind the id.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Debug for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+impl fmt::Display for ActorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// An actor as people read it: its name and its id, `Counter#12`.
+///
+/// The name is the one given in the [`Spec`](crate::Spec), or else the actor's type.
+///
+/// ```
+/// # use enact_actors::*;
+/// # struct Counter;
+/// # #[actor] impl Counter { fn touch(&self) {} }
+/// # let system = System::builder().workers(1).build()?;
+/// let till = system.spawn(Spec::new(Counter).name("till"));
+/// assert_eq!(till.identity().name(), "till");
+/// assert_eq!(till.identity().to_string(), format!("till#{}", till.id().get()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    id: ActorId,
+    name: Name,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Name {
+    Type(&'static str),
+    Given(Arc<str>),
+}
+
+impl Name {
+    /// The name of type `A` without the path to it.
+    pub(crate) fn of_type<A>() -> Self {
+        let full = std::any::type_name::<A>();
+        let head = full.find('<').unwrap_or(full.len());
+        Self::Type(full[..head].rfind("::").map_or(full, |at| &full[at + 2..]))
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Type(name) => name,
+            Self::Given(name) => name,
+        }
+    }
+}
+
+impl Identity {
+    pub(crate) fn new(id: ActorId, name: Name) -> Self {
+        Self { id, name }
+    }
+
+    /// The actor's id.
+    #[must_use]
+    pub fn id(&self) -> ActorId {
+        self.id
+    }
+
+    /// The actor's name; not unique.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}", self.name(), self.id.0)
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,108 @@
+//! Which workers sleep, and whom to wake.
+//!
+//! # No lost wake-up, no polling
+//! A worker that finds nothing enters itself as asleep, leaves the searchers, and only then looks at the queues once
+//! more. Whoever adds work first adds it and then looks for sleepers. With a fence between the two steps on each
+//! side, at least one sees the other: either the worker sees the work, or the work's owner sees the sleeper. While
+//! somebody searches, nobody is woken: the searcher will see the work, and the last one to stop searching because it
+//! has found something wakes the next. Shown by `loom_submit_vs_park` and `loom_last_searcher_vs_submit`.
+use std::sync::atomic::fence;
+
+use enact_sync::Mutex;
+use enact_sync::atomic::{AtomicUsize, Ordering};
+
+use crate::parker::Parker;
+
+pub(crate) struct Idle {
+    /// The sleepers, the last one to fall asleep at the end: it is woken first, its cache being the warmest.
+    asleep: Mutex<Vec<usize>>,
+    asleep_count: AtomicUsize,
+    searching: AtomicUsize,
+    parkers: Vec<Parker>,
+}
+
+impl Idle {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            asleep: Mutex::new(Vec::with_capacity(workers)),
+            asleep_count: AtomicUsize::new(0),
+            searching: AtomicUsize::new(0),
+            parkers: (0..workers).map(|_| Parker::default()).collect(),
+        }
+    }
+
+    /// To be called after work was added: wakes a sleeper unless somebody is searching already.
+    pub(crate) fn work_added(&self) {
+        // Pairs with the fence in `sleep`.
+        fence(Ordering::SeqCst);
+        if self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0 {
+            self.wake_one();
+        }
+    }
+
+    fn wake_one(&self) {
+        let mut asleep = self.asleep.lock();
+        let Some(worker) = asleep.pop() else { return };
+        self.asleep_count.store(asleep.len(), Ordering::Relaxed);
+        // Counted before it runs, so that work added meanwhile wakes nobody else.
+        self.searching.fetch_add(1, Ordering::Relaxed);
+        drop(asleep);
+        self.parkers[worker].unpark();
+    }
+
+    pub(crate) fn start_searching(&self) {
+        self.searching.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A searcher has found work. If it was the last one, another takes its place: there may be more.
+    pub(crate) fn stop_searching(&self) {
+        if self.searching.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.work_added();
+        }
+    }
+
+    /// A searcher has found nothing: sleeps until it is woken, and is a searcher again.
+    ///
+    /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake.
+    pub(crate) fn sleep(&self, worker: usize, has_work: impl FnOnce() -> bool, all_asleep: impl FnOnce()) {
+        let mut asleep = self.asleep.lock();
+        asleep.push(worker);
+        let count = asleep.len();
+        self.asleep_count.store(count, Ordering::Relaxed);
+        drop(asleep);
+        self.searching.fetch_sub(1, Ordering::Relaxed);
+        // Pairs with the fence in `work_added`.
+        fence(Ordering::SeqCst);
+        if has_work() && self.get_up(worker) {
+            return;
+        }
+        if count == self.parkers.len() {
+            all_asleep();
+        }
+        self.parkers[worker].park();
+    }
+
+    /// Takes a worker that has not been woken off the list; whether it was on it.
+    fn get_up(&self, worker: usize) -> bool {
+        let mut asleep = self.asleep.lock();
+        let Some(at) = asleep.iter().position(|&other| other == worker) else { return false };
+        asleep.remove(at);
+        self.asleep_count.store(asleep.len(), Ordering::Relaxed);
+        self.searching.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
+    /// Wakes everybody, to see that there is nothing left to do.
+    pub(crate) fn wake_all(&self) {
+        // Pairs with the fence in `sleep`: what the sleepers are to see was written before.
+        fence(Ordering::SeqCst);
+        let sleepers = self.asleep_count.load(Ordering::Relaxed);
+        for _ in 0..sleepers {
+            self.wake_one();
+        }
+    }
+
+    pub(crate) fn all_asleep(&self) -> bool {
+        self.asleep.lock().len() == self.parkers.len()
+    }
+}

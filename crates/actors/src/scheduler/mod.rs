@@ -1,0 +1,262 @@
+//! Running many actors on few threads.
+//!
+//! Each worker has a queue of its own and a slot for the actor it has just sent to, whose message is still in its
+//! cache; what is sent from outside goes through the injector. A worker without work searches the others' queues,
+//! then their slots, then sleeps. Fairness: an actor takes a bounded batch of turns and goes to the back; the slot is
+//! taken a bounded number of times in a row; the injector is looked at first every so often; an actor in the slot of a
+//! worker with a long turn is taken by a searching one.
+pub(crate) mod idle;
+mod local;
+pub(crate) mod population;
+mod spare;
+mod worker;
+
+use std::io;
+use std::task::Waker;
+use std::time::Instant;
+
+use crossbeam_deque::{Injector, Stealer};
+use enact_sync::Mutex;
+use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use enact_sync::unmodelled::Arc;
+
+use self::idle::Idle;
+use self::population::Population;
+use self::spare::Spares;
+use self::worker::Core;
+use crate::cell::{ActorCell, Process, Signal};
+use crate::deadlock::Wait;
+use crate::error::ExitReason;
+use crate::parker::Parker;
+use crate::{Actor, ActorError, ActorId, Handle, Spec, frame};
+
+pub(crate) type Task = Arc<dyn Process>;
+
+pub(crate) struct Scheduler {
+    injector: Injector<Task>,
+    stealers: Vec<Stealer<Task>>,
+    slots: Vec<Mutex<Option<Task>>>,
+    idle: Idle,
+    spares: Spares,
+    population: Population,
+    /// Threads that run a turn to its end without a core.
+    blocked: AtomicUsize,
+    /// Whether only workers may send and spawn.
+    accepts_only_own: AtomicBool,
+    /// Whether every actor is to end.
+    closing: AtomicBool,
+    /// Woken when all workers sleep, and when the last actor has ended.
+    quiet: Parker,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    thread_name: String,
+    stack_bytes: usize,
+    tokio: tokio::runtime::Handle,
+}
+
+impl Scheduler {
+    /// Starts `workers` threads.
+    pub(crate) fn start(
+        workers: usize,
+        thread_name: String,
+        stack_bytes: usize,
+        tokio: tokio::runtime::Handle,
+    ) -> io::Result<Arc<Self>> {
+        let cores: Vec<Core> = (0..workers).map(Core::new).collect();
+        let scheduler = Arc::new(Self {
+            injector: Injector::new(),
+            stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
+            slots: cores.iter().map(|_| Mutex::default()).collect(),
+            idle: Idle::new(workers),
+            spares: Spares::default(),
+            population: Population::default(),
+            blocked: AtomicUsize::new(0),
+            accepts_only_own: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            quiet: Parker::default(),
+            threads: Mutex::default(),
+            thread_name,
+            stack_bytes,
+            tokio,
+        });
+        for core in cores {
+            scheduler.spares.offer(core);
+            if let Err(error) = scheduler.start_thread() {
+                scheduler.close();
+                scheduler.spares.close();
+                return Err(error);
+            }
+        }
+        Ok(scheduler)
+    }
+
+    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+        let scheduler = Arc::clone(self);
+        let thread = std::thread::Builder::new()
+            .name(self.thread_name.clone())
+            .stack_size(self.stack_bytes)
+            .spawn(move || worker::run(&scheduler))?;
+        let mut threads = self.threads.lock();
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+        Ok(())
+    }
+
+    pub(crate) fn tokio(&self) -> &tokio::runtime::Handle {
+        &self.tokio
+    }
+
+    /// Makes an actor that was just sent to, or woken, the next one of this worker.
+    pub(crate) fn schedule(&self, task: Task) {
+        let mut task = Some(task);
+        local::with_core_of(self, |core| {
+            let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), task.take());
+            if let Some(displaced) = displaced {
+                core.deque.push(displaced);
+            }
+        });
+        if let Some(task) = task {
+            self.injector.push(task);
+        }
+        self.idle.work_added();
+    }
+
+    /// Puts an actor that has used its batch up at the back of the queue.
+    pub(crate) fn schedule_behind(&self, task: Task) {
+        let mut task = Some(task);
+        local::with_core_of(self, |core| task.take().into_iter().for_each(|task| core.deque.push(task)));
+        if let Some(task) = task {
+            self.injector.push(task);
+        }
+        self.idle.work_added();
+    }
+
+    fn has_work(&self) -> bool {
+        !self.injector.is_empty()
+            || self.stealers.iter().any(|stealer| !stealer.is_empty())
+            || self.slots.iter().any(|slot| slot.lock().is_some())
+    }
+
+    /// Whether this thread may send messages now.
+    pub(crate) fn accepts(&self) -> bool {
+        !self.accepts_only_own.load(Ordering::Relaxed) || local::is_worker_of(self)
+    }
+
+    /// Refuses what comes from outside from now on.
+    pub(crate) fn accept_only_own(&self) {
+        self.accepts_only_own.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends every actor, after the turn that it is in.
+    pub(crate) fn close(&self) {
+        self.accept_only_own();
+        self.closing.store(true, Ordering::SeqCst);
+        for process in self.population.all() {
+            process.signal(Signal::Stop(ExitReason::Shutdown));
+        }
+        self.idle.wake_all();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.closing.load(Ordering::SeqCst) && self.population.is_empty()
+    }
+
+    pub(crate) fn forget(&self, id: ActorId) {
+        if self.population.remove(id) {
+            self.quiet.unpark();
+            if self.has_ended() {
+                self.idle.wake_all();
+            }
+        }
+    }
+
+    pub(crate) fn population(&self) -> &Population {
+        &self.population
+    }
+
+    /// Waits until nothing is runnable and no turn is under way; whether that was before `deadline`.
+    pub(crate) fn wait_until_settled(&self, deadline: Instant) -> bool {
+        self.wait_until(deadline, || {
+            self.idle.all_asleep()
+                && self.blocked.load(Ordering::SeqCst) == 0
+                && !self.has_work()
+                && self.population.all().iter().all(|process| process.is_settled())
+        })
+    }
+
+    /// Waits until every actor has ended; whether that was before `deadline`.
+    pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
+        self.wait_until(deadline, || self.population.is_empty())
+    }
+
+    fn wait_until(&self, deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
+        loop {
+            if done() {
+                return true;
+            }
+            if !self.quiet.park_until(deadline) {
+                return done();
+            }
+        }
+    }
+
+    /// Waits for the threads to end, unless this is one of them.
+    pub(crate) fn join(&self) {
+        if local::is_worker_of(self) {
+            return;
+        }
+        loop {
+            let Some(thread) = self.threads.lock().pop() else { return };
+            if thread.join().is_err() {
+                tracing::error!("a worker thread panicked");
+            }
+        }
+    }
+
+    /// Lets another thread go on with `core` while this one blocks.
+    fn hand_over(self: &Arc<Self>, core: Core) {
+        self.blocked.fetch_add(1, Ordering::SeqCst);
+        if self.spares.offer(core) && self.start_thread().is_err() {
+            // No thread to be had: this worker's actors wait, unless somebody has taken the core meanwhile.
+            if let Some(core) = self.spares.withdraw() {
+                self.unblocked();
+                local::put_core(core);
+            }
+        }
+    }
+
+    /// A thread without a core has ended its turn.
+    fn unblocked(&self) {
+        self.blocked.fetch_sub(1, Ordering::SeqCst);
+        self.quiet.unpark();
+    }
+}
+
+/// Makes an actor.
+pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Task>) -> A::Ref {
+    let cell = ActorCell::new(ActorId::fresh(), spec, Arc::clone(scheduler), parent);
+    let handle = Handle::new(Arc::clone(&cell));
+    let process = cell as Task;
+    scheduler.population.add(&process);
+    // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
+    if scheduler.closing.load(Ordering::SeqCst) || !scheduler.accepts() {
+        process.signal(Signal::Stop(ExitReason::Shutdown));
+    }
+    A::Ref::from(handle)
+}
+
+/// Whether this thread belongs to a system.
+pub(crate) fn is_worker() -> bool {
+    local::is_worker()
+}
+
+/// Blocks this thread for `wait` until `parker` is woken; the error if the wait can never end.
+///
+/// A worker's other actors are run by another thread meanwhile.
+pub(crate) fn block(wait: Wait, parker: &Arc<Parker>) -> Option<ActorError> {
+    let blocked = frame::block(wait, &Waker::from(Arc::clone(parker)));
+    if let Some((core, scheduler)) = local::take_core_and_scheduler() {
+        scheduler.hand_over(core);
+    }
+    parker.park();
+    blocked.and_then(frame::Blocked::end)
+}

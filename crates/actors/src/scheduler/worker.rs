@@ -1,0 +1,117 @@
+//! A worker: the loop that looks for runnable actors and activates them.
+use crossbeam_deque::{Steal, Worker as Deque};
+use enact_sync::unmodelled::Arc;
+
+use super::{Scheduler, Task, local};
+
+/// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
+const SLOT_STREAK_MAX: u32 = 16;
+/// After how many activations the injector is looked at first, so that what comes from outside is not starved.
+const INJECTOR_PERIOD: u32 = 61;
+/// How often a searching worker looks around before it sleeps.
+const SEARCH_ROUNDS: u32 = 4;
+
+/// What makes a thread a worker. Exactly one thread has it at any time.
+pub(crate) struct Core {
+    pub(crate) index: usize,
+    pub(crate) deque: Deque<Task>,
+    /// Activations so far.
+    tick: u32,
+    slot_streak: u32,
+}
+
+impl Core {
+    pub(crate) fn new(index: usize) -> Self {
+        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0 }
+    }
+
+    /// The next actor to activate; `None` once the system has ended.
+    fn next(&mut self, scheduler: &Scheduler) -> Option<Task> {
+        self.tick = self.tick.wrapping_add(1);
+        if let Some(task) = self.next_own(scheduler) {
+            return Some(task);
+        }
+        scheduler.idle.start_searching();
+        loop {
+            if let Some(task) = self.search(scheduler) {
+                scheduler.idle.stop_searching();
+                return Some(task);
+            }
+            if scheduler.has_ended() {
+                scheduler.idle.stop_searching();
+                return None;
+            }
+            let has_work = || scheduler.has_work() || scheduler.has_ended();
+            scheduler.idle.sleep(self.index, has_work, || scheduler.quiet.unpark());
+        }
+    }
+
+    fn next_own(&mut self, scheduler: &Scheduler) -> Option<Task> {
+        if self.tick.is_multiple_of(INJECTOR_PERIOD)
+            && let Some(task) = self.inject(scheduler)
+        {
+            return Some(task);
+        }
+        let slot = &scheduler.slots[self.index];
+        if self.slot_streak < SLOT_STREAK_MAX
+            && let Some(task) = slot.lock().take()
+        {
+            self.slot_streak += 1;
+            return Some(task);
+        }
+        self.slot_streak = 0;
+        self.deque.pop().or_else(|| slot.lock().take())
+    }
+
+    fn inject(&self, scheduler: &Scheduler) -> Option<Task> {
+        insist(|| scheduler.injector.steal_batch_and_pop(&self.deque))
+    }
+
+    /// Looks for work elsewhere. Another worker's slot comes last: its owner is about to take it, unless its present
+    /// turn is long.
+    fn search(&self, scheduler: &Scheduler) -> Option<Task> {
+        let workers = scheduler.stealers.len();
+        let others = (1..workers).map(|offset| (self.index + offset) % workers);
+        for _ in 0..SEARCH_ROUNDS {
+            let found = self.inject(scheduler).or_else(|| {
+                others.clone().find_map(|other| insist(|| scheduler.stealers[other].steal_batch_and_pop(&self.deque)))
+            });
+            if found.is_some() {
+                return found;
+            }
+            enact_sync::thread::yield_now();
+        }
+        others.clone().find_map(|other| scheduler.slots[other].lock().take())
+    }
+}
+
+fn insist(mut steal: impl FnMut() -> Steal<Task>) -> Option<Task> {
+    loop {
+        match steal() {
+            Steal::Success(task) => return Some(task),
+            Steal::Empty => return None,
+            Steal::Retry => enact_sync::hint::spin_loop(),
+        }
+    }
+}
+
+/// The life of a worker thread: a core as long as it can keep it, then the next one.
+pub(crate) fn run(scheduler: &Arc<Scheduler>) {
+    let _io = scheduler.tokio.enter();
+    local::set(Arc::clone(scheduler));
+    while let Some(core) = scheduler.spares.take() {
+        local::put_core(core);
+        while let Some(mut core) = local::take_core() {
+            let Some(task) = core.next(scheduler) else {
+                scheduler.spares.close();
+                break;
+            };
+            local::put_core(core);
+            task.activate();
+            if !local::has_core() {
+                scheduler.unblocked();
+            }
+        }
+    }
+    local::clear();
+}

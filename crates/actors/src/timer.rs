@@ -1,0 +1,148 @@
+//! Time: an actor's delayed sends, and the alarms of promises.
+//!
+//! The clock is tokio's, so that a paused clock in a test pauses these, too.
+use std::collections::HashMap;
+use std::time::Duration;
+
+use enact_sync::Mutex;
+use enact_sync::unmodelled::{Arc, LazyLock, Weak};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+/// A delayed or repeated turn that an actor has asked for.
+///
+/// It is cancelled when the actor stops or is restarted. Dropping this value changes nothing.
+///
+/// ```
+/// # use enact_actors::*;
+/// # use std::time::Duration;
+/// struct Lamp {
+///     lit: bool,
+/// }
+/// #[actor]
+/// impl Lamp {
+///     fn light_for(&mut self, cx: &Cx<Self>, time: Duration) {
+///         self.lit = true;
+///         cx.after(time, |lamp, _| lamp.lit = false);
+///     }
+///     async fn dark(cx: Cx<Self>) -> bool {
+///         cx.wait_for(|lamp| !lamp.lit).await;
+///         true
+///     }
+/// }
+/// let system = System::builder().workers(1).build()?;
+/// let lamp = system.spawn(Lamp { lit: false });
+/// lamp.tell().light_for(Duration::from_millis(1));
+/// assert_eq!(lamp.dark().wait(), Ok(true));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timer {
+    key: u64,
+    timers: Weak<Timers>,
+}
+
+impl Timer {
+    /// Cancels what has not run yet; whether there was something.
+    ///
+    /// Called in a turn of the timer's actor, it is exact: the delayed turn will not run, not even if its time has come.
+    #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
+    pub fn cancel(&self) -> bool {
+        self.timers.upgrade().is_some_and(|timers| timers.finish(self.key))
+    }
+}
+
+/// The timers of one actor.
+#[derive(Debug, Default)]
+pub(crate) struct Timers(Mutex<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    closed: bool,
+    next: u64,
+    armed: HashMap<u64, Armed>,
+}
+
+#[derive(Debug)]
+struct Armed {
+    repeats: bool,
+    alarm: Option<AbortHandle>,
+}
+
+impl Timers {
+    /// Adds a timer that is not armed yet.
+    pub(crate) fn add(self: &Arc<Self>, repeats: bool) -> Timer {
+        let mut pending = self.0.lock();
+        let key = pending.next;
+        pending.next += 1;
+        if !pending.closed {
+            pending.armed.insert(key, Armed { repeats, alarm: None });
+        }
+        Timer { key, timers: Arc::downgrade(self) }
+    }
+
+    /// Calls `ring` after `delay`, unless the timer is cancelled before.
+    pub(crate) fn arm(&self, timer: &Timer, clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) {
+        let mut pending = self.0.lock();
+        if let Some(armed) = pending.armed.get_mut(&timer.key) {
+            armed.alarm = Some(alarm_on(clock, delay, ring));
+        }
+    }
+
+    /// Whether `timer` is neither cancelled nor finished.
+    pub(crate) fn is_pending(&self, timer: &Timer) -> bool {
+        self.0.lock().armed.contains_key(&timer.key)
+    }
+
+    /// Takes the timer out; whether it was in.
+    pub(crate) fn finish(&self, key: u64) -> bool {
+        let armed = self.0.lock().armed.remove(&key);
+        if let Some(alarm) = armed.as_ref().and_then(|armed| armed.alarm.as_ref()) {
+            alarm.abort();
+        }
+        armed.is_some()
+    }
+
+    pub(crate) fn cancel_all(&self) {
+        let armed = std::mem::take(&mut self.0.lock().armed);
+        armed.values().filter_map(|armed| armed.alarm.as_ref()).for_each(AbortHandle::abort);
+    }
+
+    /// As [`cancel_all`](Self::cancel_all), and no timer can be added any more.
+    pub(crate) fn close(&self) {
+        self.0.lock().closed = true;
+        self.cancel_all();
+    }
+
+    /// Whether a delayed turn is still to come. Repeated ones do not count: nothing would ever end them.
+    pub(crate) fn keep_alive(&self) -> bool {
+        self.0.lock().armed.values().any(|armed| !armed.repeats)
+    }
+}
+
+fn alarm_on(clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) -> AbortHandle {
+    let ringing = async move {
+        tokio::time::sleep(delay).await;
+        ring();
+    };
+    clock.spawn(ringing).abort_handle()
+}
+
+/// Calls `ring` after `delay`, by the clock of the runtime that this thread is in, or else by the process's own.
+pub(crate) fn alarm(delay: Duration, ring: impl FnOnce() + Send + 'static) -> AbortHandle {
+    alarm_on(&Handle::try_current().unwrap_or_else(|_| OWN_CLOCK.clone()), delay, ring)
+}
+
+/// For plain threads: a runtime whose only thread sleeps until the next alarm.
+static OWN_CLOCK: LazyLock<Handle> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime without I/O needs nothing that could be refused");
+    let clock = runtime.handle().clone();
+    std::thread::Builder::new()
+        .name("enact-clock".into())
+        .spawn(move || runtime.block_on(std::future::pending::<()>()))
+        .expect("the process has room for one thread that keeps time");
+    clock
+});

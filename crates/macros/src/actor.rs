@@ -1,0 +1,115 @@
+//! From an impl block to an actor: checks, then the block as it was, then what is generated.
+use proc_macro_crate::{FoundCrate, crate_name};
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Type, Visibility, parse_quote};
+
+use crate::handle;
+use crate::handler::Handler;
+
+/// An impl block whose methods are messages.
+pub(crate) struct ActorImpl {
+    pub(crate) block: ItemImpl,
+    /// The type's name, from which those of handle and views are made.
+    pub(crate) name: Ident,
+    pub(crate) visibility: Visibility,
+    pub(crate) handlers: Vec<Handler>,
+    /// The path to the runtime in the user's crate.
+    pub(crate) runtime: Path,
+}
+
+/// The generated items. With errors, the block is still given back as it was, so that they are the only ones.
+pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
+    let parsed = syn::parse2::<ItemImpl>(item.clone());
+    match parsed.and_then(|block| ActorImpl::new(options, block)) {
+        Ok(actor) => {
+            let block = &actor.block;
+            let generated = handle::generate(&actor);
+            quote!(#block #generated)
+        }
+        Err(error) => {
+            let errors = error.into_compile_error();
+            quote!(#item #errors)
+        }
+    }
+}
+
+impl ActorImpl {
+    fn new(options: TokenStream, block: ItemImpl) -> Result<Self> {
+        if let Some((path, _)) = &block.trait_ {
+            return Err(Error::new(
+                path.span(),
+                "#[actor] goes on an inherent impl block: a trait's methods are no messages",
+            ));
+        }
+        let name = type_name(&block.self_ty)?;
+        let mut errors: Option<Error> = None;
+        let mut handlers = Vec::new();
+        for item in &block.items {
+            let ImplItem::Fn(function) = item else { continue };
+            match Handler::of(function, &block.self_ty) {
+                Ok(handler) => handlers.extend(handler),
+                Err(error) => match &mut errors {
+                    Some(errors) => errors.combine(error),
+                    None => errors = Some(error),
+                },
+            }
+        }
+        if let Some(errors) = errors {
+            return Err(errors);
+        }
+        let visibility = if options.is_empty() {
+            widest(handlers.iter().map(|handler| &handler.visibility))
+        } else {
+            syn::parse2(options)?
+        };
+        Ok(Self { name, visibility, handlers, runtime: runtime_path(), block })
+    }
+
+    pub(crate) fn handle_name(&self) -> Ident {
+        format_ident!("{}Ref", self.name)
+    }
+}
+
+fn type_name(ty: &Type) -> Result<Ident> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => match path.path.segments.last() {
+            Some(last) if !matches!(last.arguments, PathArguments::Parenthesized(_)) => Ok(last.ident.clone()),
+            _ => Err(Error::new(ty.span(), "an actor is a named type")),
+        },
+        _ => Err(Error::new(ty.span(), "an actor is a named type")),
+    }
+}
+
+fn widest<'a>(visibilities: impl Iterator<Item = &'a Visibility>) -> Visibility {
+    let rank = |visibility: &Visibility| match visibility {
+        Visibility::Public(_) => 3,
+        Visibility::Restricted(restricted) if restricted.path.is_ident("crate") => 2,
+        Visibility::Restricted(restricted) if !restricted.path.is_ident("self") => 1,
+        _ => 0,
+    };
+    visibilities.max_by_key(|visibility| rank(visibility)).cloned().unwrap_or(Visibility::Inherited)
+}
+
+/// The runtime, which the user reaches through the facade or by itself.
+fn runtime_path() -> Path {
+    let named = |found: FoundCrate, own: &str| match found {
+        FoundCrate::Itself => Ident::new(own, Span::call_site()),
+        FoundCrate::Name(name) => Ident::new(&name, Span::call_site()),
+    };
+    if let Ok(found) = crate_name("enact-actors") {
+        let name = named(found, "enact_actors");
+        return parse_quote!(::#name);
+    }
+    if let Ok(found) = crate_name("enact") {
+        let name = named(found, "enact");
+        return parse_quote!(::#name::actors);
+    }
+    parse_quote!(::enact_actors)
+}
+
+/// Whether `ty` is a path that ends in `name`.
+pub(crate) fn is_named(ty: &Type, name: &str) -> bool {
+    matches!(ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == name))
+}

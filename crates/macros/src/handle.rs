@@ -1,0 +1,324 @@
+//! The generated code: the handle, its views, and one message constructor per handler that they share.
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{Generics, Ident, parse_quote};
+
+use crate::actor::ActorImpl;
+use crate::handler::{Handler, Kind};
+
+/// One way to send: what it is called, what its methods return, and which method of `Handle` they use.
+struct View {
+    /// What the type's name ends in.
+    suffix: &'static str,
+    /// The method of the handle that gives it.
+    method: &'static str,
+    /// Whether that method asks for the context of a turn.
+    takes_cx: bool,
+    about: &'static str,
+}
+
+const VIEWS: [View; 3] = [
+    View { suffix: "Tell", method: "tell", takes_cx: false, about: "Sends without an answer: no promise is made." },
+    View {
+        suffix: "Call",
+        method: "call",
+        takes_cx: true,
+        about: "Has a message taken up before the call returns: on this thread if the actor is idle, \
+                else by sending it and waiting.",
+    },
+    View {
+        suffix: "Forward",
+        method: "forward",
+        takes_cx: true,
+        about: "Has a message answered in the place of the turn that returns the forward.",
+    },
+];
+
+pub(crate) fn generate(actor: &ActorImpl) -> TokenStream {
+    let handle = handle_type(actor);
+    let views = VIEWS.iter().map(|view| view_type(actor, view));
+    let constructors = actor.handlers.iter().map(|handler| constructor(actor, handler));
+    let asks = asks(actor);
+    let sends = VIEWS.iter().map(|view| sends(actor, view));
+    quote! {
+        #handle
+        #(#views)*
+        const _: () = {
+            #(#constructors)*
+            #asks
+            #(#sends)*
+        };
+    }
+}
+
+/// Generated code is not for the user's lints to judge.
+fn lenient() -> TokenStream {
+    quote!(#[allow(dead_code, deprecated, missing_docs, unused_qualifications, clippy::all, clippy::pedantic)])
+}
+
+fn handle_type(actor: &ActorImpl) -> TokenStream {
+    let ActorImpl { block, visibility, runtime, .. } = actor;
+    let lenient = lenient();
+    let name = actor.handle_name();
+    let ty = &block.self_ty;
+    let (generics, arguments, bounds) = block.generics.split_for_impl();
+    let doc = format!(
+        "Handle of an actor [`{}`]: its messages as methods, and what every [`Handle`]({}::Handle) can do.",
+        actor.name,
+        path_text(actor)
+    );
+    let shown = name.to_string();
+    quote! {
+        #[doc = #doc]
+        #lenient
+        #visibility struct #name #generics #bounds {
+            handle: #runtime::Handle<#ty>,
+        }
+
+        #[automatically_derived]
+        impl #generics #runtime::Actor for #ty #bounds {
+            type Ref = #name #arguments;
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::convert::From<#runtime::Handle<#ty>> for #name #arguments #bounds {
+            fn from(handle: #runtime::Handle<#ty>) -> Self {
+                Self { handle }
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::ops::Deref for #name #arguments #bounds {
+            type Target = #runtime::Handle<#ty>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.handle
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::clone::Clone for #name #arguments #bounds {
+            fn clone(&self) -> Self {
+                Self { handle: ::core::clone::Clone::clone(&self.handle) }
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::cmp::PartialEq for #name #arguments #bounds {
+            fn eq(&self, other: &Self) -> bool {
+                self.handle == other.handle
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::cmp::Eq for #name #arguments #bounds {}
+
+        #[automatically_derived]
+        impl #generics ::core::hash::Hash for #name #arguments #bounds {
+            fn hash<__Hasher: ::core::hash::Hasher>(&self, state: &mut __Hasher) {
+                ::core::hash::Hash::hash(&self.handle, state);
+            }
+        }
+
+        #[automatically_derived]
+        impl #generics ::core::fmt::Debug for #name #arguments #bounds {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::write!(f, "{}({})", #shown, self.handle.identity())
+            }
+        }
+    }
+}
+
+/// The runtime's path for a documentation link.
+fn path_text(actor: &ActorImpl) -> String {
+    let names: Vec<String> = actor.runtime.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    names.join("::")
+}
+
+fn view_name(actor: &ActorImpl, view: &View) -> Ident {
+    format_ident!("{}{}", actor.name, view.suffix)
+}
+
+/// The generics of a view: those of the actor, and how long it borrows the handle.
+fn view_generics(actor: &ActorImpl) -> Generics {
+    let mut generics = actor.block.generics.clone();
+    generics.params.insert(0, parse_quote!('__handle));
+    generics
+}
+
+fn view_type(actor: &ActorImpl, view: &View) -> TokenStream {
+    let ActorImpl { block, visibility, runtime, .. } = actor;
+    let lenient = lenient();
+    let name = view_name(actor, view);
+    let ty = &block.self_ty;
+    let generics = view_generics(actor);
+    let (generics, _, bounds) = generics.split_for_impl();
+    let doc = format!("View of a [`{}`]: {}{}", actor.handle_name(), view.about[..1].to_lowercase(), &view.about[1..]);
+    quote! {
+        #[doc = #doc]
+        #lenient
+        #[derive(Debug)]
+        #[must_use = "a view sends nothing by itself"]
+        #visibility struct #name #generics #bounds {
+            handle: &'__handle #runtime::Handle<#ty>,
+        }
+    }
+}
+
+/// The handle's own methods: those that give the views, and one per message that asks.
+fn asks(actor: &ActorImpl) -> TokenStream {
+    let ActorImpl { block, visibility, runtime, .. } = actor;
+    let lenient = lenient();
+    let name = actor.handle_name();
+    let (generics, arguments, bounds) = block.generics.split_for_impl();
+    let parameters = block.generics.params.iter().map(parameter_name).collect::<Vec<_>>();
+    let views = VIEWS.iter().map(|view| {
+        let View { method, takes_cx, about, .. } = view;
+        let method = Ident::new(method, Span::call_site());
+        let view = view_name(actor, view);
+        let cx = takes_cx.then(|| quote!(, _cx: &'__handle #runtime::Cx<impl #runtime::Actor>));
+        quote! {
+            #[doc = #about]
+            #visibility fn #method<'__handle>(&'__handle self #cx) -> #view<'__handle #(, #parameters)*> {
+                #view { handle: &self.handle }
+            }
+        }
+    });
+    let messages = actor.handlers.iter().map(|handler| {
+        let Handler { attributes, visibility, name, value, .. } = handler;
+        let (declared, message) = send_parts(actor, handler);
+        quote! {
+            #(#attributes)*
+            #visibility fn #name(&self #(, #declared)*) -> #runtime::Promise<#value> {
+                self.handle.ask(#message)
+            }
+        }
+    });
+    quote! {
+        #lenient
+        impl #generics #name #arguments #bounds {
+            #(#views)*
+            #(#messages)*
+        }
+    }
+}
+
+/// The methods of a view.
+fn sends(actor: &ActorImpl, view: &View) -> TokenStream {
+    let runtime = &actor.runtime;
+    let lenient = lenient();
+    let name = view_name(actor, view);
+    let generics = view_generics(actor);
+    let (generics, arguments, bounds) = generics.split_for_impl();
+    let method = Ident::new(view.method, Span::call_site());
+    let messages = actor.handlers.iter().map(|handler| {
+        let Handler { attributes, visibility, name, value, .. } = handler;
+        let (declared, message) = send_parts(actor, handler);
+        let returned = match view.method {
+            "tell" => quote!(#runtime::Sent),
+            "call" => quote!(::core::result::Result<#value, #runtime::ActorError>),
+            _ => quote!(#runtime::Forward<#value>),
+        };
+        quote! {
+            #(#attributes)*
+            #visibility fn #name(&self #(, #declared)*) -> #returned {
+                self.handle.#method(#message)
+            }
+        }
+    });
+    quote! {
+        #lenient
+        impl #generics #name #arguments #bounds {
+            #(#messages)*
+        }
+    }
+}
+
+fn parameter_name(parameter: &syn::GenericParam) -> TokenStream {
+    match parameter {
+        syn::GenericParam::Lifetime(parameter) => {
+            let lifetime = &parameter.lifetime;
+            quote!(#lifetime)
+        }
+        syn::GenericParam::Type(parameter) => {
+            let name = &parameter.ident;
+            quote!(#name)
+        }
+        syn::GenericParam::Const(parameter) => {
+            let name = &parameter.ident;
+            quote!(#name)
+        }
+    }
+}
+
+/// The arguments as they are declared, and the message made of them.
+fn send_parts(actor: &ActorImpl, handler: &Handler) -> (Vec<TokenStream>, TokenStream) {
+    let (_, arguments, _) = actor.block.generics.split_for_impl();
+    let turbofish = arguments.as_turbofish();
+    let constructor = constructor_name(handler);
+    let declared = declared(handler);
+    let names = handler.arguments.iter().map(|argument| &argument.name);
+    (declared, quote!(#constructor #turbofish (#(#names),*)))
+}
+
+fn declared(handler: &Handler) -> Vec<TokenStream> {
+    let declare = |argument: &crate::handler::Argument| {
+        let (name, ty) = (&argument.name, &argument.ty);
+        quote!(#name: #ty)
+    };
+    handler.arguments.iter().map(declare).collect()
+}
+
+fn constructor_name(handler: &Handler) -> Ident {
+    format_ident!("__message_{}", handler.name.unraw())
+}
+
+/// The function that makes a handler's call a message.
+fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
+    let ActorImpl { block, runtime, .. } = actor;
+    let Handler { name, kind, takes_cx, value, .. } = handler;
+    let lenient = lenient();
+    let ty = &block.self_ty;
+    let (generics, _, bounds) = block.generics.split_for_impl();
+    let constructor = constructor_name(handler);
+    let cfgs = handler.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let declared = declared(handler);
+    let arguments: Vec<_> = handler.arguments.iter().map(|argument| &argument.name).collect();
+    let shown = name.unraw().to_string();
+    // Names that no argument can have.
+    let state = Ident::new("state", Span::mixed_site());
+    let cx = Ident::new("cx", Span::mixed_site());
+    let lent = |cx: TokenStream| takes_cx.then(|| quote!(#cx,));
+    let answer = |call: TokenStream| if handler.forwards { call } else { quote!(#runtime::message::Value(#call)) };
+    let message = match kind {
+        Kind::Plain => {
+            let cx_lent = lent(quote!(#cx));
+            let answer = answer(quote!(<#ty>::#name(#state, #cx_lent #(#arguments),*)));
+            quote!(plain(#shown, move |#state: &mut #ty, #cx: &#runtime::Cx<#ty>| #answer))
+        }
+        Kind::Held => {
+            let cx_lent = lent(quote!(&#cx));
+            let answer = answer(quote!(<#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
+            quote! {
+                held(#shown, move |mut #state: #runtime::message::Lease<#ty>, #cx: #runtime::Cx<#ty>| async move {
+                    let _ = &#cx;
+                    #answer
+                })
+            }
+        }
+        Kind::Cooperative => {
+            let answer = answer(quote!(<#ty>::#name(#cx, #(#arguments),*).await));
+            quote!(cooperative(#shown, move |#cx: #runtime::Cx<#ty>| async move { #answer }))
+        }
+    };
+    quote! {
+        #(#cfgs)*
+        #lenient
+        fn #constructor #generics(
+            #(#declared),*
+        ) -> impl #runtime::message::Message<#ty, Value = #value> #bounds {
+            #runtime::message::#message
+        }
+    }
+}
