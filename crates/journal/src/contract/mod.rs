@@ -1,0 +1,107 @@
+//! The contract of [`Journal`] as tests, for every implementation.
+//!
+//! A [`Harness`] opens and crashes the implementation under test; [`contract_tests!`](crate::contract_tests) makes a
+//! test of each case:
+//!
+//! ```
+//! use enact_journal::{Memory, contract::Harness};
+//!
+//! #[derive(Default)]
+//! struct InMemory(Memory);
+//!
+//! impl Harness for InMemory {
+//!     type Journal = Memory;
+//!
+//!     async fn open(&mut self) -> Memory {
+//!         self.0 = self.0.crash();
+//!         self.0.clone()
+//!     }
+//!
+//!     async fn crash(&mut self, journal: Memory) {
+//!         self.0 = journal.crash();
+//!     }
+//! }
+//!
+//! enact_journal::contract_tests!(InMemory::default(), enact_journal::contract::block_on);
+//! ```
+
+pub mod cases;
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use crate::journal::Journal;
+
+/// Opens and crashes a journal under test.
+pub trait Harness {
+    /// The implementation.
+    type Journal: Journal;
+
+    /// Opens the journal on what is there; nothing, at first.
+    fn open(&mut self) -> impl Future<Output = Self::Journal>;
+
+    /// Kills the process or the machine that `journal` runs in, at once and without a goodbye.
+    fn crash(&mut self, journal: Self::Journal) -> impl Future<Output = ()>;
+}
+
+/// Makes a `#[test]` of every case of the contract.
+///
+/// The arguments: an expression for a fresh [`Harness`](crate::contract::Harness), and a function that runs a future,
+/// such as [`block_on`](crate::contract::block_on).
+#[macro_export]
+macro_rules! contract_tests {
+    ($harness:expr, $block_on:expr) => {
+        $crate::contract_tests!(@ $harness, $block_on;
+            new_journal_is_empty
+            records_are_read_back_as_written
+            positions_are_dense_and_the_feed_follows_the_calls
+            feed_is_read_in_pages
+            batch_is_refused_as_a_whole
+            records_of_one_entity_in_a_batch_follow_each_other
+            empty_batch_is_a_barrier
+            stale_owner_is_fenced_off
+            appends_take_effect_in_the_order_of_the_calls
+            append_is_submitted_by_the_call
+            refused_append_does_not_disturb_those_behind
+            batch_size_limit_is_inclusive
+            reads_show_whole_batches_only
+            newest_snapshot_is_kept
+            snapshot_ahead_of_the_records_is_refused
+            close_flushes_then_refuses
+            durable_appends_survive_a_crash
+            crash_keeps_a_prefix_of_whole_batches
+            snapshot_after_a_crash_is_whole_or_gone
+        );
+    };
+    (@ $harness:expr, $block_on:expr; $($case:ident)*) => {
+        $(
+            #[test]
+            fn $case() {
+                $block_on($crate::contract::cases::$case($harness));
+            }
+        )*
+    };
+}
+
+/// Runs a future on this thread and sleeps while it waits.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Where and how the bytes of a journal are not what was written.
+
+use std::fmt;
+
+use crate::record::{EntityKey, Position, Seq};
+
+/// Damaged bytes: in which file, where, and what is wrong with them.
+///
+/// A journal with damage refuses to open or to be read past it. Restore the file from a replica or a backup; the log
+/// cannot be repaired from itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file} is damaged at byte {offset}: {flaw}")]
+pub struct Damage {
+    /// The name of the file in the data directory.
+    pub file: String,
+    /// The offset of the damaged part in the file.
+    pub offset: u64,
+    /// What is wrong.
+    pub flaw: Flaw,
+}
+
+/// What is wrong with damaged bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flaw {
+    /// The file is missing although a later one exists or records name it.
+    Missing,
+    /// The file ends inside of what should be there.
+    Short,
+    /// The header of the segment does not have its checksum.
+    SegmentHeader,
+    /// The segment has a format that this program does not read.
+    Version {
+        /// The format version in the file.
+        found: u16,
+    },
+    /// The segment belongs to another log or to another place in this one.
+    Foreign,
+    /// The segment does not continue the one before it: hash or positions differ.
+    Unchained,
+    /// The header of a group of records is not valid.
+    GroupHeader,
+    /// A record does not have its checksum.
+    Record,
+    /// A record has its checksum and cannot be one of this format.
+    Malformed,
+    /// A record is not the one that should stand here.
+    Order {
+        /// The position that should be here.
+        expected: Position,
+        /// The position that is here.
+        found: Position,
+    },
+    /// A record does not follow the entity's record before it.
+    Chain {
+        /// The entity.
+        entity: EntityKey,
+        /// The sequence number that should be here.
+        expected: Seq,
+        /// The sequence number that is here.
+        found: Seq,
+    },
+    /// Bytes that fill a group up are not zero.
+    Padding,
+    /// The footer of a sealed segment is missing or does not have its checksum.
+    Footer,
+    /// The footer of a sealed segment describes other records than the segment has.
+    FooterMismatch,
+    /// A snapshot includes records that the log does not have.
+    SnapshotAhead {
+        /// The entity.
+        entity: EntityKey,
+        /// The last record that the snapshot includes.
+        seq: Seq,
+        /// The last record that the log has.
+        last: Seq,
+    },
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing => f.write_str("the file is missing"),
+            Self::Short => f.write_str("the file ends too early"),
+            Self::SegmentHeader => f.write_str("the segment header is not valid"),
+            Self::Version { found } => write!(f, "format version {found} is not one that this program reads"),
+            Self::Foreign => f.write_str("the segment belongs to another log or another place in it"),
+            Self::Unchained => f.write_str("the segment does not continue the one before it"),
+            Self::GroupHeader => f.write_str("the group header is not valid"),
+            Self::Record => f.write_str("the record does not have its checksum"),
+            Self::Malformed => f.write_str("the record is malformed"),
+            Self::Order { expected, found } => write!(f, "position {expected} should be here, found {found}"),
+            Self::Chain { entity, expected, found } => {
+                write!(f, "record {expected} of {entity} should be here, found {found}")
+            }
+            Self::Padding => f.write_str("the padding of the group is not zero"),
+            Self::Footer => f.write_str("the footer of the sealed segment is not valid"),
+            Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
+            Self::SnapshotAhead { entity, seq, last } => {
+                write!(f, "the snapshot of {entity} includes record {seq}, the log ends at {last}: records are lost")
+            }
+        }
+    }
+}

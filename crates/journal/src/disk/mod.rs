@@ -1,0 +1,139 @@
+//! The few operations on a directory and its files that the embedded journal is built on.
+//!
+//! A seam: [`OsDisk`] is the operating system, [`SimDisk`](crate::sim::SimDisk) a simulation that crashes on command.
+//! What the journal relies on, and nothing more:
+//! * a file's bytes and length are durable after its [`sync`](DiskFile::sync) has succeeded; before that, any part of
+//!   them may be;
+//! * a created, renamed or removed name is durable after the directory's [`sync`](Disk::sync) has succeeded;
+//! * a rename is atomic;
+//! * after a failed sync nothing is known, and syncing again proves nothing.
+
+mod os;
+
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+pub use os::{DirectoryError, OsDisk};
+
+/// One directory, flat: names have no separators.
+pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// A number that no other log is likely to have.
+    fn fresh_id(&self) -> u64;
+
+    /// Takes the directory for this process until the lock is dropped or the process dies.
+    ///
+    /// # Errors
+    /// When somebody else has it, or the operating system fails.
+    fn lock(&self) -> Result<DiskLock, LockError>;
+
+    /// The names in the directory, in any order.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn names(&self) -> io::Result<Vec<String>>;
+
+    /// Makes a new, empty file for reading and writing, readable by its owner alone.
+    ///
+    /// # Errors
+    /// When the name is taken, or as the operating system reports.
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// When there is none, when it is a link or no regular file, or as the operating system reports.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Gives a file another name, replacing the file of that name.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes the names durable.
+    ///
+    /// # Errors
+    /// As the operating system reports; nothing is known then.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// One open file.
+pub trait DiskFile: fmt::Debug + Send + Sync + 'static {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Reads from `offset` until `buf` is full or the file ends; the number of bytes read.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// As the operating system reports; any part of the bytes may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Cuts the file, or extends it with zeros.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn set_size(&self, size: u64) -> io::Result<()>;
+
+    /// Makes the bytes and the length durable.
+    ///
+    /// # Errors
+    /// As the operating system reports; nothing is known then.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// Holds the directory until it is dropped.
+pub struct DiskLock(#[expect(dead_code, reason = "held for its drop")] Box<dyn Any + Send + Sync>);
+
+impl DiskLock {
+    /// A lock that is given up when `held` is dropped.
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl fmt::Debug for DiskLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DiskLock")
+    }
+}
+
+/// Why a directory could not be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// Somebody else has it.
+    #[error("in use by {holder}")]
+    InUse {
+        /// Who, as far as is known, such as `process 4711`.
+        holder: String,
+    },
+    /// The operating system failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// All bytes of `file`.
+pub(crate) fn read_all(file: &dyn DiskFile) -> io::Result<Vec<u8>> {
+    let size = usize::try_from(file.size()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; size];
+    let read = file.read_at(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}

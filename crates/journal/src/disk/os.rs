@@ -1,0 +1,206 @@
+//! A directory of the operating system.
+//!
+//! All operations are relative to the directory's descriptor and refuse links, so neither a renamed parent nor a
+//! planted link leads them elsewhere.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::io::Errno;
+
+use super::{Disk, DiskFile, DiskLock, LockError};
+
+const LOCK: &str = "lock";
+
+/// A data directory: mode 0700, files 0600.
+#[derive(Debug)]
+pub struct OsDisk {
+    dir: File,
+}
+
+/// Why a data directory was not accepted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// The path is a link or a file.
+    #[error("{} is not a directory, or a link to one: name the directory itself", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Others may enter the directory.
+    #[error("{} has mode {mode:03o} and is open to others: chmod 700", path.display())]
+    Open {
+        /// The path.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The operating system failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+}
+
+impl OsDisk {
+    /// The directory at `path`, made durably with mode 0700 if there is none.
+    ///
+    /// # Errors
+    /// When the path is a link or a file, when others may enter the directory, or as the operating system reports.
+    pub fn at(path: &Path) -> Result<Self, DirectoryError> {
+        create_directory(path).map_err(|error| DirectoryError::Io { path: path.into(), error })?;
+        Self::existing(path)
+    }
+
+    /// The directory at `path`, which must exist.
+    ///
+    /// # Errors
+    /// As [`at`](Self::at), and when there is no directory.
+    pub fn existing(path: &Path) -> Result<Self, DirectoryError> {
+        let failed = |error| DirectoryError::Io { path: path.into(), error };
+        if !fs::symlink_metadata(path).map_err(failed)?.is_dir() {
+            return Err(DirectoryError::NotADirectory { path: path.into() });
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let dir = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(dir) => File::from(dir),
+            Err(Errno::LOOP | Errno::NOTDIR) => return Err(DirectoryError::NotADirectory { path: path.into() }),
+            Err(errno) => return Err(failed(errno.into())),
+        };
+        let mode = dir.metadata().map_err(failed)?.mode() & 0o777;
+        if mode & 0o077 != 0 {
+            return Err(DirectoryError::Open { path: path.into(), mode });
+        }
+        Ok(Self { dir })
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => File::from(file),
+            Err(Errno::LOOP) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link")),
+            Err(errno) => return Err(errno.into()),
+        };
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
+        Ok(file)
+    }
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    create_directory(parent)?;
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => File::open(parent)?.sync_all(),
+    }
+}
+
+impl Disk for OsDisk {
+    fn fresh_id(&self) -> u64 {
+        // The keys of a fresh hasher come from the operating system's random source.
+        RandomState::new().hash_one(std::process::id())
+    }
+
+    fn lock(&self) -> Result<DiskLock, LockError> {
+        let file = self.open_file(LOCK, OFlags::CREATE)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(LockError::InUse { holder: holder(&file) }),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        file.set_len(0)?;
+        file.write_all_at(format!("process {}", std::process::id()).as_bytes(), 0)?;
+        Ok(DiskLock::new(file))
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.dir)? {
+            // A name that is not text is not one of ours.
+            if let Ok(name) = entry?.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(self.open_file(name, OFlags::CREATE | OFlags::EXCL)?))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(self.open_file(name, OFlags::empty())?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(renameat(&self.dir, from, &self.dir, to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.dir.sync_all()
+    }
+}
+
+fn holder(lock: &File) -> String {
+    let mut text = [0; 32];
+    let len = FileExt::read_at(lock, &mut text, 0).unwrap_or(0);
+    match str::from_utf8(&text[..len]) {
+        Ok(text) if !text.is_empty() => text.to_owned(),
+        _ => "another process".to_owned(),
+    }
+}
+
+impl DiskFile for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut read = 0;
+        while read < buf.len() {
+            match FileExt::read_at(self, &mut buf[read..], offset + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.set_len(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

@@ -1,0 +1,301 @@
+//! The queue between callers and the writer thread, and the index that both share.
+//!
+//! # Who may touch what
+//! Everything is behind one lock, held for short steps only; nobody holds it across a call to the disk or into a future.
+//! * Callers [`submit`](Commits::submit): check the expectations against what has been *accepted* (durable or under
+//!   way), move *accepted* on, queue the batch.
+//! * The writer takes [groups](Commits::next_group) in order, and for each either [publishes](Commits::publish) it
+//!   (moves *durable* on, answers), [refuses](Commits::refuse) it together with everything queued behind, which may
+//!   rest on it, or [fails](Commits::fail) it, after which nothing is accepted any more.
+//! * Readers look at *durable* only.
+//!
+//! # Nobody waits for ever
+//! A batch leaves the queue only with an answer, and a reply that is dropped counts as one. When the writer thread ends
+//! for whatever reason, the phase leaves `Open` under the lock, so nothing is queued behind its back.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use enact_sync::{Condvar, Mutex};
+
+use super::catalog::{Catalog, Start};
+use super::format::{Address, Outgoing};
+use super::scan::Tips;
+use super::tail::Written;
+use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, ReadError, Refusal};
+use crate::record::{EntityKey, NewRecord, Position, Seq};
+use crate::reply::{Awaited, Reply, reply};
+
+/// Bytes after which a group takes no further batch: bounds the time until the first of them is answered.
+const GROUP_BYTES_MAX: usize = 4 << 20;
+
+pub(super) type AppendReply = Reply<Result<Position, AppendError>>;
+pub(super) type CloseResult = Result<(), CloseError>;
+
+pub(super) struct Commits {
+    queue_bytes: usize,
+    state: Mutex<State>,
+    /// Signals the writer: something is queued, or the phase has changed.
+    work: Condvar,
+}
+
+struct State {
+    phase: Phase,
+    heads: HashMap<EntityKey, Head>,
+    catalog: Catalog,
+    durable: Position,
+    queue: VecDeque<Batch>,
+    /// Bytes of all batches without an answer.
+    bytes: usize,
+    closers: Vec<Reply<CloseResult>>,
+}
+
+enum Phase {
+    Open,
+    /// The queue is being written; nothing is accepted any more.
+    Closing,
+    /// A write has failed; durable records can be read.
+    Poisoned {
+        why: String,
+    },
+    Closed(CloseResult),
+}
+
+/// Where an entity stands.
+#[derive(Clone, Copy, Default)]
+struct Head {
+    accepted: Seq,
+    durable: Seq,
+    address: Address,
+}
+
+pub(super) struct Batch {
+    records: Vec<NewRecord>,
+    bytes: usize,
+    reply: AppendReply,
+}
+
+/// Batches that become durable together.
+pub(super) struct Group {
+    batches: Vec<Batch>,
+    previous: Vec<Address>,
+}
+
+impl Group {
+    pub(super) fn outgoing(&self) -> Vec<Outgoing<'_>> {
+        let records = self.batches.iter().flat_map(|batch| &batch.records);
+        records.zip(&self.previous).map(|(record, previous)| Outgoing { record, previous: *previous }).collect()
+    }
+}
+
+impl Commits {
+    pub(super) fn new(tips: Tips, catalog: Catalog, durable: Position, queue_bytes: usize) -> Self {
+        let head = |tip: super::scan::Tip| Head { accepted: tip.seq, durable: tip.seq, address: tip.address };
+        let heads = tips.into_iter().map(|(entity, tip)| (entity, head(tip))).collect();
+        let state = State {
+            phase: Phase::Open,
+            heads,
+            catalog,
+            durable,
+            queue: VecDeque::new(),
+            bytes: 0,
+            closers: Vec::new(),
+        };
+        Self { queue_bytes, state: Mutex::new(state), work: Condvar::new() }
+    }
+
+    /// Queues `records`, or refuses them.
+    pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Awaited<Result<Position, AppendError>>, Refusal> {
+        let bytes = records.iter().map(NewRecord::bytes).sum();
+        if bytes > BATCH_BYTES_MAX {
+            return Err(Refusal::TooLarge { bytes, limit: BATCH_BYTES_MAX });
+        }
+        let mut state = self.state.lock();
+        match &state.phase {
+            Phase::Open => {}
+            Phase::Closing | Phase::Closed(_) => return Err(Refusal::Closed),
+            Phase::Poisoned { why } => return Err(Refusal::Poisoned { why: why.clone() }),
+        }
+        if state.bytes > 0 && state.bytes + bytes > self.queue_bytes {
+            return Err(Refusal::Overloaded { queued: state.bytes, bytes, limit: self.queue_bytes });
+        }
+        state.accept(&records)?;
+        state.bytes += bytes;
+        let (reply, awaited) = reply();
+        state.queue.push_back(Batch { records, bytes, reply });
+        self.work.notify_one();
+        Ok(awaited)
+    }
+
+    /// Waits for batches and takes as many as make a group; `None` when the queue is empty and stays so.
+    pub(super) fn next_group(&self) -> Option<Group> {
+        let mut state = self.state.lock();
+        while state.queue.is_empty() {
+            if !matches!(state.phase, Phase::Open) {
+                return None;
+            }
+            state = self.work.wait(state);
+        }
+        let state = &mut *state;
+        let mut batches = Vec::new();
+        let mut bytes = 0;
+        while let Some(batch) = state.queue.pop_front_if(|batch| bytes == 0 || bytes + batch.bytes <= GROUP_BYTES_MAX) {
+            bytes += batch.bytes;
+            batches.push(batch);
+        }
+        let records = batches.iter().flat_map(|batch| &batch.records);
+        let previous = records.map(|record| state.heads[&record.entity].address).collect();
+        Some(Group { batches, previous })
+    }
+
+    /// `group` is durable: `written`, or it had no records.
+    pub(super) fn publish(&self, group: Group, written: Option<&Written>) {
+        let mut state = self.state.lock();
+        let mut position = state.durable;
+        if let Some(written) = written {
+            assert_eq!(written.first, position.next(), "the log goes on where it ended");
+            let records = group.batches.iter().flat_map(|batch| &batch.records);
+            for (record, address) in records.zip(&written.addresses) {
+                let head = state.heads.get_mut(&record.entity).expect("an accepted entity has a head");
+                assert_eq!(head.durable, record.expected, "records of {} become durable in order", record.entity);
+                head.durable = record.expected.next();
+                head.address = *address;
+            }
+            state.catalog.grow(written);
+            state.durable = Position(position.0 + written.addresses.len() as u64);
+        }
+        state.bytes -= group.batches.iter().map(|batch| batch.bytes).sum::<usize>();
+        drop(state);
+        for batch in group.batches {
+            position.0 += batch.records.len() as u64;
+            batch.reply.answer(Ok(position));
+        }
+    }
+
+    /// Nothing of `group` is on the disk: refuses it and everything that was accepted after it.
+    pub(super) fn refuse(&self, group: Group, refusal: &Refusal) {
+        let mut state = self.state.lock();
+        let queued = std::mem::take(&mut state.queue);
+        let refused: Vec<Batch> = group.batches.into_iter().chain(queued).collect();
+        for batch in refused.iter().rev() {
+            state.give_back(&batch.records);
+        }
+        state.bytes = 0;
+        drop(state);
+        answer_all(refused, || AppendError::Refused(refusal.clone()));
+    }
+
+    /// `group` has met `error`, and the log cannot go on: answers it and refuses everything queued behind.
+    pub(super) fn fail(&self, group: Group, why: &str, error: &AppendError) {
+        self.poison(why);
+        answer_all(group.batches, || error.clone());
+    }
+
+    /// Takes no further batch: refuses everything queued.
+    pub(super) fn poison(&self, why: &str) {
+        let mut state = self.state.lock();
+        state.phase = Phase::Poisoned { why: why.to_owned() };
+        let queued = std::mem::take(&mut state.queue);
+        drop(state);
+        answer_all(queued, || AppendError::Refused(Refusal::Poisoned { why: why.to_owned() }));
+    }
+
+    /// Accepts nothing from now on; the result of closing follows.
+    pub(super) fn begin_close(&self) -> Awaited<CloseResult> {
+        let (reply, awaited) = reply();
+        let mut state = self.state.lock();
+        match &state.phase {
+            Phase::Closed(result) => {
+                let result = result.clone();
+                drop(state);
+                reply.answer(result);
+                return awaited;
+            }
+            Phase::Open => state.phase = Phase::Closing,
+            Phase::Closing | Phase::Poisoned { .. } => {}
+        }
+        state.closers.push(reply);
+        self.work.notify_one();
+        awaited
+    }
+
+    /// Waits until somebody closes, if the queue is poisoned and nobody has yet.
+    pub(super) fn wait_for_close(&self) {
+        let mut state = self.state.lock();
+        while matches!(state.phase, Phase::Poisoned { .. }) && state.closers.is_empty() {
+            state = self.work.wait(state);
+        }
+    }
+
+    /// Why the queue is poisoned, if it is.
+    pub(super) fn poisoned(&self) -> CloseResult {
+        match &self.state.lock().phase {
+            Phase::Poisoned { why } => Err(CloseError::Poisoned { why: why.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything is written and released.
+    pub(super) fn end_close(&self, result: &CloseResult) {
+        let mut state = self.state.lock();
+        state.phase = Phase::Closed(result.clone());
+        let closers = std::mem::take(&mut state.closers);
+        drop(state);
+        for closer in closers {
+            closer.answer(result.clone());
+        }
+    }
+
+    /// The last durable record of `entity` and its address.
+    pub(super) fn last(&self, entity: &EntityKey) -> Result<(Seq, Address), ReadError> {
+        let state = self.state.lock();
+        state.check_readable()?;
+        Ok(state.heads.get(entity).map_or_else(Default::default, |head| (head.durable, head.address)))
+    }
+
+    /// Where to read the record after `after`; `None` if none is durable.
+    pub(super) fn locate_after(&self, after: Position) -> Result<Option<Start>, ReadError> {
+        let state = self.state.lock();
+        state.check_readable()?;
+        Ok((after < state.durable).then(|| state.catalog.locate(after.next())))
+    }
+}
+
+impl State {
+    fn accept(&mut self, records: &[NewRecord]) -> Result<(), Refusal> {
+        for (index, record) in records.iter().enumerate() {
+            let actual = self.heads.get(&record.entity).map_or(Seq::NONE, |head| head.accepted);
+            if actual != record.expected {
+                self.give_back(&records[..index]);
+                return Err(Refusal::Conflict { entity: record.entity.clone(), expected: record.expected, actual });
+            }
+            self.heads.entry(record.entity.clone()).or_default().accepted = actual.next();
+        }
+        Ok(())
+    }
+
+    /// Undoes the acceptance of `records`, the last ones accepted.
+    fn give_back(&mut self, records: &[NewRecord]) {
+        for record in records.iter().rev() {
+            if let Entry::Occupied(mut head) = self.heads.entry(record.entity.clone()) {
+                head.get_mut().accepted = record.expected;
+                if record.expected == Seq::NONE {
+                    head.remove();
+                }
+            }
+        }
+    }
+
+    fn check_readable(&self) -> Result<(), ReadError> {
+        match self.phase {
+            Phase::Closing | Phase::Closed(_) => Err(ReadError::Closed),
+            Phase::Open | Phase::Poisoned { .. } => Ok(()),
+        }
+    }
+}
+
+fn answer_all(batches: impl IntoIterator<Item = Batch>, error: impl Fn() -> AppendError) {
+    for batch in batches {
+        batch.reply.answer(Err(error()));
+    }
+}

@@ -1,0 +1,399 @@
+//! The bytes of a segment.
+//!
+//! ```text
+//! segment := header group* [footer trailer]
+//! group   := group header, record*, zeros up to a multiple of 8
+//! ```
+//! All numbers are little-endian. A *group* is what one sync made durable: one or more batches, or nothing (the mark of
+//! a clean close). The checksum (CRC32C) of a group header or record covers the log's id and the address at which it
+//! stands, besides its own bytes: bytes of another log, of another place, or of a payload that imitates a header are
+//! not valid here.
+//!
+//! | header | | group header | | record | | footer | |
+//! |---|---|---|---|---|---|---|---|
+//! | 0 | magic | 0 | magic | 0 | checksum | 0 | checksum |
+//! | 8 | version, 0 | 4 | checksum | 4 | payload length | 4 | 0 |
+//! | 12 | segment number | 8 | log id | 8 | position | 8 | log id |
+//! | 16 | log id | 16 | address | 16 | seq | 16 | address |
+//! | 24 | first position | 24 | first position | 24 | address of the entity's previous record | 24 | first position |
+//! | 32 | hash of the previous segment | 32 | body length | 32 | key length | 32 | record count |
+//! | 64 | 0 | 36 | record count | 34 | kind, 0 | 40 | hash of the segment |
+//! | 68 | checksum | | | 36 | key, payload | 72 | entity count, mark count, then those |
+
+use std::collections::HashMap;
+
+use crate::damage::Flaw;
+use crate::journal::BATCH_BYTES_MAX;
+use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, NewRecord, Position, Seq};
+
+pub(super) const VERSION: u16 = 1;
+pub(super) const HEADER_LEN: u32 = 72;
+pub(super) const GROUP_HEADER_LEN: usize = 40;
+pub(super) const RECORD_HEADER_LEN: usize = 36;
+pub(super) const TRAILER_LEN: usize = 16;
+const FOOTER_HEADER_LEN: usize = 80;
+const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
+const ALIGN: usize = 8;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"ENACTLOG";
+const GROUP_MAGIC: [u8; 4] = *b"EGRP";
+const TRAILER_MAGIC: [u8; 8] = *b"ENACTEND";
+
+/// SHA-256 over all bytes of a segment before its footer.
+pub(super) type Hash = [u8; 32];
+
+/// The identity of a log: segments of two logs do not mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogId(pub(super) u64);
+
+/// A segment's number and an offset in it. Segments count from 1: the default address, 0, is
+/// that of no record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Address(u64);
+
+impl Address {
+    pub(super) const fn new(segment: u32, offset: u32) -> Self {
+        Self((segment as u64) << 32 | offset as u64)
+    }
+
+    pub(super) const fn segment(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    pub(super) const fn offset(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn plus(self, bytes: usize) -> Self {
+        Self(self.0 + bytes as u64)
+    }
+}
+
+pub(super) fn segment_name(number: u32) -> String {
+    format!("segment-{number:010}.log")
+}
+
+pub(super) fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+    let number = digits.parse().ok()?;
+    (segment_name(number) == name && number > 0).then_some(number)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {
+    let mut place = [0; 16];
+    place[..8].copy_from_slice(&log.0.to_le_bytes());
+    place[8..].copy_from_slice(&address.0.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c(&place), bytes)
+}
+
+/// The first bytes of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SegmentHeader {
+    pub(super) number: u32,
+    pub(super) log: LogId,
+    pub(super) first: Position,
+    pub(super) previous_hash: Hash,
+}
+
+impl SegmentHeader {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_LEN as usize);
+        out.extend(SEGMENT_MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend([0; 2]);
+        out.extend(self.number.to_le_bytes());
+        out.extend(self.log.0.to_le_bytes());
+        out.extend(self.first.0.to_le_bytes());
+        out.extend(self.previous_hash);
+        out.extend([0; 4]);
+        out.extend(crc32c::crc32c(&out).to_le_bytes());
+        out
+    }
+
+    /// Decodes the header of segment `number` from the start of `bytes`.
+    pub(super) fn decode(bytes: &[u8], number: u32) -> Result<Self, Flaw> {
+        let bytes = bytes.get(..HEADER_LEN as usize).ok_or(Flaw::Short)?;
+        if bytes[..8] != SEGMENT_MAGIC {
+            return Err(Flaw::SegmentHeader);
+        }
+        let version = u16_at(bytes, 8);
+        if version != VERSION {
+            return Err(Flaw::Version { found: version });
+        }
+        if u32_at(bytes, 68) != crc32c::crc32c(&bytes[..68]) {
+            return Err(Flaw::SegmentHeader);
+        }
+        let header = Self {
+            number: u32_at(bytes, 12),
+            log: LogId(u64_at(bytes, 16)),
+            first: Position(u64_at(bytes, 24)),
+            previous_hash: bytes[32..64].try_into().expect("the length of a hash"),
+        };
+        if header.number == number { Ok(header) } else { Err(Flaw::Foreign) }
+    }
+}
+
+/// What stands before the records of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GroupHeader {
+    pub(super) first: Position,
+    pub(super) body_len: u32,
+    pub(super) count: u32,
+}
+
+impl GroupHeader {
+    fn write(self, out: &mut [u8], log: LogId, address: Address) {
+        out[..4].copy_from_slice(&GROUP_MAGIC);
+        out[8..16].copy_from_slice(&log.0.to_le_bytes());
+        out[16..24].copy_from_slice(&address.0.to_le_bytes());
+        out[24..32].copy_from_slice(&self.first.0.to_le_bytes());
+        out[32..36].copy_from_slice(&self.body_len.to_le_bytes());
+        out[36..40].copy_from_slice(&self.count.to_le_bytes());
+        let sum = crc32c::crc32c(&out[8..GROUP_HEADER_LEN]);
+        out[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Decodes the group header at `address` from the start of `bytes`.
+    pub(super) fn decode(bytes: &[u8], log: LogId, address: Address) -> Result<Self, Flaw> {
+        let bytes = bytes.get(..GROUP_HEADER_LEN).ok_or(Flaw::Short)?;
+        let valid = bytes[..4] == GROUP_MAGIC
+            && u32_at(bytes, 4) == crc32c::crc32c(&bytes[8..])
+            && u64_at(bytes, 8) == log.0
+            && u64_at(bytes, 16) == address.0;
+        if !valid {
+            return Err(Flaw::GroupHeader);
+        }
+        Ok(Self { first: Position(u64_at(bytes, 24)), body_len: u32_at(bytes, 32), count: u32_at(bytes, 36) })
+    }
+
+    /// The length of the group on disk, padding included.
+    pub(super) fn len(self) -> usize {
+        (GROUP_HEADER_LEN + self.body_len as usize).next_multiple_of(ALIGN)
+    }
+}
+
+/// The offset of the first valid group header in `bytes` (a whole segment) at or after `from`.
+pub(super) fn find_group(bytes: &[u8], log: LogId, segment: u32, from: usize) -> Option<usize> {
+    (from.next_multiple_of(ALIGN)..bytes.len())
+        .step_by(ALIGN)
+        .find(|&at| GroupHeader::decode(&bytes[at..], log, Address::new(segment, at as u32)).is_ok())
+}
+
+/// A record that is to be written, and the address of the entity's record before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing<'a> {
+    pub(super) record: &'a NewRecord,
+    pub(super) previous: Address,
+}
+
+/// Encodes `records` as the group at `address` into `out`; the address of each record.
+pub(super) fn encode_group(
+    out: &mut Vec<u8>,
+    log: LogId,
+    address: Address,
+    first: Position,
+    records: &[Outgoing<'_>],
+) -> Vec<Address> {
+    out.clear();
+    out.resize(GROUP_HEADER_LEN, 0);
+    let mut latest: HashMap<&EntityKey, Address> = HashMap::with_capacity(records.len());
+    let mut addresses = Vec::with_capacity(records.len());
+    let mut position = first;
+    for Outgoing { record, previous } in records {
+        let at = address.plus(out.len());
+        let previous = latest.insert(&record.entity, at).unwrap_or(*previous);
+        encode_record(out, log, at, position, previous, record);
+        addresses.push(at);
+        position = position.next();
+    }
+    let header = GroupHeader { first, body_len: (out.len() - GROUP_HEADER_LEN) as u32, count: records.len() as u32 };
+    out.resize(header.len(), 0);
+    header.write(out, log, address);
+    addresses
+}
+
+fn encode_record(
+    out: &mut Vec<u8>,
+    log: LogId,
+    at: Address,
+    position: Position,
+    previous: Address,
+    record: &NewRecord,
+) {
+    let start = out.len();
+    let key = record.entity.as_str();
+    out.extend([0; 4]);
+    out.extend((record.payload.len() as u32).to_le_bytes());
+    out.extend(position.0.to_le_bytes());
+    out.extend(record.expected.next().0.to_le_bytes());
+    out.extend(previous.0.to_le_bytes());
+    out.extend((key.len() as u16).to_le_bytes());
+    out.extend([record.kind.0, 0]);
+    out.extend(key.as_bytes());
+    out.extend(&record.payload);
+    let sum = checksum(log, at, &out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The length of a record with this key and payload, header included.
+pub(super) fn record_len(record: &NewRecord) -> usize {
+    RECORD_HEADER_LEN + record.bytes()
+}
+
+/// A record as it stands on disk, its checksum verified.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored<'a> {
+    pub(super) key: &'a str,
+    pub(super) seq: Seq,
+    pub(super) position: Position,
+    pub(super) previous: Address,
+    pub(super) kind: Kind,
+    pub(super) payload: &'a [u8],
+    pub(super) len: usize,
+}
+
+/// The length of the record whose header `bytes` starts with; not yet verified, but not above what can be.
+pub(super) fn stored_len(bytes: &[u8]) -> Result<usize, Flaw> {
+    if bytes.len() < RECORD_HEADER_LEN {
+        return Err(Flaw::Short);
+    }
+    let key_len = usize::from(u16_at(bytes, 32));
+    let payload_len = u32_at(bytes, 4) as usize;
+    if key_len > KEY_BYTES_MAX || payload_len > BATCH_BYTES_MAX {
+        return Err(Flaw::Record);
+    }
+    Ok(RECORD_HEADER_LEN + key_len + payload_len)
+}
+
+impl<'a> Stored<'a> {
+    /// Decodes the record at `address` from the start of `bytes`.
+    pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, Flaw> {
+        let len = stored_len(bytes)?;
+        let bytes = bytes.get(..len).ok_or(Flaw::Record)?;
+        if u32_at(bytes, 0) != checksum(log, address, &bytes[4..]) {
+            return Err(Flaw::Record);
+        }
+        let (key, payload) = bytes[RECORD_HEADER_LEN..].split_at(usize::from(u16_at(bytes, 32)));
+        Ok(Self {
+            key: str::from_utf8(key).map_err(|_| Flaw::Malformed)?,
+            seq: Seq(u64_at(bytes, 16)),
+            position: Position(u64_at(bytes, 8)),
+            previous: Address(u64_at(bytes, 24)),
+            kind: Kind(bytes[34]),
+            payload,
+            len,
+        })
+    }
+}
+
+/// Where a group stands that holds a position; a feed starts reading at one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) position: Position,
+    pub(super) offset: u32,
+}
+
+/// What a segment holds of one entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) count: u64,
+    pub(super) last: Seq,
+    pub(super) offset: u32,
+}
+
+/// What a sealed segment holds; read instead of the segment when the journal opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) first: Position,
+    pub(super) count: u64,
+    pub(super) hash: Hash,
+    pub(super) entities: Vec<(EntityKey, Share)>,
+    pub(super) marks: Vec<Mark>,
+}
+
+impl Footer {
+    /// Encodes the footer at `address`, its trailer included.
+    pub(super) fn encode(&self, log: LogId, address: Address) -> Vec<u8> {
+        let mut out = vec![0; ALIGN];
+        out.extend(log.0.to_le_bytes());
+        out.extend(address.0.to_le_bytes());
+        out.extend(self.first.0.to_le_bytes());
+        out.extend(self.count.to_le_bytes());
+        out.extend(self.hash);
+        out.extend((self.entities.len() as u32).to_le_bytes());
+        out.extend((self.marks.len() as u32).to_le_bytes());
+        for (entity, share) in &self.entities {
+            let key = entity.as_str();
+            out.extend((key.len() as u16).to_le_bytes());
+            out.extend(key.as_bytes());
+            out.extend(share.count.to_le_bytes());
+            out.extend(share.last.0.to_le_bytes());
+            out.extend(share.offset.to_le_bytes());
+        }
+        for mark in &self.marks {
+            out.extend(mark.position.0.to_le_bytes());
+            out.extend(mark.offset.to_le_bytes());
+        }
+        let sum = crc32c::crc32c(&out[4..]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        let len = (out.len() as u32).to_le_bytes();
+        let trailer = out.len();
+        out.extend(TRAILER_MAGIC);
+        out.extend(len);
+        out.extend(crc32c::crc32c(&out[trailer..]).to_le_bytes());
+        out
+    }
+
+    /// The length of the footer that the trailer at the end of a segment announces.
+    pub(super) fn announced_len(trailer: &[u8]) -> Option<usize> {
+        let valid = trailer.len() == TRAILER_LEN
+            && trailer[..8] == TRAILER_MAGIC
+            && u32_at(trailer, 12) == crc32c::crc32c(&trailer[..12]);
+        valid.then(|| u32_at(trailer, 8) as usize)
+    }
+
+    /// Decodes `bytes`, a footer without its trailer, that stands at `address`.
+    pub(super) fn decode(bytes: &[u8], log: LogId, address: Address) -> Option<Self> {
+        let valid = bytes.len() >= FOOTER_HEADER_LEN
+            && u32_at(bytes, 0) == crc32c::crc32c(&bytes[4..])
+            && u64_at(bytes, 8) == log.0
+            && u64_at(bytes, 16) == address.0;
+        if !valid {
+            return None;
+        }
+        let mut rest = &bytes[FOOTER_HEADER_LEN..];
+        let mut take = |len: usize| {
+            let (taken, left) = rest.split_at_checked(len)?;
+            rest = left;
+            Some(taken)
+        };
+        let mut entities = Vec::new();
+        for _ in 0..u32_at(bytes, 72) {
+            let key_len = usize::from(u16_at(take(2)?, 0));
+            let key = str::from_utf8(take(key_len)?).ok()?.parse().ok()?;
+            let share = take(20)?;
+            let share = Share { count: u64_at(share, 0), last: Seq(u64_at(share, 8)), offset: u32_at(share, 16) };
+            entities.push((key, share));
+        }
+        let mut marks = Vec::new();
+        for _ in 0..u32_at(bytes, 76) {
+            let mark = take(12)?;
+            marks.push(Mark { position: Position(u64_at(mark, 0)), offset: u32_at(mark, 8) });
+        }
+        let hash = bytes[40..72].try_into().expect("the length of a hash");
+        let footer = Self { first: Position(u64_at(bytes, 24)), count: u64_at(bytes, 32), hash, entities, marks };
+        rest.is_empty().then_some(footer)
+    }
+}

@@ -1,0 +1,317 @@
+//! The embedded journal: a segment log in a directory, for one machine.
+//!
+//! # Threads
+//! One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a
+//! sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
+//! snapshots. Futures run on any executor.
+//!
+//! # Files
+//! ```text
+//! lock                     held by the process that has the journal open
+//! segment-0000000001.log   sealed segments and, last, the one that is written to
+//! segment-0000000002.log
+//! snapshots.redb           can be deleted at any time
+//! ```
+//!
+//! # Layers
+//! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`store`] reads, [`format`](self::format)
+//! knows the bytes. Each states its part of why nothing is lost.
+//!
+//! # Limits
+//! All entities have an entry in memory (their key and about 60 bytes). Damage to the very last group of a log that was
+//! not closed cannot be told from a torn write: it is cut. Records are never removed.
+
+mod catalog;
+mod commits;
+mod contents;
+mod format;
+mod recover;
+mod scan;
+mod snapshots;
+mod store;
+mod tail;
+mod verify;
+mod window;
+mod workers;
+mod writer;
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+pub use verify::{Verification, verify, verify_on};
+
+use crate::damage::Damage;
+use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
+use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, SnapshotError};
+use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::reply::{Awaited, reply};
+use commits::Commits;
+use snapshots::Snapshots;
+use store::Store;
+use workers::Workers;
+use writer::Writer;
+
+const READER_COUNT: usize = 2;
+const PANICKED: &str = "a thread of the journal has panicked";
+
+/// How an embedded journal is opened; the defaults are right for production.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The length at which a segment is sealed and the next one begun: 4 KiB to 256 MiB, 64 MiB by default.
+    pub segment_bytes: u32,
+    /// The most bytes that may wait for the disk; beyond, appends are refused as overloaded. 64 MiB by default. A batch
+    /// that comes alone is always taken.
+    pub queue_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { segment_bytes: 64 << 20, queue_bytes: 64 << 20 }
+    }
+}
+
+/// A journal in a directory of this machine.
+///
+/// Dropping it writes what was submitted, syncs and waits for its threads, as [`close`](Journal::close) does.
+///
+/// ```
+/// use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # block_on(async {
+/// let journal = Embedded::open(&path, Options::default())?;
+/// let account = EntityKey::new("Account", "NL01")?;
+/// let record = |n, payload: &[u8]| NewRecord {
+///     entity: account.clone(),
+///     expected: Seq(n),
+///     kind: Kind(1),
+///     payload: payload.to_vec(),
+/// };
+/// // Two appends under way at once; they share a sync, and the order of the calls is the order of the records.
+/// let (first, second) = (journal.append(vec![record(0, b"open")]), journal.append(vec![record(1, b"deposit")]));
+/// first.await?;
+/// second.await?;
+/// journal.close().await?;
+///
+/// let journal = Embedded::open(&path, Options::default())?;
+/// assert_eq!(journal.read(&account, Seq(1)).await?[0].payload, b"deposit");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Embedded {
+    store: Arc<Store>,
+    snapshots: Arc<Snapshots>,
+    readers: Workers,
+    saver: Workers,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// Why a journal could not be opened or verified.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The directory is not acceptable.
+    #[error("cannot use the data directory: {0}")]
+    Directory(#[from] DirectoryError),
+    /// Another process has the directory.
+    #[error("the data directory is in use by {holder}")]
+    InUse {
+        /// Who, as far as is known.
+        holder: String,
+    },
+    /// The log is damaged; nothing was changed.
+    #[error("the journal does not open: {0}")]
+    Damaged(#[from] Damage),
+    /// An option is out of its range.
+    #[error("segment_bytes is {segment_bytes}, it must be between {} and {}", MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES)]
+    SegmentBytes {
+        /// The value given.
+        segment_bytes: u32,
+    },
+    /// The operating system failed.
+    #[error("cannot open the journal, {file}: {why}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        why: String,
+    },
+}
+
+const MIN_SEGMENT_BYTES: u32 = 4 << 10;
+const MAX_SEGMENT_BYTES: u32 = 256 << 20;
+
+impl OpenError {
+    fn io(file: &str, error: &io::Error) -> Self {
+        Self::Io { file: file.to_owned(), why: error.to_string() }
+    }
+}
+
+impl From<LockError> for OpenError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::InUse { holder } => Self::InUse { holder },
+            LockError::Io(error) => Self::io("lock", &error),
+        }
+    }
+}
+
+impl Embedded {
+    /// Opens the journal in `directory`, or begins one there; the directory is made if there is none.
+    ///
+    /// A group of records that a crash has torn is cut off with a warning: nobody was told that it is durable.
+    ///
+    /// # Errors
+    /// When the directory is unsuitable or in use, when the log is damaged, or as the operating system reports. Damage
+    /// is named with its place, and the log is left as it is.
+    ///
+    /// # Blocking
+    /// Reads the footers of all segments and the last segment (0.1 s for a full one).
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(OsDisk::at(directory)?), options)
+    }
+
+    /// Opens the journal on `disk`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
+        let Options { segment_bytes, queue_bytes } = options;
+        if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
+            return Err(OpenError::SegmentBytes { segment_bytes });
+        }
+        let lock = disk.lock()?;
+        let recovered = recover::recover(Arc::clone(&disk), segment_bytes)?;
+        let log = recovered.tail.log;
+        let commits = Commits::new(recovered.tips, recovered.catalog, recovered.last, queue_bytes);
+        let store = Arc::new(Store { disk: Arc::clone(&disk), log, commits });
+        let snapshots = Arc::new(Snapshots::new(disk, log));
+        let failed = |error: io::Error| OpenError::io("thread", &error);
+        let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
+        let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
+        let writer = Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock);
+        let name = "enact-journal-write".to_owned();
+        let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
+        Ok(Self { store, snapshots, readers, saver, writer: Some(writer) })
+    }
+
+    /// Runs `read` on a reader thread.
+    fn read_with<T, R>(&self, read: R) -> impl Future<Output = Result<T, ReadError>> + Send + 'static + use<T, R>
+    where
+        T: Send + 'static,
+        R: FnOnce(&Store) -> Result<T, ReadError> + Send + 'static,
+    {
+        let (reply, awaited) = reply();
+        let store = Arc::clone(&self.store);
+        self.readers.run(move || reply.answer(read(&store)));
+        async { awaited.await.unwrap_or_else(|| Err(ReadError::Io { file: ".".to_owned(), why: PANICKED.to_owned() })) }
+    }
+}
+
+impl Journal for Embedded {
+    fn append(
+        &self,
+        batch: Vec<NewRecord>,
+    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
+        let submitted = self.store.commits.submit(batch);
+        async {
+            let in_doubt = || Err(AppendError::InDoubt { why: PANICKED.to_owned() });
+            submitted?.await.unwrap_or_else(in_doubt)
+        }
+    }
+
+    fn read(
+        &self,
+        entity: &EntityKey,
+        after: Seq,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.read_with(move |store| store.read(&entity, after))
+    }
+
+    fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
+        ready(self.store.commits.last(entity).map(|(seq, _)| seq))
+    }
+
+    fn feed(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        self.read_with(move |store| store.feed(after, limit))
+    }
+
+    fn save_snapshot(
+        &self,
+        snapshot: Snapshot,
+    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
+        let submitted = self.submit_snapshot(snapshot);
+        async {
+            let lost = || Err(SnapshotError::Unavailable { why: PANICKED.to_owned() });
+            submitted?.await.unwrap_or_else(lost)
+        }
+    }
+
+    fn load_snapshot(
+        &self,
+        entity: &EntityKey,
+    ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        let snapshots = Arc::clone(&self.snapshots);
+        self.read_with(move |store| {
+            let loaded = snapshots.load(&entity);
+            let (last, _) = store.commits.last(&entity)?;
+            match loaded {
+                Some(Snapshot { seq, .. }) if seq > last => Err(snapshots.ahead(entity, seq, last).into()),
+                loaded => Ok(loaded),
+            }
+        })
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
+        let closed = self.store.commits.begin_close();
+        async { closed.await.unwrap_or_else(|| Err(CloseError::Poisoned { why: PANICKED.to_owned() })) }
+    }
+}
+
+impl Embedded {
+    fn submit_snapshot(&self, snapshot: Snapshot) -> Result<Awaited<Result<(), SnapshotError>>, SnapshotError> {
+        let Snapshot { entity, seq, payload } = &snapshot;
+        let (bytes, limit) = (payload.len(), BATCH_BYTES_MAX);
+        if bytes > limit {
+            return Err(SnapshotError::TooLarge { bytes, limit });
+        }
+        let Ok((last, _)) = self.store.commits.last(entity) else { return Err(SnapshotError::Closed) };
+        if *seq > last {
+            return Err(SnapshotError::Ahead { entity: entity.clone(), seq: *seq, last });
+        }
+        let (reply, awaited) = reply();
+        self.snapshots.submit(snapshot, reply);
+        let snapshots = Arc::clone(&self.snapshots);
+        self.saver.run(move || snapshots.save_pending());
+        Ok(awaited)
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        drop(self.store.commits.begin_close());
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!(PANICKED);
+        }
+    }
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").field("disk", &self.store.disk).finish_non_exhaustive()
+    }
+}

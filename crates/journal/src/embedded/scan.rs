@@ -1,0 +1,132 @@
+//! Reads the groups of a segment one after the other and checks that each record is the one that must stand there.
+//!
+//! Pure: bytes in, verdict out. Opening uses it for the last segment, verification for all of them.
+
+use std::collections::HashMap;
+
+use super::contents::Contents;
+use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, Stored, find_group};
+use crate::damage::Flaw;
+use crate::record::{EntityKey, Position, Seq};
+
+/// The last record of an entity and where it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tip {
+    pub(super) seq: Seq,
+    pub(super) address: Address,
+}
+
+pub(super) type Tips = HashMap<EntityKey, Tip>;
+
+/// What a scan found.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) contents: Contents,
+    /// The last valid group.
+    pub(super) last: Option<LastGroup>,
+    /// The end of the last valid group.
+    pub(super) end: u32,
+    /// Why the scan stopped before the end of the bytes.
+    pub(super) stop: Option<Stop>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastGroup {
+    pub(super) start: u32,
+    pub(super) is_mark: bool,
+}
+
+/// A flaw and its place.
+#[derive(Debug)]
+pub(super) struct Stop {
+    pub(super) offset: u64,
+    pub(super) flaw: Flaw,
+    /// The bytes are not valid, as after a torn write. Otherwise they are valid and cannot have been written here.
+    pub(super) is_invalid: bool,
+}
+
+impl Stop {
+    /// The bytes of the last segment from `end` on may be a group that was never completely written: no group follows,
+    /// and one would only have been written after everything before it was durable.
+    pub(super) fn is_torn(&self, bytes: &[u8], header: &SegmentHeader, end: u32) -> bool {
+        self.is_invalid && find_group(bytes, header.log, header.number, end as usize + 1).is_none()
+    }
+}
+
+/// Scans `bytes`, a segment with `header` and without footer, and moves `tips` on.
+pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips) -> Scan {
+    let mut scan = Scan { contents: Contents::new(header.first), last: None, end: HEADER_LEN, stop: None };
+    while (scan.end as usize) < bytes.len() {
+        let address = Address::new(header.number, scan.end);
+        let group = match Group::decode(&bytes[scan.end as usize..], header.log, address) {
+            Ok(group) => group,
+            Err((within, flaw)) => {
+                scan.stop = Some(Stop { offset: u64::from(scan.end) + within, flaw, is_invalid: true });
+                break;
+            }
+        };
+        if let Err((offset, flaw)) = admit(&group, &mut scan.contents, tips, address) {
+            scan.stop = Some(Stop { offset: u64::from(offset), flaw, is_invalid: false });
+            break;
+        }
+        scan.last = Some(LastGroup { start: scan.end, is_mark: group.records.is_empty() });
+        scan.end += group.len as u32;
+    }
+    scan
+}
+
+/// A group with all its checksums verified.
+struct Group<'a> {
+    first: Position,
+    records: Vec<(Address, Stored<'a>)>,
+    len: usize,
+}
+
+impl<'a> Group<'a> {
+    /// Decodes the group at `address` from the start of `bytes`, or says what is invalid and how far into them.
+    fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, (u64, Flaw)> {
+        let header = GroupHeader::decode(bytes, log, address).map_err(|flaw| (0, flaw))?;
+        let whole = bytes.get(..header.len()).ok_or((0, Flaw::Short))?;
+        let (body, padding) = whole.split_at(GROUP_HEADER_LEN + header.body_len as usize);
+        let mut records = Vec::new();
+        let mut at = GROUP_HEADER_LEN;
+        while at < body.len() {
+            let place = Address::new(address.segment(), address.offset() + at as u32);
+            let stored = Stored::decode(&body[at..], log, place).map_err(|flaw| (at as u64, flaw))?;
+            at += stored.len;
+            records.push((place, stored));
+        }
+        if records.len() != header.count as usize {
+            return Err((0, Flaw::GroupHeader));
+        }
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err((at as u64, Flaw::Padding));
+        }
+        Ok(Self { first: header.first, records, len: whole.len() })
+    }
+}
+
+fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips, at: Address) -> Result<(), (u32, Flaw)> {
+    if group.first != contents.next() {
+        return Err((at.offset(), Flaw::Order { expected: contents.next(), found: group.first }));
+    }
+    if !group.records.is_empty() {
+        contents.begin_group(at.offset());
+    }
+    for (place, stored) in &group.records {
+        let wrong = |flaw| (place.offset(), flaw);
+        if stored.position != contents.next() {
+            return Err(wrong(Flaw::Order { expected: contents.next(), found: stored.position }));
+        }
+        let (entity, tip) = match tips.get_key_value(stored.key) {
+            Some((entity, tip)) => (entity.clone(), *tip),
+            None => (stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?, Tip::default()),
+        };
+        if stored.seq != tip.seq.next() || stored.previous != tip.address {
+            return Err(wrong(Flaw::Chain { entity, expected: tip.seq.next(), found: stored.seq }));
+        }
+        contents.add(&entity, stored.seq, place.offset());
+        tips.insert(entity, Tip { seq: stored.seq, address: *place });
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Reads durable records: of one entity along its back-pointers, or of all in order of their positions.
+
+use std::io;
+use std::sync::Arc;
+
+use super::commits::Commits;
+use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, LogId, RECORD_HEADER_LEN, Stored, stored_len};
+use super::recover::damage;
+use super::window::Window;
+use crate::damage::{Damage, Flaw};
+use crate::disk::Disk;
+use crate::journal::ReadError;
+use crate::record::{EntityKey, Position, Record, Seq};
+
+/// Bytes of payload after which a feed returns what it has.
+const FEED_BYTES_MAX: usize = 8 << 20;
+
+/// The durable records of a log.
+pub(super) struct Store {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) log: LogId,
+    pub(super) commits: Commits,
+}
+
+impl Store {
+    /// The records of `entity` after `after`.
+    pub(super) fn read(&self, entity: &EntityKey, after: Seq) -> Result<Vec<Record>, ReadError> {
+        let (mut seq, mut at) = self.commits.last(entity)?;
+        let mut window = Window::backward(&*self.disk);
+        let mut records = Vec::with_capacity(seq.0.saturating_sub(after.0) as usize);
+        while seq > after {
+            let stored = self.record(&mut window, at)?;
+            if stored.key != entity.as_str() || stored.seq != seq {
+                let flaw = Flaw::Chain { entity: entity.clone(), expected: seq, found: stored.seq };
+                return Err(damaged(at, flaw).into());
+            }
+            records.push(to_record(entity.clone(), &stored));
+            at = stored.previous;
+            seq.0 -= 1;
+        }
+        records.reverse();
+        Ok(records)
+    }
+
+    /// At most `limit` records after `after`.
+    pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
+        let mut records = Vec::new();
+        let mut bytes = 0;
+        let mut next = after.next();
+        let mut window = Window::forward(&*self.disk);
+        while records.len() < limit
+            && bytes < FEED_BYTES_MAX
+            && let Some(start) = self.commits.locate_after(Position(next.0 - 1))?
+        {
+            let mut offset = start.offset;
+            let before = next;
+            while offset < start.end && records.len() < limit && bytes < FEED_BYTES_MAX {
+                let group = Address::new(start.segment, offset);
+                let header = window.get(start.segment, offset, GROUP_HEADER_LEN)?;
+                let header = GroupHeader::decode(header, self.log, group).map_err(|flaw| damaged(group, flaw))?;
+                let has_next = header.first.0 + u64::from(header.count) > next.0;
+                let mut at = offset + GROUP_HEADER_LEN as u32;
+                for _ in 0..if has_next { header.count } else { 0 } {
+                    let address = Address::new(start.segment, at);
+                    let stored = self.record(&mut window, address)?;
+                    at += stored.len as u32;
+                    if stored.position < next || records.len() == limit {
+                        continue;
+                    }
+                    if stored.position > next {
+                        let flaw = Flaw::Order { expected: next, found: stored.position };
+                        return Err(damaged(address, flaw).into());
+                    }
+                    let entity = stored.key.parse().map_err(|_| damaged(address, Flaw::Malformed))?;
+                    bytes += stored.payload.len();
+                    records.push(to_record(entity, &stored));
+                    next = next.next();
+                }
+                offset += header.len() as u32;
+            }
+            if next == before {
+                let end = Address::new(start.segment, start.end);
+                return Err(damaged(end, Flaw::Order { expected: next, found: Position::START }).into());
+            }
+        }
+        Ok(records)
+    }
+
+    fn record<'w>(&self, window: &'w mut Window<'_>, at: Address) -> Result<Stored<'w>, ReadError> {
+        let len = stored_len(window.get(at.segment(), at.offset(), RECORD_HEADER_LEN)?);
+        let len = len.map_err(|flaw| damaged(at, flaw))?;
+        let bytes = window.get(at.segment(), at.offset(), len)?;
+        Stored::decode(bytes, self.log, at).map_err(|flaw| damaged(at, flaw).into())
+    }
+}
+
+fn to_record(entity: EntityKey, stored: &Stored<'_>) -> Record {
+    Record { entity, seq: stored.seq, position: stored.position, kind: stored.kind, payload: stored.payload.to_vec() }
+}
+
+fn damaged(at: Address, flaw: Flaw) -> Damage {
+    damage(at.segment(), at.offset().into(), flaw)
+}
+
+/// What the operating system says of `file`; a missing file is damage.
+pub(super) fn read_failure(file: String, error: &io::Error) -> ReadError {
+    if error.kind() == io::ErrorKind::NotFound {
+        Damage { file, offset: 0, flaw: Flaw::Missing }.into()
+    } else {
+        ReadError::Io { file, why: error.to_string() }
+    }
+}

@@ -1,0 +1,208 @@
+//! The end of the log: writes groups, seals full segments, begins new ones.
+//!
+//! # Steps and what a crash leaves
+//! 1. *Group*: one write at the end of the last segment, one sync. A crash in between leaves any part of the group;
+//!    recovery cuts it unless all of it is there. No group is written before the sync of the one before it has
+//!    succeeded: this is why a valid group proves that everything before it was durable.
+//! 2. *Seal* (the group would make the segment too long): write the footer, sync. A crash leaves a part of a footer:
+//!    recovery cuts it; or all of it: the segment is sealed and has no successor yet.
+//! 3. *Begin*: make the next segment under a temporary name, write its header, sync, rename, sync the directory. A crash
+//!    leaves a temporary file, which recovery removes, or the complete segment.
+//!
+//! # Failures
+//! A full disk while writing is undone: the file is cut back and synced; only if that succeeds is the group refused.
+//! Any other failure is final for this process. The group is in doubt only if writing it had begun.
+
+use std::io;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::contents::Contents;
+use super::format::{
+    self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, record_len, segment_name,
+};
+use crate::disk::{Disk, DiskFile};
+use crate::record::Position;
+
+/// Ends the name of a segment that is not complete yet.
+pub(super) const UNFINISHED: &str = ".new";
+
+#[derive(Debug)]
+pub(super) struct Tail {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) log: LogId,
+    pub(super) segment_bytes: u32,
+    /// The last segment, unless it is sealed or there is none.
+    pub(super) active: Option<Active>,
+    /// The number, first position and previous hash of the segment that follows a sealed one.
+    pub(super) next: SegmentHeader,
+    pub(super) buffer: Vec<u8>,
+}
+
+/// The segment that groups are written to.
+#[derive(Debug)]
+pub(super) struct Active {
+    pub(super) number: u32,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) end: u32,
+    pub(super) hasher: Sha256,
+    pub(super) contents: Contents,
+    /// A mark follows the last record already.
+    pub(super) is_marked: bool,
+}
+
+/// A durable group.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub(super) addresses: Vec<Address>,
+    pub(super) first: Position,
+    /// The state of the segment after it.
+    pub(super) segment: u32,
+    pub(super) segment_first: Position,
+    pub(super) segment_end: u32,
+    /// The newest mark of the segment.
+    pub(super) mark: Option<Mark>,
+}
+
+/// Why a group is not durable.
+#[derive(Debug)]
+pub(super) enum WriteFailure {
+    /// The disk is full; nothing of the group is on it, and the log goes on.
+    Full(io::Error),
+    /// Writing the group had not begun; the log cannot go on.
+    Before(io::Error),
+    /// Writing the group had begun; the log cannot go on.
+    InDoubt(io::Error),
+}
+
+impl Tail {
+    /// Makes `group` durable.
+    pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
+        let len = GROUP_HEADER_LEN + group.iter().map(|outgoing| record_len(outgoing.record)).sum::<usize>();
+        let is_full =
+            |active: &mut Active| active.contents.count > 0 && active.end as usize + len > self.segment_bytes as usize;
+        if let Some(full) = self.active.take_if(is_full) {
+            let sealed = full.seal(self.log);
+            match sealed {
+                Ok(hash) => self.next = full.successor(self.log, hash),
+                Err(failure) => {
+                    self.active = Some(full);
+                    return Err(failure);
+                }
+            }
+        }
+        let active = match &mut self.active {
+            Some(active) => active,
+            none => none.insert(Active::begin(&*self.disk, &self.next)?),
+        };
+        active.append(self.log, group, &mut self.buffer)
+    }
+
+    /// Writes the mark of a clean close: whatever is damaged before it later is not taken for a torn write.
+    pub(super) fn mark(&mut self) -> io::Result<()> {
+        if let Some(active) = self.active.as_mut().filter(|active| !active.is_marked && active.contents.count > 0) {
+            let at = Address::new(active.number, active.end);
+            format::encode_group(&mut self.buffer, self.log, at, active.contents.next(), &[]);
+            match active.write(&self.buffer) {
+                Ok(()) => active.file.sync()?,
+                Err(WriteFailure::Full(error)) => {
+                    // All records are durable; only the mark is missing, and recovery does without.
+                    tracing::warn!(%error, "no space for the mark of a clean close");
+                    return Ok(());
+                }
+                Err(WriteFailure::Before(error) | WriteFailure::InDoubt(error)) => return Err(error),
+            }
+            active.end += self.buffer.len() as u32;
+            active.hasher.update(&self.buffer);
+            active.is_marked = true;
+        }
+        Ok(())
+    }
+}
+
+impl Active {
+    fn append(&mut self, log: LogId, group: &[Outgoing<'_>], buffer: &mut Vec<u8>) -> Result<Written, WriteFailure> {
+        let start = self.end;
+        let first = self.contents.next();
+        let addresses = format::encode_group(buffer, log, Address::new(self.number, start), first, group);
+        self.write(buffer)?;
+        self.file.sync().map_err(WriteFailure::InDoubt)?;
+        self.end += buffer.len() as u32;
+        self.hasher.update(&*buffer);
+        self.is_marked = false;
+        self.contents.begin_group(start);
+        for (outgoing, address) in group.iter().zip(&addresses) {
+            self.contents.add(&outgoing.record.entity, outgoing.record.expected.next(), address.offset());
+        }
+        Ok(Written {
+            addresses,
+            first,
+            segment: self.number,
+            segment_first: self.contents.first,
+            segment_end: self.end,
+            mark: self.contents.marks.last().copied(),
+        })
+    }
+
+    /// Writes at the end; a full disk is undone.
+    fn write(&self, bytes: &[u8]) -> Result<(), WriteFailure> {
+        let Err(error) = self.file.write_at(self.end.into(), bytes) else { return Ok(()) };
+        if !is_full(&error) {
+            return Err(WriteFailure::InDoubt(error));
+        }
+        // Without the sync, a power cut could bring the bytes back.
+        match self.file.set_size(self.end.into()).and_then(|()| self.file.sync()) {
+            Ok(()) => Err(WriteFailure::Full(error)),
+            Err(error) => Err(WriteFailure::InDoubt(error)),
+        }
+    }
+
+    fn seal(&self, log: LogId) -> Result<Hash, WriteFailure> {
+        // The group that makes the segment too long has not been touched: what fails here does not put it in doubt.
+        let before = |failure| match failure {
+            WriteFailure::InDoubt(error) => WriteFailure::Before(error),
+            other => other,
+        };
+        let hash = self.hasher.clone().finalize().into();
+        let footer = self.contents.footer(hash).encode(log, Address::new(self.number, self.end));
+        self.write(&footer).map_err(before)?;
+        self.file.sync().map_err(WriteFailure::Before)?;
+        Ok(hash)
+    }
+
+    fn successor(&self, log: LogId, hash: Hash) -> SegmentHeader {
+        SegmentHeader { number: self.number + 1, log, first: self.contents.next(), previous_hash: hash }
+    }
+
+    fn begin(disk: &dyn Disk, header: &SegmentHeader) -> Result<Self, WriteFailure> {
+        let name = segment_name(header.number);
+        let unfinished = format!("{name}{UNFINISHED}");
+        let bytes = header.encode();
+        let complete = || {
+            let file = disk.create(&unfinished)?;
+            file.write_at(0, &bytes)?;
+            file.sync()?;
+            Ok(file)
+        };
+        let file = complete().map_err(|error| match disk.remove(&unfinished) {
+            // Without the temporary file, the next group tries again.
+            Ok(()) if is_full(&error) => WriteFailure::Full(error),
+            Err(removal) if is_full(&error) && removal.kind() == io::ErrorKind::NotFound => WriteFailure::Full(error),
+            _ => WriteFailure::Before(error),
+        })?;
+        disk.rename(&unfinished, &name).and_then(|()| disk.sync()).map_err(WriteFailure::Before)?;
+        Ok(Self {
+            number: header.number,
+            file,
+            end: HEADER_LEN,
+            hasher: Sha256::new_with_prefix(&bytes),
+            contents: Contents::new(header.first),
+            is_marked: false,
+        })
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}

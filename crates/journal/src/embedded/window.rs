@@ -1,0 +1,58 @@
+//! Reads parts of segments through one buffer, so that neighbouring records cost one system call.
+
+use std::io;
+use std::sync::Arc;
+
+use super::format::segment_name;
+use super::store::read_failure;
+use crate::disk::{Disk, DiskFile};
+use crate::journal::ReadError;
+
+/// The part of a segment that was read last.
+pub(super) struct Window<'a> {
+    disk: &'a dyn Disk,
+    /// How much is read, as far as the file goes.
+    bytes_ahead: usize,
+    /// How much of it lies before what was asked for.
+    bytes_behind: usize,
+    segment: u32,
+    file: Option<Arc<dyn DiskFile>>,
+    start: usize,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    /// A window for reading on from place to place.
+    pub(super) fn forward(disk: &'a dyn Disk) -> Self {
+        Self { disk, bytes_ahead: 256 << 10, bytes_behind: 0, segment: 0, file: None, start: 0, bytes: Vec::new() }
+    }
+
+    /// A window for going back from record to record.
+    pub(super) fn backward(disk: &'a dyn Disk) -> Self {
+        Self { bytes_ahead: 4 << 10, bytes_behind: 28 << 10, ..Self::forward(disk) }
+    }
+
+    /// At least `len` bytes from `offset` of `segment`; fewer only where the file ends.
+    pub(super) fn get(&mut self, segment: u32, offset: u32, len: usize) -> Result<&[u8], ReadError> {
+        let offset = offset as usize;
+        let has_all = self.segment == segment && self.start <= offset && offset + len <= self.start + self.bytes.len();
+        if !has_all {
+            self.load(segment, offset, len).map_err(|error| read_failure(segment_name(segment), &error))?;
+        }
+        Ok(self.bytes.get(offset - self.start..).unwrap_or_default())
+    }
+
+    fn load(&mut self, segment: u32, offset: usize, len: usize) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) if self.segment == segment => file,
+            _ => self.disk.open(&segment_name(segment))?,
+        };
+        self.start = offset.saturating_sub(self.bytes_behind);
+        self.bytes.resize(offset - self.start + len.max(self.bytes_ahead), 0);
+        let read = file.read_at(self.start as u64, &mut self.bytes)?;
+        self.bytes.truncate(read);
+        self.segment = segment;
+        self.file = Some(file);
+        Ok(())
+    }
+}

@@ -1,0 +1,266 @@
+//! The journal's contract.
+//!
+//! # Three results
+//! An append is durable (`Ok`), [refused](AppendError::Refused) (certainly without effect, now and after any crash) or
+//! [in doubt](AppendError::InDoubt) (it may be there or not; reopening the journal decides, once and for all). A
+//! journal that has answered "in doubt" refuses further appends until it is reopened, so that nothing is ever built on
+//! an unknown.
+//!
+//! # Order
+//! Appends take effect in the order of the calls. Several may be under way; each is checked against those before it,
+//! as if they had succeeded. If one of them turns out refused (a full disk), those waiting behind it are refused too.
+//!
+//! # Atomicity
+//! All records of a batch become durable, or none, whatever crashes. No read ever shows part of a batch that is not
+//! durable.
+
+use std::future::Future;
+
+use crate::damage::Damage;
+use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+
+/// The most bytes that one batch may take, keys and payloads together; also the most that a snapshot may have.
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+
+/// Durable, ordered records of entities, appended by compare-and-append.
+///
+/// The [contract test-kit](crate::contract) proves an implementation.
+///
+/// ```
+/// use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Position, Seq};
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # block_on(async {
+/// let journal = Memory::new();
+/// let account = EntityKey::new("Account", "NL01")?;
+/// let opened = NewRecord { entity: account.clone(), expected: Seq::NONE, kind: Kind(1), payload: b"open".to_vec() };
+/// assert_eq!(journal.append(vec![opened.clone()]).await?, Position(1));
+///
+/// // Another owner that believes the account to be new is fenced off.
+/// assert!(journal.append(vec![opened]).await.is_err());
+/// assert_eq!(journal.read(&account, Seq::NONE).await?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+pub trait Journal: Send + Sync + 'static {
+    /// Appends `batch` atomically; its position is that of the last record of the batch.
+    ///
+    /// Each record must follow `expected` within its entity; several records of one entity in one batch follow each
+    /// other. An empty batch is a barrier: it becomes durable when all appends before it are, and its position is the
+    /// last one in the journal at that point.
+    ///
+    /// # Cancel safety
+    /// The append is submitted by the call, not by polling. Dropping the future does not take it back.
+    ///
+    /// # Errors
+    /// [`AppendError::Refused`] or [`AppendError::InDoubt`]; see the module on the difference.
+    fn append(
+        &self,
+        batch: Vec<NewRecord>,
+    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<Self>;
+
+    /// The durable records of `entity` after `after`, in order, all of them.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When the journal is closed, damaged, or cannot be read. A result is complete or it is an error.
+    fn read(
+        &self,
+        entity: &EntityKey,
+        after: Seq,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<Self>;
+
+    /// The last durable record of `entity`, or [`Seq::NONE`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When the journal is closed or cannot be read.
+    fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<Self>;
+
+    /// Durable records of all entities after `after`, in order of their positions, at most `limit`.
+    ///
+    /// Fewer may be returned to bound memory; an empty result (with `limit` above zero) means that nothing durable
+    /// follows yet.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When the journal is closed, damaged, or cannot be read. No position is ever skipped.
+    fn feed(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<Self>;
+
+    /// Keeps `snapshot` for its entity, unless a newer one is there.
+    ///
+    /// A snapshot can be rebuilt from the records: losing one costs time, never data.
+    ///
+    /// # Cancel safety
+    /// The save is submitted by the call. Dropping the future does not take it back.
+    ///
+    /// # Errors
+    /// See [`SnapshotError`]; the snapshot that was there stays.
+    fn save_snapshot(
+        &self,
+        snapshot: Snapshot,
+    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<Self>;
+
+    /// The newest snapshot of `entity` that is to be had.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// When the journal is closed, or when the snapshot includes records that the journal does not have, which means
+    /// that the journal has lost records.
+    fn load_snapshot(
+        &self,
+        entity: &EntityKey,
+    ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<Self>;
+
+    /// Makes durable what was submitted, then refuses everything: appends, reads and snapshots.
+    ///
+    /// Closing again is allowed and reports the same result.
+    ///
+    /// # Cancel safety
+    /// Closing begins with the call. Dropping the future does not stop it.
+    ///
+    /// # Errors
+    /// When the journal had been poisoned or its last write failed; each append has had its own answer.
+    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<Self>;
+}
+
+/// Why an append is not known to be durable.
+///
+/// Exhaustive on purpose: there is no fourth result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// Certainly no effect.
+    #[error("append refused: {0}")]
+    Refused(#[from] Refusal),
+    /// It may be durable or not; the journal refuses further appends until it is reopened, which settles it.
+    #[error("append in doubt, reopen the journal to learn its fate: {why}")]
+    InDoubt {
+        /// What happened.
+        why: String,
+    },
+}
+
+/// Why an append certainly had no effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The entity's last record, counting appends under way, is not the expected one: somebody else has appended.
+    #[error("{entity} is at record {actual}, not at the expected {expected}")]
+    Conflict {
+        /// The entity.
+        entity: EntityKey,
+        /// What the append expected.
+        expected: Seq,
+        /// What is there.
+        actual: Seq,
+    },
+    /// The batch is larger than a batch may be.
+    #[error("the batch has {bytes} bytes, at most {limit} are allowed: split it")]
+    TooLarge {
+        /// The size of the batch.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Too much is under way already; try again when some of it has been answered.
+    #[error("{queued} bytes are waiting to be written and {bytes} more exceed the limit of {limit}: try again later")]
+    Overloaded {
+        /// Bytes under way.
+        queued: usize,
+        /// The size of the batch.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The disk is full; appends are accepted again when there is space.
+    #[error("the disk is full: {why}")]
+    StorageFull {
+        /// What the disk said.
+        why: String,
+    },
+    /// The journal is closed.
+    #[error("the journal is closed")]
+    Closed,
+    /// An earlier write failed or is in doubt; the journal must be reopened.
+    #[error("the journal takes no appends until it is reopened: {why}")]
+    Poisoned {
+        /// The failure.
+        why: String,
+    },
+}
+
+/// Why records or a snapshot could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The journal is closed.
+    #[error("the journal is closed")]
+    Closed,
+    /// Bytes on the disk are not what was written; nothing is skipped to get past them.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The operating system could not read.
+    #[error("cannot read {file}: {why}")]
+    Io {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        why: String,
+    },
+}
+
+/// Why a snapshot was not kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// The snapshot includes records that are not durable.
+    #[error("the snapshot of {entity} includes record {seq}, durable is {last}")]
+    Ahead {
+        /// The entity.
+        entity: EntityKey,
+        /// The last record in the snapshot.
+        seq: Seq,
+        /// The last durable record.
+        last: Seq,
+    },
+    /// The snapshot is larger than [`BATCH_BYTES_MAX`].
+    #[error("the snapshot has {bytes} bytes, at most {limit} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The journal is closed.
+    #[error("the journal is closed")]
+    Closed,
+    /// The store of snapshots failed; records are not touched by that.
+    #[error("cannot keep the snapshot: {why}")]
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
+}
+
+/// Why a journal did not close cleanly.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// A write failed earlier or while closing.
+    #[error("the journal was closed after a failure: {why}")]
+    Poisoned {
+        /// The failure.
+        why: String,
+    },
+}

@@ -1,0 +1,26 @@
+//! The journal of Enact: durable records of entities, appended atomically and by compare-and-append.
+//!
+//! * [`Journal`] is the contract; every append is durable, refused or in doubt, and the types say so.
+//! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
+//!   cuts only what nobody was told to be durable. [`verify`] checks all of a log.
+//! * [`Memory`] is the journal for tests and simulations, and fails on command.
+//! * [`contract`] proves an implementation; [`sim`] is a disk that crashes on command.
+//!
+//! The journal reads no clock, interprets no payload and never repairs by guessing.
+#![forbid(unsafe_code)]
+
+pub mod contract;
+mod damage;
+pub mod disk;
+mod embedded;
+mod journal;
+mod memory;
+mod record;
+mod reply;
+pub mod sim;
+
+pub use damage::{Damage, Flaw};
+pub use embedded::{Embedded, OpenError, Options, Verification, verify, verify_on};
+pub use journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, Refusal, SnapshotError};
+pub use memory::{Fault, Memory};
+pub use record::{EntityKey, EntityKeyError, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

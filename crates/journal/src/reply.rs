@@ -1,0 +1,97 @@
+//! One answer, from a thread of the journal to a future on any executor.
+//!
+//! Both halves share a slot behind a lock. The answering half fills it and wakes the waker it finds there; the awaiting
+//! half, under the same lock, either finds the answer or leaves its waker: no wake-up is lost. An answering half that
+//! is dropped without an answer (its thread panicked) counts as an answer, so nobody waits for ever.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use enact_sync::{Arc, Mutex};
+
+enum Slot<T> {
+    Waiting(Option<Waker>),
+    Answered(Option<T>),
+    Taken,
+}
+
+/// The half that answers.
+pub(crate) struct Reply<T>(Arc<Mutex<Slot<T>>>);
+
+/// The half that waits; `None` if the other half vanished without an answer.
+pub(crate) struct Awaited<T>(Arc<Mutex<Slot<T>>>);
+
+pub(crate) fn reply<T>() -> (Reply<T>, Awaited<T>) {
+    let slot = Arc::new(Mutex::new(Slot::Waiting(None)));
+    (Reply(Arc::clone(&slot)), Awaited(slot))
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn answer(self, value: T) {
+        fill(&self.0, Some(value));
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        fill(&self.0, None);
+    }
+}
+
+fn fill<T>(slot: &Mutex<Slot<T>>, value: Option<T>) {
+    let mut slot = slot.lock();
+    if let Slot::Waiting(waker) = &mut *slot {
+        let waker = waker.take();
+        *slot = Slot::Answered(value);
+        drop(slot);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl<T> Future for Awaited<T> {
+    type Output = Option<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let mut slot = self.0.lock();
+        match &mut *slot {
+            Slot::Waiting(Some(waker)) => waker.clone_from(cx.waker()),
+            Slot::Waiting(waker) => *waker = Some(cx.waker().clone()),
+            Slot::Answered(value) => {
+                let value = value.take();
+                *slot = Slot::Taken;
+                return Poll::Ready(value);
+            }
+            Slot::Taken => panic!("polled after it was ready"),
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn poll<T>(awaited: &mut Awaited<T>) -> Poll<Option<T>> {
+        Pin::new(awaited).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn dropped_reply_is_an_answer() {
+        let (reply, mut awaited) = reply::<u8>();
+        assert!(poll(&mut awaited).is_pending());
+        drop(reply);
+        assert_eq!(poll(&mut awaited), Poll::Ready(None));
+    }
+
+    #[test]
+    fn answer_is_delivered_once() {
+        let (reply, mut awaited) = reply();
+        reply.answer(7);
+        assert_eq!(poll(&mut awaited), Poll::Ready(Some(7)));
+    }
+}
