@@ -1,0 +1,185 @@
+//! One entity as its model sees it: what a job would do in a given state.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::EntityKey;
+use crate::model::{Call, Calls, Condition, Field, Linear, Model, Relation, Work};
+use crate::reason::Reason;
+use crate::tx::{Attempt, Timestamp, TxId};
+
+/// What one transaction wants of the entity.
+#[derive(Clone, Debug)]
+pub(crate) struct Job<E> {
+    pub(crate) tx: TxId,
+    pub(crate) attempt: Attempt,
+    pub(crate) work: Work<E>,
+    pub(crate) at: Timestamp,
+}
+
+/// What an admitted transaction is told: the same in every outcome of what was open when it was admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer<E> {
+    /// What the event asks of other entities.
+    pub calls: Vec<Call<E>>,
+    /// The name of the life-cycle state after the event; nothing if there is only a condition.
+    pub state: Option<String>,
+}
+
+/// The state after a job, and what the transaction is told.
+pub(super) struct Step<M: Model> {
+    pub(super) state: M::State,
+    pub(super) answer: Answer<M::Event>,
+}
+
+pub(crate) struct Entity<M: Model> {
+    pub(crate) model: Arc<M>,
+    pub(crate) key: EntityKey,
+}
+
+impl<M: Model> Clone for Entity<M> {
+    fn clone(&self) -> Self {
+        Self { model: Arc::clone(&self.model), key: self.key.clone() }
+    }
+}
+
+impl<M: Model> Entity<M> {
+    pub(super) fn number(&self, state: &M::State, field: Field) -> Option<i128> {
+        self.model.number(&self.key, state, field)
+    }
+
+    pub(super) fn numbers(&self, state: &M::State) -> Vec<(Field, i128)> {
+        self.model.numbers(&self.key, state)
+    }
+
+    pub(super) fn show(&self, field: Field, value: i128) -> (String, String) {
+        self.model.show(&self.key, field, value)
+    }
+
+    pub(super) fn exists(&self, state: &M::State) -> bool {
+        self.model.exists(&self.key, state)
+    }
+
+    pub(super) fn state_name<'a>(&'a self, state: &'a M::State) -> &'a str {
+        self.model.state_name(&self.key, state)
+    }
+
+    /// What `job` does in `state`, or every reason why it cannot.
+    pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Vec<Reason>> {
+        let mut reasons: Vec<_> =
+            job.work.conditions.iter().filter_map(|condition| self.broken(condition, job.at, state)).collect();
+        let next = match &job.work.event {
+            None => Ok(state.clone()),
+            Some(event) => self.model.next(&self.key, state, event, job.at),
+        };
+        match next {
+            Ok(next) if reasons.is_empty() => {
+                let name = job.work.event.as_ref().map(|_| self.state_name(&next).to_owned());
+                let answer = Answer { calls: self.calls(job, state), state: name };
+                Ok(Step { state: next, answer })
+            }
+            Ok(_) => Err(reasons),
+            Err(more) => {
+                reasons.extend(more);
+                Err(reasons)
+            }
+        }
+    }
+
+    fn calls(&self, job: &Job<M::Event>, state: &M::State) -> Vec<Call<M::Event>> {
+        let Some(event) = &job.work.event else { return Vec::new() };
+        match self.model.calls(&self.key, Some(state), event, job.at) {
+            Calls::Known(calls) => calls,
+            Calls::DependsOnState => panic!(
+                "the model does not know the calls of {} at {} in {state:?}, where it is possible",
+                self.model.event_name(event),
+                self.key
+            ),
+        }
+    }
+
+    /// The calls of a job, if they are the same in every state.
+    pub(super) fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Call<M::Event>>> {
+        let Some(event) = &job.work.event else { return Some(Vec::new()) };
+        match self.model.calls(&self.key, None, event, job.at) {
+            Calls::Known(calls) => Some(calls),
+            Calls::DependsOnState => None,
+        }
+    }
+
+    /// Whether every condition of `job` holds in `state`.
+    pub(super) fn conditions_hold(&self, job: &Job<M::Event>, state: &M::State) -> bool {
+        job.work.conditions.iter().all(|condition| self.broken(condition, job.at, state).is_none())
+    }
+
+    fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
+        match condition {
+            Condition::Impossible(event) => self
+                .model
+                .next(&self.key, state, event, at)
+                .is_ok()
+                .then(|| Reason::Possible { event: self.model.event_name(event).to_owned() }),
+            Condition::Initialized => (!self.model.exists(&self.key, state)).then_some(Reason::NotInitialized),
+            Condition::InState(asked) => {
+                let state = self.state_name(state);
+                (!asked.iter().any(|name| name == state))
+                    .then(|| Reason::NotInState { state: state.to_owned(), asked: asked.clone() })
+            }
+        }
+    }
+
+    /// Applies an admitted job.
+    ///
+    /// # Panics
+    /// If the model refuses what admission has promised: the model broke one of its laws.
+    pub(super) fn apply(&self, job: &Job<M::Event>, state: M::State) -> M::State {
+        let Some(event) = &job.work.event else { return state };
+        match self.model.next(&self.key, &state, event, job.at) {
+            Ok(next) => next,
+            Err(reasons) => panic!(
+                "{} of {} was admitted at {} and is refused in {state:?}: {reasons:?}",
+                self.model.event_name(event),
+                job.tx,
+                self.key
+            ),
+        }
+    }
+
+    /// The job as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
+    /// conditions look only at the life cycle, which linear events do not move.
+    pub(super) fn linear(&self, job: &Job<M::Event>) -> Option<Linear> {
+        if job.work.conditions.iter().any(|condition| matches!(condition, Condition::Impossible(_))) {
+            return None;
+        }
+        let Some(event) = &job.work.event else {
+            return Some(Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() });
+        };
+        let linear = self.model.linear(&self.key, event, job.at)?;
+        self.fixed_calls(job).is_some().then_some(linear)
+    }
+
+    /// What is known of the events of two jobs, whatever conditions stand beside them.
+    pub(super) fn relation(&self, open: &Job<M::Event>, incoming: &Job<M::Event>) -> Relation {
+        match (&open.work.event, &incoming.work.event) {
+            (Some(first), Some(second)) => self.model.relation(&self.key, first, second),
+            _ => Relation::Dynamic,
+        }
+    }
+
+    /// The name of what a job does: its event, or else its conditions.
+    pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
+        match &work.event {
+            Some(event) => self.model.event_name(event).to_owned(),
+            None => work.conditions.iter().map(|c| self.condition_name(c)).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    fn condition_name(&self, condition: &Condition<M::Event>) -> String {
+        match condition {
+            Condition::Impossible(event) => format!("not {}", self.model.event_name(event)),
+            Condition::Initialized => "initialized".to_owned(),
+            Condition::InState(states) => format!("in state {}", states.join(" or ")),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The verdict on one newcomer: from the cheapest evidence that decides it.
+//!
+//! 1. The bound on open transactions.
+//! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
+//! 3. The interval domain, if the newcomer and everything in progress are linear.
+//! 4. All outcomes.
+//!
+//! Each says the same as the last one or leaves the question to the next.
+
+use super::entity::{Answer, Entity, Job};
+use super::interval::Span;
+use super::progress::{Outcomes, Progress};
+use super::{Limits, Strategy};
+use crate::model::{Linear, Model, Relation};
+use crate::reason::Reason;
+use crate::tx::TxId;
+
+pub(super) enum Judgement<M: Model> {
+    Admit {
+        answer: Answer<M::Event>,
+        /// The outcomes with the newcomer, if they were needed.
+        outcomes: Option<Outcomes<M::State>>,
+    },
+    Reject(Vec<Reason>),
+    Delay(Cause),
+}
+
+/// Why a newcomer has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// As many are open as may be.
+    Bound,
+    /// One that came earlier has been overtaken often enough.
+    Turn(TxId),
+    /// It is possible in some outcomes only.
+    Verdict,
+    /// It is possible in all outcomes, but what it calls or the state it leads to differs.
+    Answer,
+    /// Its place among the open ones matters, or it would falsify what one of them relies on.
+    Order,
+    /// There are too many outcomes to look at.
+    Outcomes,
+}
+
+pub(super) fn judge<M: Model>(
+    progress: &mut Progress<M>,
+    strategy: Strategy,
+    limits: &Limits,
+    job: &Job<M::Event>,
+    linear: Option<&Linear>,
+) -> Judgement<M> {
+    if progress.open_count() >= strategy.open_max(limits) {
+        return Judgement::Delay(Cause::Bound);
+    }
+    by_relation(progress, strategy, job)
+        .or_else(|| by_interval(progress, strategy, job, linear))
+        .unwrap_or_else(|| by_outcomes(progress, strategy, job))
+}
+
+fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Option<Judgement<M>> {
+    let entity = &progress.entity;
+    let mut effects = progress.entries().rev().filter(|entry| entry.job.work.event.is_some()).peekable();
+    // Every outcome is one before or one after the last effect, so its relation alone may say never.
+    let last = effects.peek()?;
+    if entity.relation(&last.job, job) == Relation::Never {
+        return refusal(progress, job);
+    }
+    let unaffected = effects.all(|entry| entity.relation(&entry.job, job) == Relation::Invariant)
+        && job.work.conditions.is_empty()
+        && progress.open().all(|(_, entry)| entry.job.work.conditions.is_empty());
+    if !unaffected {
+        return None;
+    }
+    match (entity.step(job, progress.base()), strategy) {
+        (Err(reasons), _) => Some(Judgement::Reject(reasons)),
+        (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
+        (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
+    }
+}
+
+/// The refusal of what fails in every outcome, with the reasons it has if every open one aborts.
+fn refusal<M: Model>(progress: &Progress<M>, job: &Job<M::Event>) -> Option<Judgement<M>> {
+    progress.entity.step(job, &progress.certain()).err().map(Judgement::Reject)
+}
+
+fn by_interval<M: Model>(
+    progress: &Progress<M>,
+    strategy: Strategy,
+    job: &Job<M::Event>,
+    linear: Option<&Linear>,
+) -> Option<Judgement<M>> {
+    let linear = linear.filter(|_| progress.interval.is_exact())?;
+    let entity = &progress.entity;
+    // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
+    let state = entity.state_name(progress.base());
+    let life_cycle = job.work.event.is_none() || linear.states.iter().any(|name| name == state);
+    if !(life_cycle && entity.conditions_hold(job, progress.base())) {
+        return refusal(progress, job);
+    }
+    match progress.interval.span(linear, |field| progress.number(field)) {
+        Span::None => refusal(progress, job),
+        Span::Mixed => Some(Judgement::Delay(Cause::Verdict)),
+        Span::Unknown => None,
+        Span::All => {
+            if strategy == Strategy::Serializable
+                && !progress.interval.tolerates(linear, |field| progress.number(field))?
+            {
+                return Some(Judgement::Delay(Cause::Order));
+            }
+            let name = job.work.event.as_ref().map(|_| state.to_owned());
+            let answer = Answer { calls: entity.fixed_calls(job)?, state: name };
+            Some(Judgement::Admit { answer, outcomes: None })
+        }
+    }
+}
+
+fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Judgement<M> {
+    let Some(outcomes) = progress.outcomes() else { return Judgement::Delay(Cause::Outcomes) };
+    let (mut answer, mut refused, mut same_answer) = (None, None, true);
+    for state in outcomes.iter() {
+        match progress.entity.step(job, state) {
+            Ok(step) => same_answer &= *answer.get_or_insert_with(|| step.answer.clone()) == step.answer,
+            Err(reasons) => refused = refused.or(Some(reasons)),
+        }
+        if answer.is_some() && refused.is_some() {
+            return Judgement::Delay(Cause::Verdict);
+        }
+    }
+    let Some(answer) = answer else {
+        return Judgement::Reject(refused.expect("there is at least one outcome"));
+    };
+    if !same_answer {
+        return Judgement::Delay(Cause::Answer);
+    }
+    for position in sensitive(progress, strategy) {
+        if conflicts(progress, strategy, position, job) != Some(false) {
+            return Judgement::Delay(Cause::Order);
+        }
+    }
+    match progress.extend(&outcomes, job, false) {
+        Some(outcomes) => Judgement::Admit { answer, outcomes: Some(outcomes) },
+        None => Judgement::Delay(Cause::Outcomes),
+    }
+}
+
+/// The positions of the open entries that a newcomer could disturb.
+fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize> {
+    progress
+        .open()
+        .filter(|(_, entry)| strategy == Strategy::Serializable || !entry.job.work.conditions.is_empty())
+        .map(|(position, _)| position)
+        .collect()
+}
+
+/// Whether `job` disturbs the open entry at `position` in any outcome of the others; nothing if there are too many.
+pub(super) fn conflicts<M: Model>(
+    progress: &mut Progress<M>,
+    strategy: Strategy,
+    position: usize,
+    job: &Job<M::Event>,
+) -> Option<bool> {
+    let outcomes = progress.outcomes_without(position)?;
+    let open = &progress.entries().nth(position).expect("the position is valid").job;
+    Some(outcomes.iter().any(|state| disturbs(&progress.entity, strategy, open, job, state)))
+}
+
+/// Whether `newcomer`, possible in `state`, takes away what `open` relies on there: its conditions, and under
+/// [`Strategy::Serializable`] its verdict, its answer and its place.
+fn disturbs<M: Model>(
+    entity: &Entity<M>,
+    strategy: Strategy,
+    open: &Job<M::Event>,
+    newcomer: &Job<M::Event>,
+    state: &M::State,
+) -> bool {
+    let Ok(new) = entity.step(newcomer, state) else { return false };
+    if strategy != Strategy::Serializable {
+        return !entity.conditions_hold(open, &new.state);
+    }
+    let Ok(old) = entity.step(open, state) else { return false };
+    match (entity.step(open, &new.state), entity.step(newcomer, &old.state)) {
+        (Ok(old_second), Ok(new_second)) => {
+            old_second.answer != old.answer || new_second.answer != new.answer || old_second.state != new_second.state
+        }
+        _ => true,
+    }
+}
+
+/// Whether admitting `first` could make `waiting` wait for it: it changes the verdict or the answer of `waiting` in some
+/// outcome, or `waiting` would disturb it.
+///
+/// Errs towards yes where there are too many outcomes to look at.
+pub(super) fn hinders<M: Model>(
+    progress: &mut Progress<M>,
+    strategy: Strategy,
+    (first, first_linear): (&Job<M::Event>, Option<&Linear>),
+    (waiting, waiting_linear): (&Job<M::Event>, Option<&Linear>),
+) -> bool {
+    if let (Some(a), Some(b), true) = (first_linear, waiting_linear, progress.interval.is_exact()) {
+        let crosses = |a, b| progress.interval.crosses(a, b, |field| progress.number(field));
+        return crosses(a, b) || strategy == Strategy::Serializable && crosses(b, a);
+    }
+    let Some(outcomes) = progress.outcomes() else { return true };
+    let entity = &progress.entity;
+    outcomes.iter().any(|state| {
+        let Ok(after) = entity.step(first, state) else { return false };
+        match (entity.step(waiting, state), entity.step(waiting, &after.state)) {
+            (Ok(without), Ok(with)) => {
+                without.answer != with.answer || disturbs(entity, strategy, first, waiting, state)
+            }
+            (Err(_), Err(_)) => false,
+            _ => true,
+        }
+    })
+}

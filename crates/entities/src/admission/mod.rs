@@ -1,0 +1,566 @@
+//! Admission: which transactions may be open at one entity at the same time.
+//!
+//! # Problem
+//! Between the vote of a participant and the decision of the coordinator the entity does not know whether the effect it
+//! promised will happen. Two-phase locking makes everybody wait. Path-sensitive atomic commit asks instead whether the
+//! newcomer's verdict depends on what is undecided: if it is the same in *all outcomes* of the open transactions, nobody
+//! needs to wait.
+//!
+//! # States
+//! A transaction is *delayed*, or *open* (admitted, undecided), or *committed* (decided, but an open one stands before
+//! it), or gone. What is open or committed has a slot; effects are applied in the order of slots.
+//!
+//! # Steps
+//! * A newcomer that is possible in all outcomes is admitted, one that is possible in none is refused, any other one is
+//!   delayed. *Possible* means: life cycle, guards, invariants, arithmetic and conditions.
+//! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and every delayed one is
+//!   judged again, in the order of arrival.
+//!
+//! # Why `apply` never fails
+//! Each admitted event was possible in all outcomes of those before it, and decisions only remove outcomes.
+//!
+//! # Strategies
+//! * [`Strategy::Locking`]: one open transaction; strict two-phase locking.
+//! * [`Strategy::Psac`]: as in the paper. Two transactions may be applied in opposite orders at two entities (its figure 9).
+//! * [`Strategy::Serializable`]: also, the newcomer may not change the verdict or the answer of an open event, and its
+//!   effect commutes with each open one, in every outcome of the others.
+//!
+//! # Why the last one is serializable
+//! Let a transaction commit when its decision is taken, and take that as the serial order. At one entity two transactions
+//! are applied in another order only if they were open together, and such two commute in every state that any subset
+//! of the others leaves: moving one past the other, step by step, changes neither a verdict nor an answer nor the
+//! final state. What is decided before the newcomer is admitted precedes it in both orders.
+//!
+//! # Fairness
+//! A delayed transaction counts the newcomers that were admitted past it although they could make it wait. After
+//! [`Limits::overtakes_max`] of them, such newcomers wait behind it. Those that do not concern it still pass.
+//!
+//! # Sources
+//! Path-Sensitive Atomic Commit, listing 1 and figures 1 to 3, corrected: heads are applied in a loop, a committed action
+//! is certain, and delayed ones are judged again after every decision, as figure 3 shows it. The interval domain is
+//! escrow. The condition of [`Strategy::Serializable`] is forward commutativity.
+
+mod entity;
+mod interval;
+mod judge;
+mod progress;
+mod wait;
+
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+use serde::{Deserialize, Serialize};
+
+pub use self::entity::Answer;
+pub(crate) use self::entity::{Entity, Job};
+use self::judge::{Cause, Judgement, hinders, judge};
+use self::progress::Progress;
+pub use self::wait::{Prospect, Wait, Why};
+use crate::EntityKey;
+use crate::model::{Linear, Model, Work};
+use crate::reason::Refusal;
+use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
+
+/// Which transactions may be open together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// One at a time: strict two-phase locking.
+    Locking,
+    /// All whose guards do not depend on what is open: path-sensitive atomic commit as published. Each entity applies
+    /// effects in one order, but two entities may disagree about it.
+    Psac,
+    /// All that in addition commute with what is open: every history equals a serial one.
+    #[default]
+    Serializable,
+}
+
+impl Strategy {
+    const fn open_max(self, limits: &Limits) -> usize {
+        match self {
+            Self::Locking => 1,
+            Self::Psac | Self::Serializable => limits.open_max,
+        }
+    }
+}
+
+/// The limits of one entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How many transactions may be open at once; at least 1. [`Strategy::Locking`] takes 1 whatever stands here.
+    pub open_max: usize,
+    /// How many distinct outcomes are looked at; a newcomer that would cause more is delayed. At least 2.
+    pub outcomes_max: usize,
+    /// How many transactions may be delayed; a further one is turned away.
+    pub delayed_max: usize,
+    /// How many newcomers that could make it wait may be admitted past a delayed transaction. With 0 those are served in
+    /// the order of arrival.
+    pub overtakes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { open_max: 1024, outcomes_max: 256, delayed_max: 100, overtakes_max: 16 }
+    }
+}
+
+/// One transaction's request to one entity.
+#[derive(Clone, Debug)]
+pub struct Request<E> {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// What it wants to do here.
+    pub work: Work<E>,
+    /// The time of its event.
+    pub at: Timestamp,
+    /// How long it may be delayed.
+    pub deadline: Millis,
+    /// Whether it may be delayed at all: only if its transaction holds nothing that comes later in the order of keys.
+    pub ordered: bool,
+}
+
+/// What is decided of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Decision {
+    /// Its effects happen.
+    Commit,
+    /// Nothing of it happens.
+    Abort,
+}
+
+/// What an entity says to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict<E> {
+    /// It is open now, under this slot.
+    Admitted(Slot, Answer<E>),
+    /// It is possible in no outcome; nothing is kept of it.
+    Rejected(Refusal),
+    /// It waits in the list of the delayed.
+    Delayed,
+    /// It would have to wait and may not; nothing is kept of it.
+    OutOfOrder(Vec<Wait>),
+    /// It would have to wait and the list is full; nothing is kept of it.
+    Busy,
+}
+
+/// A transaction whose turn it was: its effect, if it has one, is part of the base now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its slot.
+    pub slot: Slot,
+}
+
+/// What follows from a decision or from the passage of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consequences<E> {
+    /// The delayed transactions whose deadline came, with what each waited for.
+    pub expired: Vec<(TxId, Vec<Wait>)>,
+    /// What was applied, in slot order.
+    pub applied: Vec<Applied>,
+    /// The delayed transactions that need not wait any more, in the order of their verdicts.
+    pub settled: Vec<(TxId, Verdict<E>)>,
+}
+
+impl<E> Default for Consequences<E> {
+    fn default() -> Self {
+        Self { expired: Vec::new(), applied: Vec::new(), settled: Vec::new() }
+    }
+}
+
+/// A transaction that is open, or committed and not applied yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InProgress<E> {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// Its slot.
+    pub slot: Slot,
+    /// What it does here.
+    pub work: Work<E>,
+    /// The time of its event.
+    pub at: Timestamp,
+    /// What it was told when it was admitted.
+    pub answer: Answer<E>,
+    /// Whether its commit is decided.
+    pub committed: bool,
+}
+
+/// The outcomes of one entity from end to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// Whether the instance has been created in some outcome.
+    pub exists: bool,
+    /// The names of the life-cycle states it may be in.
+    pub states: Vec<String>,
+    /// The numeric fields; one that some outcome lacks is left out.
+    pub fields: Vec<FieldRange>,
+}
+
+/// The least and the greatest value of one field over all outcomes, as the model shows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldRange {
+    /// The name of the field.
+    pub name: String,
+    /// The least value.
+    pub low: String,
+    /// The greatest value.
+    pub high: String,
+}
+
+/// Admits, delays and refuses the transactions of one entity, and applies their effects.
+///
+/// Pure: the same calls give the same results.
+///
+/// ```
+/// use std::sync::Arc;
+/// use enact_entities::{
+///     Admission, Attempt, Calls, Decision, EntityKey, Limits, Millis, Model, Reason, Request, Slot, Strategy, Timestamp,
+///     TxId, Verdict, Work,
+/// };
+///
+/// /// Balances that never become negative; an event is the amount added.
+/// struct Balances;
+///
+/// impl Model for Balances {
+///     type State = i64;
+///     type Event = i64;
+///     fn initial(&self, _: &EntityKey) -> Option<i64> {
+///         Some(0)
+///     }
+///     fn state_name(&self, _: &EntityKey, _: &i64) -> &str {
+///         "open"
+///     }
+///     fn exists(&self, _: &EntityKey, _: &i64) -> bool {
+///         true
+///     }
+///     fn event_name(&self, _: &i64) -> &str {
+///         "Add"
+///     }
+///     fn next(&self, _: &EntityKey, balance: &i64, amount: &i64, _: Timestamp) -> Result<i64, Vec<Reason>> {
+///         let sum = balance + amount;
+///         let text = || "the balance stays positive".to_owned();
+///         if sum >= 0 { Ok(sum) } else { Err(vec![Reason::Guard { text: text(), values: vec![] }]) }
+///     }
+///     fn calls(&self, _: &EntityKey, _: Option<&i64>, _: &i64, _: Timestamp) -> Calls<i64> {
+///         Calls::Known(vec![])
+///     }
+/// }
+///
+/// let key = EntityKey::new("Account", "NL01")?;
+/// let mut account = Admission::new(Arc::new(Balances), key, 100, Slot::FIRST, Strategy::Psac, Limits::default());
+/// let request = |tx, amount| Request {
+///     tx: TxId::from_u128(tx),
+///     attempt: Attempt::FIRST,
+///     work: Work::event(amount),
+///     at: Timestamp(0),
+///     deadline: Millis(1_000),
+///     ordered: true,
+/// };
+/// // Figure 3 of the paper: the third withdrawal depends on the second alone.
+/// assert!(matches!(account.request(request(1, -30)), Verdict::Admitted(..)));
+/// assert!(matches!(account.request(request(2, -50)), Verdict::Admitted(..)));
+/// assert!(matches!(account.request(request(3, -60)), Verdict::Delayed));
+/// let after = account.decide(TxId::from_u128(2), Decision::Commit);
+/// assert!(matches!(after.settled[..], [(_, Verdict::Rejected(_))]));
+/// assert_eq!(*account.base(), 100);
+/// account.decide(TxId::from_u128(1), Decision::Commit);
+/// assert_eq!(*account.base(), 20);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Admission<M: Model> {
+    progress: Progress<M>,
+    strategy: Strategy,
+    limits: Limits,
+    /// In the order of arrival.
+    delayed: Vec<Delayed<M::Event>>,
+}
+
+struct Delayed<E> {
+    job: Job<E>,
+    deadline: Millis,
+    linear: Option<Linear>,
+    cause: Cause,
+    overtaken: usize,
+}
+
+impl<M: Model> Admission<M> {
+    /// An entity in state `base`, with nothing in progress, that gives `next_slot` to the first it admits.
+    pub fn new(
+        model: Arc<M>,
+        key: EntityKey,
+        base: M::State,
+        next_slot: Slot,
+        strategy: Strategy,
+        limits: Limits,
+    ) -> Self {
+        let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(2));
+        Self { progress, strategy, limits, delayed: Vec::new() }
+    }
+
+    /// The entity.
+    pub fn key(&self) -> &EntityKey {
+        &self.progress.entity.key
+    }
+
+    /// The state with every applied effect.
+    pub fn base(&self) -> &M::State {
+        self.progress.base()
+    }
+
+    /// The slot that the next admitted transaction gets; every smaller one has been given.
+    pub const fn next_slot(&self) -> Slot {
+        self.progress.next_slot()
+    }
+
+    /// What is open or committed and not applied, in slot order.
+    pub fn in_progress(&self) -> impl Iterator<Item = InProgress<M::Event>> {
+        self.progress.entries().map(describe)
+    }
+
+    /// The transaction `tx`, if it is open, or committed and not applied.
+    pub fn find(&self, tx: TxId) -> Option<InProgress<M::Event>> {
+        self.progress.find(tx).map(describe)
+    }
+
+    /// The attempt under which `tx` is delayed, if it is.
+    pub fn delayed_attempt(&self, tx: TxId) -> Option<Attempt> {
+        self.delayed.iter().find_map(|delayed| (delayed.job.tx == tx).then_some(delayed.job.attempt))
+    }
+
+    /// How many transactions are delayed.
+    pub fn delayed_count(&self) -> usize {
+        self.delayed.len()
+    }
+
+    /// The earliest deadline of a delayed transaction.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.delayed.iter().map(|delayed| delayed.deadline).min()
+    }
+
+    /// The slot of the first effect that is not applied, or [`next_slot`](Self::next_slot) if there is none.
+    pub fn first_unapplied(&self) -> Slot {
+        let first = self.progress.entries().find(|entry| entry.job.work.event.is_some());
+        first.map_or(self.next_slot(), |entry| entry.slot)
+    }
+
+    /// Every state that the decisions still missing can lead to, or nothing if there are more than
+    /// [`Limits::outcomes_max`].
+    pub fn outcomes(&mut self) -> Option<Arc<IndexSet<M::State>>> {
+        self.progress.outcomes()
+    }
+
+    /// The one state that everything still missing leads to, if it is only one.
+    pub fn certain(&mut self) -> Option<M::State> {
+        if self.progress.interval.is_exact() {
+            return self.progress.interval.is_settled().then(|| self.progress.certain());
+        }
+        let outcomes = self.progress.outcomes()?;
+        (outcomes.len() == 1).then(|| outcomes[0].clone())
+    }
+
+    /// Names a transaction that is waited for.
+    pub(crate) fn wait_for(&self, tx: TxId, why: Why) -> Wait {
+        let delayed = || self.delayed.iter().find(|delayed| delayed.job.tx == tx).map(|delayed| &delayed.job.work);
+        let work = self.progress.find(tx).map(|entry| &entry.job.work).or_else(delayed);
+        let event = work.map_or_else(String::new, |work| self.progress.entity.job_name(work));
+        Wait { tx, event, why }
+    }
+
+    /// What all outcomes have in common and between which values they differ, or nothing if what is in progress is not
+    /// all linear and has more than [`Limits::outcomes_max`] outcomes.
+    pub fn range(&mut self) -> Option<Range> {
+        let entity = self.progress.entity.clone();
+        let mut range = Range { exists: entity.exists(self.base()), ..Range::default() };
+        let mut field = |field, low, high| {
+            let ((name, low), (_, high)) = (entity.show(field, low), entity.show(field, high));
+            range.fields.push(FieldRange { name, low, high });
+        };
+        let numbers = entity.numbers(self.base());
+        if self.progress.interval.is_exact() {
+            for (number, base) in numbers {
+                let (low, high) = self.progress.interval.range(number, base)?;
+                field(number, low, high);
+            }
+            range.states = vec![entity.state_name(self.base()).to_owned()];
+            return Some(range);
+        }
+        let outcomes = self.progress.outcomes()?;
+        for (number, _) in numbers {
+            let values: Option<Vec<i128>> = outcomes.iter().map(|state| entity.number(state, number)).collect();
+            if let Some(values) = values
+                && let (Some(&low), Some(&high)) = (values.iter().min(), values.iter().max())
+            {
+                field(number, low, high);
+            }
+        }
+        range.exists = outcomes.iter().any(|state| entity.exists(state));
+        let names: IndexSet<String> = outcomes.iter().map(|state| entity.state_name(state).to_owned()).collect();
+        range.states = names.into_iter().collect();
+        Some(range)
+    }
+
+    /// Takes a request and says what becomes of it.
+    ///
+    /// Asking again for a transaction that is open gives the same answer, and for a delayed one [`Verdict::Delayed`];
+    /// neither has an effect.
+    ///
+    /// # Complexity
+    /// Logarithmic in what is in progress if all of it and the newcomer are linear. Otherwise the newcomer is evaluated
+    /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction.
+    pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
+        if let Some(entry) = self.progress.find(request.tx) {
+            return Verdict::Admitted(entry.slot, entry.answer.clone());
+        }
+        if self.delayed_attempt(request.tx).is_some() {
+            return Verdict::Delayed;
+        }
+        let Request { tx, attempt, work, at, deadline, ordered } = request;
+        let job = Job { tx, attempt, work, at };
+        let linear = self.progress.entity.linear(&job);
+        let mut newcomer = Delayed { job, deadline, linear, cause: Cause::Bound, overtaken: 0 };
+        if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
+            return verdict;
+        }
+        if !ordered {
+            return Verdict::OutOfOrder(self.explain(&newcomer));
+        }
+        if self.delayed.len() >= self.limits.delayed_max {
+            return Verdict::Busy;
+        }
+        self.delayed.push(newcomer);
+        Verdict::Delayed
+    }
+
+    /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
+    fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
+        let (job, linear) = (&newcomer.job, newcomer.linear.as_ref());
+        match judge(&mut self.progress, self.strategy, &self.limits, job, linear) {
+            Judgement::Reject(reasons) => {
+                let (entity, event) = (self.key().clone(), self.progress.entity.job_name(&job.work));
+                Some(Verdict::Rejected(Refusal { entity, event, reasons }))
+            }
+            Judgement::Delay(cause) => {
+                newcomer.cause = cause;
+                None
+            }
+            Judgement::Admit { answer, outcomes } => {
+                let overtaken = self.overtaken_by(newcomer, ahead);
+                let exhausted = |&&i: &&usize| self.delayed[i].overtaken >= self.limits.overtakes_max;
+                if let Some(&i) = overtaken.iter().find(exhausted) {
+                    newcomer.cause = Cause::Turn(self.delayed[i].job.tx);
+                    return None;
+                }
+                for i in overtaken {
+                    self.delayed[i].overtaken += 1;
+                }
+                let slot = self.progress.push(newcomer.job.clone(), answer.clone(), newcomer.linear.clone(), outcomes);
+                Some(Verdict::Admitted(slot, answer))
+            }
+        }
+    }
+
+    fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
+        let progress = &mut self.progress;
+        let first = (&newcomer.job, newcomer.linear.as_ref());
+        let waiting = self.delayed[..ahead].iter().enumerate();
+        waiting
+            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.job, d.linear.as_ref())))
+            .map(|(i, _)| i)
+            .collect()
+    }
+
+    /// Takes the decision on `tx`, which is open, or for an abort may be delayed.
+    ///
+    /// # Panics
+    /// If `tx` is not open, or committed already; and if the model refuses an effect that admission promised, which
+    /// means that the model broke one of its laws.
+    pub fn decide(&mut self, tx: TxId, decision: Decision) -> Consequences<M::Event> {
+        match decision {
+            Decision::Commit => self.progress.commit(tx),
+            Decision::Abort if self.withdraw(tx) => {
+                return Consequences { settled: self.retry(), ..Consequences::default() };
+            }
+            Decision::Abort => self.progress.abort(tx),
+        }
+        Consequences { applied: self.progress.drain(), settled: self.retry(), ..Consequences::default() }
+    }
+
+    fn withdraw(&mut self, tx: TxId) -> bool {
+        let before = self.delayed.len();
+        self.delayed.retain(|delayed| delayed.job.tx != tx);
+        self.delayed.len() < before
+    }
+
+    /// Judges every delayed one again, in the order of arrival.
+    fn retry(&mut self) -> Vec<(TxId, Verdict<M::Event>)> {
+        let mut settled = Vec::new();
+        for mut delayed in std::mem::take(&mut self.delayed) {
+            match self.settle(&mut delayed, self.delayed.len()) {
+                Some(verdict) => settled.push((delayed.job.tx, verdict)),
+                None => self.delayed.push(delayed),
+            }
+        }
+        settled
+    }
+
+    /// Removes every delayed transaction whose deadline has come; then judges the others again, since one of them may have
+    /// waited behind it.
+    pub fn expire(&mut self, now: Millis) -> Consequences<M::Event> {
+        let late: Vec<_> = self.delayed.extract_if(.., |delayed| delayed.deadline <= now).collect();
+        if late.is_empty() {
+            return Consequences::default();
+        }
+        let expired = late.iter().map(|delayed| (delayed.job.tx, self.explain(delayed))).collect();
+        Consequences { expired, applied: Vec::new(), settled: self.retry() }
+    }
+
+    /// What `tx` waits for, if it is delayed.
+    pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
+        let i = self.delayed.iter().position(|delayed| delayed.job.tx == tx)?;
+        let delayed = self.delayed.remove(i);
+        let waits = self.explain(&delayed);
+        self.delayed.insert(i, delayed);
+        Some(waits)
+    }
+
+    fn explain(&mut self, waiting: &Delayed<M::Event>) -> Vec<Wait> {
+        if let Cause::Turn(tx) = waiting.cause
+            && let Some(ahead) = self.delayed.iter().find(|delayed| delayed.job.tx == tx)
+        {
+            let event = self.progress.entity.job_name(&ahead.job.work);
+            return vec![Wait { tx, event, why: Why::Turn }];
+        }
+        wait::explain(&mut self.progress, self.strategy, &waiting.job, waiting.linear.as_ref(), waiting.cause)
+    }
+
+    /// Takes up again, in slot order, what was in progress before a restart, and goes on with `next_slot`.
+    pub(crate) fn restore(&mut self, entries: impl IntoIterator<Item = InProgress<M::Event>>, next_slot: Slot) {
+        for entry in entries {
+            let InProgress { tx, attempt, slot, work, at, answer, committed } = entry;
+            let job = Job { tx, attempt, work, at };
+            let linear = self.progress.entity.linear(&job);
+            self.progress.restore(slot, job, answer, linear, None);
+            if committed {
+                self.progress.commit(tx);
+            }
+        }
+        self.progress.skip_to(next_slot);
+    }
+}
+
+fn describe<M: Model>(entry: &progress::Entry<M>) -> InProgress<M::Event> {
+    let progress::Entry { job, slot, answer, committed, .. } = entry;
+    InProgress {
+        tx: job.tx,
+        attempt: job.attempt,
+        slot: *slot,
+        work: job.work.clone(),
+        at: job.at,
+        answer: answer.clone(),
+        committed: *committed,
+    }
+}

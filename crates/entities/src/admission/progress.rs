@@ -1,0 +1,270 @@
+//! What is in progress at one entity, and the outcomes it can have.
+//!
+//! `base` is the state with every applied effect. Behind it stand the entries in slot order, each open or committed; an
+//! aborted one has left. An open entry doubles the outcomes (with and without its effect), a committed one does not; equal
+//! outcomes are one. The outcomes after each entry are kept until a decision before it changes them, so that one more
+//! entry costs one step and applying the head costs nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+
+use super::Applied;
+use super::entity::{Answer, Entity, Job};
+use super::interval::Interval;
+use crate::model::{Field, Linear, Model};
+use crate::tx::{Slot, TxId};
+
+/// Distinct states, in the order in which they were found: the one without any open effect comes first.
+pub(super) type Outcomes<S> = Arc<IndexSet<S>>;
+
+pub(super) struct Progress<M: Model> {
+    pub(super) entity: Entity<M>,
+    /// Always one state.
+    base: Outcomes<M::State>,
+    entries: VecDeque<Entry<M>>,
+    slots: BTreeMap<TxId, Slot>,
+    open: usize,
+    pub(super) interval: Interval,
+    next_slot: Slot,
+    outcomes_max: usize,
+}
+
+pub(super) struct Entry<M: Model> {
+    pub(super) job: Job<M::Event>,
+    pub(super) slot: Slot,
+    pub(super) answer: Answer<M::Event>,
+    pub(super) committed: bool,
+    pub(super) linear: Option<Linear>,
+    /// After this entry; those that are known belong to a prefix of the entries.
+    outcomes: Option<Outcomes<M::State>>,
+}
+
+impl<M: Model> Progress<M> {
+    pub(super) fn new(entity: Entity<M>, base: M::State, next_slot: Slot, outcomes_max: usize) -> Self {
+        Self {
+            entity,
+            base: Arc::new(IndexSet::from([base])),
+            entries: VecDeque::new(),
+            slots: BTreeMap::new(),
+            open: 0,
+            interval: Interval::default(),
+            next_slot,
+            outcomes_max,
+        }
+    }
+
+    pub(super) fn base(&self) -> &M::State {
+        &self.base[0]
+    }
+
+    pub(super) const fn next_slot(&self) -> Slot {
+        self.next_slot
+    }
+
+    pub(super) const fn open_count(&self) -> usize {
+        self.open
+    }
+
+    pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry<M>> {
+        self.entries.iter()
+    }
+
+    /// The open entries with their positions.
+    pub(super) fn open(&self) -> impl Iterator<Item = (usize, &Entry<M>)> {
+        self.entries.iter().enumerate().filter(|(_, entry)| !entry.committed)
+    }
+
+    pub(super) fn find(&self, tx: TxId) -> Option<&Entry<M>> {
+        self.position(tx).map(|i| &self.entries[i])
+    }
+
+    fn position(&self, tx: TxId) -> Option<usize> {
+        let slot = self.slots.get(&tx)?;
+        self.entries.binary_search_by_key(slot, |entry| entry.slot).ok()
+    }
+
+    /// The applied value of a numeric field.
+    pub(super) fn number(&self, field: Field) -> Option<i128> {
+        self.entity.number(self.base(), field)
+    }
+
+    /// The state if every open entry aborts.
+    pub(super) fn certain(&self) -> M::State {
+        let mut state = self.base().clone();
+        for entry in self.entries.iter().filter(|entry| entry.committed) {
+            state = self.entity.apply(&entry.job, state);
+        }
+        state
+    }
+
+    /// Appends an admitted entry and gives it the next slot.
+    pub(super) fn push(
+        &mut self,
+        job: Job<M::Event>,
+        answer: Answer<M::Event>,
+        linear: Option<Linear>,
+        outcomes: Option<Outcomes<M::State>>,
+    ) -> Slot {
+        let slot = self.next_slot;
+        self.restore(slot, job, answer, linear, outcomes);
+        slot
+    }
+
+    /// Appends an entry under a slot that it was given before a restart.
+    pub(super) fn restore(
+        &mut self,
+        slot: Slot,
+        job: Job<M::Event>,
+        answer: Answer<M::Event>,
+        linear: Option<Linear>,
+        outcomes: Option<Outcomes<M::State>>,
+    ) {
+        assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
+        self.next_slot = slot.next();
+        let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
+        let linear = self.interval.open(linear);
+        self.slots.insert(job.tx, slot);
+        self.open += 1;
+        let outcomes = outcomes.filter(|_| known);
+        self.entries.push_back(Entry { job, slot, answer, committed: false, linear, outcomes });
+    }
+
+    /// Leaves out every slot before `slot` that has not been given.
+    pub(super) fn skip_to(&mut self, slot: Slot) {
+        self.next_slot = self.next_slot.max(slot);
+    }
+
+    /// Marks an open entry committed.
+    pub(super) fn commit(&mut self, tx: TxId) {
+        let i = self.position(tx).expect("only what is in progress is committed");
+        let entry = &mut self.entries[i];
+        assert!(!entry.committed, "{tx} is committed twice at {}", self.entity.key);
+        entry.committed = true;
+        self.open -= 1;
+        self.interval.commit(entry.linear.as_ref());
+        self.forget_outcomes(i);
+    }
+
+    /// Removes an open entry.
+    pub(super) fn abort(&mut self, tx: TxId) {
+        let i = self.position(tx).expect("only what is in progress is aborted");
+        let entry = self.entries.remove(i).expect("the position is valid");
+        assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
+        self.slots.remove(&tx);
+        self.open -= 1;
+        self.interval.abort(entry.linear.as_ref());
+        self.forget_outcomes(i);
+    }
+
+    /// Applies every committed entry that has no open effect before it, in slot order.
+    pub(super) fn drain(&mut self) -> Vec<Applied> {
+        let mut applied = Vec::new();
+        let mut i = 0;
+        while let Some(entry) = self.entries.get(i) {
+            if entry.committed {
+                applied.push(self.apply(i));
+            } else if entry.job.work.event.is_none() {
+                i += 1;
+            } else {
+                break;
+            }
+        }
+        applied
+    }
+
+    fn apply(&mut self, i: usize) -> Applied {
+        let entry = self.entries.remove(i).expect("the position is valid");
+        self.slots.remove(&entry.job.tx);
+        self.interval.apply(entry.linear.as_ref());
+        if entry.job.work.event.is_some() {
+            let state = self.entity.apply(&entry.job, self.base().clone());
+            self.base = Arc::new(IndexSet::from([state]));
+        }
+        // What follows the head has the same outcomes as before; conditions that stay before it have others.
+        if i > 0 {
+            self.forget_outcomes(0);
+        }
+        Applied { tx: entry.job.tx, slot: entry.slot }
+    }
+
+    fn forget_outcomes(&mut self, from: usize) {
+        for entry in self.entries.range_mut(from..) {
+            entry.outcomes = None;
+        }
+    }
+
+    /// All outcomes of what is in progress, unless there are too many.
+    pub(super) fn outcomes(&mut self) -> Option<Outcomes<M::State>> {
+        self.outcomes_before(self.entries.len())
+    }
+
+    /// The outcomes of the first `count` entries.
+    fn outcomes_before(&mut self, count: usize) -> Option<Outcomes<M::State>> {
+        let known = self.entries.iter().take(count).take_while(|entry| entry.outcomes.is_some()).count();
+        let mut outcomes = match known {
+            0 => Arc::clone(&self.base),
+            n => Arc::clone(self.entries[n - 1].outcomes.as_ref().expect("it was counted as known")),
+        };
+        for i in known..count {
+            let entry = &self.entries[i];
+            outcomes = self.extend(&outcomes, &entry.job, entry.committed)?;
+            self.entries[i].outcomes = Some(Arc::clone(&outcomes));
+        }
+        Some(outcomes)
+    }
+
+    /// The outcomes of everything in progress but the entry at `skipped`.
+    pub(super) fn outcomes_without(&mut self, skipped: usize) -> Option<Outcomes<M::State>> {
+        let mut outcomes = self.outcomes_before(skipped)?;
+        for entry in self.entries.range(skipped + 1..) {
+            outcomes = self.extend(&outcomes, &entry.job, entry.committed)?;
+        }
+        Some(outcomes)
+    }
+
+    /// For every outcome of everything but the entry at `chosen`: the state with its effect, and the one without.
+    pub(super) fn outcomes_with_and_without(&mut self, chosen: usize) -> Option<IndexSet<(M::State, M::State)>> {
+        let before = self.outcomes_before(chosen)?;
+        let job = &self.entries[chosen].job;
+        let mut pairs: IndexSet<_> =
+            before.iter().map(|state| (self.entity.apply(job, state.clone()), state.clone())).collect();
+        for entry in self.entries.range(chosen + 1..) {
+            let mut next = IndexSet::with_capacity(pairs.len() * 2);
+            for (with, without) in pairs {
+                let both =
+                    (self.entity.apply(&entry.job, with.clone()), self.entity.apply(&entry.job, without.clone()));
+                if !entry.committed {
+                    next.insert((with, without));
+                }
+                next.insert(both);
+            }
+            pairs = next;
+            if pairs.len() > self.outcomes_max {
+                return None;
+            }
+        }
+        Some(pairs)
+    }
+
+    /// The outcomes after one more entry, unless there would be too many.
+    pub(super) fn extend(
+        &self,
+        outcomes: &Outcomes<M::State>,
+        job: &Job<M::Event>,
+        committed: bool,
+    ) -> Option<Outcomes<M::State>> {
+        if job.work.event.is_none() {
+            return Some(Arc::clone(outcomes));
+        }
+        let mut next = if committed { IndexSet::with_capacity(outcomes.len()) } else { IndexSet::clone(outcomes) };
+        for state in outcomes.iter() {
+            next.insert(self.entity.apply(job, state.clone()));
+            if next.len() > self.outcomes_max {
+                return None;
+            }
+        }
+        Some(Arc::new(next))
+    }
+}

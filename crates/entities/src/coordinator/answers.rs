@@ -1,0 +1,169 @@
+//! The answers that repeated requests get again.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::record::{AnswerRecord, Idempotency};
+use crate::tx::TxId;
+
+/// The answers under the keys of clients; the oldest ones are forgotten first.
+#[derive(Debug)]
+pub(super) struct Answers {
+    entries: BTreeMap<String, Entry>,
+    /// The keys of the answered, oldest first.
+    answered: VecDeque<String>,
+    answered_max: usize,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Running { fingerprint: [u8; 32] },
+    Answered { fingerprint: [u8; 32], answer: AnswerRecord },
+}
+
+/// What is known of a request that arrives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Nothing: it runs now.
+    New,
+    /// The same request is running.
+    Running,
+    /// The same request was answered.
+    Answered(AnswerRecord),
+    /// Another request has the key.
+    Reused,
+}
+
+impl Answers {
+    pub(super) fn new(answered_max: usize) -> Self {
+        Self { entries: BTreeMap::new(), answered: VecDeque::new(), answered_max }
+    }
+
+    /// Says what is known of a request; one that is new counts as running from now on.
+    pub(super) fn begin(&mut self, request: &Idempotency) -> Known {
+        let fingerprint = request.fingerprint;
+        match self.entries.get(&request.key) {
+            None => {
+                self.entries.insert(request.key.clone(), Entry::Running { fingerprint });
+                Known::New
+            }
+            Some(Entry::Running { fingerprint: other } | Entry::Answered { fingerprint: other, .. })
+                if *other != fingerprint =>
+            {
+                Known::Reused
+            }
+            Some(Entry::Running { .. }) => Known::Running,
+            Some(Entry::Answered { answer, .. }) => Known::Answered(answer.clone()),
+        }
+    }
+
+    /// A running request ended without an answer: it may be repeated as a new one.
+    pub(super) fn cancel(&mut self, request: &Idempotency) {
+        self.entries.remove(&request.key);
+    }
+
+    /// Keeps an answer, if the request had a key.
+    pub(super) fn keep(&mut self, answer: &AnswerRecord) {
+        let Some(Idempotency { key, fingerprint }) = &answer.idempotency else { return };
+        let entry = Entry::Answered { fingerprint: *fingerprint, answer: answer.clone() };
+        if let Some(Entry::Answered { .. }) = self.entries.insert(key.clone(), entry) {
+            return;
+        }
+        self.answered.push_back(key.clone());
+        if self.answered.len() > self.answered_max
+            && let Some(oldest) = self.answered.pop_front()
+        {
+            self.entries.remove(&oldest);
+        }
+    }
+
+    /// All answers, oldest first.
+    pub(super) fn all(&self) -> impl Iterator<Item = &AnswerRecord> {
+        self.answered.iter().filter_map(|key| match self.entries.get(key) {
+            Some(Entry::Answered { answer, .. }) => Some(answer),
+            _ => None,
+        })
+    }
+}
+
+/// The replies to transactions that ended, by their ids; the oldest ones are forgotten first.
+#[derive(Debug)]
+pub(super) struct Recent<R> {
+    replies: BTreeMap<TxId, R>,
+    order: VecDeque<TxId>,
+    max: usize,
+}
+
+impl<R> Recent<R> {
+    pub(super) fn new(max: usize) -> Self {
+        Self { replies: BTreeMap::new(), order: VecDeque::new(), max }
+    }
+
+    pub(super) fn get(&self, tx: TxId) -> Option<&R> {
+        self.replies.get(&tx)
+    }
+
+    pub(super) fn keep(&mut self, tx: TxId, reply: R) {
+        if self.replies.insert(tx, reply).is_none() {
+            self.order.push_back(tx);
+        }
+        if self.order.len() > self.max
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.replies.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Done;
+    use crate::tx::Timestamp;
+
+    fn request(key: &str, fingerprint: u8) -> Idempotency {
+        Idempotency { key: key.into(), fingerprint: [fingerprint; 32] }
+    }
+
+    fn answer(key: &str, tx: u128) -> AnswerRecord {
+        let result = Ok(Done { state: None });
+        AnswerRecord { tx: TxId::from_u128(tx), at: Timestamp(0), idempotency: Some(request(key, 1)), result }
+    }
+
+    #[test]
+    fn a_key_runs_once_and_answers_the_same_for_ever() {
+        let mut answers = Answers::new(2);
+        assert_eq!(answers.begin(&request("a", 1)), Known::New);
+        assert_eq!(answers.begin(&request("a", 1)), Known::Running);
+        assert_eq!(answers.begin(&request("a", 2)), Known::Reused);
+        answers.keep(&answer("a", 7));
+        assert_eq!(answers.begin(&request("a", 1)), Known::Answered(answer("a", 7)));
+        assert_eq!(answers.begin(&request("a", 2)), Known::Reused);
+    }
+
+    #[test]
+    fn a_cancelled_key_may_run_again() {
+        let mut answers = Answers::new(2);
+        answers.begin(&request("a", 1));
+        answers.cancel(&request("a", 1));
+        assert_eq!(answers.begin(&request("a", 2)), Known::New);
+    }
+
+    #[test]
+    fn the_oldest_answer_is_forgotten_beyond_the_limit_and_not_before() {
+        let mut answers = Answers::new(2);
+        answers.keep(&answer("a", 1));
+        answers.keep(&answer("b", 2));
+        assert_eq!(answers.begin(&request("a", 1)), Known::Answered(answer("a", 1)));
+        answers.keep(&answer("c", 3));
+        assert_eq!(answers.begin(&request("a", 1)), Known::New);
+        assert_eq!(answers.all().count(), 2);
+    }
+
+    #[test]
+    fn recent_replies_are_bounded() {
+        let mut recent = Recent::new(1);
+        recent.keep(TxId::from_u128(1), "one");
+        recent.keep(TxId::from_u128(2), "two");
+        assert_eq!((recent.get(TxId::from_u128(1)), recent.get(TxId::from_u128(2))), (None, Some(&"two")));
+    }
+}

@@ -1,0 +1,578 @@
+//! The coordinator: transactions over many entities, all or nothing.
+//!
+//! # Problem
+//! A transaction calls events on several entities, which call others. All happen or none, whatever is lost, doubled,
+//! reordered or crashes; no two transactions wait for each other for ever; a client that asks again gets the same answer.
+//!
+//! # Steps
+//! 1. *Plan*: close the calls as far as they are known. Two different events on one entity are refused at once.
+//! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals is merged into the plan. The first
+//!    refusal aborts at once.
+//! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
+//!    Nothing times out after that.
+//! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
+//!
+//! # No deadlock
+//! A request is *ordered* if its key is greater than every key the transaction holds. Only ordered requests are delayed.
+//! An entity that a vote reveals too late is asked out of order: it answers at once, and if it would have to delay the
+//! request, everything is aborted and tried again under the next attempt number, with the plan that is known by then, in
+//! order. Therefore, whenever a transaction waits at an entity, everything it holds has a smaller key. It waits for those that
+//! hold the entity, or for one delayed there before it. Those that hold it and wait elsewhere wait at a greater key, and
+//! those delayed there hold smaller keys only and wait for the same holders. So along every chain of waits the keys grow,
+//! and no chain is a cycle.
+//!
+//! Wait-die by age on the out-of-order requests would not do: a young transaction may wait in order for an old one, which may
+//! then wait out of order for the young.
+//!
+//! # In doubt
+//! If the journal cannot say whether the decision is durable, neither commit nor abort is true. The coordinator stops and
+//! must be recovered from its journal; the client is told that it does not know yet.
+//!
+//! # What a crash leaves
+//! Before the decision is durable: nothing, and whoever asks is told to abort. After it: the decision with the slots of the
+//! participants, who are told again.
+
+mod answers;
+mod plan;
+mod recovery;
+mod transaction;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use self::answers::{Answers, Known, Recent};
+use self::plan::Bounds;
+pub use self::recovery::{CoordinatorRecoveryError, CoordinatorSnapshot};
+use self::transaction::{Phase, Transaction};
+use crate::EntityKey;
+use crate::admission::{Decision, Wait};
+use crate::message::{Decide, Said, ToCoordinator, ToParticipant, Vote};
+use crate::model::{Call, Model};
+use crate::participant::{Durability, WriteId, Written};
+use crate::reason::Refusal;
+use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
+use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
+
+/// How a coordinator behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoordinatorOptions {
+    /// Where promises and decisions are kept; the same as that of the participants.
+    pub durability: Durability,
+    /// How many entities one transaction may touch.
+    pub participants_max: usize,
+    /// How deeply calls may be nested; the first calls have depth 1.
+    pub depth_max: usize,
+    /// How long after a message without an answer it is sent again; doubled each time, up to 32 times as long.
+    pub resend_after: Millis,
+    /// How long after the deadline a silent participant may still say what it waited for.
+    pub grace: Millis,
+    /// How many answers are kept for repeated requests with a key.
+    pub answers_max: usize,
+    /// How many ended transactions are remembered by their id.
+    pub recent_max: usize,
+}
+
+impl CoordinatorOptions {
+    /// 1,024 participants, depth 64, 250 ms before a message is sent again, 100 ms of grace, 65,536 answers, 4,096 ended
+    /// transactions.
+    pub const fn new(durability: Durability) -> Self {
+        Self {
+            durability,
+            participants_max: 1024,
+            depth_max: 64,
+            resend_after: Millis(250),
+            grace: Millis(100),
+            answers_max: 65_536,
+            recent_max: 4096,
+        }
+    }
+}
+
+/// A transaction that a client wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begin<E> {
+    /// Its id, never used before.
+    pub tx: TxId,
+    /// What it calls; for a command one event. Without any it commits at once.
+    pub calls: Vec<Call<E>>,
+    /// The time of its events.
+    pub at: Timestamp,
+    /// Until when it may wait for votes.
+    pub deadline: Millis,
+    /// What makes it repeatable, if the client sent that.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// What a coordinator takes.
+#[derive(Clone, Debug)]
+pub enum CoordinatorInput<E> {
+    /// A client wants a transaction.
+    Begin(Begin<E>),
+    /// A participant says something.
+    Heard(ToCoordinator<E>),
+    /// The journal says what became of records.
+    Written {
+        /// The records.
+        write: WriteId,
+        /// What became of them, all alike.
+        result: Written,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What a coordinator wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoordinatorOutput<E> {
+    /// Send this to a participant.
+    Send {
+        /// The participant.
+        to: EntityKey,
+        /// The message.
+        message: ToParticipant<E>,
+    },
+    /// Append these in one atomic step and tell what became of them.
+    Append {
+        /// Names them in the answer.
+        write: WriteId,
+        /// Each with the entity or coordinator whose record it is.
+        records: Vec<(EntityKey, Record<E>)>,
+        /// Whether somebody waits for them.
+        forced: bool,
+    },
+    /// Tell the client.
+    Reply {
+        /// The transaction it asked for.
+        tx: TxId,
+        /// What became of it.
+        reply: Reply,
+    },
+    /// A record is in doubt: the coordinator takes nothing more and must be recovered from its journal.
+    Halt,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reply {
+    /// It is decided, durably.
+    Answered {
+        /// The transaction that decided it; an earlier one if the request was repeated.
+        tx: TxId,
+        /// Done or refused.
+        result: Result<Done, Refusal>,
+        /// Whether this is the answer to an earlier request with the same key.
+        replayed: bool,
+    },
+    /// It waited until its deadline; nothing happened.
+    TimedOut {
+        /// Where it waited.
+        entity: EntityKey,
+        /// What it waited for there; nothing is known if the entity was silent.
+        waits_for: Vec<Wait>,
+    },
+    /// Too many wait at an entity; nothing happened.
+    Busy {
+        /// The entity.
+        entity: EntityKey,
+    },
+    /// A journal refused a record; nothing happened.
+    NotRecorded,
+    /// It cannot be known before recovery whether it happened. To ask again with the same key will tell.
+    InDoubt,
+    /// A request with the same key is running.
+    KeyInUse,
+    /// Another request has had the key.
+    KeyReused,
+}
+
+/// Runs transactions. Pure, like [`Participant`](crate::Participant).
+pub struct Coordinator<M: Model> {
+    model: Arc<M>,
+    key: EntityKey,
+    options: CoordinatorOptions,
+    transactions: BTreeMap<TxId, Transaction<M::Event>>,
+    /// When each transaction wants to be woken.
+    timers: BTreeSet<(Millis, TxId)>,
+    writes: BTreeMap<WriteId, TxId>,
+    next_write: WriteId,
+    answers: Answers,
+    recent: Recent<Reply>,
+    halted: bool,
+}
+
+type Outputs<M> = Vec<CoordinatorOutput<<M as Model>::Event>>;
+
+impl<M: Model> Coordinator<M> {
+    /// A coordinator without a past; `key` names it to participants and its records to the journal.
+    pub fn new(model: Arc<M>, key: EntityKey, options: CoordinatorOptions) -> Self {
+        Self {
+            model,
+            key,
+            transactions: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            writes: BTreeMap::new(),
+            next_write: WriteId(1),
+            answers: Answers::new(options.answers_max),
+            recent: Recent::new(options.recent_max),
+            options,
+            halted: false,
+        }
+    }
+
+    /// Its own key.
+    pub const fn key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    /// How many transactions have not ended.
+    pub fn in_flight(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// When the coordinator wants to be woken by [`CoordinatorInput::Tick`], if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        self.timers.first().map(|&(wake, _)| wake)
+    }
+
+    /// Takes one input and says what is to be done, in this order.
+    pub fn step(&mut self, input: CoordinatorInput<M::Event>, now: Millis) -> Outputs<M> {
+        let mut out = Vec::new();
+        if self.halted {
+            return out;
+        }
+        match input {
+            CoordinatorInput::Begin(begin) => self.begin(begin, now, &mut out),
+            CoordinatorInput::Heard(heard) => self.heard(heard, now, &mut out),
+            CoordinatorInput::Written { write, result } => self.written(write, result, now, &mut out),
+            CoordinatorInput::Tick => self.tick(now, &mut out),
+        }
+        out
+    }
+
+    fn begin(&mut self, begin: Begin<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        let tx = begin.tx;
+        if self.transactions.contains_key(&tx) {
+            return;
+        }
+        if let Some(reply) = self.recent.get(tx) {
+            return out.push(CoordinatorOutput::Reply { tx, reply: reply.clone() });
+        }
+        if let Some(reply) = begin.idempotency.as_ref().and_then(|request| self.known(request)) {
+            return out.push(CoordinatorOutput::Reply { tx, reply });
+        }
+        let mut transaction = Transaction::new(begin, now);
+        let planned = transaction.replan(&*self.model, self.bounds());
+        self.transactions.insert(tx, transaction);
+        match planned {
+            Ok(()) => self.advance(tx, now, out),
+            Err(refusal) => self.refuse(tx, refusal, now, out),
+        }
+    }
+
+    fn known(&mut self, request: &Idempotency) -> Option<Reply> {
+        match self.answers.begin(request) {
+            Known::New => None,
+            Known::Running => Some(Reply::KeyInUse),
+            Known::Reused => Some(Reply::KeyReused),
+            Known::Answered(AnswerRecord { tx, result, .. }) => Some(Reply::Answered { tx, result, replayed: true }),
+        }
+    }
+
+    const fn bounds(&self) -> Bounds {
+        Bounds { participants_max: self.options.participants_max, depth_max: self.options.depth_max }
+    }
+
+    fn transaction(&mut self, tx: TxId) -> &mut Transaction<M::Event> {
+        self.transactions.get_mut(&tx).expect("the transaction has not ended")
+    }
+
+    /// Asks the next participant of a transaction that is voting, or decides.
+    fn advance(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let transaction = self.transaction(tx);
+        if transaction.contradicts_votes() {
+            return self.restart(tx, now, out);
+        }
+        for (key, slot) in transaction.release_strangers() {
+            let attempt = self.transaction(tx).attempt;
+            self.tell(&key, tx, attempt, Some(slot), Decision::Abort, out);
+        }
+        let transaction = self.transaction(tx);
+        match transaction.next_to_ask() {
+            None => self.decide(tx, now, out),
+            Some(key) => {
+                transaction.asked = Some(key);
+                self.ask(tx, out);
+                self.wake_again(tx, self.options.resend_after, now);
+            }
+        }
+    }
+
+    fn ask(&self, tx: TxId, out: &mut Outputs<M>) {
+        let transaction = &self.transactions[&tx];
+        if let Some((to, prepare)) = transaction.prepare(tx, &self.key) {
+            out.push(CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) });
+        }
+    }
+
+    fn tell(
+        &self,
+        to: &EntityKey,
+        tx: TxId,
+        attempt: Attempt,
+        slot: Option<Slot>,
+        decision: Decision,
+        out: &mut Outputs<M>,
+    ) {
+        let decide = Decide { tx, attempt, coordinator: self.key.clone(), slot, decision };
+        out.push(CoordinatorOutput::Send { to: to.clone(), message: ToParticipant::Decide(decide) });
+    }
+
+    /// Sets the timer of a transaction `span` from now, doubled for the next time.
+    fn wake_again(&mut self, tx: TxId, span: Millis, now: Millis) {
+        let transaction = self.transactions.get_mut(&tx).expect("the transaction has not ended");
+        self.timers.remove(&(transaction.wake, tx));
+        let span = span.max(Millis(1));
+        transaction.span = span;
+        transaction.wake = match transaction.phase {
+            Phase::Voting => (now + span).min(transaction.deadline + self.options.grace),
+            Phase::Telling { .. } => now + span,
+            Phase::Deciding | Phase::Refusing { .. } => Millis::NEVER,
+        };
+        if transaction.wake != Millis::NEVER {
+            self.timers.insert((transaction.wake, tx));
+        }
+    }
+
+    /// Aborts the attempt everywhere and begins the next one with the plan known by now.
+    fn restart(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        self.abort_attempt(tx, out);
+        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
+        match self.transaction(tx).next_attempt(&*model, bounds) {
+            Ok(()) => self.advance(tx, now, out),
+            Err(refusal) => self.refuse(tx, refusal, now, out),
+        }
+    }
+
+    fn abort_attempt(&mut self, tx: TxId, out: &mut Outputs<M>) {
+        let transaction = self.transaction(tx);
+        let attempt = transaction.attempt;
+        for (key, slot) in transaction.take_held() {
+            self.tell(&key, tx, attempt, slot, Decision::Abort, out);
+        }
+    }
+
+    fn heard(&mut self, heard: ToCoordinator<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        let ToCoordinator { from, tx, attempt, said, .. } = heard;
+        let current = self.transactions.get(&tx).filter(|transaction| transaction.attempt <= attempt);
+        let Some(transaction) = current else {
+            // Forgotten, or of an earlier attempt: both are aborted.
+            return self.dismiss(&from, tx, attempt, &said, out);
+        };
+        match &transaction.phase {
+            Phase::Voting if transaction.asked.as_ref() == Some(&from) => {
+                if let Said::Vote(vote) = said {
+                    self.voted(tx, from, vote, now, out);
+                }
+            }
+            Phase::Voting | Phase::Deciding => {
+                if said.slot() != transaction.slot_of(&from) {
+                    self.dismiss(&from, tx, attempt, &said, out);
+                }
+            }
+            Phase::Refusing { .. } => self.dismiss(&from, tx, attempt, &said, out),
+            Phase::Telling { .. } => match said {
+                Said::Ack(slot) => self.acknowledged(tx, &from, slot, out),
+                _ if said.slot().is_some() && said.slot() == transaction.slot_of(&from) => {
+                    self.tell(&from, tx, attempt, said.slot(), Decision::Commit, out);
+                }
+                _ => self.dismiss(&from, tx, attempt, &said, out),
+            },
+        }
+    }
+
+    /// Tells a participant that holds a slot for nothing to give it up.
+    fn dismiss(&self, from: &EntityKey, tx: TxId, attempt: Attempt, said: &Said<M::Event>, out: &mut Outputs<M>) {
+        if let (Some(slot), Said::Vote(_) | Said::Ask(_)) = (said.slot(), said) {
+            self.tell(from, tx, attempt, Some(slot), Decision::Abort, out);
+        }
+    }
+
+    fn voted(&mut self, tx: TxId, from: EntityKey, vote: Vote<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
+        match vote {
+            Vote::Yes { slot, answer } => match self.transaction(tx).accept(&*model, bounds, from, slot, answer) {
+                Ok(()) => self.advance(tx, now, out),
+                Err(refusal) => self.refuse(tx, refusal, now, out),
+            },
+            Vote::No(refusal) => self.refuse(tx, refusal, now, out),
+            Vote::OutOfOrder(_) => {
+                self.transaction(tx).asked = None;
+                self.restart(tx, now, out);
+            }
+            Vote::Expired(waits_for) => self.give_up(tx, Reply::TimedOut { entity: from, waits_for }, out),
+            Vote::Busy => self.give_up(tx, Reply::Busy { entity: from }, out),
+            Vote::NotRecorded => self.give_up(tx, Reply::NotRecorded, out),
+        }
+    }
+
+    /// Ends a transaction without an answer that a repeated request would get.
+    fn give_up(&mut self, tx: TxId, reply: Reply, out: &mut Outputs<M>) {
+        self.abort_attempt(tx, out);
+        self.end(tx, reply.clone());
+        out.push(CoordinatorOutput::Reply { tx, reply });
+    }
+
+    fn end(&mut self, tx: TxId, reply: Reply) {
+        let transaction = self.transactions.remove(&tx).expect("the transaction has not ended");
+        self.timers.remove(&(transaction.wake, tx));
+        match (&reply, &transaction.idempotency) {
+            (Reply::Answered { .. }, _) | (_, None) => {}
+            (_, Some(request)) => self.answers.cancel(request),
+        }
+        self.recent.keep(tx, reply);
+    }
+
+    fn refuse(&mut self, tx: TxId, refusal: Refusal, now: Millis, out: &mut Outputs<M>) {
+        self.abort_attempt(tx, out);
+        if self.transaction(tx).idempotency.is_none() {
+            let reply = Reply::Answered { tx, result: Err(refusal), replayed: false };
+            self.end(tx, reply.clone());
+            return out.push(CoordinatorOutput::Reply { tx, reply });
+        }
+        let answer = self.transaction(tx).answer(tx, Err(refusal));
+        self.transaction(tx).phase = Phase::Refusing { answer: answer.clone() };
+        self.wake_again(tx, Millis::NEVER, now);
+        let record = (self.key.clone(), Record::Answer(answer));
+        self.append(tx, vec![record], true, out);
+    }
+
+    fn append(&mut self, tx: TxId, records: Vec<(EntityKey, Record<M::Event>)>, forced: bool, out: &mut Outputs<M>) {
+        let write = self.next_write;
+        self.next_write = WriteId(write.0 + 1);
+        self.writes.insert(write, tx);
+        out.push(CoordinatorOutput::Append { write, records, forced });
+    }
+
+    fn decide(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let (key, durability) = (self.key.clone(), self.options.durability);
+        let transaction = self.transaction(tx);
+        transaction.phase = Phase::Deciding;
+        let mut records = Vec::new();
+        let mut decision = transaction.decision(tx);
+        if durability == Durability::Shared {
+            records.extend(transaction.commits(tx));
+            decision.participants.clear();
+        }
+        records.push((key, Record::Decision(decision)));
+        self.wake_again(tx, Millis::NEVER, now);
+        self.append(tx, records, true, out);
+    }
+
+    fn written(&mut self, write: WriteId, result: Written, now: Millis, out: &mut Outputs<M>) {
+        if result == Written::InDoubt {
+            return self.halt(out);
+        }
+        let Some(tx) = self.writes.remove(&write) else { return };
+        let Some(transaction) = self.transactions.get(&tx) else { return };
+        match (&transaction.phase, result) {
+            (Phase::Deciding, Written::Durable) => self.committed(tx, now, out),
+            (Phase::Refusing { answer }, Written::Durable) => {
+                let answer = answer.clone();
+                self.answers.keep(&answer);
+                let reply = Reply::Answered { tx, result: answer.result, replayed: false };
+                self.end(tx, reply.clone());
+                out.push(CoordinatorOutput::Reply { tx, reply });
+            }
+            (Phase::Deciding | Phase::Refusing { .. }, _) => self.give_up(tx, Reply::NotRecorded, out),
+            (Phase::Voting | Phase::Telling { .. }, _) => {}
+        }
+    }
+
+    fn committed(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let DecisionRecord { participants, answer, .. } = self.transaction(tx).decision(tx);
+        self.answers.keep(&answer);
+        let reply = Reply::Answered { tx, result: answer.result, replayed: false };
+        out.push(CoordinatorOutput::Reply { tx, reply });
+        self.start_telling(tx, participants, now, out);
+    }
+
+    fn start_telling(&mut self, tx: TxId, participants: Vec<(EntityKey, Slot)>, now: Millis, out: &mut Outputs<M>) {
+        self.transaction(tx).phase = Phase::Telling { deaf: participants.into_iter().collect() };
+        self.tell_again(tx, out);
+        self.wake_again(tx, self.options.resend_after, now);
+        self.finish_if_heard(tx, out);
+    }
+
+    fn tell_again(&self, tx: TxId, out: &mut Outputs<M>) {
+        let transaction = &self.transactions[&tx];
+        if let Phase::Telling { deaf } = &transaction.phase {
+            for (key, &slot) in deaf {
+                self.tell(key, tx, transaction.attempt, Some(slot), Decision::Commit, out);
+            }
+        }
+    }
+
+    fn acknowledged(&mut self, tx: TxId, from: &EntityKey, slot: Slot, out: &mut Outputs<M>) {
+        if let Phase::Telling { deaf } = &mut self.transaction(tx).phase
+            && deaf.get(from) == Some(&slot)
+        {
+            deaf.remove(from);
+        }
+        self.finish_if_heard(tx, out);
+    }
+
+    fn finish_if_heard(&mut self, tx: TxId, out: &mut Outputs<M>) {
+        let transaction = &self.transactions[&tx];
+        if !matches!(&transaction.phase, Phase::Telling { deaf } if deaf.is_empty()) {
+            return;
+        }
+        let result = transaction.decision(tx).answer.result;
+        self.end(tx, Reply::Answered { tx, result, replayed: false });
+        if self.options.durability == Durability::TwoPhase {
+            let record = (self.key.clone(), Record::End { tx });
+            self.append(tx, vec![record], false, out);
+        }
+    }
+
+    fn tick(&mut self, now: Millis, out: &mut Outputs<M>) {
+        while let Some(&(wake, tx)) = self.timers.first()
+            && wake <= now
+        {
+            self.overdue(tx, now, out);
+        }
+    }
+
+    fn overdue(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let transaction = &self.transactions[&tx];
+        let span = Millis(transaction.span.0.saturating_mul(2).min(self.options.resend_after.0.saturating_mul(32)));
+        match (&transaction.phase, &transaction.asked) {
+            (Phase::Voting, Some(entity)) if transaction.deadline + self.options.grace <= now => {
+                let reply = Reply::TimedOut { entity: entity.clone(), waits_for: Vec::new() };
+                self.give_up(tx, reply, out);
+            }
+            (Phase::Voting, _) => {
+                self.ask(tx, out);
+                self.wake_again(tx, span, now);
+            }
+            _ => {
+                self.tell_again(tx, out);
+                self.wake_again(tx, span, now);
+            }
+        }
+    }
+
+    /// Stops. What is being decided is in doubt; what is still voting has certainly not happened.
+    fn halt(&mut self, out: &mut Outputs<M>) {
+        self.halted = true;
+        for (&tx, transaction) in &self.transactions {
+            let reply = match transaction.phase {
+                Phase::Voting => Reply::NotRecorded,
+                Phase::Deciding | Phase::Refusing { .. } => Reply::InDoubt,
+                Phase::Telling { .. } => continue,
+            };
+            out.push(CoordinatorOutput::Reply { tx, reply });
+        }
+        out.push(CoordinatorOutput::Halt);
+    }
+}

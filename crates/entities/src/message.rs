@@ -1,0 +1,103 @@
+//! What coordinators and participants say to each other.
+//!
+//! Messages may be lost, doubled and reordered. What keeps a late one from doing harm: every message has its attempt, and
+//! what concerns an admitted transaction has its slot, which an entity gives once. A doubled request that arrives after
+//! the transaction has left therefore gets another slot, and the coordinator, which remembers the right one or has
+//! forgotten the transaction, has it aborted.
+
+use crate::EntityKey;
+use crate::admission::{Answer, Decision, Wait};
+use crate::model::Work;
+use crate::reason::Refusal;
+use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
+
+/// From a coordinator to a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToParticipant<E> {
+    /// Asks for a vote.
+    Prepare(Prepare<E>),
+    /// Tells the decision.
+    Decide(Decide),
+}
+
+/// Asks a participant to vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare<E> {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt; a higher one voids what is left of the lower ones.
+    pub attempt: Attempt,
+    /// Whom to answer.
+    pub coordinator: EntityKey,
+    /// What is to happen here.
+    pub work: Work<E>,
+    /// The time of the event.
+    pub at: Timestamp,
+    /// Until when the participant may delay it.
+    pub deadline: Millis,
+    /// Whether the participant may delay it: nothing that comes later in the order of keys is held.
+    pub ordered: bool,
+}
+
+/// Tells a participant the decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decide {
+    /// The transaction.
+    pub tx: TxId,
+    /// The attempt that is decided.
+    pub attempt: Attempt,
+    /// Whom to answer.
+    pub coordinator: EntityKey,
+    /// The slot that is decided; an abort may leave it open and then means whatever is there of this attempt.
+    pub slot: Option<Slot>,
+    /// The decision.
+    pub decision: Decision,
+}
+
+/// From a participant to a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToCoordinator<E> {
+    /// The coordinator.
+    pub to: EntityKey,
+    /// The participant.
+    pub from: EntityKey,
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// What is said.
+    pub said: Said<E>,
+}
+
+/// What a participant says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said<E> {
+    /// Its vote.
+    Vote(Vote<E>),
+    /// The commit has happened here and will survive a crash.
+    Ack(Slot),
+    /// It voted yes and has heard nothing since.
+    Ask(Slot),
+}
+
+/// The vote of a participant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Vote<E> {
+    /// It will do what is decided, whatever happens. This holds after a crash too.
+    Yes {
+        /// The place of the effect in the order of the entity.
+        slot: Slot,
+        /// What the event calls, and the state it leads to.
+        answer: Answer<E>,
+    },
+    /// It refuses.
+    No(Refusal),
+    /// It would have to wait for these, which a request out of order may not.
+    OutOfOrder(Vec<Wait>),
+    /// It waited for these until the deadline.
+    Expired(Vec<Wait>),
+    /// Too many wait here already.
+    Busy,
+    /// Its journal refused the record, without effect.
+    NotRecorded,
+}

@@ -1,0 +1,231 @@
+//! What the engine must know of the classes it runs: the states, the events, and what they call.
+
+use std::fmt::{self, Debug};
+use std::hash::Hash;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize as SerializeDerive};
+
+use crate::EntityKey;
+use crate::reason::Reason;
+use crate::tx::Timestamp;
+
+/// All classes of one system: guards and effects as total functions of a state, an event and its time.
+///
+/// Nothing here may depend on anything else (a clock, a random number, another entity): the same call gives the same
+/// answer on every machine and in every replay. Admission explores states that never become real, so no call may have
+/// an effect either.
+///
+/// # Laws
+/// * `next` is `Ok` exactly if the life cycle, the guards, the invariants and the arithmetic allow the event.
+/// * `calls` with a state in which `next` is `Ok` is [`Calls::Known`]; if it is already known without a state, it is
+///   the same in every state.
+/// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
+///   not be; it is found out when the event is applied, which then panics.
+pub trait Model: Send + Sync + 'static {
+    /// The state of one instance, also of one that was never created: life-cycle state and values.
+    type State: Clone + Eq + Hash + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
+    /// The name of an event with its arguments.
+    type Event: Clone + Eq + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
+
+    /// The state of an instance before its first event, or nothing if the class does not exist.
+    fn initial(&self, key: &EntityKey) -> Option<Self::State>;
+
+    /// The name of the life-cycle state.
+    fn state_name<'a>(&'a self, key: &EntityKey, state: &'a Self::State) -> &'a str;
+
+    /// Whether the instance has been created: it is not in its initial state. One in a final state has been.
+    fn exists(&self, key: &EntityKey, state: &Self::State) -> bool;
+
+    /// The name of the event.
+    fn event_name<'a>(&'a self, event: &'a Self::Event) -> &'a str;
+
+    /// The state after `event`.
+    ///
+    /// # Errors
+    /// Every reason why the event is refused in this state.
+    fn next(
+        &self,
+        key: &EntityKey,
+        state: &Self::State,
+        event: &Self::Event,
+        at: Timestamp,
+    ) -> Result<Self::State, Vec<Reason>>;
+
+    /// What `event` asks of other entities in the same transaction, one level deep.
+    fn calls(
+        &self,
+        key: &EntityKey,
+        state: Option<&Self::State>,
+        event: &Self::Event,
+        at: Timestamp,
+    ) -> Calls<Self::Event>;
+
+    /// What is known, for all states, about `incoming` while it is open whether `open` will have happened.
+    fn relation(&self, key: &EntityKey, open: &Self::Event, incoming: &Self::Event) -> Relation {
+        let _ = (key, open, incoming);
+        Relation::Dynamic
+    }
+
+    /// The event as thresholds and additions on numeric fields, if it is nothing but that.
+    fn linear(&self, key: &EntityKey, event: &Self::Event, at: Timestamp) -> Option<Linear> {
+        let _ = (key, event, at);
+        None
+    }
+
+    /// The numeric fields of a state, in the order in which they are shown.
+    fn numbers(&self, key: &EntityKey, state: &Self::State) -> Vec<(Field, i128)> {
+        let _ = (key, state);
+        Vec::new()
+    }
+
+    /// The value of one numeric field, or nothing if the state has no such field.
+    fn number(&self, key: &EntityKey, state: &Self::State, field: Field) -> Option<i128> {
+        self.numbers(key, state).into_iter().find_map(|(f, value)| (f == field).then_some(value))
+    }
+
+    /// The name of a numeric field and the text of a value of it, such as `("balance", "EUR 12.50")`.
+    fn show(&self, key: &EntityKey, field: Field, value: i128) -> (String, String) {
+        let _ = key;
+        (field.to_string(), value.to_string())
+    }
+}
+
+/// What one event asks of one other entity.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub struct Call<E> {
+    /// The entity called.
+    pub key: EntityKey,
+    /// What is asked of it.
+    pub action: Action<E>,
+}
+
+impl<E> Call<E> {
+    /// Asks for `event` on `key`.
+    pub const fn event(key: EntityKey, event: E) -> Self {
+        Self { key, action: Action::Event(event) }
+    }
+
+    /// Asks for `condition` on `key`.
+    pub const fn condition(key: EntityKey, condition: Condition<E>) -> Self {
+        Self { key, action: Action::Condition(condition) }
+    }
+}
+
+/// What a call asks of an entity.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub enum Action<E> {
+    /// The event happens, in the same atomic step.
+    Event(E),
+    /// The condition holds in the state before the transaction.
+    Condition(Condition<E>),
+}
+
+/// A demand on the state of another entity that changes nothing there.
+///
+/// It holds whatever becomes of the transactions that are open at that entity, and no other transaction may falsify it
+/// until the transaction that asked for it is decided.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub enum Condition<E> {
+    /// The event is refused.
+    Impossible(E),
+    /// The instance has been created; one in a final state has been.
+    Initialized,
+    /// The instance is in one of these life-cycle states.
+    InState(Vec<String>),
+}
+
+/// The calls of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Calls<E> {
+    /// These, in the order in which they are written.
+    Known(Vec<Call<E>>),
+    /// They depend on the state. Only an answer to a question without one.
+    DependsOnState,
+}
+
+/// All that one transaction does at one entity: at most one event, and conditions on the state before it.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub struct Work<E> {
+    /// The event, if one is to happen.
+    pub event: Option<E>,
+    /// The conditions, without repetition.
+    pub conditions: Vec<Condition<E>>,
+}
+
+impl<E> Work<E> {
+    /// Only this event.
+    pub const fn event(event: E) -> Self {
+        Self { event: Some(event), conditions: Vec::new() }
+    }
+
+    /// Only this condition.
+    pub fn condition(condition: Condition<E>) -> Self {
+        Self { event: None, conditions: vec![condition] }
+    }
+}
+
+impl<E: PartialEq> Work<E> {
+    /// Whether both ask for the same event and the same conditions, in whatever order.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same_conditions = self.conditions.len() == other.conditions.len()
+            && self.conditions.iter().all(|condition| other.conditions.contains(condition));
+        self.event == other.event && same_conditions
+    }
+}
+
+/// What is known about an incoming event while another event is open, over all states in which the open one is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Relation {
+    /// The incoming event is refused, whether the open one happens or not.
+    Never,
+    /// The open event changes neither whether the incoming one is possible, nor its calls, nor the state it leads to.
+    Invariant,
+    /// It depends on the state and the arguments.
+    Dynamic,
+}
+
+/// Numbers the numeric fields of a class as its [`Model`] likes; two units (currencies) of one field are two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Field(pub u64);
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "field {}", self.0)
+    }
+}
+
+/// An event that, with the arguments it has, only compares numeric fields with constants and adds constants to them.
+///
+/// In the states named it is possible exactly if all thresholds hold; it stays in its life-cycle state, changes each
+/// field by its delta and nothing else. In every other state it is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linear {
+    /// The life-cycle states in which the event may happen.
+    pub states: Vec<String>,
+    /// What the fields must satisfy before the event; invariants and the range of the numbers are among it.
+    pub thresholds: Vec<Threshold>,
+    /// What is added to the fields, each field once.
+    pub deltas: Vec<(Field, i128)>,
+}
+
+/// A comparison of a numeric field with a constant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// The field.
+    pub field: Field,
+    /// What its value must satisfy.
+    pub bound: Bound,
+}
+
+/// A bound on a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// `value >= bound`
+    AtLeast(i128),
+    /// `value <= bound`
+    AtMost(i128),
+    /// `value == bound`
+    Equal(i128),
+}

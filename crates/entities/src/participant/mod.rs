@@ -1,0 +1,517 @@
+//! The participant: one entity in the commit protocol.
+//!
+//! # Problem
+//! A yes is a promise that outlives a crash. Until the decision arrives the participant may neither forget it nor act on
+//! its own, and everything else at the entity must go on as far as it does not depend on it.
+//!
+//! # States of one transaction here
+//! `Delayed` -> `Preparing` (admitted, its record on the way to the disk) -> `Voted` -> committed or aborted -> gone.
+//! A committed one may have to wait for earlier slots before it is applied.
+//!
+//! # Durability
+//! * [`Durability::TwoPhase`]: a `Prepared` record is durable before the yes. After the yes only the coordinator decides: a
+//!   participant that hears nothing asks. The outcome is written without being waited for; the ack of a commit
+//!   waits for it, because the coordinator forgets what everybody has acknowledged, and a forgotten transaction
+//!   is an aborted one.
+//! * [`Durability::Shared`]: the coordinator writes the effects of all participants and its decision into their common journal
+//!   in one atomic step. A participant writes nothing; a crash loses every open transaction, in all of them at once.
+//!
+//! # What a crash leaves
+//! | crash | two-phase | shared |
+//! |---|---|---|
+//! | before `Prepared` is durable | nobody was promised anything: gone | - |
+//! | after it | open again under its slot; asks the coordinator | - |
+//! | before the decision is durable | the coordinator has forgotten it: abort | gone everywhere |
+//! | after it | commit, told again until acknowledged | the entity finds its own `Committed` record |
+//!
+//! # Order
+//! Slots are the order of effects. Records of a later slot may come earlier in the journal, so recovery sorts by slot.
+
+mod read;
+mod recovery;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use self::read::{Read, ReadId, ReadMode, View};
+use self::read::{Reads, Unanswered};
+pub use self::recovery::RecoveryError;
+use crate::EntityKey;
+use crate::admission::{
+    Admission, Applied, Consequences, Decision, InProgress, Limits, Request, Strategy, Verdict, Wait,
+};
+use crate::message::{Decide, Prepare, Said, ToCoordinator, Vote};
+use crate::model::Model;
+use crate::record::{Pending, Prepared, Record, Snapshot};
+use crate::tx::{Attempt, Millis, Slot, TxId};
+
+/// Where the promises of participants are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Each participant and each coordinator has a journal of its own.
+    TwoPhase,
+    /// All share one, in which the coordinator writes everything in one step.
+    Shared,
+}
+
+/// How a participant behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParticipantOptions {
+    /// Which transactions may be open together.
+    pub strategy: Strategy,
+    /// The limits of admission.
+    pub limits: Limits,
+    /// Where promises are kept.
+    pub durability: Durability,
+    /// How long after its yes a participant asks for the decision; doubled after each question, up to 32 times as long.
+    pub ask_after: Millis,
+}
+
+impl ParticipantOptions {
+    /// The default limits, and a question after one second.
+    pub fn new(strategy: Strategy, durability: Durability) -> Self {
+        Self { strategy, limits: Limits::default(), durability, ask_after: Millis(1_000) }
+    }
+}
+
+/// Names one record that was handed out to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WriteId(pub u64);
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Written {
+    /// It survives a crash.
+    Durable,
+    /// It is certainly not there, and never will be.
+    Refused,
+    /// It may be there or not: only recovery from the journal will tell.
+    InDoubt,
+}
+
+/// What a participant takes.
+#[derive(Clone, Debug)]
+pub enum Input<E> {
+    /// A coordinator asks for a vote.
+    Prepare(Prepare<E>),
+    /// A coordinator tells its decision.
+    Decide(Decide),
+    /// The journal says what became of a record.
+    Written {
+        /// The record.
+        write: WriteId,
+        /// What became of it.
+        result: Written,
+    },
+    /// Somebody reads.
+    Read(Read),
+    /// Time has passed.
+    Tick,
+}
+
+/// What a participant wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output<S, E> {
+    /// Send this.
+    Send(ToCoordinator<E>),
+    /// Append this to the journal of the entity and tell what became of it.
+    Append {
+        /// Names the record in the answer.
+        write: WriteId,
+        /// The record.
+        record: Record<E>,
+        /// Whether somebody waits for it. One that nobody waits for may be written together with later ones.
+        forced: bool,
+    },
+    /// An effect has become part of the applied state.
+    Applied(Applied),
+    /// The answer to a read.
+    ReadReply {
+        /// The read.
+        id: ReadId,
+        /// What it sees.
+        view: View<S>,
+    },
+    /// A read has waited for these until its deadline.
+    ReadExpired {
+        /// The read.
+        id: ReadId,
+        /// What it waited for.
+        waits_for: Vec<Wait>,
+    },
+    /// A coordinator broke the protocol: it decided what was never promised, or against its own decision. It has no effect.
+    ProtocolError {
+        /// The decision.
+        decide: Decide,
+    },
+    /// A record is in doubt: the participant takes nothing more and must be recovered from its journal.
+    Halt,
+}
+
+/// One entity in the commit protocol. Pure: see the module of the crate for who drives it.
+pub struct Participant<M: Model> {
+    admission: Admission<M>,
+    model: Arc<M>,
+    durability: Durability,
+    ask_after: Millis,
+    /// One per transaction that is delayed, open, or committed and not applied.
+    standings: BTreeMap<TxId, Standing>,
+    /// Two-phase: committed here, and the record of it is not durable yet.
+    unacknowledged: BTreeMap<TxId, Unacknowledged>,
+    writes: BTreeMap<WriteId, (TxId, Slot)>,
+    next_write: WriteId,
+    reads: Reads,
+    halted: bool,
+}
+
+#[derive(Debug)]
+struct Standing {
+    attempt: Attempt,
+    coordinator: EntityKey,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Delayed,
+    Preparing,
+    Voted { ask_at: Millis, span: Millis },
+    Committed,
+}
+
+#[derive(Debug)]
+struct Unacknowledged {
+    attempt: Attempt,
+    slot: Slot,
+    coordinator: EntityKey,
+    /// Whether its record is on the way; otherwise the journal refused it and the next redelivery tries again.
+    writing: bool,
+}
+
+type Outputs<M> = Vec<Output<<M as Model>::State, <M as Model>::Event>>;
+
+impl<M: Model> Participant<M> {
+    /// An entity without records; nothing if its class does not exist.
+    pub fn new(model: Arc<M>, key: EntityKey, options: ParticipantOptions) -> Option<Self> {
+        let base = model.initial(&key)?;
+        Some(Self::with_base(model, key, options, base, Slot::FIRST))
+    }
+
+    fn with_base(model: Arc<M>, key: EntityKey, options: ParticipantOptions, base: M::State, next_slot: Slot) -> Self {
+        let ParticipantOptions { strategy, limits, durability, ask_after } = options;
+        Self {
+            admission: Admission::new(Arc::clone(&model), key, base, next_slot, strategy, limits),
+            model,
+            durability,
+            ask_after,
+            standings: BTreeMap::new(),
+            unacknowledged: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            next_write: WriteId(1),
+            reads: Reads::default(),
+            halted: false,
+        }
+    }
+
+    /// The entity.
+    pub fn key(&self) -> &EntityKey {
+        self.admission.key()
+    }
+
+    /// What is applied, open and delayed.
+    pub const fn admission(&self) -> &Admission<M> {
+        &self.admission
+    }
+
+    /// Whether nothing is open, delayed, unwritten or waiting: the entity may be put away.
+    pub fn is_idle(&self) -> bool {
+        self.standings.is_empty() && self.unacknowledged.is_empty() && self.writes.is_empty() && self.reads.is_empty()
+    }
+
+    /// When the participant wants to be woken by [`Input::Tick`], if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let asks = self.standings.values().filter_map(|standing| match standing.stage {
+            Stage::Voted { ask_at, .. } => Some(ask_at),
+            _ => None,
+        });
+        asks.chain(self.admission.next_deadline()).chain(self.reads.next_deadline()).min()
+    }
+
+    /// Takes one input and says what is to be done, in this order.
+    ///
+    /// # Panics
+    /// If the model refuses an effect that it allowed before, which breaks its laws.
+    pub fn step(&mut self, input: Input<M::Event>, now: Millis) -> Outputs<M> {
+        let mut out = Vec::new();
+        if self.halted {
+            return out;
+        }
+        match input {
+            Input::Prepare(prepare) => self.prepare(prepare, now, &mut out),
+            Input::Decide(decide) => self.decide(decide, now, &mut out),
+            Input::Written { write, result } => self.written(write, result, now, &mut out),
+            Input::Read(read) => self.reads.arrive(read, self.admission.next_slot()),
+            Input::Tick => self.tick(now, &mut out),
+        }
+        if !self.halted {
+            self.answer_reads(now, &mut out);
+        }
+        out
+    }
+
+    fn prepare(&mut self, prepare: Prepare<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        let Prepare { tx, attempt, coordinator, work, at, deadline, ordered } = prepare;
+        if let Some(standing) = self.standings.get(&tx) {
+            if standing.attempt > attempt || matches!(standing.stage, Stage::Committed) {
+                return;
+            }
+            if standing.attempt == attempt {
+                if matches!(standing.stage, Stage::Voted { .. }) {
+                    self.vote_yes(tx, out);
+                }
+                return;
+            }
+            self.abort(tx, now, out);
+        }
+        if deadline <= now {
+            return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
+        }
+        self.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Delayed });
+        let verdict = self.admission.request(Request { tx, attempt, work, at, deadline, ordered });
+        self.settle(tx, verdict, now, out);
+    }
+
+    /// Passes on what admission says of a transaction that has a standing.
+    fn settle(&mut self, tx: TxId, verdict: Verdict<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        let vote = match verdict {
+            Verdict::Delayed => return,
+            Verdict::Admitted(..) => return self.admitted(tx, now, out),
+            Verdict::Rejected(refusal) => Vote::No(refusal),
+            Verdict::OutOfOrder(waits) => Vote::OutOfOrder(waits),
+            Verdict::Busy => Vote::Busy,
+        };
+        self.turn_away(tx, vote, out);
+    }
+
+    fn turn_away(&mut self, tx: TxId, vote: Vote<M::Event>, out: &mut Outputs<M>) {
+        let standing = self.standings.remove(&tx).expect("who is turned away had a standing");
+        self.vote(&standing.coordinator, tx, standing.attempt, vote, out);
+    }
+
+    fn admitted(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        match self.durability {
+            Durability::Shared => {
+                self.await_decision(tx, now);
+                self.vote_yes(tx, out);
+            }
+            Durability::TwoPhase => {
+                let prepared = self.prepared(self.in_progress(tx));
+                let slot = prepared.slot;
+                self.standing(tx).stage = Stage::Preparing;
+                self.append(tx, slot, Record::Prepared(prepared), true, out);
+            }
+        }
+    }
+
+    fn in_progress(&self, tx: TxId) -> InProgress<M::Event> {
+        self.admission.find(tx).expect("who has been admitted is in progress")
+    }
+
+    fn standing(&mut self, tx: TxId) -> &mut Standing {
+        self.standings.get_mut(&tx).expect("who is in progress has a standing")
+    }
+
+    fn prepared(&self, entry: InProgress<M::Event>) -> Prepared<M::Event> {
+        let InProgress { tx, attempt, slot, work, at, answer, .. } = entry;
+        let coordinator = self.standings[&tx].coordinator.clone();
+        Prepared { tx, attempt, slot, work, at, coordinator, answer }
+    }
+
+    fn await_decision(&mut self, tx: TxId, now: Millis) {
+        let span = self.ask_after;
+        self.standing(tx).stage = Stage::Voted { ask_at: now + span, span };
+    }
+
+    fn vote_yes(&self, tx: TxId, out: &mut Outputs<M>) {
+        let InProgress { attempt, slot, answer, .. } = self.in_progress(tx);
+        self.vote(&self.standings[&tx].coordinator, tx, attempt, Vote::Yes { slot, answer }, out);
+    }
+
+    fn vote(&self, to: &EntityKey, tx: TxId, attempt: Attempt, vote: Vote<M::Event>, out: &mut Outputs<M>) {
+        self.say(to, tx, attempt, Said::Vote(vote), out);
+    }
+
+    fn say(&self, to: &EntityKey, tx: TxId, attempt: Attempt, said: Said<M::Event>, out: &mut Outputs<M>) {
+        out.push(Output::Send(ToCoordinator { to: to.clone(), from: self.key().clone(), tx, attempt, said }));
+    }
+
+    fn append(&mut self, tx: TxId, slot: Slot, record: Record<M::Event>, forced: bool, out: &mut Outputs<M>) {
+        let write = self.next_write;
+        self.next_write = WriteId(write.0 + 1);
+        self.writes.insert(write, (tx, slot));
+        out.push(Output::Append { write, record, forced });
+    }
+
+    fn decide(&mut self, decide: Decide, now: Millis, out: &mut Outputs<M>) {
+        match decide.decision {
+            Decision::Commit => self.commit(decide, now, out),
+            Decision::Abort => self.told_to_abort(decide, now, out),
+        }
+    }
+
+    fn commit(&mut self, decide: Decide, now: Millis, out: &mut Outputs<M>) {
+        let Decide { tx, attempt, slot: Some(slot), .. } = decide else {
+            return out.push(Output::ProtocolError { decide });
+        };
+        let entry = self.admission.find(tx).filter(|entry| entry.slot == slot);
+        match (entry, self.standings.get(&tx).map(|standing| &standing.stage)) {
+            (Some(_), Some(Stage::Voted { .. })) => {
+                self.standing(tx).stage = Stage::Committed;
+                self.record_commit(tx, attempt, slot, out);
+                let consequences = self.admission.decide(tx, Decision::Commit);
+                self.follow(consequences, now, out);
+            }
+            (Some(_), Some(Stage::Committed)) => self.confirm_commit(decide, slot, out),
+            // Every slot that was given and is not in progress any more has been decided.
+            (None, _) if slot < self.admission.next_slot() => self.confirm_commit(decide, slot, out),
+            _ => out.push(Output::ProtocolError { decide }),
+        }
+    }
+
+    fn record_commit(&mut self, tx: TxId, attempt: Attempt, slot: Slot, out: &mut Outputs<M>) {
+        let coordinator = self.standings[&tx].coordinator.clone();
+        match self.durability {
+            Durability::Shared => self.say(&coordinator, tx, attempt, Said::Ack(slot), out),
+            Durability::TwoPhase => {
+                self.unacknowledged.insert(tx, Unacknowledged { attempt, slot, coordinator, writing: true });
+                self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
+            }
+        }
+    }
+
+    /// The decision was delivered again: acknowledge it as soon as it is durable.
+    fn confirm_commit(&mut self, decide: Decide, slot: Slot, out: &mut Outputs<M>) {
+        let Decide { tx, attempt, coordinator, .. } = decide;
+        match self.unacknowledged.get_mut(&tx) {
+            Some(waiting) if waiting.slot == slot => {
+                if !std::mem::replace(&mut waiting.writing, true) {
+                    self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
+                }
+            }
+            _ => self.say(&coordinator, tx, attempt, Said::Ack(slot), out),
+        }
+    }
+
+    fn told_to_abort(&mut self, decide: Decide, now: Millis, out: &mut Outputs<M>) {
+        let Decide { tx, attempt, slot, .. } = decide;
+        let Some(standing) = self.standings.get(&tx).filter(|standing| standing.attempt <= attempt) else { return };
+        let held = self.admission.find(tx).map(|entry| entry.slot);
+        if slot.is_some() && slot != held {
+            return;
+        }
+        if matches!(standing.stage, Stage::Committed) {
+            return out.push(Output::ProtocolError { decide });
+        }
+        self.abort(tx, now, out);
+    }
+
+    /// Ends a transaction that is delayed or open.
+    fn abort(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let slot = self.admission.find(tx).map(|entry| entry.slot);
+        self.standings.remove(&tx);
+        if let (Durability::TwoPhase, Some(slot)) = (self.durability, slot) {
+            self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Abort }, false, out);
+        }
+        let consequences = self.admission.decide(tx, Decision::Abort);
+        self.follow(consequences, now, out);
+    }
+
+    fn follow(&mut self, consequences: Consequences<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        for (tx, waits) in consequences.expired {
+            self.turn_away(tx, Vote::Expired(waits), out);
+        }
+        for applied in consequences.applied {
+            self.standings.remove(&applied.tx);
+            out.push(Output::Applied(applied));
+        }
+        for (tx, verdict) in consequences.settled {
+            self.settle(tx, verdict, now, out);
+        }
+    }
+
+    fn written(&mut self, write: WriteId, result: Written, now: Millis, out: &mut Outputs<M>) {
+        if result == Written::InDoubt {
+            self.halted = true;
+            return out.push(Output::Halt);
+        }
+        let Some((tx, slot)) = self.writes.remove(&write) else { return };
+        if let Some(commit) = self.unacknowledged.get_mut(&tx).filter(|commit| commit.slot == slot) {
+            if result == Written::Refused {
+                commit.writing = false;
+                return;
+            }
+            let commit = self.unacknowledged.remove(&tx).expect("it was found");
+            return self.say(&commit.coordinator, tx, commit.attempt, Said::Ack(slot), out);
+        }
+        let held = self.admission.find(tx).is_some_and(|entry| entry.slot == slot);
+        if !held || !matches!(self.standings[&tx].stage, Stage::Preparing) {
+            return;
+        }
+        if result == Written::Durable {
+            self.await_decision(tx, now);
+            self.vote_yes(tx, out);
+        } else {
+            self.turn_away(tx, Vote::NotRecorded, out);
+            let consequences = self.admission.decide(tx, Decision::Abort);
+            self.follow(consequences, now, out);
+        }
+    }
+
+    fn tick(&mut self, now: Millis, out: &mut Outputs<M>) {
+        let consequences = self.admission.expire(now);
+        self.follow(consequences, now, out);
+        self.ask(now, out);
+    }
+
+    /// Asks for every decision that is overdue.
+    fn ask(&mut self, now: Millis, out: &mut Outputs<M>) {
+        let longest = Millis(self.ask_after.0.saturating_mul(32));
+        let mut overdue = Vec::new();
+        for (&tx, standing) in &mut self.standings {
+            if let Stage::Voted { ask_at, span } = &mut standing.stage
+                && *ask_at <= now
+            {
+                *span = (*span + *span).min(longest);
+                *ask_at = now + *span;
+                overdue.push((tx, standing.attempt, standing.coordinator.clone()));
+            }
+        }
+        for (tx, attempt, coordinator) in overdue {
+            let slot = self.in_progress(tx).slot;
+            self.say(&coordinator, tx, attempt, Said::Ask(slot), out);
+        }
+    }
+
+    fn answer_reads(&mut self, now: Millis, out: &mut Outputs<M>) {
+        for Unanswered { id, waits_for } in self.reads.expire(&self.admission, now) {
+            out.push(Output::ReadExpired { id, waits_for });
+        }
+        for (id, view) in self.reads.answer(&mut self.admission, &self.model) {
+            out.push(Output::ReadReply { id, view });
+        }
+    }
+
+    /// What recovery needs of the present state. File it under a position of the journal that no record lies before which
+    /// this participant has not been told of.
+    pub fn snapshot(&self) -> Snapshot<M::State, M::Event> {
+        let pending = self.admission.in_progress().map(|entry| {
+            let committed = entry.committed;
+            Pending { prepared: self.prepared(entry), committed }
+        });
+        Snapshot {
+            base: self.admission.base().clone(),
+            next_slot: self.admission.next_slot(),
+            pending: pending.collect(),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Why an event was refused, in the words of its contract.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::EntityKey;
+
+/// One thing that stands in the way of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The life cycle has no such event in the present state.
+    LifeCycle {
+        /// The event.
+        event: String,
+        /// The state the entity is in.
+        state: String,
+        /// The states in which the event may happen.
+        allowed: Vec<String>,
+    },
+    /// A precondition does not hold.
+    Guard {
+        /// The precondition in the words of its author.
+        text: String,
+        /// What it saw: each name with its value.
+        values: Vec<(String, String)>,
+    },
+    /// The effect would break an invariant of the class.
+    Invariant {
+        /// The invariant in the words of its author.
+        text: String,
+        /// What it saw: each name with its value.
+        values: Vec<(String, String)>,
+    },
+    /// An arithmetic operation has no result: overflow, division by zero, two currencies.
+    Arithmetic {
+        /// The operation, and what is wrong with it.
+        what: String,
+    },
+    /// Another entity must exist and does not.
+    NotInitialized,
+    /// Another entity must be in one of some states and is not.
+    NotInState {
+        /// The state the entity is in.
+        state: String,
+        /// The states asked for.
+        asked: Vec<String>,
+    },
+    /// An event that must be impossible is possible.
+    Possible {
+        /// The event.
+        event: String,
+    },
+    /// The transaction would have two different events happen to the entity at once.
+    TwoEvents {
+        /// The event that was there first.
+        first: String,
+        /// The other event.
+        second: String,
+    },
+    /// No class has this name.
+    UnknownClass,
+    /// The transaction touches too many entities.
+    TooManyParticipants {
+        /// The most that are allowed.
+        limit: usize,
+    },
+    /// The calls of the transaction are nested too deeply.
+    TooDeep {
+        /// The deepest nesting that is allowed.
+        limit: usize,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LifeCycle { event, state, allowed } if allowed.is_empty() => {
+                write!(f, "{event} is not possible in state {state}")
+            }
+            Self::LifeCycle { event, state, allowed } => {
+                write!(f, "{event} is not possible in state {state}, only in {}", allowed.join(", "))
+            }
+            Self::Guard { text, values } => with_values(f, text, values),
+            Self::Invariant { text, values } => {
+                f.write_str("invariant broken: ")?;
+                with_values(f, text, values)
+            }
+            Self::Arithmetic { what } => f.write_str(what),
+            Self::NotInitialized => f.write_str("does not exist"),
+            Self::NotInState { state, asked } => write!(f, "is in state {state}, not in {}", asked.join(" or ")),
+            Self::Possible { event } => write!(f, "{event} is possible, which it must not be"),
+            Self::TwoEvents { first, second } => {
+                write!(f, "{first} and {second} cannot happen in one transaction")
+            }
+            Self::UnknownClass => f.write_str("there is no such class"),
+            Self::TooManyParticipants { limit } => write!(f, "the transaction touches more than {limit} entities"),
+            Self::TooDeep { limit } => write!(f, "the calls of the transaction are nested deeper than {limit}"),
+        }
+    }
+}
+
+fn with_values(f: &mut fmt::Formatter<'_>, text: &str, values: &[(String, String)]) -> fmt::Result {
+    f.write_str(text)?;
+    for (i, (name, value)) in values.iter().enumerate() {
+        write!(f, "{}{name} = {value}", if i == 0 { " with " } else { ", " })?;
+    }
+    Ok(())
+}
+
+/// An event that was refused, where, and why: every reason, not only the first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[error("{entity} refuses {event}: {}", Reasons(reasons))]
+pub struct Refusal {
+    /// The entity that refuses.
+    pub entity: EntityKey,
+    /// The event asked of it; or else the conditions, such as `not Withdraw`.
+    pub event: String,
+    /// Why, at least one reason.
+    pub reasons: Vec<Reason>,
+}
+
+struct Reasons<'a>(&'a [Reason]);
+
+impl fmt::Display for Reasons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, reason) in self.0.iter().enumerate() {
+            write!(f, "{}{reason}", if i == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! What is journaled.
+//!
+//! Each record is one version byte and a `MessagePack` map with the names of its fields, so that a record can be read
+//! without the program that wrote it. The journal keeps the kind of a record beside it.
+//!
+//! | record | written by | forced | says |
+//! |---|---|---|---|
+//! | `Prepared` | participant, two-phase | before its yes | the transaction is open here, under this slot |
+//! | `Outcome` | participant, two-phase | no; the ack waits for it | how it ended |
+//! | `Committed` | coordinator, shared journal | with the decision | the transaction committed here, under this slot |
+//! | `Decision` | coordinator | before any commit is told | it commits: where, and what the client is told |
+//! | `Answer` | coordinator | before the client is told | a refusal that a repeated request must get again |
+//! | `End` | coordinator, two-phase | no | every participant has acknowledged |
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::EntityKey;
+use crate::admission::{Answer, Decision};
+use crate::model::Work;
+use crate::reason::Refusal;
+use crate::tx::{Attempt, Slot, Timestamp, TxId};
+
+/// The version that this program writes.
+const VERSION: u8 = 1;
+
+/// One record of an entity or of a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record<E> {
+    /// A participant is about to vote yes.
+    Prepared(Prepared<E>),
+    /// A participant has learnt the decision.
+    Outcome {
+        /// The transaction.
+        tx: TxId,
+        /// Its slot.
+        slot: Slot,
+        /// The decision.
+        decision: Decision,
+    },
+    /// A transaction has committed at this entity; written together with its `Decision`.
+    Committed {
+        /// The transaction.
+        tx: TxId,
+        /// Its slot.
+        slot: Slot,
+        /// The event that happened.
+        event: E,
+        /// When.
+        at: Timestamp,
+    },
+    /// A coordinator has decided to commit.
+    Decision(DecisionRecord),
+    /// A coordinator has refused a request that carries an idempotency key.
+    Answer(AnswerRecord),
+    /// Every participant has acknowledged the commit.
+    End {
+        /// The transaction.
+        tx: TxId,
+    },
+}
+
+/// What a participant must know again after a crash to keep its vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prepared<E> {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// Its slot.
+    pub slot: Slot,
+    /// What it does here.
+    pub work: Work<E>,
+    /// The time of the event.
+    pub at: Timestamp,
+    /// Whom to ask.
+    pub coordinator: EntityKey,
+    /// What was voted.
+    pub answer: Answer<E>,
+}
+
+/// The decision to commit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionRecord {
+    /// The transaction.
+    pub tx: TxId,
+    /// The attempt that committed.
+    pub attempt: Attempt,
+    /// Who must be told, with their slots; nobody if they share the journal and find their own records there.
+    pub participants: Vec<(EntityKey, Slot)>,
+    /// What the client is told, and under which key.
+    pub answer: AnswerRecord,
+}
+
+/// What a request was told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// The transaction that the request ran as.
+    pub tx: TxId,
+    /// The time of the request.
+    pub at: Timestamp,
+    /// The key of the request, if the client sent one.
+    pub idempotency: Option<Idempotency>,
+    /// What it was told.
+    pub result: Result<Done, Refusal>,
+}
+
+/// A request that committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// The life-cycle state that the event of the first call leads to; nothing if there is no such event.
+    pub state: Option<String>,
+}
+
+/// Makes a request repeatable: the same key and fingerprint get the same answer again, without a second effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idempotency {
+    /// Chosen by the client.
+    pub key: String,
+    /// A digest of all that makes the request what it is.
+    pub fingerprint: [u8; 32],
+}
+
+/// The state of a participant at one point of its journal. Records before that point need not be read again; to read some
+/// of them again does no harm.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot<S, E> {
+    /// The state with every applied effect.
+    pub base: S,
+    /// The next slot.
+    pub next_slot: Slot,
+    /// What is in progress, in slot order.
+    pub pending: Vec<Pending<E>>,
+}
+
+/// One transaction in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending<E> {
+    /// What was voted.
+    pub prepared: Prepared<E>,
+    /// Whether it is committed; open otherwise.
+    pub committed: bool,
+}
+
+impl<E> Record<E> {
+    /// The number under which the journal files this kind of record.
+    pub const fn kind(&self) -> u8 {
+        match self {
+            Self::Prepared(_) => 1,
+            Self::Outcome { .. } => 2,
+            Self::Committed { .. } => 3,
+            Self::Decision(_) => 4,
+            Self::Answer(_) => 5,
+            Self::End { .. } => 6,
+        }
+    }
+}
+
+impl<E: Serialize + DeserializeOwned> Record<E> {
+    /// The bytes of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// The record with these bytes.
+    ///
+    /// # Errors
+    /// If they are not a record of a version that this program knows.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+impl<S: Serialize + DeserializeOwned, E: Serialize + DeserializeOwned> Snapshot<S, E> {
+    /// The bytes of the snapshot.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// The snapshot with these bytes.
+    ///
+    /// # Errors
+    /// If they are not a snapshot of a version that this program knows.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+fn encode(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    rmp_serde::encode::write_named(&mut bytes, value).expect("a record has no type that MessagePack lacks");
+    bytes
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    match bytes.split_first() {
+        Some((&VERSION, body)) => {
+            rmp_serde::from_slice(body).map_err(|e| DecodeError::Malformed { why: e.to_string() })
+        }
+        Some((&version, _)) => Err(DecodeError::Version { version }),
+        None => Err(DecodeError::Malformed { why: "it is empty".into() }),
+    }
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Written by a version of the program that this one does not know.
+    #[error("the record has version {version}, this program reads version {VERSION}; use a newer one")]
+    Version {
+        /// The version found.
+        version: u8,
+    },
+    /// Not what the version promises.
+    #[error("the record cannot be read: {why}")]
+    Malformed {
+        /// What the decoder says.
+        why: String,
+    },
+}
