@@ -1,9 +1,10 @@
 //! Entities: durable objects that change only by declared events, many of them in one atomic step, without locks where none
 //! are needed.
 //!
-//! This is the pure part. Every type here is a state machine that takes inputs and the present moment and gives outputs;
-//! it holds no clock, thread, file, socket or random number. Whoever drives it carries the messages, writes the records
-//! and keeps the time, and can do so in production, in a simulation or in a model checker.
+//! [`Engine`] is what an application uses. What it drives is pure: every other type is a state machine that takes inputs and
+//! the present moment and gives outputs; it holds no clock, thread, file, socket or random number. Whoever drives it
+//! carries the messages, writes the records and keeps the time, and can do so in production, in a simulation or in a
+//! model checker.
 //!
 //! * [`Model`]: what the engine must know of the classes it runs.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
@@ -14,6 +15,7 @@
 
 mod admission;
 mod coordinator;
+mod engine;
 mod message;
 mod model;
 mod participant;
@@ -31,6 +33,7 @@ pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,
 };
+pub use self::engine::{Command, Engine, EngineOptions, EntityError, ReadError, Receipt, SubmitError};
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{Action, Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold, Work};
 pub use self::participant::{

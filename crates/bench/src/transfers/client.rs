@@ -1,0 +1,91 @@
+//! One keep-alive HTTP connection of the load generator.
+use std::net::SocketAddr;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::BenchError;
+
+/// A client that waits for each answer before it asks again.
+pub(super) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+}
+
+/// What an event was answered with.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Committed and durable.
+    Done,
+    /// A precondition failed.
+    Refused,
+    /// Overload, or the deadline passed while waiting.
+    TurnedAway,
+    /// Nothing that this workload expects.
+    Other { status: StatusCode, body: Bytes },
+}
+
+impl Answer {
+    pub(super) fn unexpected(self) -> BenchError {
+        let (status, body) = match self {
+            Self::Done => (200, String::new()),
+            Self::Refused => (409, String::new()),
+            Self::TurnedAway => (503, String::new()),
+            Self::Other { status, body } => (status.as_u16(), String::from_utf8_lossy(&body).into_owned()),
+        };
+        BenchError::Unexpected { status, body }
+    }
+}
+
+impl Client {
+    pub(super) async fn connect(address: SocketAddr) -> Result<Self, BenchError> {
+        let failed = |cause: String| BenchError::Server { doing: "connecting", cause };
+        let stream = TcpStream::connect(address).await.map_err(|cause| failed(cause.to_string()))?;
+        stream.set_nodelay(true).map_err(|cause| failed(cause.to_string()))?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|cause| failed(cause.to_string()))?;
+        tokio::spawn(connection);
+        Ok(Self { sender, host: address.to_string() })
+    }
+
+    /// Triggers the event at `path` with `body` as parameters.
+    pub(super) async fn post(&mut self, path: &str, body: String) -> Result<Answer, BenchError> {
+        let (status, body) = self.ask(Method::POST, path, body.into()).await?;
+        Ok(match status {
+            StatusCode::OK => Answer::Done,
+            StatusCode::CONFLICT => Answer::Refused,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Answer::TurnedAway,
+            _ => Answer::Other { status, body },
+        })
+    }
+
+    /// The whole euros on the account at `path`.
+    pub(super) async fn balance(&mut self, path: &str) -> Result<u64, BenchError> {
+        let (status, body) = self.ask(Method::GET, path, Bytes::new()).await?;
+        let unexpected =
+            || BenchError::Unexpected { status: status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() };
+        let account: serde_json::Value = serde_json::from_slice(&body).map_err(|_| unexpected())?;
+        account["fields"]["balance"]
+            .as_str()
+            .and_then(|money| money.strip_prefix("EUR ")?.strip_suffix(".00")?.parse().ok())
+            .ok_or_else(unexpected)
+    }
+
+    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), BenchError> {
+        let failed = |cause: String| BenchError::Server { doing: "asking", cause };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", &self.host)
+            .header("content-type", "application/json")
+            .body(Full::new(body))
+            .map_err(|cause| failed(cause.to_string()))?;
+        let answer = self.sender.send_request(request).await.map_err(|cause| failed(cause.to_string()))?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|cause| failed(cause.to_string()))?.to_bytes();
+        Ok((status, body))
+    }
+}

@@ -1,0 +1,184 @@
+//! Appends to the one journal that all entities of an engine share.
+//!
+//! # Problem
+//! Every record names the position it follows, and many transactions of one entity may be on their way to the disk at
+//! once. So positions are given out when an append is submitted, not when it has become durable; and when the journal
+//! refuses an append, positions that were given out are void.
+//!
+//! # Who may touch what
+//! Positions are given out and their append is submitted under one lock, which makes the order of positions the order
+//! of appends. Nothing is awaited under the lock.
+//!
+//! # After a refusal
+//! The journal refuses what was queued behind a refused append as well. The committer then lets everything under way
+//! end, begins a new *generation*, and reads each entity's position from the journal again before its next append.
+//! Nothing is retried here: whoever was refused is told.
+use std::mem;
+use std::sync::Arc;
+
+use enact_journal::{AppendError, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Seq};
+use enact_sync::Mutex;
+use tokio::sync::Notify;
+
+/// The position of one entity's last record, counting appends under way; only the committer looks inside.
+#[derive(Debug, Default)]
+pub(super) struct Tail(Mutex<Option<(Generation, Seq)>>);
+
+/// Counts the refusals after which positions had to be read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Generation(u64);
+
+/// One record to be appended behind the others of its entity.
+pub(super) struct Entry {
+    pub(super) key: EntityKey,
+    pub(super) tail: Arc<Tail>,
+    pub(super) kind: Kind,
+    pub(super) payload: Vec<u8>,
+}
+
+/// A record of something that gets one record in all eternity.
+pub(super) struct Once {
+    pub(super) key: EntityKey,
+    pub(super) kind: Kind,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Why an append is not known to be durable, or was not tried.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommitError {
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+pub(super) struct Committer<J> {
+    journal: Arc<J>,
+    state: Mutex<State>,
+    settled: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    generation: Generation,
+    under_way: usize,
+    /// Positions are void; nothing is submitted until all that is under way has ended.
+    refused: bool,
+}
+
+impl<J: Journal> Committer<J> {
+    pub(super) fn new(journal: Arc<J>) -> Self {
+        Self { journal, state: Mutex::default(), settled: Notify::new() }
+    }
+
+    /// Appends all of it atomically; the positions of the entries, in their order.
+    ///
+    /// Several entries may be of one entity.
+    ///
+    /// # Cancel safety
+    /// Once submitted, the append takes its course whether it is awaited or not.
+    pub(super) async fn append(
+        &self,
+        mut entries: Vec<Entry>,
+        mut once: Option<Once>,
+    ) -> Result<Vec<Seq>, CommitError> {
+        loop {
+            self.locate(&entries).await?;
+            let settled = self.settled.notified();
+            match self.submit(&mut entries, &mut once) {
+                Submission::UnderWay { append, seqs, mut passage } => {
+                    let result = append.await;
+                    passage.refused = matches!(result, Err(AppendError::Refused(_)));
+                    drop(passage);
+                    return result.map(|_| seqs).map_err(CommitError::from);
+                }
+                Submission::Refusing => settled.await,
+                Submission::Unlocated => {}
+            }
+        }
+    }
+
+    /// Learns where the entities are that have not been appended to in this generation.
+    async fn locate(&self, entries: &[Entry]) -> Result<(), ReadError> {
+        let generation = self.state.lock().generation;
+        for Entry { key, tail, .. } in entries {
+            if matches!(*tail.0.lock(), Some((known, _)) if known == generation) {
+                continue;
+            }
+            let last = self.journal.last(key).await?;
+            let mut tail = tail.0.lock();
+            // Another transaction may have been here meanwhile and have appended already.
+            if !matches!(*tail, Some((known, _)) if known == generation) {
+                *tail = Some((generation, last));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives out the positions and submits; takes the payloads only then.
+    fn submit(
+        &self,
+        entries: &mut [Entry],
+        once: &mut Option<Once>,
+    ) -> Submission<'_, J, impl Future<Output = Appended> + use<J>> {
+        let mut state = self.state.lock();
+        if state.refused {
+            return Submission::Refusing;
+        }
+        let located = |entry: &Entry| matches!(*entry.tail.0.lock(), Some((known, _)) if known == state.generation);
+        if !entries.iter().all(located) {
+            return Submission::Unlocated;
+        }
+        let mut seqs = Vec::with_capacity(entries.len());
+        let mut batch = Vec::with_capacity(entries.len() + 1);
+        for Entry { key, tail, kind, payload } in entries {
+            let mut tail = tail.0.lock();
+            let (_, last) = tail.as_mut().expect("all entities have been located");
+            batch.push(NewRecord { entity: key.clone(), expected: *last, kind: *kind, payload: mem::take(payload) });
+            *last = last.next();
+            seqs.push(*last);
+        }
+        batch.extend(once.take().map(|Once { key, kind, payload }| NewRecord {
+            entity: key,
+            expected: Seq::NONE,
+            kind,
+            payload,
+        }));
+        state.under_way += 1;
+        Submission::UnderWay { append: self.journal.append(batch), seqs, passage: Passage { of: self, refused: true } }
+    }
+}
+
+type Appended = Result<Position, AppendError>;
+
+enum Submission<'a, J: Journal, F> {
+    UnderWay {
+        append: F,
+        seqs: Vec<Seq>,
+        passage: Passage<'a, J>,
+    },
+    /// A refusal has to be settled first.
+    Refusing,
+    /// A new generation has begun since the entities were located.
+    Unlocated,
+}
+
+/// One append under way; ends when dropped.
+struct Passage<'a, J: Journal> {
+    of: &'a Committer<J>,
+    /// Whether the journal refused it; assumed of one whose end nobody has seen, which costs no more than a look.
+    refused: bool,
+}
+
+impl<J: Journal> Drop for Passage<'_, J> {
+    fn drop(&mut self) {
+        let mut state = self.of.state.lock();
+        state.under_way -= 1;
+        state.refused |= self.refused;
+        if state.refused && state.under_way == 0 {
+            state.refused = false;
+            state.generation.0 += 1;
+            self.of.settled.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The actor of one live entity: it keeps the participant, and carries its messages and deadlines.
+//!
+//! The first message that an entity takes is `load`, sent before anybody else has the handle. Whatever comes meanwhile
+//! waits in the mailbox, so every other handler finds the participant recovered, or the reason why it is not.
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use enact_actors::{Cx, Forward, Promise, Resolver, actor};
+use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
+
+use super::clock::Clock;
+use super::error::EntityError;
+use crate::admission::Wait;
+use crate::message::{Decide, Prepare, Said, Vote};
+use crate::model::Model;
+use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, View};
+use crate::record::{Record, Snapshot};
+use crate::tx::{Attempt, Millis, TxId};
+
+/// How many effects are applied between two snapshots of an entity.
+const EFFECTS_BETWEEN_SNAPSHOTS: usize = 256;
+
+/// What a read got: a view, or what it waited for until its deadline.
+pub(super) type Reading<S> = Result<View<S>, Vec<Wait>>;
+
+/// Owes somebody an answer, unless the entity cannot be used.
+type Debt<T> = Resolver<Result<T, EntityError>>;
+
+pub(super) struct EntityActor<M: Model, J: Journal> {
+    key: EntityKey,
+    model: Arc<M>,
+    journal: Arc<J>,
+    clock: Clock,
+    options: ParticipantOptions,
+    participant: Result<Participant<M>, EntityError>,
+    votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
+    reads: HashMap<ReadId, Debt<Reading<M::State>>>,
+    next_read: ReadId,
+    /// The earliest tick that a timer has been set for.
+    tick_at: Millis,
+    durable: DurableRecords,
+    applied_since_snapshot: usize,
+}
+
+impl<M: Model, J: Journal> EntityActor<M, J> {
+    pub(super) fn new(
+        key: EntityKey,
+        model: Arc<M>,
+        journal: Arc<J>,
+        clock: Clock,
+        options: ParticipantOptions,
+    ) -> Self {
+        Self {
+            participant: Err(EntityError::Ended { entity: key.clone(), why: "it has not been loaded".into() }),
+            key,
+            model,
+            journal,
+            clock,
+            options,
+            votes: HashMap::new(),
+            reads: HashMap::new(),
+            next_read: ReadId(0),
+            tick_at: Millis::NEVER,
+            durable: DurableRecords::default(),
+            applied_since_snapshot: 0,
+        }
+    }
+
+    async fn recover(&mut self) -> Result<Participant<M>, EntityError> {
+        let image = self.journal.load_snapshot(&self.key).await?;
+        let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
+        let snapshot = image.map(|image| Snapshot::decode(&image.payload)).transpose();
+        let snapshot = snapshot.map_err(|cause| EntityError::undecodable(&self.key, covered, cause))?;
+        let mut records = Vec::new();
+        self.durable = DurableRecords::up_to(covered);
+        for record in self.journal.read(&self.key, covered).await? {
+            self.durable.add(record.seq);
+            let decoded = Record::<M::Event>::decode(&record.payload);
+            records.push(decoded.map_err(|cause| EntityError::undecodable(&self.key, record.seq, cause))?);
+        }
+        let (model, key, options) = (Arc::clone(&self.model), self.key.clone(), self.options.clone());
+        let (participant, _) = Participant::recover(model, key, options, snapshot, records, self.clock.now())?;
+        Ok(participant)
+    }
+
+    fn step(&mut self, cx: &Cx<Self>, input: Input<M::Event>) {
+        let Ok(participant) = &mut self.participant else { return };
+        for output in participant.step(input, self.clock.now()) {
+            self.carry_out(output);
+        }
+        self.keep_deadline(cx);
+        self.snapshot_if_due();
+    }
+
+    fn carry_out(&mut self, output: Output<M::State, M::Event>) {
+        match output {
+            Output::Send(message) => {
+                // Acks and questions have no receiver here: `decide` is its own ack, and a coordinator lives as long
+                // as its transaction.
+                if let Said::Vote(vote) = message.said
+                    && let Some(waiting) = self.votes.remove(&(message.tx, message.attempt))
+                {
+                    waiting.resolve(Ok(vote));
+                }
+            }
+            Output::Applied(_) => self.applied_since_snapshot += 1,
+            Output::ReadReply { id, view } => self.answer_read(id, Ok(view)),
+            Output::ReadExpired { id, waits_for } => self.answer_read(id, Err(waits_for)),
+            Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.key),
+            Output::Append { .. } | Output::Halt => unreachable!("with a shared journal a participant writes nothing"),
+        }
+    }
+
+    fn answer_read(&mut self, id: ReadId, reading: Reading<M::State>) {
+        if let Some(waiting) = self.reads.remove(&id) {
+            waiting.resolve(Ok(reading));
+        }
+    }
+
+    fn keep_deadline(&mut self, cx: &Cx<Self>) {
+        let Ok(participant) = &self.participant else { return };
+        if let Some(at) = participant.next_deadline().filter(|&at| at < self.tick_at) {
+            self.tick_at = at;
+            cx.after(self.clock.until(at), Self::tick);
+        }
+    }
+
+    fn tick(&mut self, cx: &Cx<Self>) {
+        self.tick_at = Millis::NEVER;
+        self.step(cx, Input::Tick);
+    }
+
+    fn snapshot_if_due(&mut self) {
+        let Ok(participant) = &self.participant else { return };
+        if self.applied_since_snapshot < EFFECTS_BETWEEN_SNAPSHOTS {
+            return;
+        }
+        self.applied_since_snapshot = 0;
+        let payload = participant.snapshot().encode();
+        let image = Image { entity: self.key.clone(), seq: self.durable.complete_up_to(), payload };
+        // Submitted by the call; a snapshot that is not kept costs the next recovery some time.
+        drop(self.journal.save_snapshot(image));
+    }
+}
+
+#[actor]
+impl<M: Model, J: Journal> EntityActor<M, J> {
+    /// Recovers the participant from the journal.
+    pub(super) async fn load(&mut self) {
+        self.participant = self.recover().await;
+        if let Err(cause) = &self.participant {
+            tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
+        }
+    }
+
+    /// Asks for a vote; answered when there is one.
+    pub(super) fn prepare(
+        &mut self,
+        cx: &Cx<Self>,
+        prepare: Prepare<M::Event>,
+    ) -> Forward<Result<Vote<M::Event>, EntityError>> {
+        if let Err(cause) = &self.participant {
+            return cx.reply(Err(cause.clone()));
+        }
+        let (vote, resolver) = Promise::pair();
+        self.votes.insert((prepare.tx, prepare.attempt), resolver);
+        self.step(cx, Input::Prepare(prepare));
+        cx.forward(vote)
+    }
+
+    /// Tells the decision, and where its record stands if there is one.
+    pub(super) fn decide(&mut self, cx: &Cx<Self>, decide: Decide, record: Option<Seq>) {
+        self.votes.remove(&(decide.tx, decide.attempt));
+        if let Some(seq) = record {
+            self.durable.add(seq);
+        }
+        self.step(cx, Input::Decide(decide));
+    }
+
+    /// Reads the state; answered when `mode` allows, or the deadline has passed.
+    pub(super) fn read(
+        &mut self,
+        cx: &Cx<Self>,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Millis,
+    ) -> Forward<Result<Reading<M::State>, EntityError>> {
+        if let Err(cause) = &self.participant {
+            return cx.reply(Err(cause.clone()));
+        }
+        let (reading, resolver) = Promise::pair();
+        let id = self.next_read;
+        self.next_read = ReadId(id.0 + 1);
+        self.reads.insert(id, resolver);
+        self.step(cx, Input::Read(Read { id, mode, after, deadline }));
+        cx.forward(reading)
+    }
+}
+
+/// Which records of the entity are reflected in the participant.
+#[derive(Debug, Default)]
+struct DurableRecords {
+    complete: Seq,
+    beyond: BTreeSet<Seq>,
+}
+
+impl DurableRecords {
+    fn up_to(complete: Seq) -> Self {
+        Self { complete, beyond: BTreeSet::new() }
+    }
+
+    fn add(&mut self, seq: Seq) {
+        self.beyond.insert(seq);
+        while self.beyond.remove(&self.complete.next()) {
+            self.complete = self.complete.next();
+        }
+    }
+
+    /// The last record before which none is missing.
+    fn complete_up_to(&self) -> Seq {
+        self.complete
+    }
+}

@@ -1,0 +1,295 @@
+//! The engine: what drives the pure state machines of this crate, on actors, over one journal.
+//!
+//! One actor for each live entity keeps its [`Participant`](crate::Participant), one for each transaction keeps its
+//! [`Coordinator`](crate::Coordinator). All share one journal, so that a transaction commits with one record group and
+//! waits for one sync, together with all others that are waiting.
+//!
+//! # What a crash leaves
+//! Nothing that is open was written. What was acknowledged is in the journal, whole. So opening an engine restores
+//! nothing but finds it: entities are recovered when they are first asked for.
+//!
+//! # When something is in doubt
+//! If the journal cannot say whether an append is durable, or a violated invariant ends an actor, the engine *fails*: it
+//! tells who waits that it does not know, takes nothing more, and must be opened again. It never guesses.
+mod clock;
+mod committer;
+mod directory;
+mod entity;
+mod error;
+mod requests;
+mod transaction;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use enact_actors::{Promise, System};
+use enact_journal::{CloseError, EntityKey, Journal};
+use tokio::sync::watch;
+
+use self::clock::Clock;
+use self::committer::Committer;
+use self::directory::{Directory, Maker};
+pub use self::error::{EntityError, ReadError, SubmitError};
+use self::requests::Running;
+use self::transaction::Transaction;
+use crate::admission::{Limits, Strategy};
+use crate::model::Model;
+use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
+use crate::record::Idempotency;
+use crate::tx::{Millis, TxId};
+
+/// How an engine behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Which transactions may be open together at one entity.
+    pub strategy: Strategy,
+    /// The limits of admission at each entity.
+    pub limits: Limits,
+    /// How many commands may be under way; a further one is turned away at once.
+    pub in_flight_max: usize,
+    /// About how many entities are kept in memory; idle ones beyond that are put away.
+    pub live_max: usize,
+}
+
+impl Default for EngineOptions {
+    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities.
+    fn default() -> Self {
+        Self { strategy: Strategy::default(), limits: Limits::default(), in_flight_max: 4096, live_max: 100_000 }
+    }
+}
+
+/// One event that a client wants to happen, with everything it calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command<E> {
+    /// The entity addressed.
+    pub key: EntityKey,
+    /// The event.
+    pub event: E,
+    /// What makes the command repeatable, if the client sent that.
+    pub idempotency: Option<Idempotency>,
+    /// How long it may wait for other transactions.
+    pub deadline: Duration,
+}
+
+/// A command that committed and is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The transaction.
+    pub tx: TxId,
+    /// The life-cycle state that the entity addressed is in after it.
+    pub state: Option<String>,
+    /// Whether this is the answer to an earlier command with the same idempotency key.
+    pub replayed: bool,
+}
+
+/// Entities of one model, over one journal.
+///
+/// Cheap to clone; all clones are one engine.
+pub struct Engine<M: Model, J: Journal> {
+    shared: Arc<Shared<M, J>>,
+}
+
+impl<M: Model, J: Journal> Clone for Engine<M, J> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+struct Shared<M: Model, J: Journal> {
+    model: Arc<M>,
+    journal: Arc<J>,
+    system: System,
+    clock: Clock,
+    directory: Directory<M, J>,
+    committer: Committer<J>,
+    running: Running,
+    in_flight: AtomicUsize,
+    in_flight_max: usize,
+    stopping: AtomicBool,
+    failure: watch::Sender<Option<String>>,
+    idle: tokio::sync::Notify,
+}
+
+impl<M: Model, J: Journal> Engine<M, J> {
+    /// An engine over the entities in `journal`, on the actors of `system`.
+    pub fn new(model: M, journal: J, system: System, options: EngineOptions) -> Self {
+        let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start());
+        let mut participant = ParticipantOptions::new(options.strategy, Durability::Shared);
+        participant.limits = options.limits;
+        // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
+        participant.ask_after = Millis::NEVER;
+        let maker = Maker {
+            system: system.clone(),
+            model: Arc::clone(&model),
+            journal: Arc::clone(&journal),
+            clock,
+            options: participant,
+        };
+        let shared = Shared {
+            model,
+            committer: Committer::new(Arc::clone(&journal)),
+            journal,
+            system,
+            clock,
+            directory: Directory::new(maker, options.live_max),
+            running: Running::default(),
+            in_flight: AtomicUsize::new(0),
+            in_flight_max: options.in_flight_max,
+            stopping: AtomicBool::new(false),
+            failure: watch::Sender::new(None),
+            idle: tokio::sync::Notify::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The contract of the entities.
+    pub fn model(&self) -> &M {
+        &self.shared.model
+    }
+
+    /// Makes the event of `command` happen, with everything it calls, or nothing of it.
+    ///
+    /// `Ok` means durable. An entity that must wait does so at most until the deadline.
+    ///
+    /// # Errors
+    /// See [`SubmitError`] on what each one says about the effect.
+    ///
+    /// # Cancel safety
+    /// The command takes its course even if the future is dropped; under the same idempotency key its answer can be had
+    /// later.
+    pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
+        let ticket = Ticket::take(&self.shared)?;
+        let tx = clock::tx_id();
+        let (answer, client) = Promise::pair();
+        let transaction = self.shared.system.spawn(Transaction::new(tx, ticket, client));
+        transaction.tell().run(command);
+        answer.await.unwrap_or(Err(SubmitError::InDoubt { tx }))
+    }
+
+    /// Reads the entity `key`.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on anything else.
+    pub async fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> Result<View<M::State>, ReadError> {
+        if let Some(why) = self.failure() {
+            return Err(ReadError::Failed { why });
+        }
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return Err(ReadError::Stopping);
+        }
+        let live = self.shared.directory.get(key);
+        let deadline = self.shared.clock.after(deadline);
+        match live.actor.read(mode, after, deadline).await {
+            Ok(Ok(Ok(view))) => Ok(view),
+            Ok(Ok(Err(waits_for))) => Err(ReadError::Timeout { waits_for }),
+            Ok(Err(cause)) => Err(cause.into()),
+            Err(cause) => Err(EntityError::Ended { entity: live.key.clone(), why: cause.to_string() }.into()),
+        }
+    }
+
+    /// Why the engine takes nothing more, if it has failed.
+    pub fn failure(&self) -> Option<String> {
+        self.shared.failure.borrow().clone()
+    }
+
+    /// Waits until the engine has failed, which it may never do.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.shared.failure.subscribe();
+        loop {
+            if let Some(why) = failure.borrow_and_update().clone() {
+                return why;
+            }
+            if failure.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Refuses new commands and reads, lets those under way end for at most `deadline`, and closes the journal.
+    ///
+    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost.
+    ///
+    /// # Errors
+    /// If the journal had failed before or fails now.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), CloseError> {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        let all_ended = async {
+            loop {
+                let ended = self.shared.idle.notified();
+                if self.shared.in_flight.load(Ordering::SeqCst) == 0 {
+                    return;
+                }
+                ended.await;
+            }
+        };
+        if tokio::time::timeout(deadline, all_ended).await.is_err() {
+            tracing::warn!("commands were still under way when the time to stop was over");
+        }
+        self.shared.journal.close().await
+    }
+}
+
+impl<M: Model, J: Journal> Shared<M, J> {
+    fn is_sound(&self) -> bool {
+        self.failure.borrow().is_none()
+    }
+
+    /// Takes nothing more; the first reason is kept.
+    fn fail(&self, why: String) {
+        self.failure.send_if_modified(|failure| {
+            let first = failure.is_none();
+            if first {
+                tracing::error!(why, "the engine has failed and takes nothing more until it is opened again");
+                *failure = Some(why);
+            }
+            first
+        });
+    }
+}
+
+/// The right to have one command under way; given back when dropped.
+struct Ticket<M: Model, J: Journal>(Arc<Shared<M, J>>);
+
+impl<M: Model, J: Journal> Ticket<M, J> {
+    fn take(engine: &Arc<Shared<M, J>>) -> Result<Self, SubmitError> {
+        if let Some(why) = engine.failure.borrow().clone() {
+            return Err(SubmitError::Failed { why });
+        }
+        let others = engine.in_flight.fetch_add(1, Ordering::SeqCst);
+        let ticket = Self(Arc::clone(engine));
+        // Counted first, looked at then; `shutdown` does both the other way round. In the one order of all four, either
+        // this sees the mark or `shutdown` sees the ticket.
+        if engine.stopping.load(Ordering::SeqCst) {
+            return Err(SubmitError::Stopping);
+        }
+        if others >= engine.in_flight_max {
+            return Err(SubmitError::Overloaded { retry_after: transaction::RETRY_AFTER });
+        }
+        Ok(ticket)
+    }
+
+    fn engine(&self) -> &Arc<Shared<M, J>> {
+        &self.0
+    }
+}
+
+impl<M: Model, J: Journal> Drop for Ticket<M, J> {
+    fn drop(&mut self) {
+        if self.0.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.idle.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The actor of one transaction: it keeps the coordinator, carries its messages, and writes its records.
+//!
+//! A transaction is alone with its coordinator, so transactions never wait for each other here, only at entities. It
+//! runs on when the client is gone, and holds every entity it has asked until that entity has answered everything.
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use enact_actors::{Promise, Resolver, actor};
+use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
+
+use super::clock;
+use super::committer::{CommitError, Entry, Once};
+use super::directory::Live;
+use super::error::{EntityError, SubmitError};
+use super::requests::{self, Repeatable};
+use super::{Command, Receipt, Shared, Ticket};
+use crate::admission::Decision;
+use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
+use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
+use crate::model::{Call, Model};
+use crate::participant::{Durability, WriteId, Written};
+use crate::record::Record;
+use crate::tx::TxId;
+
+/// When a client that was turned away is advised to come back.
+pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+pub(super) struct Transaction<M: Model, J: Journal> {
+    tx: TxId,
+    engine: Arc<Shared<M, J>>,
+    client: Option<Resolver<Result<Receipt, SubmitError>>>,
+    /// Every entity that was asked, until the transaction ends.
+    held: BTreeMap<EntityKey, Arc<Live<M, J>>>,
+    /// Where the records of this transaction stand, by entity.
+    committed_at: BTreeMap<EntityKey, Seq>,
+    acks: Vec<Promise<()>>,
+    /// Why the coordinator was told that something was not recorded.
+    failure: Option<SubmitError>,
+    ended: bool,
+    _ticket: Ticket<M, J>,
+}
+
+impl<M: Model, J: Journal> Transaction<M, J> {
+    pub(super) fn new(tx: TxId, ticket: Ticket<M, J>, client: Resolver<Result<Receipt, SubmitError>>) -> Self {
+        Self {
+            tx,
+            engine: Arc::clone(ticket.engine()),
+            client: Some(client),
+            held: BTreeMap::new(),
+            committed_at: BTreeMap::new(),
+            acks: Vec::new(),
+            failure: None,
+            ended: false,
+            _ticket: ticket,
+        }
+    }
+
+    async fn execute(&mut self, command: Command<M::Event>) {
+        let engine = Arc::clone(&self.engine);
+        let repeatable = match requests::admit(&engine, command.idempotency.as_ref()).await {
+            Ok(repeatable) => repeatable,
+            Err(reply) => return self.tell_client(reply),
+        };
+        self.coordinate(command, repeatable.as_ref()).await;
+    }
+
+    async fn coordinate(&mut self, command: Command<M::Event>, repeatable: Option<&Repeatable<'_>>) {
+        let clock = self.engine.clock;
+        let key = EntityKey::new(".transaction", &self.tx.to_string()).expect("a transaction id is a valid name");
+        let options = CoordinatorOptions::new(Durability::Shared);
+        let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
+        let begin = Begin {
+            tx: self.tx,
+            calls: vec![Call::event(command.key, command.event)],
+            at: clock::timestamp(),
+            deadline: clock.after(command.deadline),
+            idempotency: command.idempotency,
+        };
+        let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
+        while let Some(input) = inputs.pop_front() {
+            for output in coordinator.step(input, clock.now()) {
+                inputs.extend(self.carry_out(output, repeatable).await);
+            }
+        }
+        for ack in std::mem::take(&mut self.acks) {
+            if let Err(cause) = ack.await {
+                self.engine.fail(format!("a decision of {} could not be told: {cause}", self.tx));
+            }
+        }
+    }
+
+    /// Does what the coordinator wants; what it hears in return, if anything.
+    async fn carry_out(
+        &mut self,
+        output: CoordinatorOutput<M::Event>,
+        repeatable: Option<&Repeatable<'_>>,
+    ) -> Option<CoordinatorInput<M::Event>> {
+        match output {
+            CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
+                Some(self.ask(to, prepare).await)
+            }
+            CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide),
+            CoordinatorOutput::Append { write, records, .. } => Some(self.append(write, records, repeatable).await),
+            CoordinatorOutput::Reply { reply, .. } => {
+                let reply = self.receipt(reply);
+                self.tell_client(reply);
+                None
+            }
+            CoordinatorOutput::Halt => {
+                self.engine.fail(format!("the journal could not say whether {} is durable", self.tx));
+                None
+            }
+        }
+    }
+
+    async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>) -> CoordinatorInput<M::Event> {
+        let live = self.held.entry(to.clone()).or_insert_with(|| self.engine.directory.get(&to));
+        let (tx, attempt, coordinator) = (prepare.tx, prepare.attempt, prepare.coordinator.clone());
+        let vote = match live.actor.prepare(prepare).await {
+            Ok(Ok(vote)) => vote,
+            Ok(Err(cause)) => self.cannot_vote(cause),
+            Err(cause) => self.cannot_vote(EntityError::Ended { entity: to.clone(), why: cause.to_string() }),
+        };
+        CoordinatorInput::Heard(ToCoordinator { to: coordinator, from: to, tx, attempt, said: Said::Vote(vote) })
+    }
+
+    fn cannot_vote(&mut self, cause: EntityError) -> Vote<M::Event> {
+        self.failure = Some(cause.into());
+        Vote::NotRecorded
+    }
+
+    /// Tells a decision. That an entity has taken it up is its acknowledgement.
+    fn tell(&mut self, to: &EntityKey, decide: Decide) -> Option<CoordinatorInput<M::Event>> {
+        let live = self.held.get(to)?;
+        let (tx, attempt, coordinator, slot) = (decide.tx, decide.attempt, decide.coordinator.clone(), decide.slot);
+        let commits = decide.decision == Decision::Commit;
+        self.acks.push(live.actor.decide(decide, self.committed_at.get(to).copied()));
+        let slot = slot.filter(|_| commits)?;
+        Some(CoordinatorInput::Heard(ToCoordinator {
+            to: coordinator,
+            from: to.clone(),
+            tx,
+            attempt,
+            said: Said::Ack(slot),
+        }))
+    }
+
+    async fn append(
+        &mut self,
+        write: WriteId,
+        records: Vec<(EntityKey, Record<M::Event>)>,
+        repeatable: Option<&Repeatable<'_>>,
+    ) -> CoordinatorInput<M::Event> {
+        let mut entries = Vec::with_capacity(records.len());
+        let mut once = None;
+        for (key, record) in records {
+            let (kind, payload) = (Kind(record.kind()), record.encode());
+            match self.held.get(&key) {
+                Some(live) => entries.push(Entry { key, tail: Arc::clone(&live.tail), kind, payload }),
+                // The coordinator's own record: needed again only by a repetition of the request.
+                None => once = repeatable.map(|repeatable| Once { key: repeatable.record_key(), kind, payload }),
+            }
+        }
+        let keys: Vec<EntityKey> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let result = match self.engine.committer.append(entries, once).await {
+            Ok(seqs) => {
+                self.committed_at = keys.into_iter().zip(seqs).collect();
+                Written::Durable
+            }
+            Err(CommitError::Append(AppendError::InDoubt { .. })) => Written::InDoubt,
+            Err(cause) => {
+                self.failure = Some(self.not_recorded(cause));
+                Written::Refused
+            }
+        };
+        CoordinatorInput::Written { write, result }
+    }
+
+    fn not_recorded(&self, cause: CommitError) -> SubmitError {
+        match cause {
+            CommitError::Append(AppendError::Refused(
+                JournalRefusal::Overloaded { .. } | JournalRefusal::StorageFull { .. },
+            )) => SubmitError::Overloaded { retry_after: RETRY_AFTER },
+            CommitError::Append(AppendError::Refused(JournalRefusal::TooLarge { .. })) => {
+                SubmitError::Failed { why: cause.to_string() }
+            }
+            // An append queued behind a refused one finds its entities at other positions.
+            CommitError::Append(AppendError::Refused(JournalRefusal::Conflict { .. })) if self.engine.is_sound() => {
+                SubmitError::Overloaded { retry_after: RETRY_AFTER }
+            }
+            cause => {
+                self.engine.fail(cause.to_string());
+                SubmitError::Failed { why: cause.to_string() }
+            }
+        }
+    }
+
+    fn receipt(&mut self, reply: Reply) -> Result<Receipt, SubmitError> {
+        match reply {
+            Reply::Answered { tx, result, replayed } => match result {
+                Ok(done) => Ok(Receipt { tx, state: done.state, replayed }),
+                Err(refusal) => Err(SubmitError::Refused { refusal, replayed }),
+            },
+            Reply::TimedOut { waits_for, .. } => Err(SubmitError::Timeout { tx: self.tx, waits_for }),
+            Reply::Busy { .. } => Err(SubmitError::Overloaded { retry_after: RETRY_AFTER }),
+            Reply::NotRecorded => {
+                Err(self.failure.take().unwrap_or(SubmitError::Overloaded { retry_after: RETRY_AFTER }))
+            }
+            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx }),
+            Reply::KeyInUse => Err(SubmitError::KeyInUse),
+            Reply::KeyReused => Err(SubmitError::KeyReused),
+        }
+    }
+
+    fn tell_client(&mut self, reply: Result<Receipt, SubmitError>) {
+        if let Some(client) = self.client.take() {
+            client.resolve(reply);
+        }
+    }
+}
+
+#[actor]
+impl<M: Model, J: Journal> Transaction<M, J> {
+    /// Runs the command from its plan to the last acknowledgement.
+    pub(super) async fn run(&mut self, command: Command<M::Event>) {
+        self.execute(command).await;
+        self.ended = true;
+    }
+}
+
+impl<M: Model, J: Journal> Drop for Transaction<M, J> {
+    fn drop(&mut self) {
+        if !self.ended {
+            // Nobody is left to tell the participants; recovery will.
+            self.engine.fail(format!("the coordinator of {} ended before its transaction", self.tx));
+        }
+    }
+}
