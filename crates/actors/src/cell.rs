@@ -502,6 +502,16 @@ impl<A: Actor> ActorCell<A> {
     }
 }
 
+impl<A: Actor> Drop for ActorCell<A> {
+    fn drop(&mut self) {
+        // The last thing that it lived by was taken back, such as a timer: it ends without another turn.
+        if self.ending.exit().is_none() {
+            self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
+            self.scheduler.forget(self.identity.id());
+        }
+    }
+}
+
 /// Whether one more restart is within the limit; counts it if so.
 fn admit_restart(limit: Restarts, past: &mut VecDeque<tokio::time::Instant>) -> bool {
     let now = tokio::time::Instant::now();
