@@ -147,6 +147,12 @@ impl State {
         self.names.visible.get(name).copied()
     }
 
+    /// The visible name of a file; empty if it has none any more.
+    pub(super) fn name(&self, file: FileId) -> String {
+        let named = self.names.visible.iter().find(|(_, named)| **named == file);
+        named.map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
     pub(super) fn bytes(&self, file: FileId) -> &[u8] {
         self.files.get(&file).map_or(&[], |content| &content.visible)
     }
