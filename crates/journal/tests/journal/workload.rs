@@ -1,6 +1,4 @@
 //! A workload and what must be found of it.
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use std::sync::Arc;
 
 use enact_journal::disk::Disk;

@@ -1,13 +1,11 @@
 //! Every step of the writer meets every fault: what is refused has no effect, what is in doubt is settled by reopening,
 //! what was durable stays.
 
-mod workload;
-
 use std::collections::BTreeMap;
 
+use crate::workload::{batches, block_on, open, read_all, whole_batches};
 use enact_journal::sim::{Fault, SimDisk, Step};
 use enact_journal::{AppendError, CloseError, Journal, Kind, NewRecord, Refusal, Seq};
-use workload::{batches, block_on, open, read_all, whole_batches};
 
 const FAULTS: [Fault; 5] = [Fault::Refused, Fault::Torn, Fault::AfterDone, Fault::SyncLost, Fault::Full];
 
@@ -44,8 +42,10 @@ enum Answer {
 
 fn expected(site: Site, fault: Fault) -> Answer {
     match (site, fault) {
-        (Site::GroupWrite | Site::FooterWrite, Fault::Full) => Answer::Full,
-        (Site::SegmentCreate | Site::SegmentHeader | Site::SegmentSync, Fault::Full) => Answer::Full,
+        (
+            Site::GroupWrite | Site::FooterWrite | Site::SegmentCreate | Site::SegmentHeader | Site::SegmentSync,
+            Fault::Full,
+        ) => Answer::Full,
         (Site::GroupWrite | Site::GroupSync, _) => Answer::InDoubt,
         (Site::MarkWrite, Fault::Full) => Answer::CloseSucceeds,
         (Site::MarkWrite | Site::MarkSync, _) => Answer::CloseFails,
@@ -88,10 +88,7 @@ fn run_into_fault(disk: &SimDisk, batches: &[Vec<NewRecord>], step: usize, fault
     let journal = open(disk.mount()).expect("a new journal");
     disk.fail_in(step as u64, fault);
     for (durable, batch) in batches.iter().enumerate() {
-        let error = match block_on(journal.append(batch.clone())) {
-            Ok(_) => continue,
-            Err(error) => error,
-        };
+        let Err(error) = block_on(journal.append(batch.clone())) else { continue };
         let found = read_all(&journal).expect("durable records are readable all the same");
         assert_eq!(whole_batches(batches, &found), durable);
         let again = block_on(journal.append(batch.clone()));
@@ -230,7 +227,7 @@ fn full_disk_refuses_and_goes_on_when_there_is_space() {
 #[test]
 fn appends_behind_one_that_found_no_space_are_refused_too() {
     let chain: Vec<NewRecord> = (0..30)
-        .map(|n| NewRecord { entity: workload::key(0), expected: Seq(n), kind: Kind(0), payload: vec![n as u8] })
+        .map(|n| NewRecord { entity: crate::workload::key(0), expected: Seq(n), kind: Kind(0), payload: vec![n as u8] })
         .collect();
     let disk = SimDisk::new(5);
     let journal = open(disk.mount()).expect("a new journal");

@@ -1,13 +1,11 @@
 //! Power cuts and kills at every step of a workload: what was answered as durable is there, whole batches in order are
 //! there, and nothing else.
 
-mod workload;
-
 use std::collections::BTreeMap;
 
+use crate::workload::{batches, block_on, open, read_all, whole_batches};
 use enact_journal::sim::{Fault, SimDisk, Step};
 use enact_journal::{Journal, NewRecord, Record};
-use workload::{batches, block_on, open, read_all, whole_batches};
 
 /// All subsets of so many un-synced pieces are tried, otherwise as many random ones.
 const PIECES_MAX: usize = 6;
@@ -71,7 +69,7 @@ impl Run {
         let mut count = Count::default();
         let mut check = |image: &SimDisk, what: &str| {
             count.images += 1;
-            count.torn += usize::from(image.size() % 8 != 0);
+            count.torn += usize::from(!image.size().is_multiple_of(8));
             self.check(image, step, what);
         };
         let disk = self.disk.at_step(step, 0);

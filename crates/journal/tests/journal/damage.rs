@@ -1,12 +1,10 @@
 //! Damaged files: a tail is cut, everything else is refused with its place, nothing is ever silently accepted.
 
-mod workload;
-
 use std::collections::BTreeSet;
 
+use crate::workload::{SEGMENT_BYTES, batches, block_on, open, read_all, records, whole_batches};
 use enact_journal::sim::SimDisk;
 use enact_journal::{Damage, Flaw, Journal, NewRecord, OpenError, Options, ReadError, Verification, verify_on};
-use workload::{SEGMENT_BYTES, batches, block_on, open, read_all, records, whole_batches};
 
 /// What a damaged journal did.
 #[derive(Debug)]
@@ -270,7 +268,7 @@ fn missing_segment_is_refused() {
         let copy = disk.copy(0);
         copy.lose(&segment(number));
         let missing = Damage { file: segment(number), offset: 0, flaw: Flaw::Missing };
-        assert_eq!(verified(&copy).damages, [missing.clone()]);
+        assert_eq!(verified(&copy).damages, std::slice::from_ref(&missing));
         assert!(matches!(open_damaged(&copy, &batches), Outcome::Refused(damage) if damage == missing));
     }
 }

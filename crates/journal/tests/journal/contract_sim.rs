@@ -1,7 +1,5 @@
 //! The contract, kept by the embedded journal on a simulated disk.
 
-mod workload;
-
 use enact_journal::Embedded;
 use enact_journal::contract::{Harness, block_on};
 use enact_journal::sim::SimDisk;
@@ -15,7 +13,7 @@ impl Harness for OnSimDisk {
     type Journal = Embedded;
 
     async fn open(&mut self) -> Embedded {
-        workload::open(self.disk.mount()).expect("the journal opens")
+        crate::workload::open(self.disk.mount()).expect("the journal opens")
     }
 
     async fn crash(&mut self, journal: Embedded) {
