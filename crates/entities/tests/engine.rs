@@ -100,10 +100,11 @@ async fn nothing_is_acknowledged_before_it_is_durable() {
     assert!(matches!(answer, Err(SubmitError::InDoubt { .. })), "{answer:?}");
 
     let bank = bank(&journal, EngineOptions::default());
-    assert_eq!(bank.read(&key("Account/A"), ReadMode::Certain, None, LONG).await.map(exists), Ok(false));
+    let read = bank.read(&key("Account/A"), ReadMode::Certain, None, LONG).await;
+    assert_eq!(read.as_ref().map(exists), Ok(false));
 }
 
-fn exists(view: View<State>) -> bool {
+fn exists(view: &View<State>) -> bool {
     matches!(view, View::One { exists: true, .. })
 }
 

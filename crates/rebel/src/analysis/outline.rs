@@ -15,7 +15,7 @@ use crate::{
         Body, Class,
         expr::{Expr, Rule, Step},
     },
-    value::{Date, Key, Money, Name, Percentage, Timestamp, Type, Value},
+    value::{Key, Name, Timestamp, Value},
 };
 
 /// A set of instances of one class: some states, and for every field an interval, one value, or anything.
@@ -52,14 +52,11 @@ impl Class {
     pub fn range_within(&self, outline: &Outline, field: &str) -> Option<(Value, Value)> {
         let field = self.fields.iter().find(|known| *known.name == *field)?;
         let Abstract::Number(range, denomination) = outline.fields.get(field.slot)?.as_ref()? else { return None };
-        let value = |number: i128| match (&field.ty, denomination) {
-            (Type::Integer, _) => i64::try_from(number).ok().map(Value::Integer),
-            (Type::Money, Denomination::Known(currency)) => Money::new(*currency, number).map(Value::Money),
-            (Type::Percentage, _) => Percentage::from_units(number).map(Value::Percentage),
-            (Type::Date, _) => i64::try_from(number).ok().and_then(Date::from_days).map(Value::Date),
-            (Type::Timestamp, _) => i64::try_from(number).ok().map(Timestamp::from_millis).map(Value::Timestamp),
+        let currency = match denomination {
+            Denomination::Known(currency) => Some(*currency),
             _ => None,
         };
+        let value = |number: i128| Value::of_number(&field.ty, currency, number);
         Some((value(range.low)?, value(range.high)?))
     }
 }
