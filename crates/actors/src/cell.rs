@@ -21,13 +21,14 @@ use enact_sync::unmodelled::{Arc, Weak};
 use crate::deadlock::{self, Owner, Suspension, TurnId, Wait};
 use crate::ending::Ending;
 use crate::error::{Exit, ExitReason};
+use crate::frame::{self, Waits};
 use crate::identity::Name;
 use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
 use crate::spec::{self, OnPanic, Spec, Supervision, WhenFull};
 use crate::timer::Timers;
 use crate::turn::{self, Envelope, Lease, Message, Panic, Reply, Suspended, Turn, Value, contain};
-use crate::{Actor, ActorError, ActorId, Cx, Identity, Restarts, frame};
+use crate::{Actor, ActorError, ActorId, Cx, Identity, Restarts};
 
 /// How many turns an actor takes before it goes to the back of the queue.
 const TURNS_PER_ACTIVATION: usize = 128;
@@ -93,6 +94,7 @@ struct Task<A: Actor> {
     turn: Box<dyn Suspended>,
     handler: &'static str,
     waker: Arc<TurnWaker<A>>,
+    waits: Waits,
 }
 
 /// Wakes one asynchronous turn.
@@ -350,7 +352,7 @@ impl<A: Actor> ActorCell<A> {
         } else {
             turn.now_owed_by(Owner::Turn(id, self.id()));
         }
-        self.poll_task(body, Task { turn, handler, waker })
+        self.poll_task(body, Task { turn, handler, waker, waits: Waits::default() })
     }
 
     fn resume(self: &Arc<Self>, body: &mut Body<A>, turn: TurnId) -> Next {
@@ -370,10 +372,10 @@ impl<A: Actor> ActorCell<A> {
         // Acquire: pairs with the wake-up whose poll this is.
         task.waker.woken.swap(false, Ordering::Acquire);
         let waker = Waker::from(Arc::clone(&task.waker));
-        frame::begin_poll(task.waker.turn, &waker, verdict);
+        frame::begin_poll(task.waker.turn, &waker, std::mem::take(&mut task.waits), verdict);
         let span = turn_span(&self.identity, task.handler);
         let polled = span.in_scope(|| task.turn.poll(&mut Context::from_waker(&waker), &self.identity));
-        let waits = frame::end_poll();
+        task.waits = frame::end_poll();
         drop(waker);
         match polled {
             Poll::Ready(ended) => {
@@ -384,22 +386,22 @@ impl<A: Actor> ActorCell<A> {
                 self.after_turn(body, ended)
             }
             Poll::Pending => {
-                self.suspend(body, task, waits);
+                self.suspend(body, task);
                 Next::GoOn
             }
         }
     }
 
-    fn suspend(&self, body: &mut Body<A>, task: Task<A>, waits: frame::Waits) {
+    fn suspend(&self, body: &mut Body<A>, task: Task<A>) {
         // One is ours; whatever is left over is kept by something that the graph does not know.
-        let opaque = Arc::strong_count(&task.waker) > 1 + waits.own_wakers;
+        let opaque = Arc::strong_count(&task.waker) > 1 + task.waits.own_wakers();
         // A waker given back before we counted was used before that; the wake-up is then seen below.
         fence(Ordering::Acquire);
         let suspension = Suspension {
             turn: task.waker.turn,
             actor: self.identity.clone(),
             holds: task.waker.holds,
-            waits: waits.answers.into_iter().map(Wait::Answer).collect(),
+            waits: task.waits.sources().map(Wait::Answer).collect(),
             opaque,
             woken: Arc::clone(&task.waker.woken),
             waker: Waker::from(Arc::clone(&task.waker)),
@@ -497,6 +499,16 @@ impl<A: Actor> ActorCell<A> {
         body.supervision.restart = None;
         self.ending.end(&Exit { actor: self.identity.clone(), reason });
         self.scheduler.forget(self.id());
+    }
+}
+
+impl<A: Actor> Drop for ActorCell<A> {
+    fn drop(&mut self) {
+        // The last thing that it lived by was taken back, such as a timer: it ends without another turn.
+        if self.ending.exit().is_none() {
+            self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
+            self.scheduler.forget(self.identity.id());
+        }
     }
 }
 

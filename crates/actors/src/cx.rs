@@ -164,10 +164,14 @@ impl<A: Actor> Cx<A> {
     pub fn after(&self, delay: Duration, f: impl FnOnce(&mut A, &Self) + Send + 'static) -> Timer {
         let timer = self.cell.timers.add(false);
         let own = timer.clone();
-        self.arm(&timer, delay, "after", move |state, cx| {
-            if own.cancel() {
-                f(state, cx);
-            }
+        // The alarm owns the actor, which may have nothing else to live by.
+        let cell = Arc::clone(&self.cell);
+        self.cell.timers.arm(&timer, self.cell.scheduler().tokio(), delay, move || {
+            cell.push_own("after", move |state, cx| {
+                if own.cancel() {
+                    f(state, cx);
+                }
+            });
         });
         timer
     }
@@ -183,26 +187,15 @@ impl<A: Actor> Cx<A> {
 
     fn repeat(&self, timer: &Timer, period: Duration, mut f: impl FnMut(&mut A, &Self) + Send + 'static) {
         let own = timer.clone();
-        self.arm(timer, period, "every", move |state, cx| {
-            if cx.cell.timers.is_pending(&own) {
-                f(state, cx);
-                cx.repeat(&own, period, f);
-            }
-        });
-    }
-
-    fn arm(
-        &self,
-        timer: &Timer,
-        delay: Duration,
-        handler: &'static str,
-        f: impl FnOnce(&mut A, &Self) + Send + 'static,
-    ) {
         let cell = Arc::downgrade(&self.cell);
-        self.cell.timers.arm(timer, self.cell.scheduler().tokio(), delay, move || {
-            if let Some(cell) = cell.upgrade() {
-                cell.push_own(handler, f);
-            }
+        self.cell.timers.arm(timer, self.cell.scheduler().tokio(), period, move || {
+            let Some(cell) = cell.upgrade() else { return };
+            cell.push_own("every", move |state, cx| {
+                if cx.cell.timers.is_pending(&own) {
+                    f(state, cx);
+                    cx.repeat(&own, period, f);
+                }
+            });
         });
     }
 

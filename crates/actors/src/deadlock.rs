@@ -71,6 +71,8 @@ pub(crate) enum Owner {
 pub(crate) trait Source: Send + Sync {
     /// Whose progress it needs; `None` once it has come.
     fn owner(&self) -> Option<Owner>;
+    /// Has its readers look again: another crate's combinators poll only what has woken them.
+    fn wake_readers(&self);
 }
 
 pub(crate) enum Wait {
@@ -127,9 +129,7 @@ pub(crate) fn suspend(suspensions: Vec<Suspension>) {
     fence(Ordering::SeqCst);
     let told = graph.judge(last);
     drop(graph);
-    if let Some(waker) = told {
-        waker.wake();
-    }
+    told.into_iter().for_each(Told::wake);
 }
 
 /// Takes a turn out again; what was found about it, if anything.
@@ -147,9 +147,24 @@ pub(crate) fn owner_changed(source: &dyn Source) {
     }
     let mut graph = GRAPH.lock();
     let holders = source.owner().map(|owner| graph.turns_behind(&owner)).unwrap_or_default();
-    let told: Vec<Waker> = holders.into_iter().filter_map(|holder| graph.judge(holder)).collect();
+    let told: Vec<Told> = holders.into_iter().filter_map(|holder| graph.judge(holder)).collect();
     drop(graph);
-    told.into_iter().for_each(Waker::wake);
+    told.into_iter().for_each(Told::wake);
+}
+
+/// A turn that is to be told that a wait of its is dead.
+struct Told {
+    turn: Waker,
+    source: Option<Arc<dyn Source>>,
+}
+
+impl Told {
+    fn wake(self) {
+        if let Some(source) = self.source {
+            source.wake_readers();
+        }
+        self.turn.wake();
+    }
 }
 
 /// How many derived promises are followed one behind the other before the graph gives up on a chain.
@@ -195,8 +210,8 @@ impl Graph {
         Some(node)
     }
 
-    /// Looks for a dead wait of `root`, records it and returns the waker of the turn to be told.
-    fn judge(&mut self, root: TurnId) -> Option<Waker> {
+    /// Looks for a dead wait of `root` and records it; the turn is then to be told.
+    fn judge(&mut self, root: TurnId) -> Option<Told> {
         let node = self.suspended.get(&root)?;
         if node.verdict.is_some() {
             return None;
@@ -206,8 +221,12 @@ impl Graph {
         let cycle = search.cycle(at);
         let node = self.suspended.get_mut(&root)?;
         let wait = node.suspension.waits.swap_remove(at);
+        let source = match &wait {
+            Wait::Answer(source) => Some(Arc::clone(source)),
+            Wait::Actor(_) => None,
+        };
         node.verdict = Some(Verdict { wait, cycle });
-        Some(node.suspension.waker.clone())
+        Some(Told { turn: node.suspension.waker.clone(), source })
     }
 
     /// The suspended turns that `owner` needs directly, dead or not.

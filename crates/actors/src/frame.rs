@@ -23,17 +23,42 @@ struct Frame {
 struct Polled {
     turn: TurnId,
     waker: Waker,
-    waits: Vec<Arc<dyn Source>>,
-    /// How many of the promises that the turn waits for hold the turn's own waker.
-    own_wakers: usize,
+    waits: Waits,
     verdict: Option<Verdict>,
 }
 
-/// What a turn waits for after it was polled.
+/// The promises that a turn has polled and that are still open.
+///
+/// They are kept from one poll to the next: another crate's combinators poll only what has woken them.
 #[derive(Default)]
-pub(crate) struct Waits {
-    pub(crate) answers: Vec<Arc<dyn Source>>,
-    pub(crate) own_wakers: usize,
+pub(crate) struct Waits(Vec<Awaited>);
+
+struct Awaited {
+    source: Arc<dyn Source>,
+    /// Whether the promise keeps the turn's own waker, not that of a combinator.
+    keeps_own_waker: bool,
+}
+
+impl Waits {
+    fn add(&mut self, source: Arc<dyn Source>, keeps_own_waker: bool) {
+        match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.source, &source)) {
+            Some(known) => known.keeps_own_waker = keeps_own_waker,
+            None => self.0.push(Awaited { source, keeps_own_waker }),
+        }
+    }
+
+    fn remove(&mut self, source: &Arc<dyn Source>) {
+        self.0.retain(|known| !Arc::ptr_eq(&known.source, source));
+    }
+
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> {
+        self.0.iter().map(|known| Arc::clone(&known.source))
+    }
+
+    /// How many promises keep the turn's own waker.
+    pub(crate) fn own_wakers(&self) -> usize {
+        self.0.iter().filter(|known| known.keeps_own_waker).count()
+    }
 }
 
 std::thread_local! {
@@ -85,25 +110,36 @@ pub(crate) fn is_turn_of(actor: ActorId) -> bool {
 }
 
 /// From here to [`end_poll`], promises that are polled are waits of `turn`.
-pub(crate) fn begin_poll(turn: TurnId, waker: &Waker, verdict: Option<Verdict>) {
-    let polled = Polled { turn, waker: waker.clone(), waits: Vec::new(), own_wakers: 0, verdict };
+pub(crate) fn begin_poll(turn: TurnId, waker: &Waker, waits: Waits, verdict: Option<Verdict>) {
+    let polled = Polled { turn, waker: waker.clone(), waits, verdict };
     innermost(|frame| frame.polled = Some(polled));
 }
 
+/// What the turn that was polled waits for now.
 pub(crate) fn end_poll() -> Waits {
-    let polled = innermost(|frame| frame.polled.take()).flatten();
-    polled.map(|polled| Waits { answers: polled.waits, own_wakers: polled.own_wakers }).unwrap_or_default()
+    let Some(Polled { mut waits, verdict, .. }) = innermost(|frame| frame.polled.take()).flatten() else {
+        return Waits::default();
+    };
+    // A promise that was not polled to be told of its verdict is out of this turn's hands.
+    waits.0.retain(|known| {
+        known.source.owner().is_some() && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
+    });
+    waits
 }
 
 /// Records that the turn being polled waits for `source`, which keeps `waker`.
 pub(crate) fn note_wait(source: Arc<dyn Source>, waker: &Waker) {
     innermost(|frame| {
-        let Some(polled) = &mut frame.polled else { return };
-        if !polled.waits.iter().any(|known| Arc::ptr_eq(known, &source)) {
-            polled.own_wakers += usize::from(polled.waker.will_wake(waker));
-            polled.waits.push(source);
+        if let Some(polled) = &mut frame.polled {
+            let keeps_own_waker = polled.waker.will_wake(waker);
+            polled.waits.add(source, keeps_own_waker);
         }
     });
+}
+
+/// Records that the turn being polled waits for `source` no more.
+pub(crate) fn forget_wait(source: &Arc<dyn Source>) {
+    innermost(|frame| frame.polled.iter_mut().for_each(|polled| polled.waits.remove(source)));
 }
 
 /// The error for a wait of the turn being polled for `source`, if it was found to be dead.

@@ -7,6 +7,7 @@
 //! model checker.
 //!
 //! * [`Model`]: what the engine must know of the classes it runs.
+//! * [`Rebel`]: the classes of a specification as such a model.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
 //! * [`Coordinator`]: transactions over many entities, all or nothing.
@@ -20,6 +21,7 @@ mod message;
 mod model;
 mod participant;
 mod reason;
+mod rebel;
 mod record;
 mod tx;
 
@@ -41,6 +43,7 @@ pub use self::participant::{
     Written,
 };
 pub use self::reason::{Reason, Refusal};
+pub use self::rebel::Rebel;
 pub use self::record::{
     AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot,
 };

@@ -38,6 +38,11 @@ pub enum Reason {
         /// The operation, and what is wrong with it.
         what: String,
     },
+    /// The event, or what is stored, is not one of the contract.
+    Unfit {
+        /// What does not fit.
+        what: String,
+    },
     /// Another entity must exist and does not.
     NotInitialized,
     /// Another entity must be in one of some states and is not.
@@ -87,7 +92,7 @@ impl fmt::Display for Reason {
                 f.write_str("invariant broken: ")?;
                 with_values(f, text, values)
             }
-            Self::Arithmetic { what } => f.write_str(what),
+            Self::Arithmetic { what } | Self::Unfit { what } => f.write_str(what),
             Self::NotInitialized => f.write_str("does not exist"),
             Self::NotInState { state, asked } => write!(f, "is in state {state}, not in {}", asked.join(" or ")),
             Self::Possible { event } => write!(f, "{event} is possible, which it must not be"),

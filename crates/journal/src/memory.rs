@@ -56,7 +56,10 @@ pub enum Fault {
 #[derive(Default)]
 struct State {
     phase: Phase,
+    /// Durable records, and nothing else.
     records: Vec<Record>,
+    /// What an append in doubt has performed; it shows when the journal comes up again.
+    in_doubt: Vec<NewRecord>,
     /// Accepted and not durable.
     queue: VecDeque<Batch>,
     /// The last accepted record of each entity.
@@ -125,6 +128,8 @@ impl Memory {
     #[must_use]
     pub fn crash(&self) -> Self {
         let mut state = self.0.lock();
+        let in_doubt = std::mem::take(&mut state.in_doubt);
+        state.store(in_doubt);
         let records = std::mem::take(&mut state.records);
         let snapshots = std::mem::take(&mut state.snapshots);
         let lost = std::mem::take(&mut state.queue);
@@ -189,7 +194,7 @@ impl State {
                 }
                 Some(Fault::InDoubt { is_performed }) => {
                     if is_performed {
-                        self.store(records);
+                        self.in_doubt = records;
                     }
                     let why = "in doubt as commanded".to_owned();
                     answers.push((reply, Err(AppendError::InDoubt { why: why.clone() })));
@@ -224,7 +229,7 @@ impl State {
         }
     }
 
-    /// Durable records of `entity`; in doubt is not durable.
+    /// Durable records of `entity`.
     fn of<'a>(&'a self, entity: &'a EntityKey) -> impl DoubleEndedIterator<Item = &'a Record> {
         self.records.iter().filter(move |record| record.entity == *entity)
     }

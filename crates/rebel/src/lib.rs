@@ -1,6 +1,5 @@
 //! Rebel: a small, total language for objects with a life cycle, guards, effects and atomic synchronisation.
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "the analysis reads it")]
 
 mod analysis;
 mod check;
@@ -16,7 +15,7 @@ mod value;
 mod violation;
 
 pub use self::{
-    analysis::Relation,
+    analysis::{Bound, Delta, Judgement, Linear, Outline, Relation, Term, Threshold, Verdict},
     check::check,
     diagnostic::{Code, Diagnostic, Label, Report},
     instance::{Action, ArgumentError, EventCall, Instance, Sync},

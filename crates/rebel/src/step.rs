@@ -117,6 +117,26 @@ impl Class {
         Ok(run.syncs)
     }
 
+    /// What `call` needs from other instances, if that is the same in every instance; `None` if it depends on the state or
+    /// on a field, or if the call does not fit the class.
+    #[must_use]
+    pub fn syncs_of_call(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Sync>> {
+        let event = self.event(call.event())?;
+        let mut common: Option<Vec<Sync>> = None;
+        for transition in &event.transitions {
+            let mut expressions = transition.body.steps.iter().flat_map(Step::expressions);
+            if expressions.any(|expr| reads(expr).iter().any(|(_, read)| matches!(read, Expr::Field(_)))) {
+                return None;
+            }
+            let instance = Instance::new(transition.source.clone(), Bindings::default());
+            let found = self.syncs(key, &instance, call, at).ok()?;
+            if *common.get_or_insert_with(|| found.clone()) != found {
+                return None;
+            }
+        }
+        common
+    }
+
     /// Whether a stored instance is one of this class: a known state, every field with a value of its type (in the
     /// initial state, some), no other field, and every invariant holds.
     ///

@@ -92,6 +92,18 @@ impl<T: Send + 'static> Cell<T> {
         drop(replaced);
     }
 
+    /// Wakes all tasks that wait, answer or not.
+    pub(crate) fn wake_readers(&self) {
+        let mut wakers = Vec::new();
+        if let Answer::Pending(waiters) = &self.0.lock().answer {
+            wakers.extend(waiters.iter().filter_map(|waiter| match waiter {
+                Waiter::Task(_, waker) => Some(waker.clone()),
+                Waiter::Callback(_) => None,
+            }));
+        }
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// Settles the cell unless it was settled before, and tells everybody who waits.
     pub(crate) fn settle(self: &Arc<Self>, outcome: Outcome<T>) {
         let mut state = self.0.lock();

@@ -158,6 +158,7 @@ impl<T: Send + 'static> Promise<T> {
         if let Some(ticket) = self.ticket.take() {
             // The reader goes on as a callback; the waker it left as a task is forgotten.
             cell.forget(ticket);
+            frame::forget_wait(&(Arc::clone(&cell) as Arc<dyn Source>));
         }
         cell.on_settled(Box::new(callback));
     }
@@ -197,6 +198,9 @@ impl<T: Send + 'static> Drop for Promise<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
             cell.release(self.ticket);
+            if self.ticket.is_some() {
+                frame::forget_wait(&(cell as Arc<dyn Source>));
+            }
         }
     }
 }
@@ -256,5 +260,9 @@ impl<T: Send + 'static> fmt::Debug for Resolver<T> {
 impl<T: Send + 'static> Source for Cell<T> {
     fn owner(&self) -> Option<Owner> {
         Self::owner(self)
+    }
+
+    fn wake_readers(&self) {
+        Self::wake_readers(self);
     }
 }

@@ -62,10 +62,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             Ok(repeatable) => repeatable,
             Err(reply) => return self.tell_client(reply),
         };
-        self.coordinate(command, repeatable.as_ref()).await;
+        self.coordinate(command, repeatable).await;
     }
 
-    async fn coordinate(&mut self, command: Command<M::Event>, repeatable: Option<&Repeatable<'_>>) {
+    async fn coordinate(&mut self, command: Command<M::Event>, mut repeatable: Option<Repeatable<'_>>) {
         let clock = self.engine.clock;
         let key = EntityKey::new(".transaction", &self.tx.to_string()).expect("a transaction id is a valid name");
         let options = CoordinatorOptions::new(Durability::Shared);
@@ -80,7 +80,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
         while let Some(input) = inputs.pop_front() {
             for output in coordinator.step(input, clock.now()) {
-                inputs.extend(self.carry_out(output, repeatable).await);
+                inputs.extend(self.carry_out(output, &mut repeatable).await);
             }
         }
         for ack in std::mem::take(&mut self.acks) {
@@ -94,23 +94,25 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     async fn carry_out(
         &mut self,
         output: CoordinatorOutput<M::Event>,
-        repeatable: Option<&Repeatable<'_>>,
+        repeatable: &mut Option<Repeatable<'_>>,
     ) -> Option<CoordinatorInput<M::Event>> {
         match output {
             CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
                 Some(self.ask(to, prepare).await)
             }
             CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide),
-            CoordinatorOutput::Append { write, records, .. } => Some(self.append(write, records, repeatable).await),
+            CoordinatorOutput::Append { write, records, .. } => {
+                Some(self.append(write, records, repeatable.as_ref()).await)
+            }
             CoordinatorOutput::Reply { reply, .. } => {
                 let reply = self.receipt(reply);
+                // A client that repeats the request now finds its answer, not a request that is running.
+                *repeatable = None;
                 self.tell_client(reply);
                 None
             }
-            CoordinatorOutput::Halt => {
-                self.engine.fail(format!("the journal could not say whether {} is durable", self.tx));
-                None
-            }
+            // The engine has failed with the append; whoever still waits is told with it.
+            CoordinatorOutput::Halt => None,
         }
     }
 
@@ -168,7 +170,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 self.committed_at = keys.into_iter().zip(seqs).collect();
                 Written::Durable
             }
-            Err(CommitError::Append(AppendError::InDoubt { .. })) => Written::InDoubt,
+            Err(CommitError::Append(AppendError::InDoubt { why })) => {
+                self.engine.fail(format!("the journal cannot say whether {} is durable: {why}", self.tx));
+                Written::InDoubt
+            }
             Err(cause) => {
                 self.failure = Some(self.not_recorded(cause));
                 Written::Refused

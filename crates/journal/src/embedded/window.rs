@@ -18,28 +18,34 @@ pub(super) struct Window<'a> {
     segment: u32,
     file: Option<Arc<dyn DiskFile>>,
     start: usize,
-    bytes: Vec<u8>,
+    len: usize,
+    /// Longer than `len` where an earlier part was.
+    buffer: Vec<u8>,
 }
 
 impl<'a> Window<'a> {
     /// A window for reading on from place to place.
     pub(super) fn forward(disk: &'a dyn Disk) -> Self {
-        Self { disk, bytes_ahead: 256 << 10, bytes_behind: 0, segment: 0, file: None, start: 0, bytes: Vec::new() }
+        Self::new(disk, 128 << 10, 0)
     }
 
     /// A window for going back from record to record.
     pub(super) fn backward(disk: &'a dyn Disk) -> Self {
-        Self { bytes_ahead: 4 << 10, bytes_behind: 28 << 10, ..Self::forward(disk) }
+        Self::new(disk, 4 << 10, 28 << 10)
+    }
+
+    fn new(disk: &'a dyn Disk, bytes_ahead: usize, bytes_behind: usize) -> Self {
+        Self { disk, bytes_ahead, bytes_behind, segment: 0, file: None, start: 0, len: 0, buffer: Vec::new() }
     }
 
     /// At least `len` bytes from `offset` of `segment`; fewer only where the file ends.
     pub(super) fn get(&mut self, segment: u32, offset: u32, len: usize) -> Result<&[u8], ReadError> {
         let offset = offset as usize;
-        let has_all = self.segment == segment && self.start <= offset && offset + len <= self.start + self.bytes.len();
+        let has_all = self.segment == segment && self.start <= offset && offset + len <= self.start + self.len;
         if !has_all {
             self.load(segment, offset, len).map_err(|error| read_failure(segment_name(segment), &error))?;
         }
-        Ok(self.bytes.get(offset - self.start..).unwrap_or_default())
+        Ok(self.buffer[..self.len].get(offset - self.start..).unwrap_or_default())
     }
 
     fn load(&mut self, segment: u32, offset: usize, len: usize) -> io::Result<()> {
@@ -48,9 +54,12 @@ impl<'a> Window<'a> {
             _ => self.disk.open(&segment_name(segment))?,
         };
         self.start = offset.saturating_sub(self.bytes_behind);
-        self.bytes.resize(offset - self.start + len.max(self.bytes_ahead), 0);
-        let read = file.read_at(self.start as u64, &mut self.bytes)?;
-        self.bytes.truncate(read);
+        let wanted = offset - self.start + len.max(self.bytes_ahead);
+        if self.buffer.len() < wanted {
+            self.buffer = vec![0; wanted];
+        }
+        self.len = 0;
+        self.len = file.read_at(self.start as u64, &mut self.buffer[..wanted])?;
         self.segment = segment;
         self.file = Some(file);
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::fate::Fate;
+
 /// The unit in which a power cut keeps or loses what was written.
 const SECTOR: u64 = 512;
 
@@ -147,6 +149,12 @@ impl State {
         self.names.visible.get(name).copied()
     }
 
+    /// The visible name of a file; empty if it has none any more.
+    pub(super) fn name(&self, file: FileId) -> String {
+        let named = self.names.visible.iter().find(|(_, named)| **named == file);
+        named.map(|(name, _)| name.clone()).unwrap_or_default()
+    }
+
     pub(super) fn bytes(&self, file: FileId) -> &[u8] {
         self.files.get(&file).map_or(&[], |content| &content.visible)
     }
@@ -209,16 +217,4 @@ fn sectors(offset: u64, bytes: &[u8]) -> Vec<Piece> {
         (offset, bytes) = (offset + len as u64, &bytes[len..]);
     }
     pieces
-}
-
-/// Decides what a power cut keeps.
-pub(super) trait Fate {
-    /// Whether the next piece or change of a name survives.
-    fn keeps(&mut self) -> bool;
-
-    /// How many bytes of a surviving sector of `len` bytes do.
-    fn tears(&mut self, len: usize) -> usize;
-
-    /// The size of a file whose synced part has `synced` bytes and whose surviving pieces make it `size`.
-    fn cuts(&mut self, synced: usize, size: usize) -> usize;
 }

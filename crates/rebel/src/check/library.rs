@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{Checker, FunctionHeader, expression::Place, graph};
 use crate::{
+    analysis::may_mismatch,
     diagnostic::{Code, Diagnostic},
     evaluate::{Evaluator, Scope},
     model::{Function, expr::Expr},
@@ -94,7 +95,7 @@ impl Checker {
                 let header = FunctionHeader {
                     params,
                     result,
-                    function: Arc::new(Function { body: body.expr }),
+                    function: Arc::new(Function { may_mismatch: may_mismatch(&body.expr), body: body.expr }),
                     depth: body.depth,
                 };
                 self.functions.insert(function.name.name.clone(), header);

@@ -72,7 +72,7 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
     if checker.report.has_errors() {
         return Err(checker.report);
     }
-    let classes = classes.into_iter().map(|class| Arc::new(analysis::with_relations(class))).collect();
+    let classes = analysis::with_relations(classes).into_iter().map(Arc::new).collect();
     Ok(Spec { classes, enums: checker.enums, warnings: checker.report })
 }
 

@@ -283,4 +283,6 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) body: Expr,
+    /// Whether it, or a function it calls, adds or subtracts amounts of money.
+    pub(crate) may_mismatch: bool,
 }

@@ -1,5 +1,15 @@
 //! Decimal text and scaled integers.
 
+/// The greatest magnitude of an amount of money or a percentage, in its smallest unit.
+///
+/// Far beyond any amount there is, and far enough below the end of 128 bits that sums of many numbers stay exact.
+pub(super) const MAGNITUDE_MAX: i128 = 10_i128.pow(36);
+
+/// The number, if it is within the greatest magnitude.
+pub(super) fn bounded(number: i128) -> Option<i128> {
+    (-MAGNITUDE_MAX..=MAGNITUDE_MAX).contains(&number).then_some(number)
+}
+
 /// Why a text is not a decimal of the wanted scale.
 pub(super) enum Problem {
     Syntax,
@@ -8,7 +18,7 @@ pub(super) enum Problem {
     Range,
 }
 
-/// Reads `[-]digits[.digits]` as an integer scaled by `10^decimals`.
+/// Reads `[-]digits[.digits]` as an integer scaled by `10^decimals`, of at most the greatest magnitude.
 pub(super) fn parse(text: &str, decimals: u32) -> Result<i128, Problem> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -31,7 +41,7 @@ pub(super) fn parse(text: &str, decimals: u32) -> Result<i128, Problem> {
         let signed = if negative { -digit } else { digit };
         scaled = scaled.checked_mul(10).and_then(|scaled| scaled.checked_add(signed)).ok_or(Problem::Range)?;
     }
-    Ok(scaled)
+    bounded(scaled).ok_or(Problem::Range)
 }
 
 /// Writes `scaled / 10^decimals` with exactly `decimals` decimals.

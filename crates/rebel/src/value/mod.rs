@@ -222,8 +222,10 @@ impl Value {
         }
     }
 
-    /// The number that interval reasoning sees, in the smallest unit of the type.
-    pub(crate) fn number(&self) -> Option<i128> {
+    /// The number that interval reasoning sees, in the smallest unit of the type: minor units of the currency, 10^-16
+    /// percent, days, milliseconds. `None` for types without an order of that kind.
+    #[must_use]
+    pub fn number(&self) -> Option<i128> {
         match self {
             Value::Integer(number) => Some(i128::from(*number)),
             Value::Money(money) => Some(money.minor()),
@@ -234,8 +236,24 @@ impl Value {
         }
     }
 
+    /// The value of type `ty` with this [number](Self::number); `None` if there is none. Money needs its currency.
+    #[must_use]
+    pub fn of_number(ty: &Type, currency: Option<Currency>, number: i128) -> Option<Self> {
+        match (ty, currency) {
+            (Type::Integer, _) => i64::try_from(number).ok().map(Self::Integer),
+            (Type::Money, Some(currency)) => Money::new(currency, number).map(Self::Money),
+            (Type::Percentage, _) => Percentage::from_units(number).map(Self::Percentage),
+            (Type::Date, _) => i64::try_from(number).ok().and_then(Date::from_days).map(Self::Date),
+            (Type::Timestamp, _) => {
+                i64::try_from(number).ok().map(|millis| Self::Timestamp(Timestamp::from_millis(millis)))
+            }
+            _ => None,
+        }
+    }
+
     /// The currency of an amount of money.
-    pub(crate) fn currency(&self) -> Option<Currency> {
+    #[must_use]
+    pub fn currency(&self) -> Option<Currency> {
         match self {
             Value::Money(money) => Some(money.currency()),
             _ => None,

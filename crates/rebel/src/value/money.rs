@@ -73,7 +73,7 @@ impl fmt::Debug for Currency {
     }
 }
 
-/// An exact amount of one currency, in minor units (cents, for EUR).
+/// An exact amount of one currency, in minor units (cents, for EUR), of which there are at most 10^36.
 ///
 /// The derived order (currency, then amount) only serves as the canonical order of sets; the language compares amounts
 /// of one currency and calls every comparison across currencies false.
@@ -92,10 +92,13 @@ pub struct Money {
 }
 
 impl Money {
-    /// `minor` minor units of `currency`.
+    /// The greatest number of minor units, 10^36; its opposite is the least.
+    pub const MINOR_MAX: i128 = decimal::MAGNITUDE_MAX;
+
+    /// `minor` minor units of `currency`, or `None` outside the range.
     #[must_use]
-    pub fn new(currency: Currency, minor: i128) -> Self {
-        Self { currency, minor }
+    pub fn new(currency: Currency, minor: i128) -> Option<Self> {
+        decimal::bounded(minor).map(|minor| Self { currency, minor })
     }
 
     /// The currency.
@@ -112,16 +115,16 @@ impl Money {
 
     pub(crate) fn add(self, other: Self) -> Result<Self, Fault> {
         self.with_same_currency(other)?;
-        self.of(self.minor.checked_add(other.minor))
+        self.of(Some(self.minor + other.minor))
     }
 
     pub(crate) fn subtract(self, other: Self) -> Result<Self, Fault> {
         self.with_same_currency(other)?;
-        self.of(self.minor.checked_sub(other.minor))
+        self.of(Some(self.minor - other.minor))
     }
 
     pub(crate) fn negate(self) -> Result<Self, Fault> {
-        self.of(self.minor.checked_neg())
+        self.of(Some(-self.minor))
     }
 
     pub(crate) fn times(self, factor: i64) -> Result<Self, Fault> {
@@ -129,11 +132,11 @@ impl Money {
     }
 
     pub(crate) fn share(self, rate: Percentage, rounding: Rounding) -> Result<Self, Fault> {
-        self.of(rounding.share(self.minor, rate))
+        self.of(rounding.share(self.minor, rate.units()))
     }
 
     fn of(self, minor: Option<i128>) -> Result<Self, Fault> {
-        minor.map(|minor| Self { minor, ..self }).ok_or(Fault::Overflow)
+        minor.and_then(|minor| Self::new(self.currency, minor)).ok_or(Fault::Overflow)
     }
 
     fn with_same_currency(self, other: Self) -> Result<(), Fault> {

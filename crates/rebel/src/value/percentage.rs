@@ -10,7 +10,7 @@ const DECIMALS: u32 = 16;
 /// Units of a percentage in the factor one: `100 %` has 10^18 units, because a unit is 10^-16 percent.
 pub(crate) const UNITS_PER_ONE: i128 = 10_i128.pow(DECIMALS + 2);
 
-/// An exact percentage with at most sixteen decimals, between about -1.7e22 % and 1.7e22 %.
+/// An exact percentage with at most sixteen decimals, between -10^20 % and 10^20 %.
 ///
 /// Its operations are exact: sums, differences and integer multiples of such decimals are such decimals. Only
 /// `Money * Percentage` rounds, by the declared [`Rounding`](super::Rounding).
@@ -25,10 +25,13 @@ pub(crate) const UNITS_PER_ONE: i128 = 10_i128.pow(DECIMALS + 2);
 pub struct Percentage(i128);
 
 impl Percentage {
-    /// The percentage of `units` times 10^-16 percent.
+    /// The greatest number of units, 10^36; its opposite is the least.
+    pub const UNITS_MAX: i128 = decimal::MAGNITUDE_MAX;
+
+    /// The percentage of `units` times 10^-16 percent, or `None` outside the range.
     #[must_use]
-    pub fn from_units(units: i128) -> Self {
-        Self(units)
+    pub fn from_units(units: i128) -> Option<Self> {
+        decimal::bounded(units).map(Self)
     }
 
     /// The number of units of 10^-16 percent.
@@ -38,15 +41,15 @@ impl Percentage {
     }
 
     pub(crate) fn add(self, other: Self) -> Result<Self, Fault> {
-        self.0.checked_add(other.0).map(Self).ok_or(Fault::Overflow)
+        Self::from_units(self.0 + other.0).ok_or(Fault::Overflow)
     }
 
     pub(crate) fn subtract(self, other: Self) -> Result<Self, Fault> {
-        self.0.checked_sub(other.0).map(Self).ok_or(Fault::Overflow)
+        Self::from_units(self.0 - other.0).ok_or(Fault::Overflow)
     }
 
     pub(crate) fn times(self, factor: i64) -> Result<Self, Fault> {
-        self.0.checked_mul(i128::from(factor)).map(Self).ok_or(Fault::Overflow)
+        self.0.checked_mul(i128::from(factor)).and_then(Self::from_units).ok_or(Fault::Overflow)
     }
 }
 

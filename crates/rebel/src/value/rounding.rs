@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::percentage::{Percentage, UNITS_PER_ONE};
+use super::percentage::UNITS_PER_ONE;
 
 /// The rule by which `Money * Percentage` is rounded to minor units.
 ///
@@ -53,16 +53,17 @@ impl Rounding {
         }
     }
 
-    /// `amount * rate` rounded to an integer, or `None` if the result does not fit.
+    /// `amount * rate`, with `rate` in units of [`Percentage`](super::Percentage), rounded to an integer, or `None` if
+    /// the result does not fit.
     ///
     /// The product is formed exactly: both factors are split at the denominator, so every partial product has the sign
     /// of the result, is no larger than it (or is below 10^36), and nothing overflows unless the result does.
-    pub(crate) fn share(self, amount: i128, rate: Percentage) -> Option<i128> {
+    pub(crate) fn share(self, amount: i128, rate: i128) -> Option<i128> {
         let (amount_whole, amount_rest) = (amount / UNITS_PER_ONE, amount % UNITS_PER_ONE);
-        let (rate_whole, rate_rest) = (rate.units() / UNITS_PER_ONE, rate.units() % UNITS_PER_ONE);
+        let (rate_whole, rate_rest) = (rate / UNITS_PER_ONE, rate % UNITS_PER_ONE);
         let fraction = amount_rest * rate_rest;
         let whole = amount_whole
-            .checked_mul(rate.units())?
+            .checked_mul(rate)?
             .checked_add(amount_rest.checked_mul(rate_whole)?)?
             .checked_add(fraction / UNITS_PER_ONE)?;
         let rest = fraction % UNITS_PER_ONE;
@@ -95,6 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::value::Percentage;
 
     #[test]
     fn a_tie_goes_where_the_rule_says() {
@@ -109,7 +111,7 @@ mod tests {
             (Rounding::Ceiling, [1, 2, 0, -1, 1, 1, 0]),
             (Rounding::Floor, [0, 1, -1, -2, 0, 0, -1]),
         ];
-        let ten: Percentage = "10%".parse().unwrap();
+        let ten = "10%".parse::<Percentage>().unwrap().units();
         for (rule, expected) in table {
             assert_eq!(amounts.map(|amount| rule.share(amount, ten).unwrap()), expected, "{rule}");
         }
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_product_overflows_only_if_its_result_does() {
-        let share = |amount, rate: &str| Rounding::HalfEven.share(amount, rate.parse().unwrap());
+        let share = |amount, rate: &str| Rounding::HalfEven.share(amount, rate.parse::<Percentage>().unwrap().units());
         assert_eq!(share(i128::MAX, "100%"), Some(i128::MAX));
         assert_eq!(share(i128::MIN, "100%"), Some(i128::MIN));
         assert_eq!(share(i128::MAX, "33.3333333333333333%"), Some(56_713_727_820_156_410_520_515_373_418_471_624_665));
@@ -129,13 +131,13 @@ mod tests {
         #[test]
         fn every_rule_is_monotone_and_within_one_unit(a in -1_000_000_i128..1_000_000, b in -1_000_000_i128..1_000_000,
                                                       rate in -3_000_000_i64..3_000_000) {
-            let percent = Percentage::from_units(i128::from(rate) * 10_000_000_000_000);
+            let percent = i128::from(rate) * 10_000_000_000_000;
             for rule in Rounding::ALL {
                 let (low, high) = (a.min(b), a.max(b));
                 let (x, y) = (rule.share(low, percent).unwrap(), rule.share(high, percent).unwrap());
                 let is_ordered = if rate >= 0 { x <= y } else { x >= y };
                 prop_assert!(is_ordered, "{} of {} and {}", rule, low, high);
-                let exact = low * percent.units();
+                let exact = low * percent;
                 prop_assert!((x * UNITS_PER_ONE - exact).abs() < UNITS_PER_ONE);
             }
         }

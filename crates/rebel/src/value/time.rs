@@ -1,13 +1,10 @@
 //! Dates and points in time, in UTC, in the proleptic Gregorian calendar.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use super::{Fault, ValueError};
 
 const DAY_MS: i64 = 86_400_000;
-
-/// The days that hold a [`Timestamp`]: 292 million years on each side of 1970.
-const DAYS: std::ops::RangeInclusive<i64> = i64::MIN.div_euclid(DAY_MS)..=i64::MAX / DAY_MS;
 
 /// A day. Its text form is `2026-11-21`.
 ///
@@ -16,6 +13,9 @@ const DAYS: std::ops::RangeInclusive<i64> = i64::MIN.div_euclid(DAY_MS)..=i64::M
 pub struct Date(i64);
 
 impl Date {
+    /// The days that hold a [`Timestamp`]: 292 million years on each side of 1970.
+    pub(crate) const DAYS: RangeInclusive<i64> = i64::MIN.div_euclid(DAY_MS)..=i64::MAX / DAY_MS;
+
     /// The day of the given year, month (1 to 12) and day of the month, or `None` if there is none.
     #[must_use]
     pub fn new(year: i64, month: u8, day: u8) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Date {
     /// The day that is `days` after 1970-01-01, or `None` outside the range.
     #[must_use]
     pub fn from_days(days: i64) -> Option<Self> {
-        DAYS.contains(&days).then_some(Self(days))
+        Self::DAYS.contains(&days).then_some(Self(days))
     }
 
     /// Days since 1970-01-01.
@@ -137,7 +137,7 @@ pub struct Timestamp(i64);
 impl Timestamp {
     /// The point `millis` milliseconds after 1970-01-01T00:00:00Z.
     #[must_use]
-    pub fn from_millis(millis: i64) -> Self {
+    pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_day_is_read_back(days in DAYS) {
+        fn a_day_is_read_back(days in Date::DAYS) {
             let date = Date(days);
             prop_assert_eq!(date.to_string().parse(), Ok(date));
         }

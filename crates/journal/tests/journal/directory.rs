@@ -1,0 +1,113 @@
+//! The data directory: private, no links, and nothing in it but what the journal made.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use enact_journal::contract::block_on;
+use enact_journal::disk::DirectoryError;
+use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Seq, Snapshot, verify};
+
+fn open(path: &Path) -> Result<Embedded, OpenError> {
+    Embedded::open(path, Options::default())
+}
+
+/// Makes a journal with a record and a snapshot.
+fn fill(path: &Path) {
+    let journal = open(path).expect("a new journal");
+    let entity = EntityKey::new("Account", "NL01").expect("a valid id");
+    let record = NewRecord { entity: entity.clone(), expected: Seq::NONE, kind: Kind(0), payload: vec![] };
+    block_on(journal.append(vec![record])).expect("durable");
+    block_on(journal.save_snapshot(Snapshot { entity, seq: Seq(1), payload: vec![] })).expect("saved");
+}
+
+#[test]
+fn directory_is_made_for_its_owner_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("some/where");
+    fill(&path);
+    for path in [&path, path.parent().expect("a parent")] {
+        assert_eq!(path.metadata().expect("it exists").mode() & 0o777, 0o700, "{}", path.display());
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&path).expect("the directory") {
+        let entry = entry.expect("an entry");
+        assert_eq!(entry.metadata().expect("it exists").mode() & 0o777, 0o600, "{:?}", entry.file_name());
+        names.push(entry.file_name().into_string().expect("a text"));
+    }
+    names.sort_unstable();
+    assert_eq!(names, ["lock", "segment-0000000001.log", "snapshots.redb"]);
+}
+
+#[test]
+fn directory_that_others_may_enter_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for mode in [0o755, 0o750, 0o701] {
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).expect("permissions");
+        let Err(OpenError::Directory(error)) = open(dir.path()) else { panic!("mode {mode:o} is accepted") };
+        assert!(matches!(error, DirectoryError::Open { mode: found, .. } if found == mode));
+        assert!(error.to_string().ends_with("is open to others: chmod 700"), "{error}");
+    }
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).expect("permissions");
+    open(dir.path()).expect("private now");
+}
+
+#[test]
+fn links_and_files_are_refused_as_directories() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (real, link, file) = (dir.path().join("real"), dir.path().join("link"), dir.path().join("file"));
+    fill(&real);
+    symlink(&real, &link).expect("a link");
+    fs::write(&file, b"").expect("a file");
+    for path in [&link, &file] {
+        for refused in [open(path).err(), verify(path).err()] {
+            assert!(matches!(refused, Some(OpenError::Directory(DirectoryError::NotADirectory { .. }))), "{refused:?}");
+        }
+    }
+}
+
+#[test]
+fn linked_files_are_refused() {
+    for name in ["lock", "segment-0000000001.log"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("data");
+        fill(&path);
+        let elsewhere = dir.path().join("elsewhere");
+        fs::rename(path.join(name), &elsewhere).expect("moved");
+        symlink(&elsewhere, path.join(name)).expect("a link");
+        let Err(OpenError::Io { file, why }) = open(&path) else { panic!("a linked {name} is accepted") };
+        assert_eq!((file.as_str(), why.as_str()), (name, "it is a symbolic link"));
+    }
+}
+
+#[test]
+fn segment_that_is_no_file_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("data");
+    fill(&path);
+    let segment = path.join("segment-0000000001.log");
+    fs::remove_file(&segment).expect("removed");
+    fs::create_dir(&segment).expect("a directory");
+    assert!(matches!(open(&path), Err(OpenError::Io { file, .. }) if file == "segment-0000000001.log"));
+}
+
+#[test]
+fn strange_files_are_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("data");
+    fill(&path);
+    for name in ["notes.txt", "segment-2.log", "segment-0000000002.log.bak", "segment-0000000000.log"] {
+        fs::write(path.join(name), b"mine").expect("a file");
+    }
+    drop(open(&path).expect("opens"));
+    assert_eq!(verify(&path).expect("readable").segment_count, 1);
+    assert_eq!(fs::read(path.join("notes.txt")).expect("it is there"), b"mine");
+}
+
+#[test]
+fn verify_needs_a_directory_and_makes_none() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("none");
+    assert!(matches!(verify(&path), Err(OpenError::Directory(DirectoryError::Io { .. }))));
+    assert!(!path.exists());
+}

@@ -1,0 +1,235 @@
+//! Appends that arrive while a sync is under way share the next one; what waits is bounded.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::workload::{block_on, key};
+use enact_journal::disk::{Disk, DiskFile, DiskLock, LockError};
+use enact_journal::sim::{SimDisk, Step};
+use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Refusal, Seq};
+
+/// A disk whose file syncs wait while the gate is closed.
+#[derive(Debug)]
+struct GatedDisk {
+    disk: Arc<dyn Disk>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_closed: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    fn set_closed(&self, is_closed: bool) {
+        self.state.lock().unwrap().is_closed = is_closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        self.changed.notify_all();
+        while state.is_closed {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.waiting -= 1;
+    }
+
+    fn wait_for_waiting(&self) {
+        let mut state = self.state.lock().unwrap();
+        while state.waiting == 0 {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+}
+
+impl Disk for GatedDisk {
+    fn fresh_id(&self) -> u64 {
+        self.disk.fresh_id()
+    }
+
+    fn lock(&self) -> Result<DiskLock, LockError> {
+        self.disk.lock()
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.disk.names()
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(GatedFile { file: self.disk.create(name)?, gate: Arc::clone(&self.gate) }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(GatedFile { file: self.disk.open(name)?, gate: Arc::clone(&self.gate) }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    file: Arc<dyn DiskFile>,
+    gate: Arc<Gate>,
+}
+
+impl DiskFile for GatedFile {
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, buf)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.file.set_size(size)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.gate.pass();
+        self.file.sync()
+    }
+}
+
+/// A journal with one durable record of entity 0, behind a gate.
+fn gated(options: Options) -> (SimDisk, Arc<Gate>, Embedded) {
+    let disk = SimDisk::new(11);
+    let gate = Arc::new(Gate::default());
+    let gated = GatedDisk { disk: disk.mount(), gate: Arc::clone(&gate) };
+    let journal = Embedded::open_on(Arc::new(gated), options).expect("a new journal");
+    block_on(journal.append(vec![record(0, 0, 10)])).expect("durable");
+    disk.record();
+    (disk, gate, journal)
+}
+
+fn record(id: usize, expected: u64, len: usize) -> NewRecord {
+    NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![1; len] }
+}
+
+fn counts(disk: &SimDisk) -> (usize, usize) {
+    let steps = disk.steps();
+    let syncs = steps.iter().filter(|step| matches!(step, Step::Sync(_))).count();
+    let writes = steps.iter().filter(|step| matches!(step, Step::Write(..))).count();
+    assert_eq!(steps.len(), syncs + writes, "nothing but writes and syncs: {steps:?}");
+    (writes, syncs)
+}
+
+#[test]
+fn thousand_appends_behind_a_sync_share_one_write_and_one_sync() {
+    let (disk, gate, journal) = gated(Options::default());
+    gate.set_closed(true);
+    let first = journal.append(vec![record(0, 1, 10)]);
+    gate.wait_for_waiting();
+    let behind: Vec<_> = (2..1002).map(|n| journal.append(vec![record(0, n, 10)])).collect();
+    gate.set_closed(false);
+    block_on(first).expect("durable");
+    for append in behind {
+        block_on(append).expect("durable");
+    }
+    assert_eq!(counts(&disk), (2, 2), "writes and syncs for 1 and 1000 appends");
+}
+
+#[test]
+fn append_that_comes_alone_costs_one_write_and_one_sync() {
+    let (disk, _, journal) = gated(Options::default());
+    for n in 1..=50 {
+        block_on(journal.append(vec![record(0, n, 10)])).expect("durable");
+    }
+    assert_eq!(counts(&disk), (50, 50));
+}
+
+#[test]
+fn barrier_on_an_idle_journal_costs_nothing() {
+    let (disk, _, journal) = gated(Options::default());
+    block_on(journal.append(vec![])).expect("durable");
+    assert_eq!(counts(&disk), (0, 0));
+}
+
+/// A record takes its key, its payload and 36 bytes; a group 40 bytes more and padding.
+#[test]
+fn bytes_written_per_record_are_few() {
+    let (disk, _, journal) = gated(Options::default());
+    let batch = (1..=64).map(|n| record(0, n, 100)).collect();
+    block_on(journal.append(batch)).expect("durable");
+    let written: Vec<usize> = disk
+        .steps()
+        .into_iter()
+        .filter_map(|step| if let Step::Write(_, _, len) = step { Some(len) } else { None })
+        .collect();
+    let key_len = key(0).as_str().len();
+    assert_eq!(written, [(40 + 64 * (36 + key_len + 100)).next_multiple_of(8)]);
+}
+
+#[test]
+fn queue_is_bounded_in_bytes_and_empties() {
+    let size = |record: &NewRecord| record.entity.as_str().len() + record.payload.len();
+    let limit = 3 * size(&record(0, 1, 1000));
+    let (_, gate, journal) = gated(Options { queue_bytes: limit, ..Options::default() });
+    gate.set_closed(true);
+    let under_way: Vec<_> = (1..=3).map(|n| journal.append(vec![record(0, n, 1000)])).collect();
+    let bytes = size(&record(1, 0, 0));
+    let refused = block_on(journal.append(vec![record(1, 0, 0)]));
+    assert_eq!(refused, Err(AppendError::Refused(Refusal::Overloaded { queued: limit, bytes, limit })));
+    gate.set_closed(false);
+    for append in under_way {
+        block_on(append).expect("durable");
+    }
+    block_on(journal.append(vec![record(1, 0, 0)])).expect("there is room again");
+    // Alone, a batch is taken whatever its size.
+    block_on(journal.append(vec![record(1, 1, 10 * limit)])).expect("durable");
+}
+
+/// Nothing is shown or counted as last before its sync has succeeded.
+#[test]
+fn record_is_not_read_before_it_is_durable() {
+    let (_, gate, journal) = gated(Options::default());
+    gate.set_closed(true);
+    let append = journal.append(vec![record(0, 1, 10), record(1, 0, 10)]);
+    gate.wait_for_waiting();
+    assert_eq!(block_on(journal.last(&key(0))), Ok(Seq(1)));
+    assert_eq!(block_on(journal.last(&key(1))), Ok(Seq::NONE));
+    assert_eq!(block_on(journal.read(&key(0), Seq::NONE)).expect("readable").len(), 1);
+    assert_eq!(crate::workload::read_all(&journal).expect("readable").len(), 1);
+    gate.set_closed(false);
+    block_on(append).expect("durable");
+    assert_eq!(crate::workload::read_all(&journal).expect("readable").len(), 3);
+}
+
+/// Dropping the journal writes what was submitted.
+#[test]
+fn drop_flushes() {
+    let (disk, gate, journal) = gated(Options::default());
+    gate.set_closed(true);
+    let first = journal.append(vec![record(0, 1, 10)]);
+    gate.wait_for_waiting();
+    let second = journal.append(vec![record(0, 2, 10)]);
+    gate.set_closed(false);
+    drop(journal);
+    disk.power_cut_keeping(|_| false);
+    assert!(block_on(first).is_ok() && block_on(second).is_ok());
+    let journal = crate::workload::open(disk.mount()).expect("opens");
+    assert_eq!(block_on(journal.last(&key(0))), Ok(Seq(3)));
+}

@@ -1,0 +1,15 @@
+//! The journal through its public interface: its contract, its failures, its limits.
+
+mod contract_embedded;
+mod contract_memory;
+mod contract_sim;
+mod damage;
+mod directory;
+mod group_commit;
+mod in_doubt;
+mod memory;
+mod model;
+mod power_cuts;
+mod processes;
+mod snapshots;
+mod workload;
