@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
-use tracing::{Instrument, info, info_span};
+use tracing::{Instrument, debug, debug_span};
 
 use crate::host::Hosts;
 use crate::problem::{Problem, ProblemKind};
@@ -31,7 +31,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Lets a request of `router` run only if it passes the limits of this module, names a host of a server listening on
 /// `listen`, and fewer than `in_flight_max` others run; logs every request.
-pub fn guard(router: Router, listen: IpAddr, in_flight_max: usize) -> Router {
+pub(crate) fn guard(router: Router, listen: IpAddr, in_flight_max: usize) -> Router {
     let door = Door { hosts: Hosts::new(listen), in_flight: Semaphore::new(in_flight_max) };
     router.layer(from_fn_with_state(Arc::new(door), enter))
 }
@@ -77,11 +77,11 @@ impl Door {
 }
 
 async fn enter(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let span = info_span!("request", method = %request.method(), path = %request.uri().path());
+    let span = debug_span!("request", method = %request.method(), path = %request.uri().path());
     async move {
         let start = Instant::now();
         let response = admit(&door, request, next).await;
-        info!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
+        debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
         response
     }
     .instrument(span)

@@ -1,13 +1,80 @@
-//! HTTP interface of Enact.
+//! The HTTP interface of entities: commands, reads, and a description of both generated from their specification.
+//!
+//! The only crate that knows JSON and status codes. It decides no transaction: it turns a request into typed values of
+//! the specification, asks the engine, and puts the engine's answer into words.
+//!
+//! # What a status says
+//! | status | the command | what to do |
+//! |---|---|---|
+//! | `200` | happened and is durable | - |
+//! | `409` refused | certainly did not happen, and the body names each rule that it breaks | change something first |
+//! | `409` key in use | is running | ask again |
+//! | `404`, `405`, `413`, `415`, `421`, `422`, `431` | never became one | correct the request |
+//! | `503` | did not happen | try again after `Retry-After` |
+//! | `504` timeout | did not happen | try again |
+//! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
+//! | no answer | may have happened | send it again with the same `Idempotency-Key` |
+//!
+//! Every body is JSON; one that is not a success is problem details (RFC 9457). Only what is no HTTP at all, or has a
+//! head too large to be read, is answered with a bare status.
+//!
+//! # Who may ask
+//! There is no authentication and no encryption yet, so a [`Listener`] takes a loopback address only, unless told
+//! otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
+//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a foreign `Host` is refused.
+//!
+//! # Limits
+//! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and
+//! [`HEADER_BYTES_MAX`], a target of [`TARGET_BYTES_MAX`], a body of [`BODY_BYTES_MAX`] within [`BODY_TIMEOUT`] and no
+//! deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] requests at once, decided at the door: nothing that was
+//! admitted is turned away later. A deadline is at most [`DEADLINE_MAX`].
+//!
+//! # Example
+//! ```
+//! use axum::body::Body;
+//! use axum::http::Request;
+//! use enact_actors::System;
+//! use enact_entities::{Engine, EngineOptions, Rebel};
+//! use enact_journal::Memory;
+//! use enact_rebel::{Source, check};
+//! use enact_server::{Options, router};
+//! use tower::ServiceExt;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let lamp = Source::new("lamp.rebel", "class Lamp initial off on Light(): lit lit");
+//! let model = Rebel::new(check(vec![lamp])?.into());
+//! let engine = Engine::new(model, Memory::new(), System::builder().build()?, EngineOptions::default());
+//!
+//! let light = Request::post("/Lamp/l1/Light")
+//!     .header("host", "localhost")
+//!     .header("content-type", "application/json")
+//!     .body(Body::from("{}"))?;
+//! let answer = router(engine, Options::loopback([127, 0, 0, 1].into())).oneshot(light).await?;
+//! assert_eq!(answer.status(), 200);
+//! # Ok(())
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
+mod api;
+mod body;
+mod command;
 mod door;
+mod envelope;
 mod host;
-mod id;
+mod json;
 mod listener;
+mod openapi;
+mod outcome;
 mod problem;
+mod read;
+mod schema;
+mod value;
 
-pub use door::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX, guard};
-pub use id::{ID_BYTES_MAX, is_valid_id};
+pub use api::{IN_FLIGHT_MAX, Options, router};
+pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
+pub use door::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
+pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+pub use json::DEPTH_MAX;
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, HEAD_TIMEOUT, Listener};
-pub use problem::{InvalidParameter, PROBLEM_JSON, Problem, ProblemKind, RefusalReason, WaitedFor};

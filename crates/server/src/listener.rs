@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 use crate::door::HEADERS_MAX;
 
 /// Greatest number of connections open at once; more wait in the backlog of the operating system.
-pub const CONNECTIONS_MAX: usize = 1024;
+pub const CONNECTIONS_MAX: usize = 2048;
 /// Longest time in which the head of a request must arrive; also how long a connection may be idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -105,21 +105,21 @@ impl Listener {
     }
 
     /// Serves `router` until `stop` is ready, then takes no new connection, lets each running request finish, and
-    /// returns when all have or when `grace` is over.
+    /// returns the value of `stop` when all have or when `grace` is over.
     ///
     /// # Panics
     /// Never.
     ///
     /// # Cancel safety
     /// Dropping the future closes the socket, and the connections are closed when their running request is answered.
-    pub async fn serve(self, router: Router, stop: impl Future<Output = ()>, grace: Duration) {
+    pub async fn serve<T>(self, router: Router, stop: impl Future<Output = T>, grace: Duration) -> T {
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
-        loop {
+        let stopped = loop {
             let permit = tokio::select! {
                 permit = Arc::clone(&connections).acquire_owned() => permit.expect("the semaphore is never closed"),
-                () = &mut stop => break,
+                stopped = &mut stop => break stopped,
             };
             let stream = tokio::select! {
                 accepted = self.socket.accept() => match accepted {
@@ -130,7 +130,7 @@ impl Listener {
                         continue;
                     }
                 },
-                () = &mut stop => break,
+                stopped = &mut stop => break stopped,
             };
             let connection = graceful.watch(connection(stream, router.clone()));
             tokio::spawn(async move {
@@ -139,11 +139,12 @@ impl Listener {
                 }
                 drop(permit);
             });
-        }
+        };
         drop(self.socket);
         if timeout(grace, graceful.shutdown()).await.is_err() {
             warn!("requests still run after {} ms of grace", grace.as_millis());
         }
+        stopped
     }
 }
 

@@ -13,12 +13,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 /// Media type of every [`Problem`].
-pub const PROBLEM_JSON: &str = "application/problem+json";
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What kind of problem an answer reports; decides the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProblemKind {
+pub(crate) enum ProblemKind {
     /// The path leads to nothing.
     NoSuchResource,
     /// The specification declares no such class.
@@ -51,7 +50,9 @@ pub enum ProblemKind {
     KeyReused,
     /// The headers are larger than the limit.
     HeadersTooLarge,
-    /// A failure of the server that certainly had no effect.
+    /// An entity cannot be used, because its records cannot be read.
+    Unusable,
+    /// The engine has failed and takes nothing until the server is started again.
     Failed,
     /// More work than the server admits.
     Overloaded,
@@ -90,65 +91,63 @@ impl ProblemKind {
             K::HeadersTooLarge => {
                 ("headers-too-large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large")
             }
-            K::Failed => ("failed", StatusCode::INTERNAL_SERVER_ERROR, "Failed"),
+            K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
+            K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
             K::Stopping => ("stopping", StatusCode::SERVICE_UNAVAILABLE, "Stopping"),
             K::Timeout => ("timeout", StatusCode::GATEWAY_TIMEOUT, "Timeout"),
             K::InDoubt => ("in-doubt", StatusCode::GATEWAY_TIMEOUT, "In doubt"),
         }
     }
-
-    /// The status of answers of this kind.
-    #[must_use]
-    pub fn status(self) -> StatusCode {
-        self.row().1
-    }
 }
 
 /// Why an event was refused, in the words of the specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct RefusalReason {
+#[schema(as = enact::RefusalReason)]
+pub(crate) struct RefusalReason {
     /// The instance that refused, `Class/id`: the addressed one or one that it calls.
-    pub entity: String,
+    pub(crate) entity: String,
     /// The event that this instance refused.
-    pub event: String,
+    pub(crate) event: String,
     /// The precondition, invariant or life-cycle rule that failed, as the specification words it.
-    pub text: String,
+    pub(crate) text: String,
     /// The values that the rule saw, in the text form of their types.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub values: BTreeMap<String, String>,
+    pub(crate) values: BTreeMap<String, String>,
 }
 
 /// A part of the request that does not fit its declaration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct InvalidParameter {
+#[schema(as = enact::InvalidParameter)]
+pub(crate) struct InvalidParameter {
     /// Where it stands: the name of a body member, `id`, a query parameter or a header.
-    pub name: String,
+    pub(crate) name: String,
     /// What is wrong and what is expected.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
-/// An open transaction that a command waited for.
+/// An open transaction that a command or a read waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct WaitedFor {
-    /// The instance at which it was met, `Class/id`.
-    pub entity: String,
+#[schema(as = enact::WaitedFor)]
+pub(crate) struct WaitedFor {
     /// The transaction.
-    pub transaction: String,
-    /// Its event at that instance.
-    pub event: String,
+    pub(crate) transaction: String,
+    /// Its event at the instance where it was met.
+    pub(crate) event: String,
+    /// What depends on it.
+    pub(crate) why: String,
 }
 
 /// An answer that is not a success, rendered as problem details of media type [`PROBLEM_JSON`].
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub(crate) struct Problem {
     body: Box<ProblemBody>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 /// Problem details (RFC 9457).
 #[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Problem)]
+#[schema(as = enact::Problem)]
 pub(crate) struct ProblemBody {
     /// URI of the problem's kind, `urn:enact:problem:<kind>`.
     #[serde(rename = "type")]
@@ -175,7 +174,7 @@ pub(crate) struct ProblemBody {
 
 impl Problem {
     /// A problem of `kind`; `detail` says what was wrong and what to do.
-    pub fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
         let (name, status, title) = kind.row();
         let body = ProblemBody {
             type_uri: format!("urn:enact:problem:{name}"),
@@ -191,8 +190,7 @@ impl Problem {
     }
 
     /// [`ProblemKind::InvalidParameters`] with one entry for each part of the request that does not fit.
-    #[must_use]
-    pub fn invalid(parameters: Vec<InvalidParameter>) -> Self {
+    pub(crate) fn invalid(parameters: Vec<InvalidParameter>) -> Self {
         let names = parameters.iter().map(|p| format!("`{}`", p.name)).collect::<Vec<_>>().join(", ");
         let mut problem = Self::new(ProblemKind::InvalidParameters, format!("not as declared: {names}"));
         problem.body.parameters = parameters;
@@ -200,36 +198,31 @@ impl Problem {
     }
 
     /// Names the transaction of the command.
-    #[must_use]
-    pub fn with_transaction(mut self, transaction: &impl ToString) -> Self {
+    pub(crate) fn with_transaction(mut self, transaction: &impl ToString) -> Self {
         self.body.transaction = Some(transaction.to_string());
         self
     }
 
     /// Names the rules that refused.
-    #[must_use]
-    pub fn with_reasons(mut self, reasons: Vec<RefusalReason>) -> Self {
+    pub(crate) fn with_reasons(mut self, reasons: Vec<RefusalReason>) -> Self {
         self.body.reasons = reasons;
         self
     }
 
     /// Names what the command waited for.
-    #[must_use]
-    pub fn with_waits(mut self, waits_for: Vec<WaitedFor>) -> Self {
+    pub(crate) fn with_waits(mut self, waits_for: Vec<WaitedFor>) -> Self {
         self.body.waits_for = waits_for;
         self
     }
 
     /// Asks the client to come back after `delay`, rounded up to whole seconds, at least one.
-    #[must_use]
-    pub fn retry_after(self, delay: Duration) -> Self {
+    pub(crate) fn retry_after(self, delay: Duration) -> Self {
         let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
     /// Adds a header to the answer.
-    #[must_use]
-    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }

@@ -81,7 +81,7 @@ async fn stopping_finishes_running_requests_and_accepts_no_more() {
 async fn what_is_not_http_is_answered_and_closed() {
     let listener = Listener::bind(any_port(), Exposure::Loopback).await.unwrap();
     let address = listener.address();
-    let serving = tokio::spawn(listener.serve(Router::new(), std::future::pending(), Duration::ZERO));
+    let serving = tokio::spawn(listener.serve(Router::new(), std::future::pending::<()>(), Duration::ZERO));
     let garbage = answer(ask(address, "\0\0\0\0 nonsense\r\n\r\n").await).await;
     assert!(garbage.starts_with("HTTP/1.1 400"), "{garbage}");
     let headers = "h: v\r\n".repeat(1_000);
