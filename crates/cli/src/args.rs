@@ -1,0 +1,77 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use enact_entities::Strategy;
+
+/// Transactional actors: entities declared by life cycle, preconditions and effects.
+#[derive(Debug, Parser)]
+#[command(name = "enact", version, about, after_help = crate::failure::EXIT_STATUS_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve the entities that a specification declares over HTTP
+    Serve(Serve),
+    /// Check a specification and print what is wrong with it
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) spec: SpecFiles,
+    /// Address to listen on; port 0 takes any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+    /// Directory that keeps the entities; made when missing
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
+    /// When an event may overlap with others of the same entity that are not decided yet
+    #[arg(long, value_enum, default_value_t = Admission::Serializable)]
+    pub(crate) admission: Admission,
+    /// Allow an address that other machines can reach, without encryption and authentication
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
+    #[arg(long, value_name = "FILTER", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) spec: SpecFiles,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SpecFiles {
+    /// Files of the specification, read as one
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Admission {
+    /// Never: one event at a time (two-phase locking)
+    Locking,
+    /// Whenever its preconditions hold on every outcome (path-sensitive atomic commit)
+    Psac,
+    /// As `psac`, and only if all outcomes are those of some serial order
+    Serializable,
+}
+
+impl From<Admission> for Strategy {
+    fn from(admission: Admission) -> Self {
+        match admission {
+            Admission::Locking => Self::Locking,
+            Admission::Psac => Self::Psac,
+            Admission::Serializable => Self::Serializable,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What ends the program, and with which exit status: the one mapping table.
+
+use std::error::Error as _;
+use std::io;
+use std::iter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use enact_journal::{CloseError, OpenError};
+use enact_server::BindError;
+use thiserror::Error;
+
+use crate::contract::ContractError;
+
+/// The table as users read it.
+pub(crate) const EXIT_STATUS_HELP: &str = "\
+Exit status:
+  0  done
+  1  the specification has errors
+  2  wrong usage, or a file of the specification cannot be read
+  3  cannot listen on the address
+  4  the data directory cannot be used: in use, unreadable or damaged
+  5  the data directory holds entities that the specification does not describe
+  6  failed while serving; what was acknowledged is kept";
+
+/// Why the program ends without having done what was asked.
+#[derive(Debug, Error)]
+pub(crate) enum Failure {
+    #[error("the specification has {errors} error{}", if *errors == 1 { "" } else { "s" })]
+    Spec { errors: usize },
+    #[error("cannot read {}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("`{filter}` is not a filter of log lines: {why}")]
+    LogFilter { filter: String, why: String },
+    #[error(transparent)]
+    Listen(#[from] BindError),
+    #[error("cannot serve from {}", path.display())]
+    Data { path: PathBuf, source: OpenError },
+    #[error("cannot serve from {}", path.display())]
+    Contract { path: PathBuf, source: ContractError },
+    #[error("the operating system refuses threads or signals")]
+    Runtime(#[source] io::Error),
+    #[error("stopped serving: {why}")]
+    Engine { why: String },
+    #[error("the journal was not closed cleanly")]
+    Close(#[from] CloseError),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        let status = match self {
+            Self::Spec { .. } => 1,
+            Self::Unreadable { .. } | Self::LogFilter { .. } => 2,
+            Self::Listen(_) => 3,
+            Self::Data { .. } => 4,
+            Self::Contract { source, .. } if source.is_of_the_directory() => 4,
+            Self::Contract { .. } => 5,
+            Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
+        };
+        ExitCode::from(status)
+    }
+
+    /// The failure with what caused it, in one line.
+    pub(crate) fn in_words(&self) -> String {
+        let causes = iter::successors(self.source(), |&cause| cause.source());
+        causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"))
+    }
+}

@@ -1,0 +1,135 @@
+//! `enact serve`: entities over HTTP, from a data directory.
+//!
+//! # Order
+//! Whatever can refuse to start does so before anything is touched: the specification, then the address, then the data
+//! directory, which is locked from then on, then the contract that its entities were written under. Only then is it said
+//! that the server listens; connections made meanwhile wait.
+//!
+//! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
+//! journal. A second signal ends the process at once, which loses nothing that was acknowledged: recovery is the same as
+//! after a crash.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use enact_actors::System;
+use enact_entities::{Engine, EngineOptions, Rebel};
+use enact_journal::{Embedded, Options as JournalOptions};
+use enact_rebel::{Source, Spec};
+use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Listener, Options, router};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+use tracing_subscriber::EnvFilter;
+
+use crate::args;
+use crate::contract::{self, Adoption};
+use crate::failure::Failure;
+use crate::spec;
+
+pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
+    let sources = spec::read(&args.spec.files)?;
+    log_to_stderr(&args.log)?;
+    let spec = spec::check(sources.clone())?;
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(serve(args, sources, Arc::new(spec)))
+}
+
+async fn serve(args: &args::Serve, sources: Vec<Source>, spec: Arc<Spec>) -> Result<(), Failure> {
+    let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
+    let listener = Listener::bind(args.listen, exposure).await?;
+    let address = listener.address();
+    let signals = Signals::catch().map_err(Failure::Runtime)?;
+    if !address.ip().is_loopback() {
+        warn!(%address, "INSECURE: other machines can reach this server, without encryption and authentication");
+    }
+
+    let journal = Embedded::open(&args.data, JournalOptions::default())
+        .map_err(|source| Failure::Data { path: args.data.clone(), source })?;
+    let adoption = contract::adopt(&journal, &sources, &spec)
+        .await
+        .map_err(|source| Failure::Contract { path: args.data.clone(), source })?;
+    if let Adoption::Changed { entities } = adoption {
+        info!(entities, "the specification has changed; every entity is what it was under the earlier one");
+    }
+
+    let system = System::builder().build().map_err(Failure::Runtime)?;
+    let options = EngineOptions { strategy: args.admission.into(), ..EngineOptions::default() };
+    let engine = Engine::new(Rebel::new(Arc::clone(&spec)), journal, system, options);
+    let router = router(engine.clone(), spec, Options { listen: address.ip(), exposure, in_flight_max: IN_FLIGHT_MAX });
+    announce(&format!("listening on http://{address}"));
+
+    let stop = async {
+        tokio::select! {
+            () = signals.stop() => None,
+            why = engine.failed() => Some(why),
+        }
+    };
+    let failure = listener.serve(router, stop, DEADLINE_MAX).await;
+    let closed = engine.shutdown(DEADLINE_MAX).await;
+    if let Some(why) = failure {
+        return Err(Failure::Engine { why });
+    }
+    closed?;
+    info!("stopped");
+    Ok(())
+}
+
+/// Says on standard output that the server is ready; whoever started it waits for that.
+fn announce(line: &str) {
+    let mut out = io::stdout();
+    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {
+        warn!(%error, "nobody reads standard output: {line}");
+    }
+}
+
+fn log_to_stderr(filter: &str) -> Result<(), Failure> {
+    let unfit = |error: tracing_subscriber::filter::ParseError| Failure::LogFilter {
+        filter: filter.to_owned(),
+        why: error.to_string(),
+    };
+    let filter = EnvFilter::builder().parse(filter).map_err(unfit)?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    Ok(())
+}
+
+/// Each connection is a file, and a journal that cannot open one has failed: take all that the system grants.
+fn raise_file_limit() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        warn!(%error, ?current, "cannot raise the limit on open files");
+    }
+}
+
+/// What asks a server to stop.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the first signal; from then on a second one ends the process.
+    async fn stop(mut self) {
+        self.next().await;
+        info!("stopping: what is admitted is finished first; a second signal stops at once");
+        tokio::spawn(async move {
+            let number = self.next().await.as_raw_value();
+            std::process::exit(128 + number);
+        });
+    }
+
+    async fn next(&mut self) -> SignalKind {
+        tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+        }
+    }
+}

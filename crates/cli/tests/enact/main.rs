@@ -1,0 +1,7 @@
+//! The `enact` program as its users see it.
+
+mod check;
+mod contract;
+mod crash;
+mod serve;
+mod served;

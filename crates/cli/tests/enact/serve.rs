@@ -1,0 +1,248 @@
+//! `enact serve`: starting, refusing to start, and stopping.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::served::{BANK, Served, enact, serve};
+
+/// A directory with a specification and a place for data.
+struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let place = Self { directory: tempfile::tempdir().expect("a place for the test") };
+        fs::write(place.spec(), BANK).expect("writable");
+        place
+    }
+
+    fn spec(&self) -> PathBuf {
+        self.directory.path().join("bank.rebel")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn serve(&self) -> Served {
+        Served::start(serve(&self.spec(), &self.data()))
+    }
+}
+
+/// Fails unless `enact serve` with `arguments` ends with `status` and a message that contains all `parts`.
+#[track_caller]
+fn refuses(arguments: &[&str], status: i32, parts: &[&str]) {
+    let ended = enact(&[&["serve"], arguments].concat());
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(status), "{arguments:?}\n{stderr}");
+    assert!(ended.stdout.is_empty(), "it never listens");
+    let message = stderr.lines().last().expect("a message");
+    assert!(message.starts_with("error: "), "{stderr}");
+    assert!(parts.iter().all(|part| message.contains(part)), "{parts:?} in\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_every_way_to_stop() {
+    let place = Place::new();
+    let open = json!({ "initialDeposit": "EUR 10.00" });
+    for (number, stop) in [Some(Signal::TERM), Some(Signal::INT), None].into_iter().enumerate() {
+        let server = place.serve();
+        let (status, body) = server.post(&format!("/Account/A{number}/Open"), open.clone()).await;
+        assert_eq!((status, &body["state"]), (StatusCode::OK, &json!("opened")));
+        match stop {
+            Some(signal) => {
+                server.signal(signal);
+                let (status, log) = server.ended();
+                assert!(status.success(), "{status}\n{log}");
+                assert!(log.contains("stopping") && log.contains("stopped"), "{log}");
+            }
+            None => server.kill(),
+        }
+        let server = place.serve();
+        for earlier in 0..=number {
+            let (status, body) = server.get(&format!("/Account/A{earlier}")).await;
+            assert_eq!((status, &body["fields"]["balance"]), (StatusCode::OK, &json!("EUR 10.00")));
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_admission_strategy_serves() {
+    for admission in ["locking", "psac", "serializable"] {
+        let place = Place::new();
+        let mut command = serve(&place.spec(), &place.data());
+        command.args(["--admission", admission]);
+        let server = Served::start(command);
+        let (status, _) = server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 10.00" })).await;
+        assert_eq!(status, StatusCode::OK);
+    }
+}
+
+/// Sends the head of a command and returns when the server waits for its body.
+async fn half_a_command(server: &Served, body: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).await.expect("listening");
+    let head = format!(
+        "POST /Account/A/Open HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nexpect: 100-continue\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.expect("open");
+    let expected = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let mut answer = vec![0; expected.len()];
+    stream.read_exact(&mut answer).await.expect("an answer");
+    assert_eq!(answer, expected);
+    stream
+}
+
+#[tokio::test]
+async fn a_signal_lets_what_was_admitted_finish() {
+    let place = Place::new();
+    let server = place.serve();
+    let body = r#"{"initialDeposit":"EUR 10.00"}"#;
+    let mut stream = half_a_command(&server, body).await;
+    server.signal(Signal::TERM);
+    // From the signal on, connections are refused, or reset if they still stood in the backlog.
+    while let Ok(mut probe) = TcpStream::connect(server.address()).await {
+        if probe.read_u8().await.is_err() {
+            break;
+        }
+    }
+    stream.write_all(body.as_bytes()).await.expect("open");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    let (status, log) = server.ended();
+    assert!(status.success(), "{status}\n{log}");
+    let (status, _) = place.serve().get("/Account/A").await;
+    assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_second_signal_stops_at_once() {
+    let place = Place::new();
+    let server = place.serve();
+    let _stream = half_a_command(&server, "{}").await;
+    server.signal(Signal::INT);
+    while let Ok(mut probe) = TcpStream::connect(server.address()).await {
+        if probe.read_u8().await.is_err() {
+            break;
+        }
+    }
+    server.signal(Signal::TERM);
+    let (status, log) = server.ended();
+    assert_eq!((status.code(), status.signal()), (Some(128 + 15), None), "{log}");
+    place.serve();
+}
+
+#[test]
+fn wrong_usage_is_refused_before_anything_is_touched() {
+    let place = Place::new();
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    let wrong = place.directory.path().join("wrong.rebel");
+    fs::write(&wrong, "class").expect("writable");
+    refuses(&[&text(&wrong), "--data", &data], 1, &["the specification has 1 error"]);
+    refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
+    refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
+    for usage in
+        [&["--listen", "localhost"][..], &["--listen", "127.0.0.1"], &["--admission", "optimistic"], &["--tls"]]
+    {
+        let ended = enact(&[&["serve", &spec, "--data", &data], usage].concat());
+        assert_eq!(ended.status.code(), Some(2), "{usage:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains(usage[0]), "{usage:?}");
+    }
+    assert!(!place.data().exists());
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_had_is_refused_before_the_data_is_touched() {
+    let place = Place::new();
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    refuses(&[&spec, "--data", &data, "--listen", &address], 3, &[&address, "in use by another process"]);
+    refuses(&[&spec, "--data", &data, "--listen", "0.0.0.0:0"], 3, &["0.0.0.0:0", "other machines", "--insecure"]);
+    refuses(
+        &[&spec, "--data", &data, "--listen", "192.0.2.1:80", "--insecure"],
+        3,
+        &["cannot listen on 192.0.2.1:80: "],
+    );
+    assert!(!place.data().exists());
+}
+
+#[tokio::test]
+async fn insecure_is_said_aloud() {
+    let place = Place::new();
+    let mut command = serve(&place.spec(), &place.data());
+    command.args(["--insecure"]);
+    let server = Served::start(command);
+    let (status, health) = server.get("/health").await;
+    assert_eq!((status, health), (StatusCode::OK, json!({ "status": "serving", "insecure": true })));
+    server.signal(Signal::TERM);
+    assert!(!server.ended().1.contains("INSECURE"), "a loopback address is safe, whatever is allowed");
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_used_is_refused() {
+    let place = Place::new();
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    let server = place.serve();
+    let free = ["--listen", "127.0.0.1:0"];
+    refuses(&[&[spec.as_str(), "--data", &data], &free[..]].concat(), 4, &["cannot serve from", &data, "in use"]);
+    server.kill();
+
+    let file = text(&place.spec());
+    refuses(&[&[spec.as_str(), "--data", &file], &free[..]].concat(), 4, &[&file, "not a directory"]);
+    let link = place.directory.path().join("link");
+    symlink(place.data(), &link).expect("a link");
+    refuses(&[&[spec.as_str(), "--data", &text(&link)], &free[..]].concat(), 4, &["link"]);
+    fs::set_permissions(place.data(), fs::Permissions::from_mode(0o755)).expect("ours");
+    refuses(&[&[spec.as_str(), "--data", &data], &free[..]].concat(), 4, &[&data, "755"]);
+    fs::set_permissions(place.data(), fs::Permissions::from_mode(0o700)).expect("ours");
+    place.serve();
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_refused_with_its_place_and_left_as_it_is() {
+    let place = Place::new();
+    let server = place.serve();
+    for account in 0..20 {
+        let open = json!({ "initialDeposit": "EUR 10.00" });
+        let (status, _) = server.post(&format!("/Account/A{account}/Open"), open).await;
+        assert_eq!(status, StatusCode::OK);
+    }
+    server.kill();
+    let segment = fs::read_dir(place.data())
+        .expect("readable")
+        .map(|entry| entry.expect("readable").path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .expect("a segment");
+    let whole = fs::read(&segment).expect("readable");
+    let at = whole.windows(10).position(|window| window == b"Account/A1").expect("a record");
+    let file = fs::OpenOptions::new().write(true).open(&segment).expect("ours");
+    file.write_all_at(b"B", at as u64).expect("writable");
+
+    let damaged = fs::read(&segment).expect("readable");
+    let name = segment.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    refuses(&[&spec, "--data", &data, "--listen", "127.0.0.1:0"], 4, &[name, "damaged at byte"]);
+    assert_eq!(fs::read(&segment).expect("readable"), damaged);
+
+    file.write_all_at(b"A", at as u64).expect("writable");
+    let (status, _) = place.serve().get("/Account/A1").await;
+    assert_eq!(status, StatusCode::OK);
+}

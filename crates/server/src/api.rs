@@ -1,0 +1,125 @@
+//! The routes, and what all of them share.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderValue, Method, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use enact_entities::{Engine, Rebel};
+use enact_journal::{EntityKey, Journal};
+use enact_rebel::{Class, Spec};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::listener::Exposure;
+use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::{command, door, openapi, outcome, read};
+
+/// Most requests in flight at once, unless said otherwise.
+pub const IN_FLIGHT_MAX: usize = 1024;
+
+/// How a server presents itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The address listened on, which requests may name as their host.
+    pub listen: IpAddr,
+    /// From where the server may be reached; shown by `/health`.
+    pub exposure: Exposure,
+    /// Most requests in flight at once; further ones are turned away before their body is read.
+    pub in_flight_max: usize,
+}
+
+impl Options {
+    /// A server for this machine only, with default limits.
+    #[must_use]
+    pub fn loopback(listen: IpAddr) -> Self {
+        Self { listen, exposure: Exposure::Loopback, in_flight_max: IN_FLIGHT_MAX }
+    }
+}
+
+/// What handlers share.
+pub(crate) struct Api<J: Journal> {
+    pub(crate) engine: Engine<Rebel, J>,
+    pub(crate) spec: Arc<Spec>,
+    openapi: Bytes,
+    exposure: Exposure,
+}
+
+/// The answer of `/health`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Health)]
+pub(crate) struct Health {
+    /// `serving`.
+    status: &'static str,
+    /// Whether other machines may reach this server without encryption and authentication.
+    insecure: bool,
+}
+
+/// The interface of the entities of `engine`, which runs the classes of `spec`.
+///
+/// | route | does |
+/// |---|---|
+/// | `POST /{Class}/{id}/{Event}` | one event, in a transaction with all that it calls |
+/// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
+/// | `GET /openapi.json` | this interface, described for programs |
+/// | `GET /health` | whether the server serves; never turned away |
+///
+/// Every answer of it is JSON. Nothing a request contains makes it panic.
+pub fn router<J: Journal>(engine: Engine<Rebel, J>, spec: Arc<Spec>, options: Options) -> Router {
+    let openapi = Bytes::from(openapi::document(&spec));
+    let api = Arc::new(Api { engine, spec, openapi, exposure: options.exposure });
+    let routes = Router::new()
+        .route("/health", get(health::<J>))
+        .route("/openapi.json", get(describe::<J>))
+        .route("/{class}/{id}", get(read::read::<J>))
+        .route("/{class}/{id}/{event}", post(command::command::<J>))
+        .fallback(no_such_resource)
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(api);
+    door::guard(routes, options.listen, options.in_flight_max)
+}
+
+impl<J: Journal> Api<J> {
+    pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {
+        self.spec.class(name).ok_or_else(|| {
+            let classes = self.spec.classes().map(|class| format!("`{}`", class.name())).collect::<Vec<_>>().join(", ");
+            Problem::new(ProblemKind::NoSuchClass, format!("there is no class `{name}`; there are {classes}"))
+        })
+    }
+}
+
+/// The key of the instance `id`, in the one spelling of its identity.
+pub(crate) fn instance(class: &Class, id: &str) -> Result<EntityKey, InvalidParameter> {
+    let unfit = |problem: String| InvalidParameter { name: "id".to_owned(), problem };
+    // The alphabet first: it bounds what the parsers of identities see.
+    EntityKey::new(class.name(), id).map_err(|error| unfit(error.to_string()))?;
+    let key = class.key(id).map_err(|error| unfit(error.to_string()))?;
+    EntityKey::new(class.name(), &key.to_string()).map_err(|error| unfit(error.to_string()))
+}
+
+async fn health<J: Journal>(State(api): State<Arc<Api<J>>>) -> Result<Json<Health>, Problem> {
+    match api.engine.failure() {
+        None => Ok(Json(Health { status: "serving", insecure: api.exposure == Exposure::Insecure })),
+        Some(_) => Err(outcome::engine_failed()),
+    }
+}
+
+async fn describe<J: Journal>(State(api): State<Arc<Api<J>>>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], api.openapi.clone()).into_response()
+}
+
+async fn no_such_resource(uri: Uri) -> Problem {
+    let detail = format!("nothing is at `{}`; /openapi.json lists what there is", uri.path());
+    Problem::new(ProblemKind::NoSuchResource, detail)
+}
+
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    // Three parts are an event, fewer are read.
+    let allowed = if uri.path().matches('/').count() == 3 { "POST" } else { "GET, HEAD" };
+    let detail = format!("`{}` takes {allowed}, not {method}", uri.path());
+    Problem::new(ProblemKind::MethodNotAllowed, detail).with_header(header::ALLOW, HeaderValue::from_static(allowed))
+}

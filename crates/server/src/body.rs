@@ -1,0 +1,98 @@
+//! Taking the body of a command: declared as JSON, bounded in size and in time.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use crate::json::parse_object;
+use crate::problem::{Problem, ProblemKind};
+
+/// Greatest size of the body of a command, in bytes.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Longest time in which the whole body of a command must arrive.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Reads the parameters of a command.
+///
+/// The declared type is checked although a body is always JSON: a browser sends a form of another origin without
+/// asking first, but not `application/json`.
+pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Problem> {
+    if !is_json(headers) {
+        let detail = "send the parameters as a JSON object with `Content-Type: application/json`";
+        return Err(Problem::new(ProblemKind::UnsupportedMediaType, detail));
+    }
+    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
+        return Err(too_large());
+    }
+    let collected = timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
+    let bytes = match collected {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+        Ok(Err(_)) => {
+            return Err(Problem::new(ProblemKind::MalformedBody, "the body ended before its declared length"));
+        }
+        Err(_) => {
+            let detail = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+            return Err(Problem::new(ProblemKind::BodyTimeout, detail));
+        }
+    };
+    parse_object(&bytes)
+        .map_err(|error| Problem::new(ProblemKind::MalformedBody, format!("not one JSON object: {error}")))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut declared = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(only), None) = (declared.next(), declared.next()) else { return false };
+    let Ok(only) = only.to_str() else { return false };
+    let essence = only.split_once(';').map_or(only, |(essence, _)| essence);
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+fn too_large() -> Problem {
+    Problem::new(ProblemKind::BodyTooLarge, format!("the body of a command has at most {BODY_BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn status(content_type: Option<&'static str>, body: impl Into<Body>) -> u16 {
+        let mut headers = HeaderMap::new();
+        if let Some(content_type) = content_type {
+            headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        }
+        match read(&headers, body.into()).await {
+            Ok(_) => 200,
+            Err(problem) => axum::response::IntoResponse::into_response(problem).status().as_u16(),
+        }
+    }
+
+    fn object_of(bytes: usize) -> String {
+        format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - r#"{"a":""}"#.len()))
+    }
+
+    #[tokio::test]
+    async fn only_declared_json_of_bounded_size_is_read() {
+        let json = Some("application/json");
+        assert_eq!(status(json, "{}").await, 200);
+        assert_eq!(status(Some("Application/JSON; charset=utf-8"), "{}").await, 200);
+        assert_eq!(status(json, "").await, 422);
+        assert_eq!(status(json, "nonsense").await, 422);
+        assert_eq!(status(json, object_of(BODY_BYTES_MAX)).await, 200);
+        assert_eq!(status(json, object_of(BODY_BYTES_MAX + 1)).await, 413);
+        for other in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonp")] {
+            assert_eq!(status(other, "{}").await, 415, "{other:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let endless = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        assert_eq!(status(Some("application/json"), endless).await, 408);
+    }
+}

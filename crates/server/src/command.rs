@@ -1,0 +1,144 @@
+//! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use enact_entities::{Command, Idempotency, Receipt};
+use enact_journal::{EntityKey, Journal};
+use enact_rebel::{Class, Event, EventCall};
+use serde::Serialize;
+use serde_json::{Map, Value as JsonValue};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::api::{Api, instance};
+use crate::outcome;
+use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::{body, envelope, value};
+
+/// The answer to a command that committed.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Committed)]
+pub(crate) struct Committed {
+    /// The transaction; give it to a read as `after` to see its effect.
+    transaction: String,
+    /// The life-cycle state in which the command left the addressed instance.
+    state: String,
+}
+
+pub(crate) async fn command<J: Journal>(
+    State(api): State<Arc<Api<J>>>,
+    path: Result<Path<(String, String, String)>, PathRejection>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let Path((class, id, event)) = path.map_err(|_| undecodable())?;
+    let class = api.class(&class)?;
+    let event = exposed(class, &event)?;
+    let members = body::read(&headers, body).await?;
+
+    let mut unfit = Vec::new();
+    let key = keep(instance(class, &id), &mut unfit);
+    let idempotency_key = keep(envelope::idempotency_key(&headers), &mut unfit);
+    let deadline = keep(envelope::deadline(&headers), &mut unfit);
+    let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
+    unfit.extend(query.filter(|query| !query.is_empty()).map(|_| InvalidParameter {
+        name: "query".to_owned(),
+        problem: "a command takes its parameters from the body".to_owned(),
+    }));
+    let (Some(key), Some(idempotency_key), Some(deadline), Some(call)) = (key, idempotency_key, deadline, call) else {
+        return Err(Problem::invalid(unfit));
+    };
+    if !unfit.is_empty() {
+        return Err(Problem::invalid(unfit));
+    }
+
+    let idempotency = idempotency_key.map(|name| Idempotency { fingerprint: fingerprint(&key, &call), key: name });
+    let repeatable = idempotency.is_some();
+    let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;
+    submitted.map(done).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
+}
+
+fn done(receipt: Receipt) -> Response {
+    let Receipt { tx, state, replayed } = receipt;
+    let state = state.expect("a command is an event, and an event leads to a state");
+    let mut response = Json(Committed { transaction: tx.to_string(), state }).into_response();
+    if replayed {
+        response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+pub(crate) fn undecodable() -> Problem {
+    let problem = "the path is not UTF-8 after percent-decoding".to_owned();
+    Problem::invalid(vec![InvalidParameter { name: "id".to_owned(), problem }])
+}
+
+fn exposed<'a>(class: &'a Class, name: &str) -> Result<&'a Event, Problem> {
+    let is_exposed = |event: &&Event| !event.is_internal();
+    class.event(name).filter(is_exposed).ok_or_else(|| {
+        let events = class.events().iter().filter(is_exposed).map(|event| format!("`{}`", event.name()));
+        let events = events.collect::<Vec<_>>().join(", ");
+        let detail = format!("{} has no event `{name}`; it has {events}", class.name());
+        Problem::new(ProblemKind::NoSuchEvent, detail)
+    })
+}
+
+fn keep<T>(result: Result<T, InvalidParameter>, unfit: &mut Vec<InvalidParameter>) -> Option<T> {
+    result.map_err(|error| unfit.push(error)).ok()
+}
+
+/// The call of `event` with `members` as arguments, or everything that is wrong with them.
+fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<EventCall, Vec<InvalidParameter>> {
+    let mut unfit = Vec::new();
+    let mut given = Vec::with_capacity(event.params().len());
+    for parameter in event.params() {
+        let name = &**parameter.name();
+        let read = match members.remove(name) {
+            Some(json) => value::from_json(parameter.ty(), &json),
+            None => Err(format!("missing; it is of type {}", parameter.ty())),
+        };
+        match read {
+            Ok(value) => given.push((name, value)),
+            Err(problem) => unfit.push(InvalidParameter { name: name.to_owned(), problem }),
+        }
+    }
+    let unknown = format!("{} has no such parameter", event.name());
+    unfit.extend(members.into_iter().map(|(name, _)| InvalidParameter { name, problem: unknown.clone() }));
+    if !unfit.is_empty() {
+        return Err(unfit);
+    }
+    event.call(given).map_err(|errors| {
+        let unfit = |error: &enact_rebel::ArgumentError| InvalidParameter {
+            name: "body".to_owned(),
+            problem: error.to_string(),
+        };
+        errors.iter().map(unfit).collect()
+    })
+}
+
+/// A digest of all that makes the request what it is: instance, event, and each parameter with its value in canonical
+/// form, each part with its length, so that no two requests read the same. The order and the spelling of the body do
+/// not count: `5` and `"5"` are one Integer.
+fn fingerprint(key: &EntityKey, call: &EventCall) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    let mut add = |part: &str| {
+        digest.update((part.len() as u64).to_be_bytes());
+        digest.update(part);
+    };
+    add("POST");
+    add(key.class());
+    add(key.id());
+    add(call.event());
+    for (name, value) in call.arguments().iter() {
+        add(name);
+        add(&value.to_string());
+    }
+    digest.finalize().into()
+}

@@ -1,0 +1,276 @@
+//! The interface as an `OpenAPI` document: one path per event, generated from the specification.
+//!
+//! The schemas of answers are those of the Rust types that are serialised, except for the fields of an instance, which
+//! the specification declares. Every status that an operation answers with is listed with the problem it carries.
+//! Components of ours are called `enact.…`, those of a class `Account`, `Account.range` and `Account.Withdraw`; names of
+//! the language have no dots, so they cannot meet.
+
+use axum::http::HeaderName;
+use enact_rebel::{Class, Event, Spec};
+use serde_json::json;
+use utoipa::ToSchema;
+use utoipa::openapi::header::HeaderBuilder;
+use utoipa::openapi::path::{
+    Operation, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
+};
+use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, Type as JsonType,
+};
+use utoipa::openapi::{
+    ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
+};
+
+use crate::api::Health;
+use crate::command::Committed;
+use crate::envelope::{
+    DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
+};
+use crate::problem::{PROBLEM_JSON, ProblemBody};
+use crate::schema::{ID_PATTERN, given, taken, text_forms};
+
+const JSON: &str = "application/json";
+
+/// The document, as JSON.
+pub(crate) fn document(spec: &Spec) -> String {
+    let mut paths = PathsBuilder::new()
+        .path("/health", PathItem::new(HttpMethod::Get, health()))
+        .path("/openapi.json", PathItem::new(HttpMethod::Get, description()));
+    let mut components = ComponentsBuilder::new();
+    let mut own = Vec::new();
+    describe::<ProblemBody>(&mut own);
+    describe::<Committed>(&mut own);
+    describe::<Health>(&mut own);
+    for (name, schema) in own.into_iter().chain(text_forms()) {
+        components = components.schema(name, schema);
+    }
+    for class in spec.classes() {
+        let name = class.name();
+        components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
+        paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class)));
+        for event in class.events().iter().filter(|event| !event.is_internal()) {
+            components = components.schema(format!("{name}.{}", event.name()), parameters(event));
+            let path = format!("/{name}/{{id}}/{}", event.name());
+            paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event)));
+        }
+    }
+    let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(INTRODUCTION));
+    let document = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
+    document.to_json().expect("a document of strings and numbers serialises")
+}
+
+const INTRODUCTION: &str = "\
+Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \
+all that it calls, or refuses it without any effect; a `200` is durable. Give commands an `Idempotency-Key` to be able \
+to send them again.";
+
+/// Adds the schema of `T` and of all that it refers to.
+fn describe<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+    schemas.push((T::name().into_owned(), T::schema()));
+    T::schemas(schemas);
+}
+
+fn reference(name: impl Into<String>) -> RefOr<Schema> {
+    Ref::from_schema_name(name).into()
+}
+
+/// `POST /{Class}/{id}/{Event}`
+fn command(class: &Class, event: &Event) -> Operation {
+    let (class, name) = (class.name(), event.name());
+    let replayed = HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(JsonType::String).enum_values(Some(["true"]))))
+        .description(Some("Present if this is the answer to an earlier request with the same key"))
+        .build();
+    let body = ContentBuilder::new().schema(Some(reference(format!("{class}.{name}")))).build();
+    let committed = ContentBuilder::new().schema(Some(reference(Committed::name()))).build();
+    let done = ResponseBuilder::new()
+        .description("The event happened; this is durable")
+        .content(JSON, committed)
+        .header(IDEMPOTENCY_REPLAYED.as_str(), replayed)
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{class}.{name}")))
+        .tag(&**class)
+        .summary(Some(format!("Make {name} happen to an instance of {class}")))
+        .description(words(event.documentation()))
+        .parameter(id())
+        .parameter(idempotency_key())
+        .parameter(deadline())
+        .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, body).build()))
+        .response("200", done)
+        .response("404", problem("The instance was never created"))
+        .response("409", problem("Refused by a precondition, an invariant or the life cycle, or the key is in use"))
+        .response("413", problem("The body is too large"))
+        .response("415", problem("The body is not declared as JSON"))
+        .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
+        .response("504", problem("The deadline passed while the event waited, or it is not known yet whether it happened"));
+    everywhere(operation).build()
+}
+
+/// `GET /{Class}/{id}`
+fn read(class: &Class) -> Operation {
+    let name = class.name();
+    let mode = ParameterBuilder::new()
+        .name("mode")
+        .parameter_in(ParameterIn::Query)
+        .description(Some(
+            "`applied` never waits and may lag behind; `certain` waits until the instance is the same whatever becomes \
+             of open transactions; `range` shows all that it may become",
+        ))
+        .schema(Some(
+            ObjectBuilder::new()
+                .schema_type(JsonType::String)
+                .enum_values(Some(["applied", "certain", "range"]))
+                .default(Some(json!("certain"))),
+        ));
+    let after = ParameterBuilder::new()
+        .name("after")
+        .parameter_in(ParameterIn::Query)
+        .description(Some("A transaction whose effect the answer must include"))
+        .schema(Some(
+            ObjectBuilder::new().schema_type(JsonType::String).format(Some(SchemaFormat::Custom("uuid".to_owned()))),
+        ));
+    let either = OneOfBuilder::new().item(reference(&**name)).item(reference(format!("{name}.range")));
+    let found = ResponseBuilder::new()
+        .description("The instance, or with `mode=range` all that it may be")
+        .content(JSON, ContentBuilder::new().schema(Some(either)).build())
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{name}.read")))
+        .tag(&**name)
+        .summary(Some(format!("Read an instance of {name}")))
+        .description(words(class.documentation()))
+        .parameter(id())
+        .parameter(mode)
+        .parameter(after)
+        .parameter(deadline())
+        .response("200", found)
+        .response("404", problem("The instance was never created"))
+        .response("422", problem("Id, query or headers are not as declared"))
+        .response("504", problem("The deadline passed while the read waited"));
+    everywhere(operation).build()
+}
+
+fn health() -> Operation {
+    let content = ContentBuilder::new().schema(Some(reference(Health::name()))).build();
+    let found = ResponseBuilder::new().description("The server serves").content(JSON, content).build();
+    let operation = OperationBuilder::new().operation_id(Some("health")).summary(Some("Ask whether the server serves"));
+    operation.response("200", found).response("default", problem("The request is not taken")).build()
+}
+
+fn description() -> Operation {
+    let content = ContentBuilder::new().schema(Some(ObjectBuilder::new())).build();
+    let found = ResponseBuilder::new().description("This document").content(JSON, content).build();
+    let operation = OperationBuilder::new().operation_id(Some("openapi")).summary(Some("Describe this interface"));
+    everywhere(operation.response("200", found)).build()
+}
+
+/// What any operation may answer, because it is decided before the operation is known.
+fn everywhere(operation: OperationBuilder) -> OperationBuilder {
+    let retry_after = HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
+        .description(Some("Seconds after which to try again"))
+        .build();
+    let mut busy = problem("Overloaded or stopping; nothing was done");
+    busy.headers.insert("retry-after".to_owned(), RefOr::T(retry_after));
+    operation.response("503", busy).response("default", problem("The request is not taken"))
+}
+
+fn problem(description: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(reference(ProblemBody::name()))).build();
+    ResponseBuilder::new().description(description).content(PROBLEM_JSON, content).build()
+}
+
+fn id() -> Parameter {
+    ParameterBuilder::new()
+        .name("id")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .schema(Some(ObjectBuilder::new().schema_type(JsonType::String).pattern(Some(ID_PATTERN))))
+        .build()
+}
+
+fn idempotency_key() -> Parameter {
+    let schema = ObjectBuilder::new()
+        .schema_type(JsonType::String)
+        .pattern(Some("^[!-~]+$"))
+        .min_length(Some(1))
+        .max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
+    let description = "Names the command, so that sending it again gets its one answer and no second effect";
+    in_header(&IDEMPOTENCY_KEY, description, schema)
+}
+
+fn deadline() -> Parameter {
+    let schema = ObjectBuilder::new()
+        .schema_type(JsonType::Integer)
+        .minimum(Some(0))
+        .default(Some(json!(u64::try_from(DEADLINE_DEFAULT.as_millis()).expect("seconds"))));
+    let description = format!("Milliseconds to wait at most; more than {} count as that", DEADLINE_MAX.as_millis());
+    in_header(&DEADLINE_MS, &description, schema)
+}
+
+fn in_header(name: &HeaderName, description: &str, schema: ObjectBuilder) -> Parameter {
+    let parameter = ParameterBuilder::new().name(name.as_str()).parameter_in(ParameterIn::Header);
+    parameter.required(Required::False).description(Some(description)).schema(Some(schema)).build()
+}
+
+fn parameters(event: &Event) -> ObjectBuilder {
+    event.params().iter().fold(closed(), |schema, parameter| {
+        schema.property(&**parameter.name(), taken(parameter.ty())).required(&**parameter.name())
+    })
+}
+
+/// The answer to a read with one state.
+fn instance(class: &Class) -> ObjectBuilder {
+    let fields = class
+        .fields()
+        .iter()
+        .fold(closed(), |schema, field| schema.property(&**field.name(), given(field.ty())).required(&**field.name()));
+    addressed(class)
+        .property("state", state_name(class))
+        .required("state")
+        .property("fields", fields)
+        .required("fields")
+        .description(words(class.documentation()))
+}
+
+/// The answer to a read of all outcomes.
+fn range(class: &Class) -> ObjectBuilder {
+    let fields = class.fields().iter().fold(closed(), |schema, field| {
+        let bounds = closed().property("low", given(field.ty())).required("low");
+        schema.property(&**field.name(), bounds.property("high", given(field.ty())).required("high"))
+    });
+    addressed(class)
+        .property("states", ArrayBuilder::new().items(state_name(class)))
+        .required("states")
+        .property("fields", fields)
+        .required("fields")
+        .description(Some("All that the instance may be, depending on transactions that are not decided yet"))
+}
+
+fn addressed(class: &Class) -> ObjectBuilder {
+    closed()
+        .property(
+            "class",
+            ObjectBuilder::new().schema_type(JsonType::String).enum_values(Some([json!(**class.name())])),
+        )
+        .required("class")
+        .property("id", ObjectBuilder::new().schema_type(JsonType::String).pattern(Some(ID_PATTERN)))
+        .required("id")
+}
+
+fn state_name(class: &Class) -> ObjectBuilder {
+    let states = class.states().iter().map(|state| json!(**state.name())).collect::<Vec<_>>();
+    ObjectBuilder::new().schema_type(JsonType::String).enum_values(Some(states))
+}
+
+/// An object without other members.
+fn closed() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(JsonType::Object)
+        .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+fn words(documentation: &str) -> Option<&str> {
+    Some(documentation).filter(|documentation| !documentation.is_empty())
+}

@@ -1,0 +1,142 @@
+//! What became of a command or a read that did not succeed: the one mapping from the engine's errors to problems.
+
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use enact_entities::{EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
+use enact_journal::EntityKey;
+use enact_rebel::{Class, StateKind};
+
+use crate::envelope::IDEMPOTENCY_REPLAYED;
+use crate::problem::{Problem, ProblemKind, RefusalReason, WaitedFor};
+use crate::read::never_created;
+
+/// How long a server is away at least when it stops.
+const RESTART: Duration = Duration::from_secs(1);
+
+/// The problem of a command; `repeatable` if it has an idempotency key.
+pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, repeatable: bool) -> Problem {
+    match error {
+        SubmitError::Refused { refusal, replayed } => {
+            let problem = refused(refusal, class, key);
+            if *replayed {
+                problem.with_header(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"))
+            } else {
+                problem
+            }
+        }
+        SubmitError::Timeout { tx, waits_for } => {
+            let detail = format!(
+                "the deadline passed while the command waited for {}; it had no effect, send it again, with the same \
+                 Idempotency-Key if it has one",
+                listed(waits_for)
+            );
+            Problem::new(ProblemKind::Timeout, detail).with_transaction(tx).with_waits(waits(waits_for))
+        }
+        SubmitError::InDoubt { tx } => {
+            let advice = if repeatable {
+                "send it again with the same Idempotency-Key to learn its one answer"
+            } else {
+                "read the instance to learn it, and give commands an Idempotency-Key to be able to send them again"
+            };
+            let detail = format!("it is not known yet whether the command took effect; {advice}");
+            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx)
+        }
+        SubmitError::Overloaded { retry_after } => {
+            let detail = "more commands are under way than the engine takes; nothing was done, try again";
+            Problem::new(ProblemKind::Overloaded, detail).retry_after(*retry_after)
+        }
+        SubmitError::Stopping => stopping(),
+        SubmitError::KeyReused => {
+            let detail = "this Idempotency-Key was sent with another request before; nothing was done, use a new one";
+            Problem::new(ProblemKind::KeyReused, detail)
+        }
+        SubmitError::KeyInUse => {
+            let detail = "a request with this Idempotency-Key is still running; send it again later for its answer";
+            Problem::new(ProblemKind::KeyInUse, detail)
+        }
+        SubmitError::Failed { .. } => engine_failed(),
+        SubmitError::Entity(error) => unusable(error),
+        // What is not known here may have had an effect.
+        _ => Problem::new(ProblemKind::InDoubt, "it is not known whether the command took effect"),
+    }
+}
+
+/// The problem of a read.
+pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
+    match error {
+        ReadError::Timeout { waits_for } => {
+            let detail = format!(
+                "the deadline passed while the read of {key} waited for {}; `?mode=applied` does not wait",
+                listed(waits_for)
+            );
+            Problem::new(ProblemKind::Timeout, detail).with_waits(waits(waits_for))
+        }
+        ReadError::Stopping => stopping(),
+        ReadError::Entity(error) => unusable(error),
+        _ => engine_failed(),
+    }
+}
+
+/// The engine takes nothing until the server is started again; its log says why, its clients need not know.
+pub(crate) fn engine_failed() -> Problem {
+    let detail = "the server has failed and takes nothing until it is started again; nothing was done";
+    Problem::new(ProblemKind::Failed, detail).retry_after(RESTART)
+}
+
+fn unusable(error: &EntityError) -> Problem {
+    tracing::error!(%error, "an entity cannot be used");
+    let detail = "an entity that the request needs cannot be used, the server's log says why; nothing was done";
+    Problem::new(ProblemKind::Unusable, detail)
+}
+
+fn stopping() -> Problem {
+    let detail = "the server finishes what it admitted and takes no more; nothing was done, try again";
+    Problem::new(ProblemKind::Stopping, detail).retry_after(RESTART)
+}
+
+/// A refusal of the addressed instance because it was never created says so as a resource does: by 404.
+fn refused(refusal: &Refusal, class: &Class, key: &EntityKey) -> Problem {
+    if refusal.entity == *key && refusal.reasons.iter().any(|reason| lacks_instance(reason, class)) {
+        return never_created(key);
+    }
+    let reasons = refusal.reasons.iter().map(|reason| explained(refusal, reason)).collect();
+    Problem::new(ProblemKind::Refused, refusal.to_string()).with_reasons(reasons)
+}
+
+/// Whether the life cycle refuses an event that no instance in its initial state can take.
+fn lacks_instance(reason: &Reason, class: &Class) -> bool {
+    let is_initial =
+        |name: &str| class.states().iter().any(|state| **state.name() == *name && state.kind() == StateKind::Initial);
+    matches!(reason, Reason::LifeCycle { state, allowed, .. }
+        if is_initial(state) && !allowed.iter().any(|allowed| is_initial(allowed)))
+}
+
+fn explained(refusal: &Refusal, reason: &Reason) -> RefusalReason {
+    let (text, values) = match reason {
+        Reason::Guard { text, values } | Reason::Invariant { text, values } => (text.clone(), values.as_slice()),
+        other => (other.to_string(), &[][..]),
+    };
+    RefusalReason {
+        entity: refusal.entity.to_string(),
+        event: refusal.event.clone(),
+        text,
+        values: values.iter().cloned().collect(),
+    }
+}
+
+fn listed(waits_for: &[Wait]) -> String {
+    if waits_for.is_empty() {
+        return "its turn".to_owned();
+    }
+    waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn waits(waits_for: &[Wait]) -> Vec<WaitedFor> {
+    let waited = |wait: &Wait| WaitedFor {
+        transaction: wait.tx.to_string(),
+        event: wait.event.clone(),
+        why: wait.why.to_string(),
+    };
+    waits_for.iter().map(waited).collect()
+}

@@ -1,0 +1,261 @@
+//! Every answer that is not a success: one table of kinds with their status, rendered as problem details (RFC 9457).
+//!
+//! Refused, failed and in doubt are three things here as everywhere: `409` says that the command certainly had no
+//! effect and will not have one; `4xx` otherwise that it never became a command; `504` that the client does not know
+//! yet and how it gets to know. No problem carries a path of the host, a backtrace or a panic's text.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Media type of every [`Problem`].
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What kind of problem an answer reports; decides the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProblemKind {
+    /// The path leads to nothing.
+    NoSuchResource,
+    /// The specification declares no such class.
+    NoSuchClass,
+    /// The class declares no such event, or it is internal.
+    NoSuchEvent,
+    /// The instance was never created.
+    NoSuchInstance,
+    /// The resource does not know this method.
+    MethodNotAllowed,
+    /// The body did not arrive in time.
+    BodyTimeout,
+    /// A precondition, invariant or the life cycle refused the event; it had no effect.
+    Refused,
+    /// A request with the same idempotency key is still running.
+    KeyInUse,
+    /// The body is larger than the limit.
+    BodyTooLarge,
+    /// The request target is longer than the limit.
+    TargetTooLong,
+    /// A command whose content is not declared as JSON.
+    UnsupportedMediaType,
+    /// The `Host` header names another host.
+    WrongHost,
+    /// The body is not one JSON object.
+    MalformedBody,
+    /// Id, parameters, query or headers do not fit their declaration.
+    InvalidParameters,
+    /// The idempotency key was used for another request.
+    KeyReused,
+    /// The headers are larger than the limit.
+    HeadersTooLarge,
+    /// An entity cannot be used, because its records cannot be read.
+    Unusable,
+    /// The engine has failed and takes nothing until the server is started again.
+    Failed,
+    /// More work than the server admits.
+    Overloaded,
+    /// The server finishes what it admitted and takes no more.
+    Stopping,
+    /// The deadline passed while the command waited for others.
+    Timeout,
+    /// Whether the command took effect is not known yet.
+    InDoubt,
+}
+
+impl ProblemKind {
+    /// The whole mapping: last part of the type URI, status, title.
+    fn row(self) -> (&'static str, StatusCode, &'static str) {
+        use ProblemKind as K;
+        match self {
+            K::NoSuchResource => ("no-such-resource", StatusCode::NOT_FOUND, "No such resource"),
+            K::NoSuchClass => ("no-such-class", StatusCode::NOT_FOUND, "No such class"),
+            K::NoSuchEvent => ("no-such-event", StatusCode::NOT_FOUND, "No such event"),
+            K::NoSuchInstance => ("no-such-instance", StatusCode::NOT_FOUND, "No such instance"),
+            K::MethodNotAllowed => ("method-not-allowed", StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
+            K::BodyTimeout => ("body-timeout", StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
+            K::Refused => ("refused", StatusCode::CONFLICT, "Refused"),
+            K::KeyInUse => ("key-in-use", StatusCode::CONFLICT, "The idempotency key is in use"),
+            K::BodyTooLarge => ("body-too-large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
+            K::TargetTooLong => ("target-too-long", StatusCode::URI_TOO_LONG, "The request target is too long"),
+            K::UnsupportedMediaType => {
+                ("unsupported-media-type", StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported media type")
+            }
+            K::WrongHost => ("wrong-host", StatusCode::MISDIRECTED_REQUEST, "Wrong host"),
+            K::MalformedBody => ("malformed-body", StatusCode::UNPROCESSABLE_ENTITY, "Malformed body"),
+            K::InvalidParameters => ("invalid-parameters", StatusCode::UNPROCESSABLE_ENTITY, "Invalid parameters"),
+            K::KeyReused => {
+                ("key-reused", StatusCode::UNPROCESSABLE_ENTITY, "The idempotency key belongs to another request")
+            }
+            K::HeadersTooLarge => {
+                ("headers-too-large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large")
+            }
+            K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
+            K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
+            K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
+            K::Stopping => ("stopping", StatusCode::SERVICE_UNAVAILABLE, "Stopping"),
+            K::Timeout => ("timeout", StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+            K::InDoubt => ("in-doubt", StatusCode::GATEWAY_TIMEOUT, "In doubt"),
+        }
+    }
+}
+
+/// Why an event was refused, in the words of the specification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = enact::RefusalReason)]
+pub(crate) struct RefusalReason {
+    /// The instance that refused, `Class/id`: the addressed one or one that it calls.
+    pub(crate) entity: String,
+    /// The event that this instance refused.
+    pub(crate) event: String,
+    /// The precondition, invariant or life-cycle rule that failed, as the specification words it.
+    pub(crate) text: String,
+    /// The values that the rule saw, in the text form of their types.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) values: BTreeMap<String, String>,
+}
+
+/// A part of the request that does not fit its declaration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = enact::InvalidParameter)]
+pub(crate) struct InvalidParameter {
+    /// Where it stands: the name of a body member, `id`, a query parameter or a header.
+    pub(crate) name: String,
+    /// What is wrong and what is expected.
+    pub(crate) problem: String,
+}
+
+/// An open transaction that a command or a read waited for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = enact::WaitedFor)]
+pub(crate) struct WaitedFor {
+    /// The transaction.
+    pub(crate) transaction: String,
+    /// Its event at the instance where it was met.
+    pub(crate) event: String,
+    /// What depends on it.
+    pub(crate) why: String,
+}
+
+/// An answer that is not a success, rendered as problem details of media type [`PROBLEM_JSON`].
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    body: Box<ProblemBody>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Problem details (RFC 9457).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = enact::Problem)]
+pub(crate) struct ProblemBody {
+    /// URI of the problem's kind, `urn:enact:problem:<kind>`.
+    #[serde(rename = "type")]
+    type_uri: String,
+    /// The kind in words.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// What happened and what to do.
+    detail: String,
+    /// The transaction of the command, if it got one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<String>,
+    /// Each rule that refused the event.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<RefusalReason>,
+    /// Each part of the request that does not fit its declaration.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parameters: Vec<InvalidParameter>,
+    /// The open transactions that the command waited for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    waits_for: Vec<WaitedFor>,
+}
+
+impl Problem {
+    /// A problem of `kind`; `detail` says what was wrong and what to do.
+    pub(crate) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
+        let (name, status, title) = kind.row();
+        let body = ProblemBody {
+            type_uri: format!("urn:enact:problem:{name}"),
+            title,
+            status: status.as_u16(),
+            detail: detail.into(),
+            transaction: None,
+            reasons: Vec::new(),
+            parameters: Vec::new(),
+            waits_for: Vec::new(),
+        };
+        Self { body: Box::new(body), headers: Vec::new() }
+    }
+
+    /// [`ProblemKind::InvalidParameters`] with one entry for each part of the request that does not fit.
+    pub(crate) fn invalid(parameters: Vec<InvalidParameter>) -> Self {
+        let names = parameters.iter().map(|p| format!("`{}`", p.name)).collect::<Vec<_>>().join(", ");
+        let mut problem = Self::new(ProblemKind::InvalidParameters, format!("not as declared: {names}"));
+        problem.body.parameters = parameters;
+        problem
+    }
+
+    /// Names the transaction of the command.
+    pub(crate) fn with_transaction(mut self, transaction: &impl ToString) -> Self {
+        self.body.transaction = Some(transaction.to_string());
+        self
+    }
+
+    /// Names the rules that refused.
+    pub(crate) fn with_reasons(mut self, reasons: Vec<RefusalReason>) -> Self {
+        self.body.reasons = reasons;
+        self
+    }
+
+    /// Names what the command waited for.
+    pub(crate) fn with_waits(mut self, waits_for: Vec<WaitedFor>) -> Self {
+        self.body.waits_for = waits_for;
+        self
+    }
+
+    /// Asks the client to come back after `delay`, rounded up to whole seconds, at least one.
+    pub(crate) fn retry_after(self, delay: Duration) -> Self {
+        let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
+    }
+
+    /// Adds a header to the answer.
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.body.status).expect("taken from a status of the table");
+        let body = serde_json::to_vec(&self.body).expect("strings, numbers and maps of strings serialise");
+        let mut response = (status, [(header::CONTENT_TYPE, PROBLEM_JSON)], body).into_response();
+        response.headers_mut().extend(self.headers);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_rounds_up_to_whole_seconds() {
+        for (delay, expected) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2"), (30_000, "30")] {
+            let problem = Problem::new(ProblemKind::Overloaded, "").retry_after(Duration::from_millis(delay));
+            assert_eq!(problem.into_response().headers()[header::RETRY_AFTER], expected);
+        }
+    }
+
+    #[test]
+    fn a_problem_shows_only_what_it_has() {
+        let body = serde_json::to_value(Problem::new(ProblemKind::NoSuchClass, "no class `X`").body).unwrap();
+        let expected = serde_json::json!({
+            "type": "urn:enact:problem:no-such-class", "title": "No such class", "status": 404, "detail": "no class `X`",
+        });
+        assert_eq!(body, expected);
+    }
+}

@@ -1,0 +1,135 @@
+//! `GET /{Class}/{id}`: what an instance is now, as far as that is decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use enact_entities::{Range, ReadMode, TxId, View};
+use enact_journal::{EntityKey, Journal};
+use enact_rebel::{Class, Instance, Value};
+use serde::Serialize;
+use serde_json::Value as JsonValue;
+
+use crate::api::{Api, instance};
+use crate::command::undecodable;
+use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::{envelope, outcome, value};
+
+/// An instance in one state.
+#[derive(Debug, Serialize)]
+struct One<'a> {
+    class: &'a str,
+    id: &'a str,
+    state: &'a str,
+    fields: BTreeMap<&'a str, JsonValue>,
+}
+
+/// All that an instance may be, depending on what is not decided yet.
+#[derive(Debug, Serialize)]
+struct Outcomes<'a> {
+    class: &'a str,
+    id: &'a str,
+    states: &'a [String],
+    fields: BTreeMap<&'a str, Bounds>,
+}
+
+#[derive(Debug, Serialize)]
+struct Bounds {
+    low: JsonValue,
+    high: JsonValue,
+}
+
+pub(crate) async fn read<J: Journal>(
+    State(api): State<Arc<Api<J>>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let Path((class, id)) = path.map_err(|_| undecodable())?;
+    let class = api.class(&class)?;
+    let mut unfit = Vec::new();
+    let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
+    let deadline = envelope::deadline(&headers).map_err(|error| unfit.push(error)).ok();
+    let (mode, after) = modifiers(query, &mut unfit);
+    let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
+        return Err(Problem::invalid(unfit));
+    };
+    match api.engine.read(&key, mode, after, deadline).await {
+        Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
+        Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
+        Ok(_) => Err(never_created(&key)),
+        Err(error) => Err(outcome::of_read(&error, &key)),
+    }
+}
+
+pub(crate) fn never_created(key: &EntityKey) -> Problem {
+    Problem::new(ProblemKind::NoSuchInstance, format!("there is no {key}: it was never created"))
+}
+
+fn modifiers(
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+    unfit: &mut Vec<InvalidParameter>,
+) -> (ReadMode, Option<TxId>) {
+    let mut mode = None;
+    let mut after = None;
+    let mut complain = |name: &str, problem: String| unfit.push(InvalidParameter { name: name.to_owned(), problem });
+    let pairs = match query {
+        Ok(Query(pairs)) => pairs,
+        Err(_) => {
+            complain("query", "cannot be decoded".to_owned());
+            Vec::new()
+        }
+    };
+    for (name, text) in pairs {
+        let repeated = match name.as_str() {
+            "mode" => match text.as_str() {
+                "applied" => mode.replace(ReadMode::Applied).is_some(),
+                "certain" => mode.replace(ReadMode::Certain).is_some(),
+                "range" => mode.replace(ReadMode::Range).is_some(),
+                _ => {
+                    complain("mode", "one of `applied`, `certain` and `range`".to_owned());
+                    false
+                }
+            },
+            "after" => match text.parse::<TxId>() {
+                Ok(tx) => after.replace(tx).is_some(),
+                Err(error) => {
+                    complain("after", error.to_string());
+                    false
+                }
+            },
+            _ => {
+                complain(&name, "a read takes `mode` and `after`".to_owned());
+                false
+            }
+        };
+        if repeated {
+            complain(&name, "given more than once".to_owned());
+        }
+    }
+    (mode.unwrap_or_default(), after)
+}
+
+fn one(key: &EntityKey, instance: &Instance) -> Response {
+    let fields = instance.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect();
+    Json(One { class: key.class(), id: key.id(), state: instance.state(), fields }).into_response()
+}
+
+fn outcomes(class: &Class, key: &EntityKey, range: &Range) -> Response {
+    let fields = range.fields.iter().map(|field| {
+        let bound = |text: &str| -> JsonValue {
+            let declared = class.fields().iter().find(|declared| **declared.name() == *field.name);
+            match declared.and_then(|declared| Value::parse(declared.ty(), text).ok()) {
+                Some(value) => value::to_json(&value),
+                None => JsonValue::from(text),
+            }
+        };
+        (field.name.as_str(), Bounds { low: bound(&field.low), high: bound(&field.high) })
+    });
+    let fields = fields.collect();
+    Json(Outcomes { class: key.class(), id: key.id(), states: &range.states, fields }).into_response()
+}

@@ -1,0 +1,7 @@
+//! The HTTP interface as a client sees it.
+
+mod api;
+mod bank;
+mod listener;
+mod openapi;
+mod undecided;

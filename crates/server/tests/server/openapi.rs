@@ -1,0 +1,129 @@
+//! The served description of the interface describes what the interface does.
+
+use serde_json::{Value, json};
+
+use crate::bank::{Answer, Bank};
+
+async fn document(bank: &Bank) -> Value {
+    let answer = bank.get("/openapi.json").await;
+    assert_eq!(answer.status, 200);
+    answer.body
+}
+
+/// Fails unless `value` is what the component schema `reference` says.
+#[track_caller]
+fn conforms(document: &Value, schema: &Value, value: &Value) {
+    let mut schema = schema.clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::draft202012::new(&schema).expect("a valid schema");
+    let errors: Vec<_> =
+        validator.iter_errors(value).map(|error| format!("{} {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{value:#} is not as described: {errors:#?}");
+}
+
+/// The schema of the answer that `operation` describes for the status of `answer`.
+#[track_caller]
+fn described<'a>(document: &'a Value, path: &str, method: &str, answer: &Answer) -> &'a Value {
+    let responses = &document["paths"][path][method]["responses"];
+    let response = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
+    let response = response.unwrap_or_else(|| panic!("{method} {path} may not answer {}", answer.status));
+    let media_type = answer.headers["content-type"].to_str().expect("a text");
+    response["content"].get(media_type).map_or_else(
+        || panic!("{method} {path} may not answer {} with {media_type}", answer.status),
+        |content| &content["schema"],
+    )
+}
+
+#[tokio::test]
+async fn the_document_is_openapi_with_one_path_per_exposed_event() {
+    let document = document(&Bank::empty()).await;
+    serde_json::from_value::<utoipa::openapi::OpenApi>(document.clone()).expect("well formed");
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")));
+
+    let operations: Vec<String> = document["paths"]
+        .as_object()
+        .expect("an object")
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object().expect("an object").keys().map(move |method| format!("{method} {path}"))
+        })
+        .collect();
+    let expected = [
+        "get /Account/{id}",
+        "post /Account/{id}/Allow",
+        "post /Account/{id}/Close",
+        "post /Account/{id}/Deposit",
+        "post /Account/{id}/Describe",
+        "post /Account/{id}/Open",
+        "post /Account/{id}/Withdraw",
+        "get /Deposit/{id}",
+        "post /Deposit/{id}/Ping",
+        "post /Deposit/{id}/Start",
+        "get /Ticket/{id}",
+        "post /Ticket/{id}/Issue",
+        "get /Transfer/{id}",
+        "post /Transfer/{id}/Book",
+        "get /health",
+        "get /openapi.json",
+    ];
+    assert_eq!(operations, expected);
+    assert_eq!(document["paths"]["/Account/{id}/Withdraw"]["post"]["description"], "Takes money out.");
+    assert_eq!(document["paths"]["/Account/{id}"]["get"]["description"], "Holds money.");
+}
+
+#[tokio::test]
+async fn every_schema_is_valid_and_refers_only_to_what_is_there() {
+    let document = document(&Bank::empty()).await;
+    let schemas = document["components"]["schemas"].as_object().expect("an object");
+    for name in schemas.keys() {
+        let schema = json!({ "$ref": format!("#/components/schemas/{name}"), "components": document["components"] });
+        jsonschema::draft202012::new(&schema).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    let text = document.to_string();
+    for (at, _) in text.match_indices("#/components/schemas/") {
+        let name = text[at + "#/components/schemas/".len()..].split('"').next().expect("quoted");
+        assert!(schemas.contains_key(name), "{name} is not described");
+    }
+}
+
+#[tokio::test]
+async fn answers_are_as_described() {
+    let bank = Bank::open().await;
+    let document = document(&bank).await;
+    let describe =
+        r#"{"hue":"green","count":1,"interest":"-2.5%","bright":true,"day":"2026-11-21","known":["A"],"text":"x"}"#;
+    let commands = [
+        ("Account", "A", "Withdraw", r#"{"amount":"EUR 1.00"}"#, 200),
+        ("Account", "A", "Describe", describe, 200),
+        ("Account", "A", "Withdraw", r#"{"amount":"EUR 1000.00"}"#, 409),
+        ("Account", "A", "Withdraw", r#"{"amount":1}"#, 422),
+        ("Account", "A", "Withdraw", "{", 422),
+        ("Account", "nobody", "Close", "{}", 404),
+        ("Transfer", "t", "Book", r#"{"amount":"EUR 1.00","from":"A","to":"B"}"#, 200),
+        ("Transfer", "t2", "Book", r#"{"amount":"EUR 1.00","from":"A","to":"nobody"}"#, 409),
+    ];
+    for (class, id, event, body, status) in commands {
+        let answer = bank.post(&format!("/{class}/{id}/{event}"), body).await;
+        assert_eq!(answer.status, status, "{class} {event} {body}: {answer:#?}");
+        let path = format!("/{class}/{{id}}/{event}");
+        conforms(&document, described(&document, &path, "post", &answer), &answer.body);
+        // What is described as a body is taken, what is not is refused.
+        let described = &document["paths"][&path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+        if status != 422 {
+            conforms(&document, described, &serde_json::from_str(body).expect("JSON"));
+        }
+    }
+    for (path, target, status) in [
+        ("/Account/{id}", "/Account/A", 200),
+        ("/Account/{id}", "/Account/A?mode=range", 200),
+        ("/Transfer/{id}", "/Transfer/t", 200),
+        ("/Account/{id}", "/Account/nobody", 404),
+        ("/Account/{id}", "/Account/A?mode=x", 422),
+        ("/health", "/health", 200),
+        ("/openapi.json", "/openapi.json", 200),
+    ] {
+        let answer = bank.get(target).await;
+        assert_eq!(answer.status, status, "{target}");
+        conforms(&document, described(&document, path, "get", &answer), &answer.body);
+    }
+}

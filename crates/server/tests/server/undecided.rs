@@ -1,0 +1,198 @@
+//! Answers while something is not decided: waiting, in doubt, overloaded, stopping.
+
+use std::time::Duration;
+
+use enact_entities::EngineOptions;
+use enact_journal::{Fault, Memory};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::bank::{Answer, Bank};
+
+/// Fails unless `answer` has `status` and a problem of `kind` that speaks of all `parts`.
+#[track_caller]
+fn problem(answer: &Answer, status: u16, kind: &str, parts: &[&str]) {
+    assert_eq!(answer.status.as_u16(), status, "{answer:#?}");
+    assert_eq!(answer.body["type"], format!("urn:enact:problem:{kind}"));
+    let detail = answer.body["detail"].as_str().expect("a text");
+    for part in parts {
+        assert!(detail.contains(part), "{part:?} is missing in {detail:?}");
+    }
+}
+
+/// Sends a command and returns when its transaction waits for the journal.
+async fn under_way(
+    bank: &Bank,
+    path: &'static str,
+    headers: &'static [(&str, &str)],
+    body: &'static str,
+) -> JoinHandle<Answer> {
+    let before = bank.journal.waiting_count();
+    let client = bank.clone();
+    let sent = tokio::spawn(async move { client.post_with(path, headers, body).await });
+    while bank.journal.waiting_count() == before {
+        assert!(!sent.is_finished(), "answered without waiting");
+        tokio::task::yield_now().await;
+    }
+    sent
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_for() {
+    let bank = Bank::open().await;
+    bank.journal.hold();
+    let open = under_way(&bank, "/Account/A/Withdraw", &[], r#"{"amount":"EUR 60.00"}"#).await;
+
+    let deadline = [("enact-deadline-ms", "1"), ("idempotency-key", "late")];
+    let late = bank.post_with("/Account/A/Withdraw", &deadline, r#"{"amount":"EUR 60.00"}"#).await;
+    problem(&late, 504, "timeout", &["waited for Withdraw of ", "no effect", "Idempotency-Key"]);
+    assert!(late.body["transaction"].is_string());
+    let waits = late.body["waits_for"].as_array().expect("a list");
+    assert_eq!(waits.len(), 1);
+    assert_eq!(waits[0]["event"], "Withdraw");
+
+    let request = axum::http::Request::get("/Account/A").header("host", "localhost").header("enact-deadline-ms", "1");
+    let read = bank.ask(request.body(axum::body::Body::empty()).expect("valid")).await;
+    problem(&read, 504, "timeout", &["waited for Withdraw of ", "mode=applied"]);
+
+    bank.journal.release();
+    let done = open.await.expect("answered");
+    assert_eq!(done.status, 200);
+    assert_eq!(waits[0]["transaction"], done.body["transaction"]);
+    // The same key, sent again: now there is an answer.
+    let again = bank.post_with("/Account/A/Withdraw", &deadline[1..], r#"{"amount":"EUR 60.00"}"#).await;
+    problem(&again, 409, "refused", &["insufficient funds"]);
+}
+
+#[tokio::test]
+async fn reads_show_what_is_decided_or_all_that_may_be() {
+    let bank = Bank::open().await;
+    bank.journal.hold();
+    let open = under_way(&bank, "/Account/A/Withdraw", &[], r#"{"amount":"EUR 60.00"}"#).await;
+    assert_eq!(bank.get("/Account/A?mode=applied").await.body["fields"]["balance"], "EUR 100.00");
+    let range = bank.get("/Account/A?mode=range").await;
+    assert_eq!(range.body["states"], json!(["opened"]));
+    assert_eq!(range.body["fields"]["balance"], json!({ "low": "EUR 40.00", "high": "EUR 100.00" }));
+    bank.journal.release();
+    let done = open.await.expect("answered");
+    let transaction = done.body["transaction"].as_str().expect("a text");
+    let read = bank.get(&format!("/Account/A?after={transaction}")).await;
+    assert_eq!(read.body["fields"]["balance"], "EUR 40.00");
+}
+
+#[tokio::test]
+async fn a_key_whose_request_still_runs_is_409() {
+    let bank = Bank::open().await;
+    bank.journal.hold();
+    let key = &[("idempotency-key", "k")];
+    let running = under_way(&bank, "/Account/A/Withdraw", key, r#"{"amount":"EUR 60.00"}"#).await;
+    let second = bank.post_with("/Account/A/Withdraw", key, r#"{"amount":"EUR 60.00"}"#).await;
+    problem(&second, 409, "key-in-use", &["still running"]);
+    let other = bank.post_with("/Account/A/Withdraw", key, r#"{"amount":"EUR 61.00"}"#).await;
+    problem(&other, 422, "key-reused", &["another request"]);
+    bank.journal.release();
+    assert_eq!(running.await.expect("answered").status, 200);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_does_not_stop_its_command() {
+    let bank = Bank::open().await;
+    bank.journal.hold();
+    let key = &[("idempotency-key", "k")];
+    let running = under_way(&bank, "/Account/A/Withdraw", key, r#"{"amount":"EUR 60.00"}"#).await;
+    running.abort();
+    assert!(running.await.expect_err("aborted").is_cancelled());
+    bank.journal.release();
+    let again = loop {
+        let again = bank.post_with("/Account/A/Withdraw", key, r#"{"amount":"EUR 60.00"}"#).await;
+        if again.status != 409 {
+            break again;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((again.status.as_u16(), &again.headers["idempotency-replayed"]), (200, &"true".parse().expect("valid")));
+    assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
+}
+
+#[tokio::test]
+async fn in_doubt_is_504_with_the_transaction_and_a_restart_settles_it() {
+    for is_performed in [true, false] {
+        let bank = Bank::open().await;
+        bank.journal.fail_next(Fault::InDoubt { is_performed });
+        let key = [("idempotency-key", "k")];
+        let withdraw = r#"{"amount":"EUR 60.00"}"#;
+        let doubt = bank.post_with("/Account/A/Withdraw", &key, withdraw).await;
+        problem(&doubt, 504, "in-doubt", &["not known", "same Idempotency-Key"]);
+        let transaction = doubt.body["transaction"].clone();
+        assert!(transaction.is_string());
+
+        // Nothing is built on an unknown.
+        let next = bank.post("/Account/B/Deposit", r#"{"amount":"EUR 1.00"}"#).await;
+        problem(&next, 503, "failed", &["nothing was done"]);
+        problem(&bank.get("/health").await, 503, "failed", &[]);
+
+        let restarted = Bank::over(bank.journal.crash(), EngineOptions::default());
+        let again = restarted.post_with("/Account/A/Withdraw", &key, withdraw).await;
+        assert_eq!(again.status, 200, "{again:#?}");
+        assert_eq!(again.headers.contains_key("idempotency-replayed"), is_performed);
+        assert_eq!(again.body["transaction"] == transaction, is_performed);
+        assert_eq!(restarted.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
+    }
+}
+
+#[tokio::test]
+async fn in_doubt_without_a_key_advises_to_read() {
+    let bank = Bank::open().await;
+    bank.journal.fail_next(Fault::InDoubt { is_performed: true });
+    let doubt = bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#).await;
+    problem(&doubt, 504, "in-doubt", &["read the instance"]);
+}
+
+#[tokio::test]
+async fn answers_to_keys_outlive_a_restart() {
+    let bank = Bank::open().await;
+    let rows = [
+        ("done", "/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#, 200),
+        ("refused", "/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#, 409),
+        ("missing", "/Account/nobody/Close", "{}", 404),
+    ];
+    let mut first: Vec<Value> = Vec::new();
+    for (key, path, body, status) in rows {
+        let answer = bank.post_with(path, &[("idempotency-key", key)], body).await;
+        assert_eq!(answer.status, status, "{key}: {answer:#?}");
+        assert!(!answer.headers.contains_key("idempotency-replayed"));
+        first.push(answer.body);
+    }
+    let restarted = Bank::over(bank.journal.crash(), EngineOptions::default());
+    for ((key, path, body, status), first) in rows.into_iter().zip(first) {
+        let answer = restarted.post_with(path, &[("idempotency-key", key)], body).await;
+        assert_eq!((answer.status.as_u16(), answer.body), (status, first), "{key}");
+        assert_eq!(answer.headers["idempotency-replayed"], "true", "{key}");
+    }
+    assert_eq!(restarted.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
+}
+
+#[tokio::test]
+async fn a_full_engine_and_a_full_disk_are_503_with_retry_after() {
+    let full = Bank::over(Memory::new(), EngineOptions { in_flight_max: 0, ..EngineOptions::default() });
+    let turned_away = full.post("/Account/A/Open", r#"{"initialDeposit":"EUR 1.00"}"#).await;
+    problem(&turned_away, 503, "overloaded", &["nothing was done"]);
+    assert_eq!(turned_away.headers["retry-after"], "1");
+
+    let bank = Bank::open().await;
+    bank.journal.fail_next(Fault::Refused);
+    let refused = bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#).await;
+    problem(&refused, 503, "overloaded", &["nothing was done"]);
+    assert_eq!(bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#).await.status, 200);
+    assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
+}
+
+#[tokio::test]
+async fn a_stopping_engine_is_503_with_retry_after() {
+    let bank = Bank::open().await;
+    bank.engine.shutdown(Duration::ZERO).await.expect("nothing had failed");
+    for answer in [bank.post("/Account/A/Close", "{}").await, bank.get("/Account/A").await] {
+        problem(&answer, 503, "stopping", &["nothing was done"]);
+        assert_eq!(answer.headers["retry-after"], "1");
+    }
+}
