@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Promise, Shutdown, Spec, System, actor};
 
+/// A way to ask a citizen for a turn that says when it has begun and then waits.
+type Suspend = fn(&CitizenRef, mpsc::Sender<()>, Promise<()>) -> Promise<usize>;
+
 /// Counts its turns; its end is counted when it is dropped.
 struct Citizen {
     turns: usize,
@@ -71,7 +74,7 @@ fn the_last_handle_ends_an_actor_after_its_mailbox_is_empty() {
         assert_eq!(clone.turn().wait(), Ok(messages + 1));
         drop(clone);
         assert_eq!(exit.wait().unwrap().reason, ExitReason::Released);
-        assert_eq!(answers.into_iter().next_back().map(|answer| answer.wait()), (messages > 0).then_some(Ok(messages)));
+        assert_eq!(answers.into_iter().next_back().map(Promise::wait), (messages > 0).then_some(Ok(messages)));
     }
 }
 
@@ -80,8 +83,7 @@ fn turns_under_way_and_delayed_turns_keep_an_actor_alive() {
     let system = System::builder().workers(2).build().unwrap();
     let dropped = Arc::default();
     let (started, is_started) = mpsc::channel();
-    let rows: [fn(&CitizenRef, mpsc::Sender<()>, Promise<()>) -> Promise<usize>; 2] =
-        [CitizenRef::hold, CitizenRef::suspend];
+    let rows: [Suspend; 2] = [CitizenRef::hold, CitizenRef::suspend];
     for ask in rows {
         let (until, release) = Promise::pair();
         let handle = system.spawn(citizen(&dropped));
@@ -145,8 +147,7 @@ fn kill_ends_the_actor_between_two_turns_and_cuts_suspended_ones_short() {
     let dropped = Arc::default();
     let stopped = |handle: &CitizenRef| Err(ActorError::Stopped { actor: handle.identity() });
     let (started, is_started) = mpsc::channel();
-    let rows: [fn(&CitizenRef, mpsc::Sender<()>, Promise<()>) -> Promise<usize>; 2] =
-        [CitizenRef::hold, CitizenRef::suspend];
+    let rows: [Suspend; 2] = [CitizenRef::hold, CitizenRef::suspend];
     for ask in rows {
         let (until, _release) = Promise::pair();
         let handle = system.spawn(citizen(&dropped));

@@ -7,6 +7,9 @@ use enact_actors::{
     ActorError, Cx, Exit, ExitReason, Forward, OnPanic, Promise, Resolver, Restarts, Spec, System, actor,
 };
 
+type Ask = fn(&FragileRef) -> Promise<u64>;
+type End = fn(&FragileRef);
+
 /// Counts, and fails when told to.
 struct Fragile {
     n: u64,
@@ -82,7 +85,7 @@ fn text_of(answer: &Result<u64, ActorError>) -> &str {
 #[test]
 fn a_panic_fails_the_promise_with_its_text_in_every_kind_of_turn() {
     let system = System::builder().workers(1).build().unwrap();
-    let rows: [(fn(&FragileRef) -> Promise<u64>, &str); 4] = [
+    let rows: [(Ask, &str); 4] = [
         (FragileRef::fail, "broken at 10"),
         (FragileRef::fail_held, "broken in a held turn at 0"),
         (FragileRef::fail_cooperative, "broken in a cooperative turn at 0"),
@@ -117,11 +120,7 @@ fn a_panicking_actor_stops_unless_told_otherwise_and_what_is_queued_fails() {
 fn resume_goes_on_with_the_state_as_it_was_left() {
     let system = System::builder().workers(1).build().unwrap();
     let fragile = system.spawn(Spec::new(Fragile::new()).on_panic(OnPanic::Resume));
-    for (ask, n) in [
-        (FragileRef::fail as fn(&FragileRef) -> Promise<u64>, 11),
-        (FragileRef::fail_held, 12),
-        (FragileRef::fail_cooperative, 13),
-    ] {
+    for (ask, n) in [(FragileRef::fail as Ask, 11), (FragileRef::fail_held, 12), (FragileRef::fail_cooperative, 13)] {
         text_of(&ask(&fragile).wait());
         assert_eq!(fragile.add().wait(), Ok(n));
     }
@@ -245,8 +244,7 @@ fn an_escalated_failure_restarts_a_parent_that_is_restarted() {
 #[test]
 fn links_pass_failures_on_and_orderly_ends_not() {
     let system = System::builder().workers(2).build().unwrap();
-    let rows: [(fn(&FragileRef), bool); 3] =
-        [(|it| drop(it.fail()), true), (|it| it.stop(), false), (|it| it.kill(), false)];
+    let rows: [(End, bool); 3] = [(|it| drop(it.fail()), true), (|it| it.stop(), false), (|it| it.kill(), false)];
     for (end, passed_on) in rows {
         for forward in [true, false] {
             let [one, other] = [(); 2].map(|()| system.spawn(Fragile::new()));
