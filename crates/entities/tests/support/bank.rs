@@ -1,0 +1,382 @@
+//! The bank of the paper as a hand-written model, and what every bank of the tests can do.
+//!
+//! Amounts are cents. The account is the one whose static table has 13 *never* and 10 *invariant* pairs: opening takes at
+//! least 50 euros, interest a rate above zero, closing a balance of zero.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use enact_entities::{
+    Bound, Call, Calls, Condition, EntityKey, Field, Linear, Model, Reason, Relation, Threshold, Timestamp,
+};
+use serde::{Deserialize, Serialize};
+
+use super::key;
+
+/// A model with the accounts and transfers of the tests; `euros` are whole.
+pub trait Bank: Model + Sized {
+    fn load() -> Arc<Self>;
+    fn open(euros: i64) -> Self::Event;
+    fn deposit(euros: i64) -> Self::Event;
+    fn withdraw(euros: i64) -> Self::Event;
+    fn interest(percent: i64) -> Self::Event;
+    fn close() -> Self::Event;
+    fn block() -> Self::Event;
+    fn unblock() -> Self::Event;
+    /// `Transfer.Book`.
+    fn book(from: &EntityKey, to: &EntityKey, euros: i64) -> Self::Event;
+
+    /// The seven events of an account, by their names.
+    fn account_event(name: &str, amount: i64) -> Self::Event {
+        match name {
+            "Open" => Self::open(amount),
+            "Deposit" => Self::deposit(amount),
+            "Withdraw" => Self::withdraw(amount),
+            "Interest" => Self::interest(amount),
+            "Close" => Self::close(),
+            "Block" => Self::block(),
+            "Unblock" => Self::unblock(),
+            other => panic!("an account has no event {other}"),
+        }
+    }
+
+    /// Applies `events` to an account that was never created.
+    fn after(&self, events: &[Self::Event]) -> Self::State {
+        let account = key("Account/A");
+        let mut state = self.initial(&account).expect("there are accounts");
+        for event in events {
+            state = self.next(&account, &state, event, Timestamp(0)).expect("the events are possible");
+        }
+        state
+    }
+
+    /// An account in one of its states, with this balance.
+    fn account(&self, life: &str, euros: i64) -> Self::State {
+        let mut events = vec![Self::open(euros.max(50))];
+        if euros < 50 {
+            events.push(Self::withdraw(50 - euros));
+        }
+        match life {
+            "init" => events.clear(),
+            "opened" => {}
+            "blocked" => events.push(Self::block()),
+            "closed" => events.push(Self::close()),
+            other => panic!("an account has no state {other}"),
+        }
+        self.after(&events)
+    }
+
+    /// The balance in cents.
+    fn balance(&self, state: &Self::State) -> i128 {
+        self.numbers(&key("Account/A"), state).first().map_or(0, |&(_, value)| value)
+    }
+}
+
+/// The state of any instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum State {
+    Account { life: Life, balance: i128 },
+    Transfer { booked: bool },
+    Relay { script: Vec<Step> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Life {
+    Init,
+    Opened,
+    Blocked,
+    Closed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Event {
+    Open(i128),
+    Deposit(i128),
+    /// A deposit that is possible up to a balance.
+    DepositUpTo(i128, i128),
+    Withdraw(i128),
+    Interest(i128),
+    Close,
+    Block,
+    Unblock,
+    Book {
+        from: EntityKey,
+        to: EntityKey,
+        amount: i128,
+    },
+    /// A relay learns what to call.
+    Learn(Vec<Step>),
+    /// A relay calls what it has learnt: known only with its state.
+    Fire,
+    /// A relay calls these: known from the arguments.
+    Run(Vec<Step>),
+}
+
+/// One call of a relay.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Step {
+    Do(EntityKey, Event),
+    Not(EntityKey, Event),
+    Initialized(EntityKey),
+    InState(EntityKey, String),
+}
+
+impl Step {
+    fn call(&self) -> Call<Event> {
+        match self {
+            Self::Do(key, event) => Call::event(key.clone(), event.clone()),
+            Self::Not(key, event) => Call::condition(key.clone(), Condition::Impossible(event.clone())),
+            Self::Initialized(key) => Call::condition(key.clone(), Condition::Initialized),
+            Self::InState(key, state) => Call::condition(key.clone(), Condition::InState(vec![state.clone()])),
+        }
+    }
+}
+
+pub const BALANCE: Field = Field(0);
+
+/// The hand-written bank. `hints` off hides the static table and the linear form, so that only outcomes decide.
+pub struct Hand {
+    pub hints: bool,
+}
+
+impl Hand {
+    pub fn plain() -> Arc<Self> {
+        Arc::new(Self { hints: false })
+    }
+}
+
+fn guard(holds: bool, text: &str, values: &[(&str, i128)]) -> Option<Reason> {
+    let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
+    (!holds).then(|| Reason::Guard { text: text.to_owned(), values })
+}
+
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::Open(_) => "Open",
+        Event::Deposit(_) => "Deposit",
+        Event::DepositUpTo(..) => "DepositUpTo",
+        Event::Withdraw(_) => "Withdraw",
+        Event::Interest(_) => "Interest",
+        Event::Close => "Close",
+        Event::Block => "Block",
+        Event::Unblock => "Unblock",
+        Event::Book { .. } => "Book",
+        Event::Learn(_) => "Learn",
+        Event::Fire => "Fire",
+        Event::Run(_) => "Run",
+    }
+}
+
+fn life_name(life: Life) -> &'static str {
+    match life {
+        Life::Init => "init",
+        Life::Opened => "opened",
+        Life::Blocked => "blocked",
+        Life::Closed => "closed",
+    }
+}
+
+fn account(life: Life, balance: i128, event: &Event) -> Result<State, Vec<Reason>> {
+    let (from, to) = match event {
+        Event::Open(_) => (Life::Init, Life::Opened),
+        Event::Close => (Life::Opened, Life::Closed),
+        Event::Block => (Life::Opened, Life::Blocked),
+        Event::Unblock => (Life::Blocked, Life::Opened),
+        _ => (Life::Opened, Life::Opened),
+    };
+    if life != from {
+        return Err(vec![Reason::LifeCycle {
+            event: name(event).to_owned(),
+            state: life_name(life).to_owned(),
+            allowed: vec![life_name(from).to_owned()],
+        }]);
+    }
+    let positive = |amount: i128| guard(amount > 0, "amount > 0", &[("amount", amount)]);
+    let (next, reasons) = match *event {
+        Event::Open(amount) => (Some(amount), vec![guard(amount >= 5000, "initialDeposit >= 50", &[])]),
+        Event::Deposit(amount) => (balance.checked_add(amount), vec![positive(amount)]),
+        Event::DepositUpTo(amount, limit) => {
+            (balance.checked_add(amount), vec![positive(amount), guard(balance <= limit, "balance <= limit", &[])])
+        }
+        Event::Withdraw(amount) => {
+            let values = [("balance", balance), ("amount", amount)];
+            let enough = guard(balance >= amount, "balance - amount >= 0", &values);
+            (balance.checked_sub(amount), vec![positive(amount), enough])
+        }
+        Event::Interest(rate) => {
+            (balance.checked_mul(rate).map(|n| balance + n / 100), vec![guard(rate > 0, "rate > 0", &[])])
+        }
+        Event::Close => (Some(balance), vec![guard(balance == 0, "balance == 0", &[("balance", balance)])]),
+        _ => (Some(balance), vec![]),
+    };
+    let reasons: Vec<Reason> = reasons.into_iter().flatten().collect();
+    match next {
+        _ if !reasons.is_empty() => Err(reasons),
+        Some(balance) => Ok(State::Account { life: to, balance }),
+        None => Err(vec![Reason::Arithmetic { what: "the balance overflows".into() }]),
+    }
+}
+
+const NEVER: [(&str, &str); 13] = [
+    ("Open", "Close"),
+    ("Open", "Unblock"),
+    ("Withdraw", "Open"),
+    ("Withdraw", "Unblock"),
+    ("Deposit", "Open"),
+    ("Deposit", "Unblock"),
+    ("Interest", "Open"),
+    ("Interest", "Unblock"),
+    ("Close", "Open"),
+    ("Close", "Withdraw"),
+    ("Close", "Unblock"),
+    ("Block", "Open"),
+    ("Unblock", "Open"),
+];
+
+const INVARIANT: [(&str, &str); 10] = [
+    ("Withdraw", "Deposit"),
+    ("Withdraw", "Interest"),
+    ("Withdraw", "Block"),
+    ("Deposit", "Deposit"),
+    ("Deposit", "Interest"),
+    ("Deposit", "Block"),
+    ("Interest", "Deposit"),
+    ("Interest", "Interest"),
+    ("Interest", "Block"),
+    ("Interest", "Close"),
+];
+
+impl Model for Hand {
+    type State = State;
+    type Event = Event;
+
+    fn initial(&self, key: &EntityKey) -> Option<State> {
+        match key.class() {
+            "Account" => Some(State::Account { life: Life::Init, balance: 0 }),
+            "Transfer" => Some(State::Transfer { booked: false }),
+            "Relay" => Some(State::Relay { script: Vec::new() }),
+            _ => None,
+        }
+    }
+
+    fn state_name<'a>(&'a self, _: &EntityKey, state: &'a State) -> &'a str {
+        match state {
+            State::Account { life, .. } => life_name(*life),
+            State::Transfer { booked: true } => "booked",
+            State::Transfer { booked: false } => "init",
+            State::Relay { .. } => "ready",
+        }
+    }
+
+    fn exists(&self, _: &EntityKey, state: &State) -> bool {
+        match state {
+            State::Account { life, .. } => *life != Life::Init,
+            State::Transfer { booked } => *booked,
+            State::Relay { .. } => true,
+        }
+    }
+
+    fn event_name<'a>(&'a self, event: &'a Event) -> &'a str {
+        name(event)
+    }
+
+    fn next(&self, _: &EntityKey, state: &State, event: &Event, _: Timestamp) -> Result<State, Vec<Reason>> {
+        match (state, event) {
+            (State::Account { life, balance }, _) => account(*life, *balance, event),
+            (State::Transfer { booked: false }, Event::Book { .. }) => Ok(State::Transfer { booked: true }),
+            (State::Relay { .. }, Event::Learn(script)) => Ok(State::Relay { script: script.clone() }),
+            (State::Relay { .. }, Event::Fire | Event::Run(_)) => Ok(state.clone()),
+            (_, event) => Err(vec![Reason::LifeCycle {
+                event: name(event).to_owned(),
+                state: self.state_name(&key("Transfer/T"), state).to_owned(),
+                allowed: vec![],
+            }]),
+        }
+    }
+
+    fn calls(&self, _: &EntityKey, state: Option<&State>, event: &Event, _: Timestamp) -> Calls<Event> {
+        match (event, state) {
+            (Event::Book { from, to, amount }, _) => Calls::Known(vec![
+                Call::event(from.clone(), Event::Withdraw(*amount)),
+                Call::event(to.clone(), Event::Deposit(*amount)),
+            ]),
+            (Event::Run(script), _) | (Event::Fire, Some(State::Relay { script })) => {
+                Calls::Known(script.iter().map(Step::call).collect())
+            }
+            (Event::Fire, None) => Calls::DependsOnState,
+            _ => Calls::Known(vec![]),
+        }
+    }
+
+    fn relation(&self, _: &EntityKey, open: &Event, incoming: &Event) -> Relation {
+        let pair = (name(open), name(incoming));
+        match self.hints {
+            true if NEVER.contains(&pair) => Relation::Never,
+            true if INVARIANT.contains(&pair) => Relation::Invariant,
+            _ => Relation::Dynamic,
+        }
+    }
+
+    fn linear(&self, _: &EntityKey, event: &Event, _: Timestamp) -> Option<Linear> {
+        let (bound, delta) = match *event {
+            Event::Deposit(amount) if amount > 0 => (Bound::AtMost(i128::MAX - amount), amount),
+            Event::DepositUpTo(amount, limit) if amount > 0 => (Bound::AtMost(limit), amount),
+            Event::Withdraw(amount) if amount > 0 => (Bound::AtLeast(amount), -amount),
+            _ => return None,
+        };
+        self.hints.then(|| Linear {
+            states: vec!["opened".into()],
+            thresholds: vec![Threshold { field: BALANCE, bound }],
+            deltas: vec![(BALANCE, delta)],
+        })
+    }
+
+    fn numbers(&self, _: &EntityKey, state: &State) -> Vec<(Field, i128)> {
+        match state {
+            State::Account { balance, .. } => vec![(BALANCE, *balance)],
+            _ => vec![],
+        }
+    }
+
+    fn show(&self, _: &EntityKey, _: Field, value: i128) -> (String, String) {
+        ("balance".into(), format!("EUR {}.{:02}", value / 100, value % 100))
+    }
+}
+
+impl Bank for Hand {
+    fn load() -> Arc<Self> {
+        Arc::new(Self { hints: true })
+    }
+
+    fn open(euros: i64) -> Event {
+        Event::Open(i128::from(euros) * 100)
+    }
+
+    fn deposit(euros: i64) -> Event {
+        Event::Deposit(i128::from(euros) * 100)
+    }
+
+    fn withdraw(euros: i64) -> Event {
+        Event::Withdraw(i128::from(euros) * 100)
+    }
+
+    fn interest(percent: i64) -> Event {
+        Event::Interest(percent.into())
+    }
+
+    fn close() -> Event {
+        Event::Close
+    }
+
+    fn block() -> Event {
+        Event::Block
+    }
+
+    fn unblock() -> Event {
+        Event::Unblock
+    }
+
+    fn book(from: &EntityKey, to: &EntityKey, euros: i64) -> Event {
+        Event::Book { from: from.clone(), to: to.clone(), amount: i128::from(euros) * 100 }
+    }
+}

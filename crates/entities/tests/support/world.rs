@@ -1,0 +1,537 @@
+//! Coordinators and participants on a network and disks that do exactly what a test tells them.
+//!
+//! Messages wait in `net` until they are delivered, doubled or dropped; records wait in `disk` until they are durable or
+//! refused, in the order in which they were appended. A crash loses a node and what it has on the way to the disk; its
+//! journal stays.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use enact_entities::{
+    Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EntityKey,
+    Idempotency, Input, Millis, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, Record, Reply,
+    Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View, Vote, Wait, WriteId, Written,
+};
+
+use super::bank::{Bank, Event, Hand, State};
+use super::key;
+
+#[derive(Clone, Debug)]
+pub enum Packet {
+    Down(EntityKey, ToParticipant<Event>),
+    Up(ToCoordinator<Event>),
+}
+
+impl Packet {
+    pub fn tx(&self) -> TxId {
+        match self {
+            Self::Down(_, ToParticipant::Prepare(prepare)) => prepare.tx,
+            Self::Down(_, ToParticipant::Decide(decide)) => decide.tx,
+            Self::Up(up) => up.tx,
+        }
+    }
+
+    /// The participant at one end.
+    pub fn participant(&self) -> &EntityKey {
+        match self {
+            Self::Down(to, _) => to,
+            Self::Up(up) => &up.from,
+        }
+    }
+
+    pub fn is_decision(&self) -> bool {
+        matches!(self, Self::Down(_, ToParticipant::Decide(_)))
+    }
+
+    pub fn is_prepare(&self) -> bool {
+        matches!(self, Self::Down(_, ToParticipant::Prepare(_)))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub owner: EntityKey,
+    write: WriteId,
+    pub records: Vec<(EntityKey, Record<Event>)>,
+}
+
+pub type Log = Vec<Record<Event>>;
+
+pub struct World {
+    pub model: Arc<Hand>,
+    pub participant_options: ParticipantOptions,
+    pub coordinator_options: CoordinatorOptions,
+    pub now: Millis,
+    pub net: Vec<Packet>,
+    pub disk: Vec<Queued>,
+    pub logs: BTreeMap<EntityKey, Log>,
+    pub snapshots: BTreeMap<EntityKey, (Snapshot<State, Event>, usize)>,
+    pub participants: BTreeMap<EntityKey, Participant<Hand>>,
+    pub coordinators: BTreeMap<EntityKey, Coordinator<Hand>>,
+    /// Nodes that are down.
+    pub down: BTreeSet<EntityKey>,
+    pub replies: BTreeMap<TxId, Vec<Reply>>,
+    pub reads: BTreeMap<ReadId, View<State>>,
+    pub reads_expired: BTreeMap<ReadId, Vec<Wait>>,
+    pub protocol_errors: usize,
+    pub halted: BTreeSet<EntityKey>,
+    /// Interesting situations that were reached.
+    pub marks: BTreeSet<&'static str>,
+    /// Nodes whose journal refused a record: it lags behind what they, or their snapshots, know.
+    lagging: BTreeSet<EntityKey>,
+    /// Participants that may have changed since the last check.
+    touched: BTreeSet<EntityKey>,
+    delayed: BTreeSet<(EntityKey, TxId)>,
+    next_tx: u128,
+    next_read: u64,
+}
+
+impl World {
+    pub fn new(strategy: Strategy, durability: Durability) -> Self {
+        Self {
+            model: Hand::load(),
+            participant_options: ParticipantOptions::new(strategy, durability),
+            coordinator_options: CoordinatorOptions::new(durability),
+            now: Millis(0),
+            net: Vec::new(),
+            disk: Vec::new(),
+            logs: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            participants: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
+            down: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            reads_expired: BTreeMap::new(),
+            protocol_errors: 0,
+            halted: BTreeSet::new(),
+            marks: BTreeSet::new(),
+            lagging: BTreeSet::new(),
+            touched: BTreeSet::new(),
+            delayed: BTreeSet::new(),
+            next_tx: 1,
+            next_read: 1,
+        }
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.participant_options.durability
+    }
+
+    pub fn new_tx(&mut self) -> TxId {
+        self.next_tx += 1;
+        TxId::from_u128(self.next_tx)
+    }
+
+    /// Starts a transaction of `calls` at `Coordinator/C`, with a deadline of one second.
+    pub fn start(&mut self, calls: Vec<Call<Event>>) -> TxId {
+        self.start_with(calls, None)
+    }
+
+    pub fn start_with(&mut self, calls: Vec<Call<Event>>, idempotency: Option<Idempotency>) -> TxId {
+        let tx = self.new_tx();
+        let deadline = self.now + Millis(1000);
+        self.begin(&key("Coordinator/C"), Begin { tx, calls, at: Timestamp(0), deadline, idempotency });
+        tx
+    }
+
+    /// Starts a transaction of one event.
+    pub fn event(&mut self, entity: &str, event: Event) -> TxId {
+        self.start(vec![Call::event(key(entity), event)])
+    }
+
+    pub fn begin(&mut self, coordinator: &EntityKey, begin: Begin<Event>) {
+        self.coordinator_step(coordinator, CoordinatorInput::Begin(begin));
+    }
+
+    /// Opens an account with this balance.
+    pub fn account(&mut self, entity: &str, euros: i64) {
+        self.done(entity, Hand::open(euros.max(50)));
+        if euros < 50 {
+            self.done(entity, Hand::withdraw(50 - euros));
+        }
+    }
+
+    /// Runs one event to its end and expects that it is done.
+    pub fn done(&mut self, entity: &str, event: Event) {
+        let tx = self.event(entity, event);
+        self.run();
+        assert!(self.committed(tx), "{:?}", self.replies.get(&tx));
+    }
+
+    pub fn reply(&self, tx: TxId) -> Option<&Reply> {
+        self.replies.get(&tx).and_then(|replies| replies.last())
+    }
+
+    pub fn committed(&self, tx: TxId) -> bool {
+        matches!(self.reply(tx), Some(Reply::Answered { result: Ok(_), .. }))
+    }
+
+    pub fn refused(&self, tx: TxId) -> bool {
+        matches!(self.reply(tx), Some(Reply::Answered { result: Err(_), .. }))
+    }
+
+    /// The applied balance in euros; cents are cut.
+    pub fn balance(&self, entity: &str) -> i128 {
+        self.cents(entity) / 100
+    }
+
+    pub fn cents(&self, entity: &str) -> i128 {
+        match self.participants.get(&key(entity)) {
+            Some(participant) => self.model.balance(participant.admission().base()),
+            None => 0,
+        }
+    }
+
+    pub fn read(&mut self, entity: &str, mode: ReadMode, after: Option<TxId>) -> ReadId {
+        self.next_read += 1;
+        let id = ReadId(self.next_read);
+        let deadline = self.now + Millis(100_000);
+        self.participant_step(&key(entity), Input::Read(Read { id, mode, after, deadline }));
+        id
+    }
+
+    /// The balance in cents that a read has seen.
+    pub fn seen(&self, id: ReadId) -> Option<i128> {
+        match self.reads.get(&id)? {
+            View::One { state, .. } => Some(self.model.balance(state)),
+            View::Range(range) => panic!("a range was seen: {range:?}"),
+        }
+    }
+
+    pub fn participant_step(&mut self, at: &EntityKey, input: Input<Event>) {
+        if self.down.contains(at) || self.halted.contains(at) {
+            return;
+        }
+        if !self.participants.contains_key(at) {
+            self.recover_participant(at);
+        }
+        self.touched.insert(at.clone());
+        let participant = self.participants.get_mut(at).expect("it was recovered");
+        let outputs = participant.step(input, self.now);
+        self.take_outputs(at, outputs);
+        self.note_delays(at);
+    }
+
+    fn note_delays(&mut self, at: &EntityKey) {
+        let admission = self.participants[at].admission();
+        for n in 1..=self.next_tx {
+            let tx = TxId::from_u128(n);
+            if admission.delayed_attempt(tx).is_some() {
+                self.delayed.insert((at.clone(), tx));
+            }
+        }
+        if admission.in_progress().any(|entry| entry.committed) {
+            self.marks.insert("deferred behind an open head");
+        }
+    }
+
+    fn take_outputs(&mut self, at: &EntityKey, outputs: Vec<Output<State, Event>>) {
+        for output in outputs {
+            match output {
+                Output::Send(up) => {
+                    self.note_vote(&up);
+                    self.net.push(Packet::Up(up));
+                }
+                Output::Append { write, record, .. } => {
+                    let records = vec![(at.clone(), record)];
+                    self.disk.push(Queued { owner: at.clone(), write, records });
+                }
+                Output::Applied(_) => {}
+                Output::ReadReply { id, view } => {
+                    assert_eq!(self.reads.insert(id, view), None, "a read is answered once");
+                }
+                Output::ReadExpired { id, waits_for } => {
+                    self.reads_expired.insert(id, waits_for);
+                }
+                Output::ProtocolError { .. } => self.protocol_errors += 1,
+                Output::Halt => {
+                    self.halted.insert(at.clone());
+                }
+            }
+        }
+    }
+
+    fn note_vote(&mut self, up: &ToCoordinator<Event>) {
+        let enact_entities::Said::Vote(vote) = &up.said else { return };
+        let was_delayed = self.delayed.contains(&(up.from.clone(), up.tx));
+        match vote {
+            Vote::Yes { .. } if was_delayed => self.marks.insert("delayed, then admitted"),
+            Vote::No(_) if was_delayed => self.marks.insert("delayed, then rejected"),
+            Vote::OutOfOrder(_) => self.marks.insert("asked out of order and restarted"),
+            Vote::Expired(_) => self.marks.insert("delayed until the deadline"),
+            _ => false,
+        };
+    }
+
+    pub fn coordinator_step(&mut self, at: &EntityKey, input: CoordinatorInput<Event>) {
+        if self.down.contains(at) || self.halted.contains(at) {
+            return;
+        }
+        if !self.coordinators.contains_key(at) {
+            self.recover_coordinator(at);
+        }
+        let coordinator = self.coordinators.get_mut(at).expect("it was recovered");
+        let outputs = coordinator.step(input, self.now);
+        self.take_coordinator_outputs(at, outputs);
+    }
+
+    fn take_coordinator_outputs(&mut self, at: &EntityKey, outputs: Vec<CoordinatorOutput<Event>>) {
+        for output in outputs {
+            match output {
+                CoordinatorOutput::Send { to, message } => self.net.push(Packet::Down(to, message)),
+                CoordinatorOutput::Append { write, records, .. } => {
+                    self.disk.push(Queued { owner: at.clone(), write, records });
+                }
+                CoordinatorOutput::Reply { tx, reply } => self.replies.entry(tx).or_default().push(reply),
+                CoordinatorOutput::Halt => {
+                    self.halted.insert(at.clone());
+                }
+            }
+        }
+    }
+
+    /// Delivers message number `i`.
+    pub fn deliver(&mut self, i: usize) {
+        match self.net.remove(i) {
+            Packet::Down(to, ToParticipant::Prepare(prepare)) => self.participant_step(&to, Input::Prepare(prepare)),
+            Packet::Down(to, ToParticipant::Decide(decide)) => self.participant_step(&to, Input::Decide(decide)),
+            Packet::Up(up) => {
+                let to = up.to.clone();
+                self.coordinator_step(&to, CoordinatorInput::Heard(up));
+            }
+        }
+    }
+
+    /// The first queued write of each journal.
+    pub fn writable(&self) -> Vec<usize> {
+        let mut owners = BTreeSet::new();
+        let all = (0..self.disk.len()).filter(|&i| {
+            let journal = (self.durability() == Durability::TwoPhase).then(|| &self.disk[i].owner);
+            owners.insert(journal)
+        });
+        all.collect()
+    }
+
+    /// Ends queued write number `i`.
+    pub fn write(&mut self, i: usize, result: Written) {
+        let Queued { owner, write, records } = self.disk.remove(i);
+        self.touched.extend(records.iter().map(|(entity, _)| entity.clone()));
+        if result == Written::Durable {
+            for (entity, record) in records {
+                let bytes = record.encode();
+                let record = Record::decode(&bytes).expect("what was encoded can be decoded");
+                self.logs.entry(entity).or_default().push(record);
+            }
+        }
+        if result == Written::Refused {
+            self.lagging.insert(owner.clone());
+        }
+        if self.coordinators.contains_key(&owner) {
+            self.coordinator_step(&owner, CoordinatorInput::Written { write, result });
+        } else {
+            self.participant_step(&owner, Input::Written { write, result });
+        }
+    }
+
+    pub fn is_coordinator(at: &EntityKey) -> bool {
+        at.class() == "Coordinator"
+    }
+
+    /// Loses a node, what it knows, and what it has not written yet.
+    pub fn crash(&mut self, at: &EntityKey) {
+        self.participants.remove(at);
+        self.coordinators.remove(at);
+        self.disk.retain(|queued| queued.owner != *at);
+        self.down.insert(at.clone());
+        self.halted.remove(at);
+        if !self.snapshots.contains_key(at) {
+            self.lagging.remove(at);
+        }
+    }
+
+    pub fn crash_all(&mut self) {
+        let all: Vec<_> = self.participants.keys().chain(self.coordinators.keys()).cloned().collect();
+        for at in all {
+            self.crash(&at);
+        }
+        if self.durability() == Durability::Shared {
+            // One process: what was on the way between its parts is gone with it.
+            self.net.clear();
+        }
+    }
+
+    pub fn restart(&mut self, at: &EntityKey) {
+        self.down.remove(at);
+        if Self::is_coordinator(at) {
+            self.recover_coordinator(at);
+        } else {
+            self.recover_participant(at);
+        }
+    }
+
+    pub fn restart_all(&mut self) {
+        for at in std::mem::take(&mut self.down) {
+            self.restart(&at);
+        }
+    }
+
+    fn recover_participant(&mut self, at: &EntityKey) {
+        self.touched.insert(at.clone());
+        let log = self.logs.get(at).cloned().unwrap_or_default();
+        let (snapshot, from) = match self.snapshots.get(at) {
+            Some((snapshot, from)) => (Some(snapshot.clone()), *from),
+            None => (None, 0),
+        };
+        let (participant, outputs) = self.recovered(at, snapshot, log[from..].to_vec());
+        self.participants.insert(at.clone(), participant);
+        self.take_outputs(at, outputs);
+    }
+
+    pub fn recovered(
+        &self,
+        at: &EntityKey,
+        snapshot: Option<Snapshot<State, Event>>,
+        log: Log,
+    ) -> (Participant<Hand>, Vec<Output<State, Event>>) {
+        let model = Arc::clone(&self.model);
+        Participant::recover(model, at.clone(), self.participant_options.clone(), snapshot, log, self.now)
+            .expect("the journal is sound")
+    }
+
+    fn recover_coordinator(&mut self, at: &EntityKey) {
+        let log = self.logs.get(at).cloned().unwrap_or_default();
+        let options = self.coordinator_options.clone();
+        let (coordinator, outputs) =
+            Coordinator::recover(Arc::clone(&self.model), at.clone(), options, None, log, self.now)
+                .expect("the journal is sound");
+        self.coordinators.insert(at.clone(), coordinator);
+        self.take_coordinator_outputs(at, outputs);
+    }
+
+    /// Keeps a snapshot of a participant, filed under the last position that it has been told everything before of.
+    pub fn take_snapshot(&mut self, at: &EntityKey) {
+        let Some(participant) = self.participants.get(at) else { return };
+        let log = self.logs.get(at).map_or(&[][..], Vec::as_slice);
+        let untold = |record: &Record<Event>| match record {
+            Record::Committed { tx, .. } => participant.admission().find(*tx).is_some_and(|entry| !entry.committed),
+            _ => false,
+        };
+        let from = log.iter().position(untold).unwrap_or(log.len());
+        let snapshot = participant.snapshot();
+        let bytes = snapshot.encode();
+        let snapshot = Snapshot::decode(&bytes).expect("what was encoded can be decoded");
+        self.snapshots.insert(at.clone(), (snapshot, from));
+    }
+
+    /// The next moment at which somebody wants to be woken.
+    pub fn next_deadline(&self) -> Option<Millis> {
+        let awake = |at: &EntityKey| !self.down.contains(at) && !self.halted.contains(at);
+        let participants = self.participants.iter().filter(|(at, _)| awake(at));
+        let coordinators = self.coordinators.iter().filter(|(at, _)| awake(at));
+        let deadlines = participants.filter_map(|(_, participant)| participant.next_deadline());
+        deadlines.chain(coordinators.filter_map(|(_, coordinator)| coordinator.next_deadline())).min()
+    }
+
+    /// Lets time pass and wakes everybody.
+    pub fn pass(&mut self, span: u64) {
+        self.now = self.now + Millis(span);
+        for at in self.participants.keys().cloned().collect::<Vec<_>>() {
+            self.participant_step(&at, Input::Tick);
+        }
+        for at in self.coordinators.keys().cloned().collect::<Vec<_>>() {
+            self.coordinator_step(&at, CoordinatorInput::Tick);
+        }
+    }
+
+    /// Delivers and writes everything, in order, until nothing is left.
+    pub fn run(&mut self) {
+        self.run_except(|_| false);
+    }
+
+    /// Delivers and writes everything but the messages that `held` holds back.
+    pub fn run_except(&mut self, held: impl Fn(&Packet) -> bool) {
+        for round in 0.. {
+            assert!(round < 100_000, "the messages go round in circles: {:?}", self.net);
+            if let Some(i) = self.net.iter().position(|packet| !held(packet)) {
+                self.deliver(i);
+            } else if !self.disk.is_empty() {
+                self.write(0, Written::Durable);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Runs, and lets time pass while anybody has something to wait for, up to `span` milliseconds.
+    pub fn settle(&mut self, span: u64) {
+        let end = self.now + Millis(span);
+        self.run();
+        while let Some(next) = self.next_deadline().filter(|&next| next <= end) {
+            self.pass(next.0.saturating_sub(self.now.0));
+            self.run();
+        }
+    }
+
+    /// Checks what must be true at every moment, of the participants that may have changed since the last time.
+    pub fn check_always(&mut self) {
+        for at in &std::mem::take(&mut self.touched) {
+            let Some(participant) = self.participants.get(at) else { continue };
+            if self.halted.contains(at) || self.lagging.contains(at) {
+                continue;
+            }
+            let mut log = self.logs.get(at).cloned().unwrap_or_default();
+            let queued = self.disk.iter().flat_map(|queued| &queued.records);
+            log.extend(queued.filter(|(entity, _)| entity == at).map(|(_, record)| record.clone()));
+            let live = participant.snapshot();
+            // A snapshot may know an outcome that was lost on the way to the journal.
+            let (stored, from) = self.snapshots.get(at).cloned().map_or((None, 0), |(s, from)| (Some(s), from));
+            let from_log = self.recovered(at, stored, log[from..].to_vec()).0.snapshot();
+            let from_snapshot = self.recovered(at, Some(live.clone()), log).0.snapshot();
+            assert_eq!(from_log.base, from_snapshot.base, "{at}: the snapshot agrees with the journal");
+            assert_eq!(from_log.pending, from_snapshot.pending, "{at}: the snapshot agrees with the journal");
+            if self.durability() == Durability::TwoPhase {
+                assert_eq!(live.base, from_log.base, "{at}: recovery gives the live state");
+                assert_eq!(live.pending, from_log.pending, "{at}: recovery gives the live list");
+            }
+            assert!(from_log.next_slot <= live.next_slot, "{at}: no slot is known that was not given");
+        }
+    }
+
+    /// The transactions whose decision is durable.
+    pub fn decided(&self) -> BTreeSet<TxId> {
+        let all = self.logs.values().flatten();
+        all.filter_map(|record| match record {
+            Record::Decision(decision) => Some(decision.tx),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// Checks that every reply says what happened, and that nobody was told two things.
+    pub fn check_replies(&self) {
+        let decided = self.decided();
+        for (tx, replies) in &self.replies {
+            for reply in replies {
+                let claims = match reply {
+                    Reply::Answered { result, .. } => Some(result.is_ok()),
+                    Reply::InDoubt => None,
+                    _ => Some(false),
+                };
+                assert!(claims.is_none_or(|done| done == decided.contains(tx)), "{tx} was told {reply:?}");
+            }
+        }
+    }
+
+    /// Checks that nothing is left over once everything is healed.
+    pub fn check_settled(&self) {
+        assert!(self.net.is_empty() && self.disk.is_empty());
+        for (at, participant) in &self.participants {
+            let left: Vec<_> = participant.admission().in_progress().collect();
+            assert!(participant.is_idle(), "{at} is left with {left:?}");
+        }
+        for (at, coordinator) in &self.coordinators {
+            assert_eq!(coordinator.in_flight(), 0, "{at} has unfinished transactions");
+        }
+    }
+}
