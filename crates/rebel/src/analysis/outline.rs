@@ -1,0 +1,202 @@
+//! The interval domain: one bounded description of every instance that open events may lead to.
+//!
+//! An admission keeps the outline of all outcomes of the events that are still open and judges an incoming event on
+//! it once, instead of on every outcome. A verdict is given only if it holds for every instance within the outline,
+//! ranges of numbers included. For additive effects and thresholds over one field the intervals are exact; for others
+//! the outline holds more than the outcomes, so some verdicts are only [`Verdict::Unsure`].
+
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+
+use super::abstraction::{Abstract, Denomination, Domain};
+use crate::{
+    instance::{EventCall, Instance},
+    limits::FUEL,
+    model::{
+        Body, Class,
+        expr::{Expr, Rule, Step},
+    },
+    value::{Date, Key, Money, Name, Percentage, Timestamp, Type, Value},
+};
+
+/// A set of instances of one class: some states, and for every field an interval, one value, or anything.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Outline {
+    states: BTreeSet<Name>,
+    /// By slot. `None` as long as the field has no value in any of the instances, which only those in the initial state
+    /// lack; their events do not read it.
+    fields: Vec<Option<Abstract>>,
+}
+
+impl Outline {
+    /// The states, in the order of their names.
+    pub fn states(&self) -> impl ExactSizeIterator<Item = &Name> {
+        self.states.iter()
+    }
+
+    /// The smallest outline that holds both.
+    ///
+    /// After a judgement, the outcomes are those without the event and those with it: `outline.join(&after)`.
+    #[must_use]
+    pub fn join(&self, other: &Self) -> Self {
+        Self {
+            states: self.states.union(&other.states).cloned().collect(),
+            fields: self.fields.iter().zip(&other.fields).map(|(a, b)| hull(a.as_ref(), b.as_ref())).collect(),
+        }
+    }
+}
+
+impl Class {
+    /// The least and the greatest value of a field within the outline: what a reader may be told while events are
+    /// still open. `None` if the field has no order, no value yet, or amounts of different currencies.
+    #[must_use]
+    pub fn range_within(&self, outline: &Outline, field: &str) -> Option<(Value, Value)> {
+        let field = self.fields.iter().find(|known| *known.name == *field)?;
+        let Abstract::Number(range, denomination) = outline.fields.get(field.slot)?.as_ref()? else { return None };
+        let value = |number: i128| match (&field.ty, denomination) {
+            (Type::Integer, _) => i64::try_from(number).ok().map(Value::Integer),
+            (Type::Money, Denomination::Known(currency)) => Money::new(*currency, number).map(Value::Money),
+            (Type::Percentage, _) => Percentage::from_units(number).map(Value::Percentage),
+            (Type::Date, _) => i64::try_from(number).ok().and_then(Date::from_days).map(Value::Date),
+            (Type::Timestamp, _) => i64::try_from(number).ok().map(Timestamp::from_millis).map(Value::Timestamp),
+            _ => None,
+        };
+        Some((value(range.low)?, value(range.high)?))
+    }
+}
+
+/// The verdict on an event in every instance within an outline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// [`Class::next`] accepts it in all of them, and needs the same of the same other instances.
+    Accepted,
+    /// [`Class::next`] refuses it in all of them.
+    Refused,
+    /// Neither is shown.
+    Unsure,
+}
+
+/// What [`Class::judge`] finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Where the accepted event leads. Without meaning for a refused one.
+    pub after: Outline,
+}
+
+impl Class {
+    /// The outline of one instance.
+    #[must_use]
+    pub fn outline(&self, instance: &Instance) -> Outline {
+        let mut fields = vec![None; self.fields.len()];
+        for field in &self.fields {
+            let value = instance.fields().get_at(field.slot, &field.name);
+            fields[field.slot] =
+                value.map(|value| if value.has_type(&field.ty) { Abstract::of(value) } else { Abstract::Any });
+        }
+        Outline { states: BTreeSet::from([instance.state().clone()]), fields }
+    }
+
+    /// Judges `call` in every instance within `outline`.
+    ///
+    /// # Complexity
+    /// One abstract evaluation per state of the outline, at most [`limits::FUEL`](FUEL) steps in all; after those,
+    /// [`Verdict::Unsure`].
+    #[must_use]
+    pub fn judge(&self, key: &Key, outline: &Outline, call: &EventCall, at: Timestamp) -> Judgement {
+        let refused = || Judgement { verdict: Verdict::Refused, after: outline.clone() };
+        let Some(event) = self.event(call.event()) else { return refused() };
+        if key.key_type() != self.key_type || !event.argument_errors(call).is_empty() {
+            return refused();
+        }
+        let fuel = Cell::new(FUEL);
+        let domain = Domain {
+            class: self,
+            fields: outline.fields.iter().map(|field| field.clone().unwrap_or(Abstract::Any)).collect(),
+            // Bindings and slots are both in the order of the names.
+            params: call.arguments().iter().map(|(_, value)| Abstract::of(value)).collect(),
+            event: Some((key, at)),
+            fuel: &fuel,
+        };
+        let judgements = outline.states.iter().map(|state| match event.transition(state) {
+            None => refused(),
+            Some(transition) => self.judge_body(&transition.body, &transition.target, outline, &domain),
+        });
+        let joined = judgements.reduce(|a, b| Judgement {
+            verdict: if a.verdict == b.verdict { a.verdict } else { Verdict::Unsure },
+            after: a.after.join(&b.after),
+        });
+        let bodies = outline.states.iter().filter_map(|state| event.transition(state)).map(|found| &found.body);
+        let bodies: Vec<_> = bodies.collect();
+        let has_one_need = bodies.windows(2).all(|pair| Arc::ptr_eq(pair[0], pair[1]))
+            || bodies.iter().all(|body| body.steps.is_empty());
+        match joined {
+            Some(Judgement { verdict: Verdict::Accepted, after }) if !has_one_need => {
+                Judgement { verdict: Verdict::Unsure, after }
+            }
+            Some(judgement) => judgement,
+            None => refused(),
+        }
+    }
+
+    fn judge_body(&self, body: &Body, target: &Name, outline: &Outline, before: &Domain<'_>) -> Judgement {
+        let guards = self.judge_rules(&body.guards, before);
+        let mut after = Outline { states: BTreeSet::from([target.clone()]), fields: outline.fields.clone() };
+        let mut result = before.clone();
+        let mut is_certain = true;
+        for effect in &body.effects {
+            let (value, faults) = before.value(&effect.value);
+            is_certain &= !faults.overflow && !faults.mismatch;
+            result.fields[effect.field.index] = value.clone();
+            after.fields[effect.field.index] = Some(value);
+        }
+        is_certain &= body.steps.iter().all(|step| is_certain_step(step, before));
+        let invariants = self.judge_rules(&self.invariants, &result);
+        let verdict = match (guards, invariants) {
+            (Verdict::Refused, _) | (Verdict::Accepted, Verdict::Refused) => Verdict::Refused,
+            (Verdict::Accepted, Verdict::Accepted) if is_certain => Verdict::Accepted,
+            _ => Verdict::Unsure,
+        };
+        Judgement { verdict, after }
+    }
+
+    /// Whether all rules hold for all instances, or one of them for none.
+    fn judge_rules(&self, rules: &[Rule], domain: &Domain<'_>) -> Verdict {
+        let mut verdict = Verdict::Accepted;
+        for rule in rules {
+            let (value, faults) = domain.value(&rule.expr);
+            match value.as_truth() {
+                Some(true) if !faults.overflow && !faults.mismatch => {}
+                Some(false) => return Verdict::Refused,
+                _ => verdict = Verdict::Unsure,
+            }
+        }
+        verdict
+    }
+}
+
+/// What holds both, where a field has a value in either.
+fn hull(a: Option<&Abstract>, b: Option<&Abstract>) -> Option<Abstract> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.hull(b)),
+        (one, other) => one.or(other).cloned(),
+    }
+}
+
+/// Whether the step needs the same in all instances, and meets no fault.
+fn is_certain_step(step: &Step, domain: &Domain<'_>) -> bool {
+    step.expressions().into_iter().all(|expr| {
+        let (value, faults) = domain.value(expr);
+        !faults.overflow && !faults.mismatch && (value.is_single() || reads_single_fields(expr, domain))
+    })
+}
+
+fn reads_single_fields(expr: &Expr, domain: &Domain<'_>) -> bool {
+    let mut is_single = true;
+    expr.walk(&mut |expr| {
+        if let Expr::Field(slot) = expr {
+            is_single &= domain.fields.get(slot.index).is_some_and(Abstract::is_single);
+        }
+    });
+    is_single
+}

@@ -1,0 +1,126 @@
+//! Whether an expression has the same value in an instance before and after another event.
+//!
+//! The two instances are related: the second is what an open event makes of the first. Fields that the event does not
+//! change are equal in both, and so is every expression over them; others may still be decided equally in both.
+
+use super::abstraction::{Abstract, Denomination, Domain};
+use crate::model::expr::{Expr, NumberKind, Operator, Step};
+
+/// What an event leaves as it is in a field.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) value: bool,
+    pub(super) currency: bool,
+}
+
+/// An instance before and after an event.
+pub(super) struct Pair<'a, 'd> {
+    pub(super) before: &'d Domain<'a>,
+    pub(super) after: &'d Domain<'a>,
+    /// By slot.
+    pub(super) kept: &'d [Kept],
+}
+
+impl Pair<'_, '_> {
+    /// Whether `expr`, where it has a value, has the same in both.
+    pub(super) fn same(&self, expr: &Expr) -> bool {
+        if !self.before.burn(1) {
+            return false;
+        }
+        match expr {
+            Expr::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.value),
+            _ => {
+                expr.operands().into_iter().all(|operand| self.same(operand))
+                    || self.decided_equally(expr)
+                    || self.compared_equally(expr)
+            }
+        }
+    }
+
+    fn decided_equally(&self, expr: &Expr) -> bool {
+        let before = self.before.value(expr).0;
+        before.is_single() && before == self.after.value(expr).0
+    }
+
+    /// A comparison of amounts that is decided equally if their currencies match, and they match in both or in none.
+    fn compared_equally(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Compare(comparison, left, right) => {
+                let verdict = |domain: &Domain<'_>| match (domain.value(left).0, domain.value(right).0) {
+                    (Abstract::Number(a, _), Abstract::Number(b, _)) => a.compare(*comparison, b),
+                    _ => None,
+                };
+                let before = verdict(self.before);
+                before.is_some()
+                    && before == verdict(self.after)
+                    && self.same_currency(left)
+                    && self.same_currency(right)
+            }
+            Expr::CurrencyOf(money) => self.same_currency(money),
+            _ => false,
+        }
+    }
+
+    /// Whether the amount `expr` is in the same currency in both.
+    pub(super) fn same_currency(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.currency),
+            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, left, right) => {
+                self.same_currency(left) || self.same_currency(right)
+            }
+            Expr::Arithmetic(Operator::Multiply, _, amount, _)
+            | Expr::Share(_, amount, _)
+            | Expr::Negate(_, amount) => self.same_currency(amount),
+            _ => expr.operands().into_iter().all(|operand| self.same(operand)),
+        }
+    }
+
+    /// Whether the evaluation of `expr` meets a currency mismatch in both or in neither.
+    pub(super) fn same_mismatch(&self, expr: &Expr) -> bool {
+        if !self.before.burn(1) {
+            return false;
+        }
+        let operands = expr.operands();
+        let is_same = |expr: &&Expr| self.same_mismatch(expr);
+        match expr {
+            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, left, right) => {
+                operands.iter().all(is_same)
+                    && (self.same_currency(left) && self.same_currency(right)
+                        || [self.before, self.after].into_iter().all(|domain| !mismatches(domain, left, right)))
+            }
+            // What is evaluated depends on the first operand.
+            Expr::And(first, _) | Expr::Or(first, _) | Expr::If(first, _, _) => {
+                operands.iter().all(is_same)
+                    && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
+            }
+            Expr::Call(function, arguments) => {
+                operands.iter().all(is_same)
+                    && (!function.may_mismatch || arguments.iter().all(|argument| self.same(argument)))
+            }
+            _ => operands.iter().all(is_same),
+        }
+    }
+
+    /// Whether a step needs the same of the same instances.
+    pub(super) fn same_step(&self, step: &Step) -> bool {
+        step.expressions().into_iter().all(|expr| self.same(expr) && self.same_mismatch(expr))
+    }
+}
+
+fn mismatches(domain: &Domain<'_>, left: &Expr, right: &Expr) -> bool {
+    let denomination = |expr| -> Denomination { domain.value(expr).0.denomination() };
+    denomination(left).equals(denomination(right)) != Some(true)
+}
+
+/// Whether the evaluation of `expr` adds or subtracts amounts of money.
+pub(crate) fn may_mismatch(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| {
+        found |= match expr {
+            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
+            Expr::Call(function, _) => function.may_mismatch,
+            _ => false,
+        };
+    });
+    found
+}

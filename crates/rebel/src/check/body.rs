@@ -1,0 +1,495 @@
+//! Bodies of classes: defaults, invariants and what events do.
+
+use std::{collections::HashSet, sync::Arc};
+
+use super::{
+    Checker,
+    expression::{Place, Typed},
+    graph, operators,
+};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    instance::Instance,
+    model::{
+        Body, Class, Event, Field, Param, State, StateKind, Transition,
+        expr::{Act, Effect, Expr, Operator, Rule, Slot, Step},
+    },
+    source::Span,
+    step::reads,
+    syntax::tree::{self, EffectOperator, ExprKind, File, Ident},
+    value::{Name, Rounding, Type},
+};
+
+/// An event of a class, by index.
+pub(super) type EventId = (usize, usize);
+
+/// The declaration of an event in one group of states.
+struct Declaration<'a> {
+    event: &'a tree::Event,
+    id: EventId,
+    exists: bool,
+    rounding: Rounding,
+}
+
+impl Checker {
+    pub(super) fn classes(&mut self, files: &[File]) -> Vec<Class> {
+        let classes = files.iter().flat_map(|file| file.classes.iter().map(|class| (class, file.rounding)));
+        classes.enumerate().map(|(index, (class, rounding))| self.class(index, class, rounding)).collect()
+    }
+
+    fn class(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Class {
+        let initial = self.initial(index, class, rounding);
+        let invariants = self.invariants(index, class, rounding);
+        let events = self.class_events(index, class, rounding);
+        self.unreachable_states(index, &events);
+        let header = &self.headers[index];
+        let documentation = |name: &Name| {
+            let field = class.fields.iter().find(|field| field.name.name == *name);
+            field.map_or_else(String::new, |field| field.documentation.clone())
+        };
+        Class {
+            name: header.name.clone(),
+            documentation: class.documentation.clone(),
+            identity: header.identity.as_ref().map(|identity| identity.name.clone()),
+            key_type: header.key_type,
+            fields: header
+                .fields
+                .iter()
+                .map(|field| Field {
+                    name: field.name.name.clone(),
+                    documentation: documentation(&field.name.name),
+                    ty: field.ty.clone(),
+                    slot: field.slot,
+                })
+                .collect(),
+            states: header.states.iter().map(|(name, kind)| State { name: name.name.clone(), kind: *kind }).collect(),
+            events,
+            invariants,
+            initial,
+            relations: Vec::new(),
+        }
+    }
+
+    /// The initial state, with the values of the defaults.
+    fn initial(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Instance {
+        let mut fields = Vec::new();
+        for field in class.fields.iter().filter(|field| field.identity.is_none()) {
+            let Some(default) = &field.default else { continue };
+            let Some(ty) = self.headers[index].field(&field.name.name).map(|field| field.ty.clone()) else { continue };
+            if let Some(typed) = self.expect(default, &mut Place::constant(rounding), &ty)
+                && let Some(value) = self.constant_value(&typed.expr, default.span)
+            {
+                fields.push((field.name.name.clone(), value));
+            }
+        }
+        let states = &self.headers[index].states;
+        let initial = states.iter().find(|(_, kind)| *kind == StateKind::Initial);
+        Instance::new(initial.map_or_else(|| "".into(), |(name, _)| name.name.clone()), fields.into_iter().collect())
+    }
+
+    fn invariants(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for rule in &class.invariants {
+            let mut place = Place::invariant(index, rounding);
+            if let Some(typed) = self.expect(&rule.condition, &mut place, &Type::Boolean) {
+                rules.push(self.rule(rule, typed.expr));
+            }
+        }
+        rules
+    }
+
+    fn rule(&self, rule: &tree::Rule, expr: Expr) -> Rule {
+        let condition = self.text(rule.condition.span);
+        Rule { text: rule.text.clone().unwrap_or_else(|| condition.clone()), condition, reads: reads(&expr), expr }
+    }
+
+    fn class_events(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Event> {
+        let header = &self.headers[index];
+        let mut events: Vec<Event> = header
+            .events
+            .iter()
+            .map(|event| Event {
+                name: event.name.name.clone(),
+                documentation: String::new(),
+                params: event.params.clone(),
+                internal: event.internal,
+                transitions: Vec::new(),
+            })
+            .collect();
+        let mut used: HashSet<(Name, Name)> = HashSet::new();
+        for group in &class.states {
+            for event in &group.events {
+                let Some(position) = self.headers[index].event(&event.name.name) else { continue };
+                let exists =
+                    group.states.iter().all(|state| self.headers[index].state(&state.name) != Some(StateKind::Initial));
+                let declaration = Declaration { event, id: (index, position), exists, rounding };
+                let (body, names) = self.event_body(&declaration);
+                used.extend(names.into_iter().map(|name| (event.name.name.clone(), name)));
+                let body = Arc::new(body);
+                for source in &group.states {
+                    if let Some(transition) = self.transition(index, source, event, &events[position], &body) {
+                        events[position].transitions.push(transition);
+                    }
+                }
+                add_documentation(&mut events[position].documentation, &event.documentation);
+            }
+        }
+        let mut warned = HashSet::new();
+        for event in class.states.iter().flat_map(|group| &group.events) {
+            let name = &event.name.name;
+            if warned.insert(name) {
+                let names: Vec<Name> =
+                    used.iter().filter(|(event, _)| event == name).map(|(_, param)| param.clone()).collect();
+                self.unused_params(&event.params, &names);
+            }
+        }
+        events
+    }
+
+    fn transition(
+        &mut self,
+        class: usize,
+        source: &Ident,
+        event: &tree::Event,
+        so_far: &Event,
+        body: &Arc<Body>,
+    ) -> Option<Transition> {
+        let header = &self.headers[class];
+        let target = event.target.as_ref().unwrap_or(source);
+        let Some(kind) = header.state(&target.name) else {
+            self.unknown_state(class, target);
+            return None;
+        };
+        if kind == StateKind::Initial {
+            let message = format!("`{}` leads into the initial state", event.name.name);
+            let span = event.target.as_ref().map_or(event.name.span, |target| target.span);
+            let help = "an instance leaves the initial state once; write `: state` after the parameters";
+            self.refuse(Code::EntersInitial, span, message, "enters it", help);
+            return None;
+        }
+        if header.state(&source.name) == Some(StateKind::Final) {
+            let message = format!("`{}` leaves the final state `{}`", event.name.name, source.name);
+            let diagnostic = Diagnostic::new(Code::LeavesFinal, event.name.span, message, "leaves it");
+            self.report.push(diagnostic.and(source.span, "final").help("a state with events is not final"));
+            return None;
+        }
+        if so_far.transition(&source.name).is_some() {
+            let message = format!("`{}` is declared twice for the state `{}`", event.name.name, source.name);
+            let diagnostic = Diagnostic::new(Code::RepeatedTransition, event.name.span, message, "again here");
+            self.report.push(diagnostic.help("join the two declarations"));
+            return None;
+        }
+        Some(Transition { source: source.name.clone(), target: target.name.clone(), body: body.clone() })
+    }
+
+    /// What the event does, and the parameters that it uses.
+    fn event_body(&mut self, declaration: &Declaration<'_>) -> (Body, Vec<Name>) {
+        let Declaration { event, id, exists, rounding } = *declaration;
+        let params = self.headers[id.0].events[id.1].params.clone();
+        self.refuse_hiding(id.0, &event.params);
+        let mut place = Place::event(id.0, exists, &params, rounding);
+        let mut body = Body { guards: Vec::new(), effects: Vec::new(), steps: Vec::new() };
+        for guard in &event.guards {
+            match &guard.condition.kind {
+                ExprKind::Initialized(_) | ExprKind::InState(..) => {
+                    body.steps.extend(self.condition(guard, &mut place));
+                }
+                _ => {
+                    if let Some(typed) = self.expect(&guard.condition, &mut place, &Type::Boolean) {
+                        body.guards.push(self.rule(guard, typed.expr));
+                    }
+                }
+            }
+        }
+        for effect in &event.effects {
+            if let Some(effect) = self.effect(id.0, effect, &event.effects, &mut place) {
+                body.effects.push(effect);
+            }
+        }
+        if !exists {
+            self.fields_without_value(id.0, event);
+        }
+        for step in &event.syncs {
+            body.steps.extend(self.step(step, id, &mut place));
+        }
+        (body, place.used)
+    }
+
+    fn refuse_hiding(&mut self, class: usize, params: &[tree::Param]) {
+        for param in params {
+            self.refuse_library_name(&param.name, "parameter");
+            self.refuse_field_name(class, &param.name, "parameter");
+        }
+    }
+
+    fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
+        let header = &self.headers[class];
+        let field = header.field(&ident.name).map(|field| &field.name);
+        if let Some(field) = field.or(header.identity.as_ref().filter(|identity| identity.name == ident.name)) {
+            let message = format!("the {noun} `{}` hides a field", ident.name);
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
+            let diagnostic = diagnostic.and(field.span, "the field").help("choose another name");
+            self.report.push(diagnostic);
+        }
+    }
+
+    /// A guard on another instance.
+    fn condition(&mut self, guard: &tree::Rule, place: &mut Place<'_>) -> Option<Step> {
+        let text = guard.text.clone().unwrap_or_else(|| self.text(guard.condition.span));
+        let (instance, states) = match &guard.condition.kind {
+            ExprKind::Initialized(instance) => (instance, None),
+            ExprKind::InState(instance, states) => (instance, Some(states)),
+            _ => return None,
+        };
+        let (target, class) = self.instance(instance, place)?;
+        let act = match states {
+            None => Act::Initialized,
+            Some(states) => {
+                let unknown: Vec<&Ident> =
+                    states.iter().filter(|state| self.headers[class].state(&state.name).is_none()).collect();
+                unknown.iter().for_each(|state| self.unknown_state(class, state));
+                Act::InState(states.iter().map(|state| state.name.clone()).collect())
+            }
+        };
+        Some(Step::Act { target, act, text })
+    }
+
+    /// A parameter, field or variable that refers to an instance, with its class.
+    fn instance(&mut self, ident: &Ident, place: &mut Place<'_>) -> Option<(Expr, usize)> {
+        let typed = self.variable(&ident.name, ident.span, place)?;
+        if let Some(class) = self.class_of(&typed.ty) {
+            return Some((typed.expr, class));
+        }
+        let message = format!("`{}` is of type {}, not an instance of a class", ident.name, typed.ty);
+        let help = match typed.ty {
+            Type::Set(_) => "write `for x in the_set: x.Event(..)`",
+            _ => "give it the type of a class",
+        };
+        self.refuse(Code::NotAReference, ident.span, message, "no instance", help);
+        None
+    }
+
+    fn effect(
+        &mut self,
+        class: usize,
+        effect: &tree::Effect,
+        all: &[tree::Effect],
+        place: &mut Place<'_>,
+    ) -> Option<Effect> {
+        let (name, span) = (&effect.field.name, effect.field.span);
+        let header = &self.headers[class];
+        if header.identity.as_ref().is_some_and(|identity| identity.name == *name) {
+            let message = format!("`{name}` is the identity and never changes");
+            self.refuse(Code::IdentityAssigned, span, message, "the identity", "remove this effect");
+            return None;
+        }
+        let Some(field) = header.field(name) else {
+            let message = format!("`{}` has no field `{name}`", header.name);
+            let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "no such field");
+            let names = header.fields.iter().map(|field| &*field.name.name);
+            let diagnostic = diagnostic.did_you_mean(name, names);
+            self.report.push(diagnostic);
+            return None;
+        };
+        let (ty, slot) = (field.ty.clone(), Slot { index: field.slot, name: name.clone() });
+        let earlier = all.iter().find(|other| other.field.name == *name).filter(|other| other.span != effect.span);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.span.start < effect.span.start) {
+            let message = format!("`{name}` is given two values");
+            let diagnostic = Diagnostic::new(Code::AssignedTwice, effect.span, message, "the second");
+            self.report.push(diagnostic.and(earlier.span, "the first").help("join the two effects"));
+            return None;
+        }
+        let operator = match effect.operator {
+            EffectOperator::Becomes => None,
+            EffectOperator::Increases => Some(Operator::Add),
+            EffectOperator::Decreases => Some(Operator::Subtract),
+        };
+        let value = match operator {
+            None => self.expect(&effect.value, place, &ty)?.expr,
+            Some(operator) => self.changed(operator, effect, &ty, place)?,
+        };
+        Some(Effect { field: slot, value, text: self.text(effect.span) })
+    }
+
+    /// The value that `+=` or `-=` gives.
+    fn changed(&mut self, operator: Operator, effect: &tree::Effect, ty: &Type, place: &mut Place<'_>) -> Option<Expr> {
+        let old = self.variable(&effect.field.name, effect.field.span, place)?;
+        let by = self.expression(&effect.value, place, None)?;
+        let by_ty = by.ty.clone();
+        match operators::sum(operator, old, by) {
+            Some((expr, result)) if result == *ty => Some(expr),
+            _ => {
+                let symbol = if operator == Operator::Add { "+=" } else { "-=" };
+                let message = format!("`{symbol}` is not defined for {ty} and {by_ty}");
+                self.report.push(Diagnostic::new(Code::Operands, effect.span, message, "not defined"));
+                None
+            }
+        }
+    }
+
+    fn fields_without_value(&mut self, class: usize, event: &tree::Event) {
+        let is_given = |name: &Name| event.effects.iter().any(|effect| effect.field.name == *name);
+        let header = &self.headers[class];
+        let missing: Vec<&Ident> = header
+            .fields
+            .iter()
+            .filter(|field| !field.has_default && !is_given(&field.name.name))
+            .map(|field| &field.name)
+            .collect();
+        let Some(first) = missing.first() else { return };
+        let names = missing.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
+        let message = format!("`{}` creates an instance and leaves {names} without a value", event.name.name);
+        let help = format!("add `this.{} == ..` to `post:`, or give the field a default", first.name);
+        let diagnostic = Diagnostic::new(Code::FieldWithoutValue, event.name.span, message, "creates an instance");
+        let diagnostic = diagnostic.and(first.span, "without a default").help(help);
+        self.report.push(diagnostic);
+    }
+
+    fn step(&mut self, step: &tree::Step, caller: EventId, place: &mut Place<'_>) -> Option<Step> {
+        match step {
+            tree::Step::If(condition, step) => {
+                let typed = self.expect(condition, place, &Type::Boolean);
+                let inner = self.step(step, caller, place)?;
+                Some(Step::If(typed?.expr, inner.into(), self.text(condition.span)))
+            }
+            tree::Step::For(name, set, step) => {
+                let typed = self.expression(set, place, None)?;
+                let Type::Set(element) = &typed.ty else {
+                    let message = format!("`for` needs a set, this is of type {}", typed.ty);
+                    self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no set"));
+                    return None;
+                };
+                self.refuse_hidden_variable(caller, name, place);
+                place.locals.push(Param { name: name.name.clone(), ty: (**element).clone() });
+                let inner = self.step(step, caller, place);
+                place.locals.pop();
+                Some(Step::For(typed.expr, inner?.into(), self.text(set.span)))
+            }
+            tree::Step::Call { negated, target, event, arguments, span } => {
+                let (target, class) = self.instance(target, place)?;
+                let (event, arguments) = self.sync_call(class, event, arguments, *span, caller, place)?;
+                let act = if *negated { Act::Impossible { event, arguments } } else { Act::Do { event, arguments } };
+                Some(Step::Act { target, act, text: self.text(*span) })
+            }
+        }
+    }
+
+    fn refuse_hidden_variable(&mut self, caller: EventId, name: &Ident, place: &Place<'_>) {
+        self.refuse_field_name(caller.0, name, "variable");
+        self.refuse_library_name(name, "variable");
+        let params = &self.headers[caller.0].events[caller.1].params;
+        if params.iter().chain(&place.locals).any(|param| param.name == name.name) {
+            let message = format!("the variable `{}` hides another one", name.name);
+            self.refuse(Code::Duplicate, name.span, message, "hides it", "choose another name");
+        }
+    }
+
+    /// The event and its arguments by name.
+    fn sync_call(
+        &mut self,
+        class: usize,
+        event: &Ident,
+        arguments: &[tree::Expr],
+        span: Span,
+        caller: EventId,
+        place: &mut Place<'_>,
+    ) -> Option<(Name, Vec<(Name, Expr)>)> {
+        let header = &self.headers[class];
+        let Some(callee) = header.event(&event.name) else {
+            let message = format!("`{}` has no event `{}`", header.name, event.name);
+            let diagnostic = Diagnostic::new(Code::UnknownEvent, event.span, message, "no such event");
+            let diagnostic = diagnostic.did_you_mean(&event.name, header.event_names());
+            self.report.push(diagnostic);
+            return None;
+        };
+        let header = &header.events[callee];
+        let name = header.name.name.clone();
+        let (names, types): (Vec<Name>, Vec<Type>) =
+            header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();
+        self.calls.push((caller, (class, callee), span));
+        let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, place)?;
+        Some((name, names.into_iter().zip(arguments.into_iter().map(|argument| argument.expr)).collect()))
+    }
+
+    fn unreachable_states(&mut self, class: usize, events: &[Event]) {
+        let header = &self.headers[class];
+        let mut reached: Vec<&Name> =
+            header.states.iter().filter(|(_, kind)| *kind == StateKind::Initial).map(|(name, _)| &name.name).collect();
+        let mut next = 0;
+        while let Some(&state) = reached.get(next) {
+            next += 1;
+            let transitions = events.iter().flat_map(|event| &event.transitions);
+            for transition in transitions.filter(|transition| transition.source == *state) {
+                if !reached.contains(&&transition.target) {
+                    reached.push(&transition.target);
+                }
+            }
+        }
+        let unreached = header.states.iter().filter(|(name, _)| !reached.contains(&&name.name));
+        let diagnostics: Vec<Diagnostic> = unreached
+            .map(|(name, _)| {
+                let message = format!("no event leads to the state `{}`", name.name);
+                Diagnostic::new(Code::UnreachableState, name.span, message, "never reached")
+                    .help("remove it, or let an event lead to it")
+            })
+            .collect();
+        diagnostics.into_iter().for_each(|diagnostic| self.report.push(diagnostic));
+    }
+
+    /// Refuses events that synchronise in a circle, and warns of internal events that none synchronises with.
+    pub(super) fn sync_circles(&mut self) {
+        let mut first_of = Vec::new();
+        let mut count = 0;
+        for header in &self.headers {
+            first_of.push(count);
+            count += header.events.len();
+        }
+        let number = |(class, event): EventId| first_of[class] + event;
+        let mut needs = vec![Vec::new(); count];
+        for (caller, callee, _) in &self.calls {
+            needs[number(*caller)].push(number(*callee));
+        }
+        let called: HashSet<usize> = needs.iter().flatten().copied().collect();
+        if let Err(circle) = graph::order(&needs) {
+            self.refuse_circle(&circle, number);
+        }
+        let mut diagnostics = Vec::new();
+        for (class, header) in self.headers.iter().enumerate() {
+            for (index, event) in header.events.iter().enumerate() {
+                if event.internal && !called.contains(&number((class, index))) {
+                    let message = format!("`{}` is internal and no `sync` calls it", event.name.name);
+                    let diagnostic = Diagnostic::new(Code::NeverSynced, event.name.span, message, "never happens");
+                    diagnostics.push(diagnostic.help("call it in a `sync:`, or remove `internal`"));
+                }
+            }
+        }
+        diagnostics.into_iter().for_each(|diagnostic| self.report.push(diagnostic));
+    }
+
+    fn refuse_circle(&mut self, circle: &[usize], number: impl Fn(EventId) -> usize) {
+        let mut names = Vec::new();
+        let mut labels = Vec::new();
+        for (position, &node) in circle.iter().enumerate() {
+            let next = circle[(position + 1) % circle.len()];
+            let call = self.calls.iter().find(|(from, to, _)| number(*from) == node && number(*to) == next);
+            let Some((caller, _, span)) = call else { return };
+            let header = &self.headers[caller.0];
+            names.push(format!("{}.{}", header.name, header.events[caller.1].name.name));
+            labels.push(*span);
+        }
+        names.push(names[0].clone());
+        let message = format!("these events synchronise in a circle: {}", names.join(" -> "));
+        let mut diagnostic = Diagnostic::new(Code::SyncCycle, labels[0], message, "calls the next");
+        for span in &labels[1..] {
+            diagnostic = diagnostic.and(*span, "calls the next");
+        }
+        self.report.push(diagnostic.help("one of them must not call the other; split it into two events"));
+    }
+}
+
+fn add_documentation(text: &mut String, more: &str) {
+    if !more.is_empty() && !text.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(more);
+}

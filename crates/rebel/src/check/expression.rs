@@ -1,0 +1,398 @@
+//! Types of expressions.
+
+use super::{Checker, Declared, operators};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    limits::DEPTH_MAX,
+    model::{
+        Param,
+        expr::{Expr, Slot},
+    },
+    source::Span,
+    syntax::tree::{self, ExprKind, Ident},
+    value::{Name, Rounding, Type, Value, Variant},
+};
+
+/// A checked expression.
+pub(super) struct Typed {
+    pub(super) expr: Expr,
+    pub(super) ty: Type,
+    /// How deep its evaluation nests, called functions included.
+    pub(super) depth: usize,
+}
+
+impl Typed {
+    pub(super) fn leaf(expr: Expr, ty: Type) -> Self {
+        Self { expr, ty, depth: 1 }
+    }
+
+    /// `expr` over operands of which the deepest nests `depth`.
+    pub(super) fn node(expr: Expr, ty: Type, depth: usize) -> Self {
+        Self { expr, ty, depth: depth + 1 }
+    }
+}
+
+/// Where an expression stands, which decides what it may read.
+pub(super) struct Place<'a> {
+    /// The class whose instance it reads, and whether that instance exists already.
+    class: Option<(usize, bool)>,
+    /// The parameters of the event.
+    params: &'a [Param],
+    /// The parameters of the function, or the variables of the `for`s around it.
+    pub(super) locals: Vec<Param>,
+    has_time: bool,
+    pub(super) rounding: Rounding,
+    /// The parameters and variables that were read.
+    pub(super) used: Vec<Name>,
+}
+
+impl<'a> Place<'a> {
+    /// A constant or a default, which reads nothing.
+    pub(super) fn constant(rounding: Rounding) -> Self {
+        Self { class: None, params: &[], locals: Vec::new(), has_time: false, rounding, used: Vec::new() }
+    }
+
+    /// The body of a function, which reads its parameters.
+    pub(super) fn function(params: &[Param], rounding: Rounding) -> Self {
+        Self { locals: params.to_vec(), ..Self::constant(rounding) }
+    }
+
+    /// An invariant, which reads the fields of an existing instance.
+    pub(super) fn invariant(class: usize, rounding: Rounding) -> Self {
+        Self { class: Some((class, true)), ..Self::constant(rounding) }
+    }
+
+    /// A part of an event, which reads fields, parameters and the time.
+    pub(super) fn event(class: usize, exists: bool, params: &'a [Param], rounding: Rounding) -> Self {
+        Self { class: Some((class, exists)), params, has_time: true, ..Self::constant(rounding) }
+    }
+}
+
+impl Checker {
+    /// Checks that `tree` is of type `ty`.
+    pub(super) fn expect(&mut self, tree: &tree::Expr, place: &mut Place<'_>, ty: &Type) -> Option<Typed> {
+        let typed = self.expression(tree, place, Some(ty))?;
+        if typed.ty == *ty {
+            return Some(typed);
+        }
+        let message = format!("expected {ty}, found {}", typed.ty);
+        let diagnostic = Diagnostic::new(Code::TypeMismatch, tree.span, message, format!("of type {}", typed.ty));
+        self.report.push(match (ty, &typed.ty) {
+            (Type::Money, Type::Integer) => diagnostic.help("write an amount with its currency, as in `EUR 5.00`"),
+            (Type::Percentage, Type::Integer) => diagnostic.help("write a percentage with its sign, as in `5%`"),
+            (Type::Set(element), found) if **element == *found => diagnostic.help("write a set, as in `{x}`"),
+            _ => diagnostic,
+        });
+        None
+    }
+
+    /// Checks `tree`; `expected` only tells the type of what has none of its own.
+    pub(super) fn expression(
+        &mut self,
+        tree: &tree::Expr,
+        place: &mut Place<'_>,
+        expected: Option<&Type>,
+    ) -> Option<Typed> {
+        let typed = match &tree.kind {
+            ExprKind::Literal(value) => Some(Self::literal(value)),
+            ExprKind::Name(name) => self.variable(name, tree.span, place),
+            ExprKind::This | ExprKind::Now | ExprKind::Today => self.context(tree, place),
+            ExprKind::Member(inner, member) => self.member(inner, member, place),
+            ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, place),
+            ExprKind::Negate(operand) => {
+                let operand = self.expression(operand, place, None)?;
+                self.or_refuse(operators::negate(operand), tree.span)
+            }
+            ExprKind::Not(operand) => {
+                let operand = self.expect(operand, place, &Type::Boolean)?;
+                Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
+            }
+            ExprKind::Binary(operator, left, right) => {
+                let (left, right) = self.operands(*operator, left, right, place)?;
+                self.or_refuse(operators::binary(*operator, left, right, place.rounding), tree.span)
+            }
+            ExprKind::If(condition, accepted, otherwise) => {
+                self.choice([condition, accepted, otherwise], place, expected)
+            }
+            ExprKind::Set(items) => self.set(items, tree.span, place, expected),
+            ExprKind::Initialized(_) | ExprKind::InState(..) => {
+                let help = "a condition on another instance is a guard of its own: give it its own line in `pre:`";
+                self.refuse(
+                    Code::NestedCondition,
+                    tree.span,
+                    "this condition cannot be part of an expression",
+                    "nested",
+                    help,
+                );
+                None
+            }
+            ExprKind::Wrong => None,
+        }?;
+        if typed.depth > DEPTH_MAX {
+            let message = format!("the evaluation nests deeper than {DEPTH_MAX} levels");
+            let help = "the bodies of called functions count";
+            self.refuse(Code::Limit, tree.span, message, "too deep", help);
+            return None;
+        }
+        Some(typed)
+    }
+
+    fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {
+        typed
+            .map_err(|undefined| {
+                let diagnostic = Diagnostic::new(Code::Operands, span, undefined.message, "not defined");
+                self.report.push(Diagnostic { help: undefined.help, ..diagnostic });
+            })
+            .ok()
+    }
+
+    fn literal(value: &Value) -> Typed {
+        let ty = match value {
+            Value::Boolean(_) => Type::Boolean,
+            Value::Money(_) => Type::Money,
+            Value::Percentage(_) => Type::Percentage,
+            Value::Date(_) => Type::Date,
+            Value::String(_) => Type::String,
+            _ => Type::Integer,
+        };
+        Typed::leaf(Expr::Literal(value.clone()), ty)
+    }
+
+    /// A variable, parameter, field or constant, whichever has the name; it is only one of them.
+    pub(super) fn variable(&mut self, name: &Name, span: Span, place: &mut Place<'_>) -> Option<Typed> {
+        if let Some(index) = place.locals.iter().rposition(|local| local.name == *name) {
+            place.used.push(name.clone());
+            return Some(Typed::leaf(Expr::Local(index), place.locals[index].ty.clone()));
+        }
+        if let Some(param) = place.params.iter().find(|param| param.name == *name) {
+            place.used.push(name.clone());
+            let index = place.params.iter().filter(|other| other.name < *name).count();
+            return Some(Typed::leaf(Expr::Param(Slot { index, name: name.clone() }), param.ty.clone()));
+        }
+        if let Some((ty, value)) = self.constants.get(name) {
+            self.used.insert(name.clone());
+            return Some(Typed::leaf(Expr::Literal(value.clone()), ty.clone()));
+        }
+        if let Some((Declared::Constant, _)) = self.declared.get(name) {
+            // Its own error is reported.
+            self.used.insert(name.clone());
+            return None;
+        }
+        if let Some((class, exists)) = place.class {
+            let header = &self.headers[class];
+            if header.identity.as_ref().is_some_and(|identity| identity.name == *name) {
+                let Type::Reference { key, .. } = header.ty() else { return None };
+                return Some(Typed::leaf(Expr::Identity, operators::key_type(key)));
+            }
+            if let Some(field) = header.field(name) {
+                if exists || field.has_default {
+                    let slot = Slot { index: field.slot, name: name.clone() };
+                    return Some(Typed::leaf(Expr::Field(slot), field.ty.clone()));
+                }
+                let diagnostic = Diagnostic::new(
+                    Code::ReadBeforeValue,
+                    span,
+                    format!("`{name}` has no value before the first event"),
+                    "read here",
+                );
+                let declared = field.name.span;
+                let help = "give the field a default, or take the value from a parameter";
+                self.report.push(diagnostic.and(declared, "declared without a default").help(help));
+                return None;
+            }
+        }
+        self.unknown_variable(name, span, place);
+        None
+    }
+
+    fn unknown_variable(&mut self, name: &Name, span: Span, place: &Place<'_>) {
+        let message = match self.declared.get(name) {
+            Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
+            None => format!("nothing is called `{name}` here"),
+        };
+        let mut names: Vec<&str> = place.locals.iter().chain(place.params).map(|param| &*param.name).collect();
+        if let Some((class, _)) = place.class {
+            let header = &self.headers[class];
+            names.extend(header.fields.iter().map(|field| &*field.name.name));
+            names.extend(header.identity.iter().map(|identity| &*identity.name));
+        }
+        names.extend(self.constants.keys().map(|name| &**name));
+        let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "unknown").did_you_mean(name, names);
+        self.report.push(diagnostic);
+    }
+
+    /// `this`, `now` and `today`.
+    fn context(&mut self, tree: &tree::Expr, place: &Place<'_>) -> Option<Typed> {
+        let typed = match (&tree.kind, place.class) {
+            (ExprKind::This, Some((class, _))) => Some(Typed::leaf(Expr::This, self.headers[class].ty())),
+            (ExprKind::Now, _) if place.has_time => Some(Typed::leaf(Expr::Now, Type::Timestamp)),
+            (ExprKind::Today, _) if place.has_time => Some(Typed::leaf(Expr::Today, Type::Date)),
+            _ => None,
+        };
+        if typed.is_none() {
+            let (message, help) = match tree.kind {
+                ExprKind::This => ("there is no instance here", "pass what is needed as a parameter"),
+                _ => (
+                    "there is no time here",
+                    "only events happen at a time; pass it as a parameter or keep it in a field",
+                ),
+            };
+            self.refuse(Code::OutOfPlace, tree.span, message, "out of place", help);
+        }
+        typed
+    }
+
+    fn member(&mut self, inner: &tree::Expr, member: &Ident, place: &mut Place<'_>) -> Option<Typed> {
+        if let ExprKind::This = inner.kind {
+            let message = format!("`this.{}` is the new value, which only an effect names", member.name);
+            let help = format!("write `{}`", member.name);
+            self.refuse(Code::NewValueRead, inner.span.to(member.span), message, "read here", &help);
+            return None;
+        }
+        if let ExprKind::Name(name) = &inner.kind
+            && let Some((Declared::Enum(enumeration), _)) = self.declared.get(name)
+        {
+            let enumeration = enumeration.clone();
+            self.used.insert(name.clone());
+            if enumeration.variants.contains(&member.name) {
+                let variant = Value::Variant(Variant { of: name.clone(), name: member.name.clone() });
+                return Some(Typed::leaf(Expr::Literal(variant), Type::Enum(enumeration)));
+            }
+            let message = format!("`{name}` has no variant `{}`", member.name);
+            let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such variant");
+            self.report.push(diagnostic.did_you_mean(&member.name, enumeration.variants.iter().map(|name| &**name)));
+            return None;
+        }
+        let inner = self.expression(inner, place, None)?;
+        match (&inner.ty, &*member.name) {
+            (Type::Money, "currency") => {
+                Some(Typed::node(Expr::CurrencyOf(inner.expr.into()), Type::Currency, inner.depth))
+            }
+            (Type::Set(_), "size") => Some(Typed::node(Expr::SizeOf(inner.expr.into()), Type::Integer, inner.depth)),
+            (ty, name) => {
+                let message = format!("{ty} has no property `{name}`");
+                let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such property");
+                self.report.push(match ty {
+                    Type::Reference { .. } => diagnostic
+                        .help("an event reads only its own instance; call an event of the other one in `sync:`"),
+                    Type::Money => diagnostic.help("the only property of Money is `currency`"),
+                    Type::Set(_) => diagnostic.help("the only property of a set is `size`"),
+                    _ => diagnostic,
+                });
+                None
+            }
+        }
+    }
+
+    fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, place: &mut Place<'_>) -> Option<Typed> {
+        let Some(header) = self.functions.get(&name.name) else {
+            if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
+                // Its own error is reported.
+                self.used.insert(name.name.clone());
+                return None;
+            }
+            let message = format!("there is no function `{}`", name.name);
+            let diagnostic = Diagnostic::new(Code::UnknownName, name.span, message, "no such function");
+            let diagnostic = diagnostic.did_you_mean(&name.name, self.functions.keys().map(|name| &**name));
+            self.report.push(diagnostic);
+            return None;
+        };
+        let (params, result) = (header.params.clone(), header.result.clone());
+        let (function, mut depth) = (header.function.clone(), header.depth);
+        self.used.insert(name.name.clone());
+        let arguments = self.typed_arguments(&name.name, arguments, &params, span, place)?;
+        depth = arguments.iter().map(|argument| argument.depth).fold(depth, usize::max);
+        let arguments = arguments.into_iter().map(|argument| argument.expr).collect();
+        Some(Typed::node(Expr::Call(function, arguments), result, depth))
+    }
+
+    /// Arguments by position, of a function or an event called `name`.
+    pub(super) fn typed_arguments(
+        &mut self,
+        name: &Name,
+        arguments: &[tree::Expr],
+        params: &[Type],
+        span: Span,
+        place: &mut Place<'_>,
+    ) -> Option<Vec<Typed>> {
+        if arguments.len() != params.len() {
+            let plural = if params.len() == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {} argument{plural}, not {}", params.len(), arguments.len());
+            self.report.push(Diagnostic::new(Code::ArgumentCount, span, message, "this call"));
+            return None;
+        }
+        let typed: Vec<_> =
+            arguments.iter().zip(params).map(|(argument, ty)| self.expect(argument, place, ty)).collect();
+        typed.into_iter().collect()
+    }
+
+    /// The operands of a binary operator. An empty set takes its type from the other side.
+    fn operands(
+        &mut self,
+        operator: tree::Binary,
+        left: &tree::Expr,
+        right: &tree::Expr,
+        place: &mut Place<'_>,
+    ) -> Option<(Typed, Typed)> {
+        if let tree::Binary::And | tree::Binary::Or = operator {
+            let left = self.expect(left, place, &Type::Boolean);
+            let right = self.expect(right, place, &Type::Boolean);
+            return left.zip(right);
+        }
+        let is_open = |tree: &tree::Expr| matches!(&tree.kind, ExprKind::Set(items) if items.is_empty());
+        if is_open(left) {
+            let right = self.expression(right, place, None)?;
+            return Some((self.expression(left, place, Some(&right.ty))?, right));
+        }
+        let left = self.expression(left, place, None);
+        let expected = left.as_ref().map(|left| match operator {
+            tree::Binary::In => Type::Set(Box::new(left.ty.clone())),
+            _ => left.ty.clone(),
+        });
+        if left.is_none() && is_open(right) {
+            return None;
+        }
+        let right = self.expression(right, place, expected.as_ref());
+        left.zip(right)
+    }
+
+    fn choice(&mut self, parts: [&tree::Expr; 3], place: &mut Place<'_>, expected: Option<&Type>) -> Option<Typed> {
+        let [condition, accepted, otherwise] = parts;
+        let condition = self.expect(condition, place, &Type::Boolean);
+        let accepted = self.expression(accepted, place, expected)?;
+        let otherwise = self.expect(otherwise, place, &accepted.ty)?;
+        let condition = condition?;
+        let depth = condition.depth.max(accepted.depth).max(otherwise.depth);
+        let expr = Expr::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
+        Some(Typed::node(expr, accepted.ty, depth))
+    }
+
+    fn set(
+        &mut self,
+        items: &[tree::Expr],
+        span: Span,
+        place: &mut Place<'_>,
+        expected: Option<&Type>,
+    ) -> Option<Typed> {
+        let Some((first, rest)) = items.split_first() else {
+            let Some(ty @ Type::Set(_)) = expected else {
+                let help = "use it where a set is expected, as in a default or an effect";
+                self.refuse(Code::EmptySet, span, "the type of this set cannot be told", "an empty set", help);
+                return None;
+            };
+            return Some(Typed::leaf(Expr::Set(Vec::new()), ty.clone()));
+        };
+        let first = self.expression(first, place, None)?;
+        if let Type::Set(_) = first.ty {
+            let help = "the elements of a set are of a type that is no set";
+            self.refuse(Code::TypeMismatch, span, "a set of sets", "not supported", help);
+            return None;
+        }
+        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, place, &first.ty)).collect();
+        let rest: Vec<Typed> = rest.into_iter().collect::<Option<_>>()?;
+        let depth = rest.iter().map(|item| item.depth).fold(first.depth, usize::max);
+        let ty = Type::Set(Box::new(first.ty));
+        let items = std::iter::once(first.expr).chain(rest.into_iter().map(|item| item.expr)).collect();
+        Some(Typed::node(Expr::Set(items), ty, depth))
+    }
+}

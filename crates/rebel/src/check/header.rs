@@ -1,0 +1,297 @@
+//! Headers of classes: what other classes and the bodies need to know.
+
+use std::collections::HashSet;
+
+use super::{Checker, Declared};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    limits::EVENTS_MAX,
+    model::{Param, StateKind},
+    source::Span,
+    syntax::tree::{self, File, Ident, StateLabel},
+    value::{KeyType, Name, Type},
+};
+
+pub(super) struct FieldHeader {
+    pub(super) name: Ident,
+    pub(super) ty: Type,
+    pub(super) has_default: bool,
+    /// The rank of the name among all fields, which is its index in bindings of all of them.
+    pub(super) slot: usize,
+}
+
+pub(super) struct EventHeader {
+    pub(super) name: Ident,
+    pub(super) params: Vec<Param>,
+    pub(super) internal: bool,
+}
+
+pub(super) struct ClassHeader {
+    pub(super) name: Name,
+    pub(super) identity: Option<Ident>,
+    pub(super) key_type: KeyType,
+    pub(super) fields: Vec<FieldHeader>,
+    pub(super) states: Vec<(Ident, StateKind)>,
+    pub(super) events: Vec<EventHeader>,
+}
+
+impl ClassHeader {
+    pub(super) fn ty(&self) -> Type {
+        Type::Reference { class: self.name.clone(), key: self.key_type }
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&FieldHeader> {
+        self.fields.iter().find(|field| *field.name.name == *name)
+    }
+
+    pub(super) fn event(&self, name: &str) -> Option<usize> {
+        self.events.iter().position(|event| *event.name.name == *name)
+    }
+
+    pub(super) fn state(&self, name: &str) -> Option<StateKind> {
+        self.states.iter().find(|(state, _)| *state.name == *name).map(|(_, kind)| *kind)
+    }
+
+    pub(super) fn state_names(&self) -> impl Iterator<Item = &str> {
+        self.states.iter().map(|(state, _)| &*state.name)
+    }
+
+    pub(super) fn event_names(&self) -> impl Iterator<Item = &str> {
+        self.events.iter().map(|event| &*event.name.name)
+    }
+}
+
+impl Checker {
+    pub(super) fn headers(&mut self, files: &[File]) {
+        let classes: Vec<&tree::Class> = files.iter().flat_map(|file| &file.classes).collect();
+        for class in &classes {
+            let (identity, key_type) = self.identity(class);
+            let name = class.name.name.clone();
+            let (fields, states, events) = (Vec::new(), Vec::new(), Vec::new());
+            self.headers.push(ClassHeader { name, identity, key_type, fields, states, events });
+        }
+        for (index, class) in classes.into_iter().enumerate() {
+            let fields = self.fields(class);
+            let states = self.states(class);
+            let events = self.events(class);
+            let header = &mut self.headers[index];
+            (header.fields, header.states, header.events) = (fields, states, events);
+        }
+    }
+
+    /// The identity of a class, from its syntax alone: types that refer to classes need it.
+    fn identity(&mut self, class: &tree::Class) -> (Option<Ident>, KeyType) {
+        let mut identity: Option<(Ident, KeyType)> = None;
+        for field in &class.fields {
+            let Some(span) = field.identity else { continue };
+            if let Some((earlier, _)) = &identity {
+                let diagnostic = Diagnostic::new(Code::Identity, span, "a class has one identity", "a second one");
+                self.report.push(diagnostic.and(earlier.span, "the first one"));
+                continue;
+            }
+            if let Some(default) = &field.default {
+                let diagnostic =
+                    Diagnostic::new(Code::Identity, default.span, "an identity has no default", "a default");
+                self.report.push(diagnostic.help("the identity is given by whoever addresses the instance"));
+            }
+            let key_type = match &field.ty {
+                tree::Type::Named(name) if &*name.name == "String" => KeyType::String,
+                tree::Type::Named(name) if &*name.name == "Integer" => KeyType::Integer,
+                tree::Type::Named(name) if &*name.name == "Iban" => KeyType::Iban,
+                _ => {
+                    let diagnostic =
+                        Diagnostic::new(Code::Identity, field.name.span, "no type for an identity", "this identity");
+                    self.report.push(diagnostic.help("an identity is a String, an Integer or an Iban"));
+                    KeyType::String
+                }
+            };
+            identity = Some((field.name.clone(), key_type));
+        }
+        identity.map_or((None, KeyType::String), |(name, key_type)| (Some(name), key_type))
+    }
+
+    fn fields(&mut self, class: &tree::Class) -> Vec<FieldHeader> {
+        let mut fields: Vec<FieldHeader> = Vec::new();
+        for (index, field) in class.fields.iter().enumerate() {
+            if let Some(earlier) = class.fields[..index].iter().find(|earlier| earlier.name.name == field.name.name) {
+                let message = format!("`{}` is a field twice", field.name.name);
+                let diagnostic = Diagnostic::new(Code::Duplicate, field.name.span, message, "again here");
+                self.report.push(diagnostic.and(earlier.name.span, "declared here"));
+                continue;
+            }
+            self.refuse_library_name(&field.name, "field");
+            if let (None, Some(ty)) = (field.identity, self.ty(&field.ty)) {
+                fields.push(FieldHeader {
+                    name: field.name.clone(),
+                    ty,
+                    has_default: field.default.is_some(),
+                    slot: 0,
+                });
+            }
+        }
+        let mut names: Vec<Name> = fields.iter().map(|field| field.name.name.clone()).collect();
+        names.sort();
+        for field in &mut fields {
+            field.slot = names.binary_search(&field.name.name).unwrap_or(0);
+        }
+        fields
+    }
+
+    /// A field, parameter or variable may not be called like a constant: a name means one thing.
+    pub(super) fn refuse_library_name(&mut self, ident: &Ident, noun: &str) {
+        if let Some((Declared::Constant, span)) = self.declared.get(&ident.name) {
+            let message = format!("the {noun} `{}` hides a constant", ident.name);
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
+            self.report.push(diagnostic.and(*span, "the constant").help("choose another name"));
+        }
+    }
+
+    /// The states, each once; a state that is named by several groups is one state.
+    fn states(&mut self, class: &tree::Class) -> Vec<(Ident, StateKind)> {
+        let mut states: Vec<(Ident, StateKind)> = Vec::new();
+        for group in &class.states {
+            let kind = match group.label {
+                StateLabel::Initial => StateKind::Initial,
+                StateLabel::Final => StateKind::Final,
+                StateLabel::None => StateKind::Intermediate,
+            };
+            for name in &group.states {
+                match states.iter_mut().find(|(known, _)| known.name == name.name) {
+                    None => states.push((name.clone(), kind)),
+                    Some((_, known)) if *known == StateKind::Intermediate => *known = kind,
+                    Some((known, label)) if kind != StateKind::Intermediate && *label != kind => {
+                        let message = format!("`{}` cannot be both initial and final", name.name);
+                        let diagnostic = Diagnostic::new(Code::InitialState, name.span, message, "again here");
+                        self.report.push(diagnostic.and(known.span, "declared here"));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        self.one_initial_state(class, &states);
+        states
+    }
+
+    fn one_initial_state(&mut self, class: &tree::Class, states: &[(Ident, StateKind)]) {
+        let mut initial = states.iter().filter(|(_, kind)| *kind == StateKind::Initial);
+        let Some((first, _)) = initial.next() else {
+            let message = format!("`{}` has no initial state", class.name.name);
+            let diagnostic = Diagnostic::new(Code::InitialState, class.name.span, message, "this class");
+            return self
+                .report
+                .push(diagnostic.help("write `initial` before the state in which instances do not exist yet"));
+        };
+        for (second, _) in initial {
+            let message = format!("`{}` has more than one initial state", class.name.name);
+            let diagnostic = Diagnostic::new(Code::InitialState, second.span, message, "a second one");
+            self.report.push(diagnostic.and(first.span, "the first one"));
+        }
+    }
+
+    fn events(&mut self, class: &tree::Class) -> Vec<EventHeader> {
+        let mut events: Vec<EventHeader> = Vec::new();
+        for event in class.states.iter().flat_map(|group| &group.events) {
+            let params = self.params(&event.params);
+            let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
+                events.push(EventHeader { name: event.name.clone(), params, internal: event.internal });
+                continue;
+            };
+            let same = |a: &[Param], b: &[Param]| {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.ty == b.ty)
+            };
+            if earlier.internal != event.internal || !same(&earlier.params, &params) {
+                let message = format!("the declarations of `{}` differ", event.name.name);
+                let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
+                let help = "an event has the same parameters in every state, and is `internal` in all or none";
+                self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
+            }
+        }
+        if events.len() > EVENTS_MAX {
+            let message =
+                format!("a class has at most {EVENTS_MAX} events, `{}` has {}", class.name.name, events.len());
+            self.report.push(Diagnostic::new(Code::Limit, class.name.span, message, "too many events"));
+        }
+        events
+    }
+
+    pub(super) fn params(&mut self, params: &[tree::Param]) -> Vec<Param> {
+        let mut names = HashSet::new();
+        let mut resolved = Vec::new();
+        for param in params {
+            if !names.insert(&param.name.name) {
+                let message = format!("`{}` is a parameter twice", param.name.name);
+                self.report.push(Diagnostic::new(Code::Duplicate, param.name.span, message, "again here"));
+            }
+            if let Some(ty) = self.ty(&param.ty) {
+                resolved.push(Param { name: param.name.name.clone(), ty });
+            }
+        }
+        resolved
+    }
+
+    /// The type that is written, or `None` if that is reported.
+    pub(super) fn ty(&mut self, ty: &tree::Type) -> Option<Type> {
+        match ty {
+            tree::Type::Named(name) => self.named_type(name),
+            tree::Type::Set(element, span) => match self.ty(element)? {
+                Type::Set(_) => {
+                    let diagnostic = Diagnostic::new(Code::TypeMismatch, *span, "a set of sets", "not supported");
+                    self.report.push(diagnostic.help("the elements of a set are of a type that is no set"));
+                    None
+                }
+                element => Some(Type::Set(Box::new(element))),
+            },
+        }
+    }
+
+    fn named_type(&mut self, ident: &Ident) -> Option<Type> {
+        if let Some((_, ty)) = Type::BUILT_IN.iter().find(|(name, _)| *name == &*ident.name) {
+            return Some(ty.clone());
+        }
+        match self.declared.get(&ident.name) {
+            Some((Declared::Class(index), _)) => Some(self.headers[*index].ty()),
+            Some((Declared::Enum(enumeration), _)) => {
+                self.used.insert(ident.name.clone());
+                Some(Type::Enum(enumeration.clone()))
+            }
+            other => {
+                let message = match other {
+                    Some((declared, _)) => format!("`{}` is {}, not a type", ident.name, declared.noun()),
+                    None => format!("there is no type `{}`", ident.name),
+                };
+                let diagnostic = Diagnostic::new(Code::UnknownType, ident.span, message, "no such type");
+                let own = self.declared.iter().filter_map(|(name, (declared, _))| {
+                    matches!(declared, Declared::Class(_) | Declared::Enum(_)).then_some(&**name)
+                });
+                let built_in = Type::BUILT_IN.iter().map(|(name, _)| *name);
+                let mut names: Vec<&str> = built_in.chain(own).collect();
+                names.sort_unstable();
+                let diagnostic = match &*ident.name {
+                    "Set" => diagnostic.help("name the type of the elements, as in `Set[Account]`"),
+                    _ => diagnostic.did_you_mean(&ident.name, names),
+                };
+                self.report.push(diagnostic);
+                None
+            }
+        }
+    }
+
+    /// Reports that `class` has no such state.
+    pub(super) fn unknown_state(&mut self, class: usize, state: &Ident) {
+        let header = &self.headers[class];
+        let message = format!("`{}` has no state `{}`", header.name, state.name);
+        let diagnostic = Diagnostic::new(Code::UnknownState, state.span, message, "no such state");
+        let diagnostic = diagnostic.did_you_mean(&state.name, header.state_names());
+        self.report.push(diagnostic);
+    }
+
+    pub(super) fn class_of(&self, ty: &Type) -> Option<usize> {
+        let Type::Reference { class, .. } = ty else { return None };
+        self.headers.iter().position(|header| header.name == *class)
+    }
+
+    /// A label at `span`, for what belongs to no name.
+    pub(super) fn refuse(&mut self, code: Code, span: Span, message: impl Into<String>, label: &str, help: &str) {
+        self.report.push(Diagnostic::new(code, span, message, label).help(help));
+    }
+}

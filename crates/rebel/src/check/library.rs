@@ -1,0 +1,155 @@
+//! Constants and functions.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{Checker, FunctionHeader, expression::Place, graph};
+use crate::{
+    analysis::may_mismatch,
+    diagnostic::{Code, Diagnostic},
+    evaluate::{Evaluator, Scope},
+    model::{Function, expr::Expr},
+    source::Span,
+    syntax::tree::{self, ExprKind, File, Ident},
+    value::{Bindings, Name, Rounding, Timestamp, Value},
+};
+
+#[derive(Clone, Copy)]
+enum Item<'a> {
+    Constant(&'a tree::Constant),
+    Function(&'a tree::Function),
+}
+
+impl<'a> Item<'a> {
+    fn name(self) -> &'a Ident {
+        match self {
+            Item::Constant(constant) => &constant.name,
+            Item::Function(function) => &function.name,
+        }
+    }
+
+    fn body(self) -> &'a tree::Expr {
+        match self {
+            Item::Constant(constant) => &constant.value,
+            Item::Function(function) => &function.body,
+        }
+    }
+}
+
+impl Checker {
+    /// Checks constants and functions, each after what it needs.
+    pub(super) fn library(&mut self, files: &[File]) {
+        let mut items = Vec::new();
+        for file in files {
+            let constants = file.constants.iter().map(Item::Constant);
+            let functions = file.functions.iter().map(Item::Function);
+            items.extend(constants.chain(functions).map(|item| (item, file.rounding)));
+        }
+        let index: HashMap<&Name, usize> =
+            items.iter().enumerate().map(|(index, (item, _))| (&item.name().name, index)).collect();
+        let needs: Vec<Vec<usize>> = items
+            .iter()
+            .map(|(item, _)| {
+                let mut needs = Vec::new();
+                mentioned(item.body(), &mut |name| needs.extend(index.get(name).copied()));
+                needs
+            })
+            .collect();
+        match graph::order(&needs) {
+            Ok(order) => order.into_iter().for_each(|index| self.item(items[index].0, items[index].1)),
+            Err(circle) => self.recursion(&circle.iter().map(|&index| items[index].0).collect::<Vec<_>>()),
+        }
+    }
+
+    fn recursion(&mut self, circle: &[Item<'_>]) {
+        let names: Vec<&str> = circle.iter().chain(circle.first()).map(|item| &*item.name().name).collect();
+        let message = format!("`{}` depends on itself: {}", names[0], names.join(" needs "));
+        let mut diagnostic = Diagnostic::new(Code::Recursion, circle[0].name().span, message, "needs itself");
+        for item in &circle[1..] {
+            diagnostic = diagnostic.and(item.name().span, "through this");
+        }
+        self.report.push(diagnostic.help("every evaluation ends: there is no recursion"));
+    }
+
+    fn item(&mut self, item: Item<'_>, rounding: Rounding) {
+        match item {
+            Item::Constant(constant) => {
+                let Some(ty) = self.ty(&constant.ty) else { return };
+                let mut place = Place::constant(rounding);
+                if let Some(expr) = self.expect(&constant.value, &mut place, &ty)
+                    && let Some(value) = self.constant_value(&expr.expr, constant.value.span)
+                {
+                    self.constants.insert(constant.name.name.clone(), (ty, value));
+                }
+            }
+            Item::Function(function) => {
+                let params = self.params(&function.params);
+                let Some(result) = self.ty(&function.result) else { return };
+                if params.len() < function.params.len() {
+                    return;
+                }
+                function.params.iter().for_each(|param| self.refuse_library_name(&param.name, "parameter"));
+                let mut place = Place::function(&params, rounding);
+                let Some(body) = self.expect(&function.body, &mut place, &result) else { return };
+                self.unused_params(&function.params, &place.used);
+                let params = params.into_iter().map(|param| param.ty).collect();
+                let header = FunctionHeader {
+                    params,
+                    result,
+                    function: Arc::new(Function { may_mismatch: may_mismatch(&body.expr), body: body.expr }),
+                    depth: body.depth,
+                };
+                self.functions.insert(function.name.name.clone(), header);
+            }
+        }
+    }
+
+    pub(super) fn unused_params(&mut self, params: &[tree::Param], used: &[Name]) {
+        for param in params {
+            if !used.contains(&param.name.name) && !param.name.name.starts_with('_') {
+                let message = format!("`{}` is a parameter that nothing uses", param.name.name);
+                let diagnostic = Diagnostic::new(Code::Unused, param.name.span, message, "unused");
+                self.report.push(diagnostic.help("remove it, or begin its name with `_`"));
+            }
+        }
+    }
+
+    /// The value of a checked expression that reads nothing.
+    pub(super) fn constant_value(&mut self, expr: &Expr, span: Span) -> Option<Value> {
+        let (class, nothing): (Name, Bindings) = ("".into(), Bindings::default());
+        let scope =
+            Scope { class: &class, key: None, fields: &nothing, params: &nothing, at: Timestamp::from_millis(0) };
+        let mut evaluator = Evaluator::with_fuel(scope, self.fuel);
+        let value = evaluator.value(expr, &[]);
+        self.fuel = evaluator.fuel();
+        match value {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                let message = format!("this has no value: {fault}");
+                self.report.push(Diagnostic::new(Code::Literal, span, message, "no value"));
+                None
+            }
+        }
+    }
+}
+
+/// Every name that an expression mentions as a variable or a function.
+fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
+    match &expr.kind {
+        ExprKind::Name(name) => visit(name),
+        ExprKind::Call(name, arguments) => {
+            visit(&name.name);
+            arguments.iter().for_each(|argument| mentioned(argument, visit));
+        }
+        ExprKind::Member(a, _) | ExprKind::Negate(a) | ExprKind::Not(a) => mentioned(a, visit),
+        ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|operand| mentioned(operand, visit)),
+        ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
+        ExprKind::Set(items) => items.iter().for_each(|item| mentioned(item, visit)),
+        ExprKind::Literal(_)
+        | ExprKind::This
+        | ExprKind::Now
+        | ExprKind::Today
+        | ExprKind::Initialized(_)
+        | ExprKind::InState(..)
+        | ExprKind::Wrong => {}
+    }
+}

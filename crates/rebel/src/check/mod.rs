@@ -1,0 +1,203 @@
+//! From syntax trees to a specification: names, types, life cycles, and what may not depend on itself.
+//!
+//! # Order
+//! 1. Names of everything on the file level.
+//! 2. Headers of classes: fields, states, events with their parameters. Classes refer to each other by header only.
+//! 3. Constants and functions, each after what it needs; a circle is refused. Constants become literals here.
+//! 4. Bodies: defaults, invariants, guards, effects, calls.
+//! 5. The graph of synchronised events; a circle is refused.
+//!
+//! Each step goes on after an error, so that one run reports all it can. After a syntax error there is no second
+//! step: what the parser could not read would only look missing.
+
+mod body;
+mod expression;
+mod graph;
+mod header;
+mod library;
+mod operators;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use self::{body::EventId, header::ClassHeader};
+use crate::{
+    analysis,
+    diagnostic::{Code, Diagnostic, Report},
+    limits::FUEL,
+    model::{Class, Function, Spec},
+    source::{Source, Span},
+    syntax::{
+        self,
+        tree::{File, Ident},
+    },
+    value::{Enumeration, Name, Type, Value},
+};
+
+/// Checks the sources, together one specification.
+///
+/// Never panics, whatever the text.
+///
+/// # Errors
+/// A [`Report`] with at least one error, and the warnings.
+///
+/// ```
+/// use enact_rebel::{Source, check};
+/// let report = check(vec![Source::new("a.rebel", "class A initial new on Go(): old")]).unwrap_err();
+/// assert_eq!(report.errors().next().unwrap().code.number(), "E104");
+/// ```
+pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
+    let mut report = Report::new(sources);
+    let mut declarations = 0;
+    let mut found = Vec::new();
+    let files: Vec<File> = report
+        .sources()
+        .iter()
+        .enumerate()
+        .map(|(index, source)| {
+            syntax::parse(index, &source.text, &mut declarations, &mut |diagnostic| found.push(diagnostic))
+        })
+        .collect();
+    let is_readable = !found.iter().any(|diagnostic| matches!(diagnostic.code, Code::Syntax | Code::Limit));
+    found.into_iter().for_each(|diagnostic| report.push(diagnostic));
+    let mut checker = Checker::new(report);
+    if !is_readable {
+        checker.report.sort();
+        return Err(checker.report);
+    }
+    let classes = checker.files(&files);
+    checker.report.sort();
+    if checker.report.has_errors() {
+        return Err(checker.report);
+    }
+    let classes = analysis::with_relations(classes).into_iter().map(Arc::new).collect();
+    Ok(Spec { classes, enums: checker.enums, warnings: checker.report })
+}
+
+/// What a name on the file level stands for.
+#[derive(Clone)]
+enum Declared {
+    Class(usize),
+    Enum(Arc<Enumeration>),
+    Constant,
+    Function,
+}
+
+impl Declared {
+    fn noun(&self) -> &'static str {
+        match self {
+            Declared::Class(_) => "a class",
+            Declared::Enum(_) => "an enum",
+            Declared::Constant => "a constant",
+            Declared::Function => "a function",
+        }
+    }
+}
+
+struct FunctionHeader {
+    params: Vec<Type>,
+    result: Type,
+    function: Arc<Function>,
+    depth: usize,
+}
+
+struct Checker {
+    report: Report,
+    declared: HashMap<Name, (Declared, Span)>,
+    enums: Vec<Arc<Enumeration>>,
+    headers: Vec<ClassHeader>,
+    constants: HashMap<Name, (Type, Value)>,
+    functions: HashMap<Name, FunctionHeader>,
+    /// Constants, functions and enums that something refers to.
+    used: HashSet<Name>,
+    /// Calls in `sync` blocks: the event that calls, the event that is called, where.
+    calls: Vec<(EventId, EventId, Span)>,
+    /// What is left for the evaluation of constants.
+    fuel: u32,
+}
+
+impl Checker {
+    fn new(report: Report) -> Self {
+        Self {
+            report,
+            declared: HashMap::new(),
+            enums: Vec::new(),
+            headers: Vec::new(),
+            constants: HashMap::new(),
+            functions: HashMap::new(),
+            used: HashSet::new(),
+            calls: Vec::new(),
+            fuel: FUEL,
+        }
+    }
+
+    fn files(&mut self, files: &[File]) -> Vec<Class> {
+        self.names(files);
+        self.headers(files);
+        self.library(files);
+        let classes = self.classes(files);
+        self.sync_circles();
+        self.unused();
+        classes
+    }
+
+    fn names(&mut self, files: &[File]) {
+        for file in files {
+            for enumeration in &file.enums {
+                let mut variants: Vec<Name> = Vec::new();
+                for variant in &enumeration.variants {
+                    if variants.contains(&variant.name) {
+                        let message = format!("`{}` is a variant twice", variant.name);
+                        self.report.push(Diagnostic::new(Code::Duplicate, variant.span, message, "again here"));
+                    }
+                    variants.push(variant.name.clone());
+                }
+                let name = enumeration.name.name.clone();
+                let declared = Arc::new(Enumeration { name, variants });
+                self.enums.push(declared.clone());
+                self.name(&enumeration.name, Declared::Enum(declared));
+            }
+        }
+        let classes = files.iter().flat_map(|file| &file.classes);
+        for (index, class) in classes.enumerate() {
+            self.name(&class.name, Declared::Class(index));
+        }
+        for file in files {
+            file.constants.iter().for_each(|constant| self.name(&constant.name, Declared::Constant));
+            file.functions.iter().for_each(|function| self.name(&function.name, Declared::Function));
+        }
+    }
+
+    fn name(&mut self, ident: &Ident, declared: Declared) {
+        let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*ident.name) || &*ident.name == "Set";
+        if is_built_in {
+            let message = format!("`{}` is a type of the language", ident.name);
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
+            return self.report.push(diagnostic.help("choose another name"));
+        }
+        if let Some((earlier, span)) = self.declared.get(&ident.name) {
+            let message = format!("`{}` is already {}", ident.name, earlier.noun());
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "again here");
+            return self.report.push(diagnostic.and(*span, "declared here").help("choose another name"));
+        }
+        self.declared.insert(ident.name.clone(), (declared, ident.span));
+    }
+
+    fn unused(&mut self) {
+        for (name, (declared, span)) in &self.declared {
+            let is_library = !matches!(declared, Declared::Class(_));
+            if is_library && !self.used.contains(name) {
+                let message = format!("`{name}` is {} that nothing uses", declared.noun());
+                self.report.push(Diagnostic::new(Code::Unused, *span, message, "unused").help("remove it"));
+            }
+        }
+    }
+
+    /// The source of `span`, with every run of blanks as one.
+    fn text(&self, span: Span) -> Name {
+        let text = &self.report.sources()[span.source].text[span.start..span.end];
+        text.split_whitespace().collect::<Vec<_>>().join(" ").into()
+    }
+}

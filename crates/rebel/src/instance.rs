@@ -1,0 +1,227 @@
+//! Instances, calls of events, and what an event needs from other instances.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::{
+    model::{Class, Event},
+    value::{Bindings, Name, Reference, Value},
+};
+
+/// An instance of a class between two events: its state and the values of its fields.
+///
+/// Immutable; cheap to clone. Equal instances are those in the same state with the same values. It does not hold its
+/// identity, which is the address it is found under. Serialises with the names of state and fields.
+///
+/// Read from a journal, it may have been written under an older specification: [`Class::verify`] tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instance {
+    state: Name,
+    fields: Bindings,
+}
+
+impl Instance {
+    pub(crate) fn new(state: Name, fields: Bindings) -> Self {
+        Self { state, fields }
+    }
+
+    /// The state of the life cycle.
+    #[must_use]
+    pub fn state(&self) -> &Name {
+        &self.state
+    }
+
+    /// The values of the fields that have one, by name.
+    #[must_use]
+    pub fn fields(&self) -> &Bindings {
+        &self.fields
+    }
+}
+
+/// An event with its arguments.
+///
+/// Serialises with the names of event and parameters, so that a stored call outlives edits of the specification.
+/// Made by [`Event::call`]; one that was read from outside is checked by whatever uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventCall {
+    event: Name,
+    arguments: Bindings,
+}
+
+impl EventCall {
+    pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
+        Self { event, arguments }
+    }
+
+    /// The name of the event.
+    #[must_use]
+    pub fn event(&self) -> &Name {
+        &self.event
+    }
+
+    /// The arguments, by the names of the parameters.
+    #[must_use]
+    pub fn arguments(&self) -> &Bindings {
+        &self.arguments
+    }
+}
+
+impl fmt::Display for EventCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}(", self.event)?;
+        for (index, (name, value)) in self.arguments.iter().enumerate() {
+            let separator = if index > 0 { ", " } else { "" };
+            write!(f, "{separator}{name}: {value}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// What an event needs of another instance, in the same atomic step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sync {
+    /// The other instance. If it was never stored, it is in its initial state.
+    pub target: Reference,
+    /// What is needed.
+    pub action: Action,
+    /// The text of a refusal: the name of the guard, or the line as written.
+    pub text: Name,
+}
+
+/// What is needed of another instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// The event happens there too.
+    Do(EventCall),
+    /// The event could not happen there.
+    Impossible(EventCall),
+    /// The instance exists: it is in any state but the initial one.
+    Initialized,
+    /// The instance is in one of these states.
+    InState(Arc<[Name]>),
+}
+
+/// Why arguments do not fit an event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ArgumentError {
+    /// A parameter got no value.
+    #[error("`{event}` needs the parameter `{name}` of type {ty}")]
+    Missing {
+        /// The event.
+        event: Name,
+        /// The parameter.
+        name: Name,
+        /// Its type.
+        ty: String,
+    },
+    /// There is no such parameter.
+    #[error("`{event}` has no parameter `{name}`{}", parameter_list(.parameters))]
+    Unknown {
+        /// The event.
+        event: Name,
+        /// The name given.
+        name: Name,
+        /// The parameters there are.
+        parameters: Vec<Name>,
+    },
+    /// A parameter got more than one value.
+    #[error("`{event}` got the parameter `{name}` twice")]
+    Repeated {
+        /// The event.
+        event: Name,
+        /// The parameter.
+        name: Name,
+    },
+    /// A value of another type.
+    #[error("the parameter `{name}` of `{event}` is of type {ty}, which `{value}` is not")]
+    Type {
+        /// The event.
+        event: Name,
+        /// The parameter.
+        name: Name,
+        /// Its type.
+        ty: String,
+        /// The value given.
+        value: Value,
+    },
+}
+
+fn parameter_list(parameters: &[Name]) -> String {
+    if parameters.is_empty() { "; it has none".to_owned() } else { format!("; it has {}", parameters.join(", ")) }
+}
+
+impl Event {
+    /// A call of this event with arguments by name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the arguments: parameters without a value, values without a parameter, values of
+    /// another type.
+    ///
+    /// ```
+    /// use enact_rebel::{Source, Value, check};
+    /// let spec = check(vec![Source::new("counter", "class Counter n: Integer = 0 initial new on Add(by: Integer): used used")]).unwrap();
+    /// let add = spec.class("Counter").unwrap().event("Add").unwrap();
+    /// assert_eq!(add.call([("by", Value::Integer(2))]).unwrap().to_string(), "Add(by: 2)");
+    /// assert_eq!(add.call([("to", Value::Integer(2))]).unwrap_err().len(), 2);
+    /// ```
+    pub fn call<'a>(
+        &self,
+        arguments: impl IntoIterator<Item = (&'a str, Value)>,
+    ) -> Result<EventCall, Vec<ArgumentError>> {
+        let mut errors = Vec::new();
+        let mut given: Vec<(Name, Value)> = Vec::new();
+        for (name, value) in arguments {
+            if given.iter().any(|(earlier, _)| **earlier == *name) {
+                errors.push(ArgumentError::Repeated { event: self.name.clone(), name: name.into() });
+                continue;
+            }
+            // The declared name is shared, so that lookups compare addresses.
+            let declared = self.params.iter().find(|param| *param.name == *name);
+            given.push((declared.map_or_else(|| name.into(), |param| param.name.clone()), value));
+        }
+        let call = EventCall::new(self.name.clone(), given.into_iter().collect());
+        errors.extend(self.argument_errors(&call));
+        if errors.is_empty() { Ok(call) } else { Err(errors) }
+    }
+
+    /// What is wrong with the arguments of `call`, which is a call of this event.
+    pub(crate) fn argument_errors(&self, call: &EventCall) -> Vec<ArgumentError> {
+        let (event, arguments) = (&self.name, &call.arguments);
+        let mut errors = Vec::new();
+        for param in &self.params {
+            let (name, ty) = (param.name.clone(), &param.ty);
+            match arguments.get(&name) {
+                None => errors.push(ArgumentError::Missing { event: event.clone(), name, ty: ty.to_string() }),
+                Some(value) if !value.has_type(ty) => {
+                    let (ty, value) = (ty.to_string(), value.clone());
+                    errors.push(ArgumentError::Type { event: event.clone(), name, ty, value });
+                }
+                Some(_) => {}
+            }
+        }
+        if arguments.len() + errors.len() > self.params.len() {
+            let is_known = |name: &Name| self.params.iter().any(|param| param.name == *name);
+            let unknown = arguments.iter().map(|(name, _)| name).filter(|name| !is_known(name)).cloned();
+            let parameters: Vec<Name> = self.params.iter().map(|param| param.name.clone()).collect();
+            errors.extend(unknown.map(|name| {
+                let (event, parameters) = (event.clone(), parameters.clone());
+                ArgumentError::Unknown { event, name, parameters }
+            }));
+        }
+        errors
+    }
+}
+
+impl Class {
+    /// The address of the instance `key` of this class.
+    #[must_use]
+    pub fn reference(&self, key: crate::value::Key) -> Reference {
+        Reference { class: self.name.clone(), key }
+    }
+}

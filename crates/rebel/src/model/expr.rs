@@ -1,0 +1,161 @@
+//! Expressions, rules, effects and steps with resolved names.
+
+use std::sync::Arc;
+
+use super::Function;
+pub(crate) use crate::syntax::tree::Comparison;
+use crate::value::{Name, Rounding, Value};
+
+/// A field or parameter: its name, and where it is found in bindings that hold all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) index: usize,
+    pub(crate) name: Name,
+}
+
+/// What kind of number an operation yields. Its unit is the smallest one: minor units, 10^-16 percent, days.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberKind {
+    Integer,
+    Money,
+    Percentage,
+    Date,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Add,
+    Subtract,
+    /// By an Integer on the right.
+    Multiply,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Expr {
+    Literal(Value),
+    Identity,
+    This,
+    Now,
+    Today,
+    Field(Slot),
+    Param(Slot),
+    /// A parameter of the function around it, or a variable of the `for` around it.
+    Local(usize),
+    Arithmetic(Operator, NumberKind, Box<Expr>, Box<Expr>),
+    /// An amount of money times a percentage.
+    Share(Rounding, Box<Expr>, Box<Expr>),
+    Negate(NumberKind, Box<Expr>),
+    Compare(Comparison, Box<Expr>, Box<Expr>),
+    /// Comparison with zero, whatever the currency.
+    CompareZero(Comparison, Box<Expr>),
+    Not(Box<Expr>),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    In(Box<Expr>, Box<Expr>),
+    Set(Vec<Expr>),
+    Insert(Box<Expr>, Box<Expr>),
+    Remove(Box<Expr>, Box<Expr>),
+    CurrencyOf(Box<Expr>),
+    SizeOf(Box<Expr>),
+    Call(Arc<Function>, Vec<Expr>),
+}
+
+impl Expr {
+    /// The operands, in the order of evaluation.
+    pub(crate) fn operands(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Literal(_)
+            | Expr::Identity
+            | Expr::This
+            | Expr::Now
+            | Expr::Today
+            | Expr::Field(_)
+            | Expr::Param(_)
+            | Expr::Local(_) => Vec::new(),
+            Expr::Negate(_, a) | Expr::CompareZero(_, a) | Expr::Not(a) | Expr::CurrencyOf(a) | Expr::SizeOf(a) => {
+                vec![a]
+            }
+            Expr::Arithmetic(_, _, a, b)
+            | Expr::Share(_, a, b)
+            | Expr::Compare(_, a, b)
+            | Expr::And(a, b)
+            | Expr::Or(a, b)
+            | Expr::In(a, b)
+            | Expr::Insert(a, b)
+            | Expr::Remove(a, b) => vec![a, b],
+            Expr::If(a, b, c) => vec![a, b, c],
+            Expr::Set(items) | Expr::Call(_, items) => items.iter().collect(),
+        }
+    }
+
+    /// Visits this expression and everything in it, bodies of called functions left out.
+    pub(crate) fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Expr)) {
+        visit(self);
+        for operand in self.operands() {
+            operand.walk(visit);
+        }
+    }
+}
+
+/// A guard or an invariant.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// The text of a refusal: the name its author gave it, or the condition.
+    pub(crate) text: Name,
+    /// The condition as written.
+    pub(crate) condition: Name,
+    pub(crate) expr: Expr,
+    /// The fields and parameters it reads, each once, in the order of reading.
+    pub(crate) reads: Vec<(Name, Expr)>,
+}
+
+/// `this.field == value`.
+#[derive(Debug)]
+pub(crate) struct Effect {
+    pub(crate) field: Slot,
+    pub(crate) value: Expr,
+    /// As written.
+    pub(crate) text: Name,
+}
+
+/// What an event needs from other instances.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Act {
+        target: Expr,
+        act: Act,
+        text: Name,
+    },
+    If(Expr, Box<Step>, Name),
+    /// For every element of the set, which is the innermost local.
+    For(Expr, Box<Step>, Name),
+}
+
+#[derive(Debug)]
+pub(crate) enum Act {
+    Do { event: Name, arguments: Vec<(Name, Expr)> },
+    Impossible { event: Name, arguments: Vec<(Name, Expr)> },
+    Initialized,
+    InState(Arc<[Name]>),
+}
+
+impl Step {
+    /// Every expression of the step.
+    pub(crate) fn expressions(&self) -> Vec<&Expr> {
+        match self {
+            Step::Act { target, act, .. } => {
+                let arguments = match act {
+                    Act::Do { arguments, .. } | Act::Impossible { arguments, .. } => arguments.as_slice(),
+                    Act::Initialized | Act::InState(_) => &[],
+                };
+                std::iter::once(target).chain(arguments.iter().map(|(_, argument)| argument)).collect()
+            }
+            Step::If(condition, step, _) | Step::For(condition, step, _) => {
+                let mut expressions = step.expressions();
+                expressions.push(condition);
+                expressions
+            }
+        }
+    }
+}

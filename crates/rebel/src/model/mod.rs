@@ -1,0 +1,288 @@
+//! The checked specification: every name is resolved, every expression typed.
+
+pub(crate) mod expr;
+
+use std::sync::Arc;
+
+use self::expr::{Effect, Expr, Rule, Step};
+use crate::{
+    analysis::Relation,
+    diagnostic::Report,
+    instance::Instance,
+    value::{Enumeration, Key, KeyType, Name, Type, ValueError},
+};
+
+/// A checked specification: its classes, and the warnings that came with them.
+///
+/// Made by [`check`](crate::check). Immutable; classes are shared, so that each entity can hold its own.
+#[derive(Debug)]
+pub struct Spec {
+    pub(crate) classes: Vec<Arc<Class>>,
+    pub(crate) enums: Vec<Arc<Enumeration>>,
+    pub(crate) warnings: Report,
+}
+
+impl Spec {
+    /// The classes, in the order of the sources.
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = &Arc<Class>> {
+        self.classes.iter()
+    }
+
+    /// The class called `name`.
+    #[must_use]
+    pub fn class(&self, name: &str) -> Option<&Arc<Class>> {
+        self.classes.iter().find(|class| *class.name == *name)
+    }
+
+    /// The enums, in the order of the sources.
+    pub fn enums(&self) -> impl ExactSizeIterator<Item = &Enumeration> {
+        self.enums.iter().map(|enumeration| &**enumeration)
+    }
+
+    /// What is allowed but probably not meant.
+    #[must_use]
+    pub fn warnings(&self) -> &Report {
+        &self.warnings
+    }
+}
+
+/// A class: fields, a life cycle, and the events that move an instance through it.
+///
+/// Self-contained: deciding and applying an event of an instance needs its class and nothing else.
+#[derive(Debug)]
+pub struct Class {
+    pub(crate) name: Name,
+    pub(crate) documentation: String,
+    pub(crate) identity: Option<Name>,
+    pub(crate) key_type: KeyType,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) states: Vec<State>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) invariants: Vec<Rule>,
+    pub(crate) initial: Instance,
+    /// Of every pair (open, incoming), row by row.
+    pub(crate) relations: Vec<Relation>,
+}
+
+impl Class {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What the `///` lines before it say.
+    #[must_use]
+    pub fn documentation(&self) -> &str {
+        &self.documentation
+    }
+
+    /// The `@identity` field. A class without one is addressed by any text.
+    #[must_use]
+    pub fn identity(&self) -> Option<&Name> {
+        self.identity.as_ref()
+    }
+
+    /// The type of the identity.
+    #[must_use]
+    pub fn key_type(&self) -> KeyType {
+        self.key_type
+    }
+
+    /// Reads an identity of this class from its text form.
+    ///
+    /// # Errors
+    /// What [`Key::parse`] says of the text.
+    pub fn key(&self, text: &str) -> Result<Key, ValueError> {
+        Key::parse(self.key_type, text)
+    }
+
+    /// The fields but the identity, in the order of the source.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The states, in the order of the source.
+    #[must_use]
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
+    /// The events, in the order of the source.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The event called `name`.
+    #[must_use]
+    pub fn event(&self, name: &str) -> Option<&Event> {
+        self.events.iter().find(|event| *event.name == *name)
+    }
+
+    /// The instance that every instance is before its first event: in the initial state, with the declared defaults.
+    ///
+    /// An instance that was never stored is this one. Fields without a default have no value yet.
+    #[must_use]
+    pub fn initial(&self) -> Instance {
+        self.initial.clone()
+    }
+
+    pub(crate) fn is_initial(&self, state: &str) -> bool {
+        **self.initial.state() == *state
+    }
+}
+
+/// A field.
+#[derive(Debug)]
+pub struct Field {
+    pub(crate) name: Name,
+    pub(crate) documentation: String,
+    pub(crate) ty: Type,
+    /// The index in [`Bindings`](crate::Bindings) of all fields.
+    pub(crate) slot: usize,
+}
+
+impl Field {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What the `///` lines before it say.
+    #[must_use]
+    pub fn documentation(&self) -> &str {
+        &self.documentation
+    }
+
+    /// The type.
+    #[must_use]
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+}
+
+/// What a state is in the life cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StateKind {
+    /// Where every instance begins; an instance in it does not exist yet. Never entered.
+    Initial,
+    /// Neither of the others.
+    Intermediate,
+    /// Where instances end; no event leaves it.
+    Final,
+}
+
+/// A state of the life cycle.
+#[derive(Debug)]
+pub struct State {
+    pub(crate) name: Name,
+    pub(crate) kind: StateKind,
+}
+
+impl State {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What it is in the life cycle.
+    #[must_use]
+    pub fn kind(&self) -> StateKind {
+        self.kind
+    }
+}
+
+/// A parameter of an event.
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub(crate) name: Name,
+    pub(crate) ty: Type,
+}
+
+impl Param {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The type.
+    #[must_use]
+    pub fn ty(&self) -> &Type {
+        &self.ty
+    }
+}
+
+/// An event: what can happen to an instance, in which states, and where it leads.
+#[derive(Debug)]
+pub struct Event {
+    pub(crate) name: Name,
+    pub(crate) documentation: String,
+    pub(crate) params: Vec<Param>,
+    pub(crate) internal: bool,
+    pub(crate) transitions: Vec<Transition>,
+}
+
+impl Event {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What the `///` lines before its declarations say.
+    #[must_use]
+    pub fn documentation(&self) -> &str {
+        &self.documentation
+    }
+
+    /// The parameters, in the order of the source.
+    #[must_use]
+    pub fn params(&self) -> &[Param] {
+        &self.params
+    }
+
+    /// Whether it only happens when another event synchronises with it. The interpreter accepts it either way; who
+    /// takes requests from outside refuses it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.internal
+    }
+
+    /// The states it leaves, each with the state it leads to.
+    pub fn transitions(&self) -> impl ExactSizeIterator<Item = (&Name, &Name)> {
+        self.transitions.iter().map(|transition| (&transition.source, &transition.target))
+    }
+
+    pub(crate) fn transition(&self, state: &str) -> Option<&Transition> {
+        self.transitions.iter().find(|transition| *transition.source == *state)
+    }
+}
+
+/// What an event does in one state.
+#[derive(Debug)]
+pub(crate) struct Transition {
+    pub(crate) source: Name,
+    pub(crate) target: Name,
+    /// Shared by the states of one group.
+    pub(crate) body: Arc<Body>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) guards: Vec<Rule>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A function of the language. It reads nothing but its parameters.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) body: Expr,
+    /// Whether it, or a function it calls, adds or subtracts amounts of money.
+    pub(crate) may_mismatch: bool,
+}

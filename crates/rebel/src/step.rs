@@ -1,0 +1,290 @@
+//! One event on one instance: is it allowed, what does it change, what does it need from others.
+//!
+//! The same functions decide, apply, simulate and audit. They are total and read no clock: whoever calls them says
+//! when the event happens, and says the same for every evaluation of it.
+
+use crate::{
+    evaluate::{Evaluator, Scope},
+    instance::{Action, EventCall, Instance, Sync},
+    model::{
+        Class, Event, Transition,
+        expr::{Act, Expr, Rule, Step},
+    },
+    value::{Bindings, Fault, Key, Name, Timestamp, Value},
+    violation::Violation,
+};
+
+impl Class {
+    /// The instance after `call`, or every reason why it is refused.
+    ///
+    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that the
+    /// state does not allow; guards that do not hold; effects without a value; invariants that would not hold. Fields
+    /// that no effect names keep their value, and all effects read the values from before the event. Conditions on
+    /// other instances are not decided here: they are among the [`Class::syncs`].
+    ///
+    /// `at` is the time of the event, which `now` and `today` stand for.
+    ///
+    /// # Errors
+    /// At least one [`Violation`].
+    ///
+    /// # Complexity
+    /// At most [`limits::FUEL`](crate::limits::FUEL) steps, and one copy of the fields.
+    ///
+    /// ```
+    /// use enact_rebel::{Source, Timestamp, Value, check};
+    /// let spec = check(vec![Source::new("tank.rebel", "
+    ///     class Tank
+    ///       litres: Integer = 0
+    ///       initial empty
+    ///         on Fill(by: Integer): filled
+    ///           pre: \"it holds 100 litres\": litres + by <= 100
+    ///           post: this.litres += by
+    ///       filled
+    /// ")]).unwrap();
+    /// let tank = spec.class("Tank").unwrap();
+    /// let (key, now) = (tank.key("t1").unwrap(), Timestamp::from_millis(0));
+    /// let fill = |by| tank.event("Fill").unwrap().call([("by", Value::Integer(by))]).unwrap();
+    ///
+    /// let filled = tank.next(&key, &tank.initial(), &fill(60), now).unwrap();
+    /// assert_eq!(filled.fields().get("litres"), Some(&Value::Integer(60)));
+    /// let refused = tank.next(&key, &tank.initial(), &fill(101), now).unwrap_err();
+    /// assert_eq!(refused[0].to_string(), "it holds 100 litres: `litres + by <= 100`, where litres = 0, by = 101");
+    /// ```
+    pub fn next(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Instance, Vec<Violation>> {
+        let (event, transition) = self.transition(key, instance, call)?;
+        let scope = self.scope(key, instance.fields(), call.arguments(), at);
+        let mut evaluator = Evaluator::new(scope);
+        let mut violations = Vec::new();
+        for guard in &transition.body.guards {
+            violations.extend(self.broken(guard, &mut evaluator, scope, Kind::Guard));
+        }
+        let mut changed = Vec::with_capacity(transition.body.effects.len());
+        if violations.is_empty() {
+            for effect in &transition.body.effects {
+                match evaluator.value(&effect.value, &[]) {
+                    Ok(value) => changed.push((effect.field.name.clone(), value)),
+                    Err(fault) => {
+                        let values = values_of(&reads(&effect.value), scope);
+                        violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
+                    }
+                }
+            }
+        }
+        if violations.is_empty() {
+            let fields = instance.fields().with(changed);
+            let after = self.scope(key, &fields, call.arguments(), at);
+            let mut evaluator = evaluator.with_fields(&fields);
+            for invariant in &self.invariants {
+                violations.extend(self.broken(invariant, &mut evaluator, after, Kind::Invariant));
+            }
+            if violations.is_empty() {
+                return Ok(Instance::new(transition.target.clone(), fields));
+            }
+        }
+        debug_assert!(!violations.is_empty(), "{} is refused for no reason", event.name);
+        Err(violations)
+    }
+
+    /// What `call` needs from other instances, one level deep: their events may need more.
+    ///
+    /// First the conditions of its guards (`initialized x`, `x instate s`), then its `sync` block, in the order of
+    /// the source. Arguments are those before the event. Whether the event itself is allowed is [`Class::next`]'s answer.
+    ///
+    /// # Errors
+    /// The call does not fit the class, the state does not allow the event, or an argument of a call has no value.
+    pub fn syncs(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Vec<Sync>, Vec<Violation>> {
+        let (_, transition) = self.transition(key, instance, call)?;
+        let scope = self.scope(key, instance.fields(), call.arguments(), at);
+        let mut run = SyncRun { evaluator: Evaluator::new(scope), syncs: Vec::new() };
+        for step in &transition.body.steps {
+            run.step(step, &mut Vec::new()).map_err(|(fault, place)| {
+                let values = step.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
+                vec![Violation::Arithmetic { fault, place, values: values_of(&values, scope) }]
+            })?;
+        }
+        Ok(run.syncs)
+    }
+
+    /// Whether a stored instance is one of this class: a known state, every field with a value of its type (in the
+    /// initial state, some), no other field, and every invariant holds.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn verify(&self, key: &Key, instance: &Instance) -> Result<(), Vec<Violation>> {
+        let mut violations: Vec<Violation> = self.wrong_key(key).into_iter().collect();
+        let (class, state) = (&self.name, instance.state());
+        if !self.states.iter().any(|known| known.name == *state) {
+            violations.push(Violation::UnknownState { class: class.clone(), state: state.clone() });
+        }
+        for field in &self.fields {
+            let value = instance.fields().get(&field.name);
+            let is_fine = value.map_or(self.is_initial(state), |value| value.has_type(&field.ty));
+            if !is_fine {
+                let (field, expected, value) = (field.name.clone(), field.ty.to_string(), value.cloned());
+                violations.push(Violation::Field { class: class.clone(), field, expected, value });
+            }
+        }
+        for (name, _) in instance.fields().iter() {
+            if !self.fields.iter().any(|field| field.name == *name) {
+                violations.push(Violation::UnknownField { class: class.clone(), field: name.clone() });
+            }
+        }
+        if violations.is_empty() && !self.is_initial(state) {
+            let nothing = Bindings::default();
+            let scope = self.scope(key, instance.fields(), &nothing, Timestamp::from_millis(0));
+            let mut evaluator = Evaluator::new(scope);
+            for invariant in &self.invariants {
+                violations.extend(self.broken(invariant, &mut evaluator, scope, Kind::Invariant));
+            }
+        }
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
+    }
+
+    pub(crate) fn scope<'a>(
+        &'a self,
+        key: &'a Key,
+        fields: &'a Bindings,
+        params: &'a Bindings,
+        at: Timestamp,
+    ) -> Scope<'a> {
+        Scope { class: &self.name, key: Some(key), fields, params, at }
+    }
+
+    /// The event and its transition from the state of `instance`, if the call fits the class.
+    fn transition(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+    ) -> Result<(&Event, &Transition), Vec<Violation>> {
+        if let Some(violation) = self.wrong_key(key) {
+            return Err(vec![violation]);
+        }
+        let Some(event) = self.event(call.event()) else {
+            return Err(vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }]);
+        };
+        let errors = event.argument_errors(call);
+        if !errors.is_empty() {
+            return Err(errors.into_iter().map(Violation::Argument).collect());
+        }
+        let transition = event.transition(instance.state()).ok_or_else(|| {
+            let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
+            let (event, state) = (event.name.clone(), instance.state().clone());
+            vec![Violation::LifeCycle { event, state, allowed }]
+        })?;
+        Ok((event, transition))
+    }
+
+    fn wrong_key(&self, key: &Key) -> Option<Violation> {
+        (key.key_type() != self.key_type).then(|| Violation::Key {
+            class: self.name.clone(),
+            expected: self.key_type.to_string(),
+            found: key.key_type().to_string(),
+        })
+    }
+
+    fn broken(&self, rule: &Rule, evaluator: &mut Evaluator<'_>, scope: Scope<'_>, kind: Kind) -> Option<Violation> {
+        let fault = match evaluator.truth(&rule.expr, &[]) {
+            Ok(true) => return None,
+            Ok(false) => None,
+            Err(fault) => Some(fault),
+        };
+        let values = values_of(&rule.reads, scope);
+        let (text, condition) = (rule.text.clone(), rule.condition.clone());
+        Some(match (fault, kind) {
+            (Some(fault), _) => Violation::Arithmetic { fault, place: condition, values },
+            (None, Kind::Guard) => Violation::Guard { text, condition, values },
+            (None, Kind::Invariant) => Violation::Invariant { text, condition, values },
+        })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Guard,
+    Invariant,
+}
+
+/// The fields and parameters that `expr` reads, each once, in the order of reading.
+pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
+    let mut reads: Vec<(Name, Expr)> = Vec::new();
+    expr.walk(&mut |expr| {
+        if let Expr::Field(slot) | Expr::Param(slot) = expr
+            && !reads.iter().any(|(name, _)| *name == slot.name)
+        {
+            reads.push((slot.name.clone(), expr.clone()));
+        }
+    });
+    reads
+}
+
+fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
+    let mut evaluator = Evaluator::new(scope);
+    let values = reads.iter().filter_map(|(name, read)| Some((name.clone(), evaluator.value(read, &[]).ok()?)));
+    values.collect()
+}
+
+/// Collects what the steps of an event need.
+struct SyncRun<'a> {
+    evaluator: Evaluator<'a>,
+    syncs: Vec<Sync>,
+}
+
+impl SyncRun<'_> {
+    fn step(&mut self, step: &Step, locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
+        match step {
+            Step::Act { target, act, text } => {
+                let sync = self.act(target, act, text, locals).map_err(|fault| (fault, text.clone()))?;
+                self.syncs.push(sync);
+            }
+            Step::If(condition, step, text) => {
+                if self.evaluator.truth(condition, locals).map_err(|fault| (fault, text.clone()))? {
+                    self.step(step, locals)?;
+                }
+            }
+            Step::For(set, step, text) => {
+                let elements = self.evaluator.set(set, locals).map_err(|fault| (fault, text.clone()))?;
+                for element in elements.iter() {
+                    self.evaluator.burn(1).map_err(|fault| (fault, text.clone()))?;
+                    locals.push(element.clone());
+                    let result = self.step(step, locals);
+                    locals.pop();
+                    result?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {
+        let Value::Reference(target) = self.evaluator.value(target, locals)? else {
+            return Err(Fault::NoValue { name: text.clone() });
+        };
+        let mut call = |event: &Name, arguments: &[(Name, Expr)]| {
+            let arguments = arguments
+                .iter()
+                .map(|(name, argument)| Ok((name.clone(), self.evaluator.value(argument, locals)?)))
+                .collect::<Result<Bindings, Fault>>()?;
+            Ok(EventCall::new(event.clone(), arguments))
+        };
+        let action = match act {
+            Act::Do { event, arguments } => Action::Do(call(event, arguments)?),
+            Act::Impossible { event, arguments } => Action::Impossible(call(event, arguments)?),
+            Act::Initialized => Action::Initialized,
+            Act::InState(states) => Action::InState(states.clone()),
+        };
+        Ok(Sync { target, action, text: text.clone() })
+    }
+}

@@ -1,0 +1,267 @@
+//! Expressions, by precedence climbing.
+
+use super::{
+    parser::{Parsed, Parser, Reported},
+    token::Token,
+    tree::{Binary, Comparison, Expr, ExprKind},
+};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    limits::DEPTH_MAX,
+    source::Span,
+    value::{Currency, Type, Value, ValueError},
+};
+
+/// How strongly an operator binds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Or,
+    And,
+    Not,
+    Comparison,
+    Sum,
+    Product,
+    Negation,
+}
+
+impl Strength {
+    /// What the right operand of a left-associative operator must bind by at least.
+    fn next(self) -> Self {
+        match self {
+            Strength::Or => Strength::And,
+            Strength::And => Strength::Not,
+            Strength::Not => Strength::Comparison,
+            Strength::Comparison => Strength::Sum,
+            Strength::Sum => Strength::Product,
+            Strength::Product | Strength::Negation => Strength::Negation,
+        }
+    }
+}
+
+fn binary(token: Token) -> Option<(Binary, Strength)> {
+    let compare = |comparison| Some((Binary::Compare(comparison), Strength::Comparison));
+    match token {
+        Token::Or => Some((Binary::Or, Strength::Or)),
+        Token::And => Some((Binary::And, Strength::And)),
+        Token::Equal => compare(Comparison::Equal),
+        Token::Unequal => compare(Comparison::Unequal),
+        Token::Less => compare(Comparison::Less),
+        Token::LessOrEqual => compare(Comparison::LessOrEqual),
+        Token::Greater => compare(Comparison::Greater),
+        Token::GreaterOrEqual => compare(Comparison::GreaterOrEqual),
+        Token::In => Some((Binary::In, Strength::Comparison)),
+        Token::Plus => Some((Binary::Add, Strength::Sum)),
+        Token::Minus => Some((Binary::Subtract, Strength::Sum)),
+        Token::Times => Some((Binary::Multiply, Strength::Product)),
+        _ => None,
+    }
+}
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.expression_from(Strength::Or)
+    }
+
+    fn expression_from(&mut self, least: Strength) -> Parsed<Expr> {
+        self.nested(|parser| {
+            let mut left = parser.operand()?;
+            loop {
+                if parser.peek() == Token::InState && least <= Strength::Comparison {
+                    left = parser.in_state(&left)?;
+                    continue;
+                }
+                let Some((operator, strength)) = binary(parser.peek()) else {
+                    return Ok(left);
+                };
+                if strength < least {
+                    return Ok(left);
+                }
+                parser.advance();
+                let right = parser.expression_from(strength.next())?;
+                if strength == Strength::Comparison
+                    && binary(parser.peek()).is_some_and(|(_, next)| next == Strength::Comparison)
+                {
+                    return Err(parser.chained_comparison());
+                }
+                let span = left.span.to(right.span);
+                left = parser.node(ExprKind::Binary(operator, Box::new(left), Box::new(right)), span)?;
+            }
+        })
+    }
+
+    fn chained_comparison(&mut self) -> Reported {
+        let diagnostic = Diagnostic::new(Code::Syntax, self.span(), "comparisons do not chain", "a second comparison");
+        self.fail(diagnostic.help("write `a < b and b < c`"))
+    }
+
+    fn operand(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        let mut operand = match self.peek() {
+            Token::Not => {
+                self.advance();
+                let operand = self.expression_from(Strength::Not)?;
+                let span = start.to(operand.span);
+                return self.node(ExprKind::Not(Box::new(operand)), span);
+            }
+            Token::Minus => {
+                self.advance();
+                let operand = self.expression_from(Strength::Negation)?;
+                let span = start.to(operand.span);
+                return self.node(ExprKind::Negate(Box::new(operand)), span);
+            }
+            Token::If => return self.choice(),
+            Token::Initialized => {
+                self.advance();
+                let instance = self.name()?;
+                let span = start.to(instance.span);
+                return self.node(ExprKind::Initialized(instance), span);
+            }
+            Token::LeftParenthesis => {
+                self.advance();
+                let inner = self.expression()?;
+                let end = self.expect(Token::RightParenthesis)?;
+                Expr { span: start.to(end), ..inner }
+            }
+            Token::LeftBrace => {
+                let (elements, end) = self.list(Token::LeftBrace, Token::RightBrace)?;
+                self.node(ExprKind::Set(elements), start.to(end))?
+            }
+            Token::Name => {
+                let name = self.name()?;
+                if self.peek() == Token::LeftParenthesis {
+                    let (arguments, end) = self.arguments()?;
+                    self.node(ExprKind::Call(name, arguments), start.to(end))?
+                } else {
+                    self.node(ExprKind::Name(name.name), start)?
+                }
+            }
+            Token::This => self.leaf(ExprKind::This),
+            Token::Now => self.leaf(ExprKind::Now),
+            Token::Today => self.leaf(ExprKind::Today),
+            Token::True => self.leaf(ExprKind::Literal(Value::Boolean(true))),
+            Token::False => self.leaf(ExprKind::Literal(Value::Boolean(false))),
+            Token::Integer => self.literal(&Type::Integer),
+            Token::Percentage => self.literal(&Type::Percentage),
+            Token::Date => self.literal(&Type::Date),
+            Token::Money => self.literal(&Type::Money),
+            Token::Text => {
+                let text = self.text_literal();
+                Expr { kind: ExprKind::Literal(Value::String(text.into())), span: start, depth: 1 }
+            }
+            _ => return Err(self.unexpected("an expression")),
+        };
+        while self.eat(Token::Dot) {
+            let member = self.name()?;
+            let span = start.to(member.span);
+            operand = self.node(ExprKind::Member(Box::new(operand), member), span)?;
+        }
+        Ok(operand)
+    }
+
+    fn choice(&mut self) -> Parsed<Expr> {
+        let start = self.expect(Token::If)?;
+        let condition = self.expression()?;
+        self.expect(Token::Then)?;
+        let accepted = self.expression()?;
+        self.expect(Token::Else)?;
+        let otherwise = self.expression()?;
+        let span = start.to(otherwise.span);
+        self.node(ExprKind::If(Box::new(condition), Box::new(accepted), Box::new(otherwise)), span)
+    }
+
+    fn in_state(&mut self, left: &Expr) -> Parsed<Expr> {
+        let keyword = self.expect(Token::InState)?;
+        let ExprKind::Name(name) = &left.kind else {
+            let diagnostic =
+                Diagnostic::new(Code::Syntax, left.span, "`instate` asks about an instance", "no instance");
+            return Err(self.fail(diagnostic.and(keyword, "asked here").help("write a parameter or a field before it")));
+        };
+        let instance = super::tree::Ident { name: name.clone(), span: left.span };
+        let (states, end) = if self.eat(Token::LeftBrace) {
+            let mut states = vec![self.name()?];
+            while self.eat(Token::Comma) {
+                states.push(self.name()?);
+            }
+            (states, self.expect(Token::RightBrace)?)
+        } else {
+            let state = self.name()?;
+            let span = state.span;
+            (vec![state], span)
+        };
+        self.node(ExprKind::InState(instance, states), left.span.to(end))
+    }
+
+    pub(super) fn arguments(&mut self) -> Parsed<(Vec<Expr>, Span)> {
+        self.list(Token::LeftParenthesis, Token::RightParenthesis)
+    }
+
+    fn list(&mut self, open: Token, close: Token) -> Parsed<(Vec<Expr>, Span)> {
+        self.expect(open)?;
+        let mut items = Vec::new();
+        if self.peek() != close {
+            items.push(self.expression()?);
+            while self.eat(Token::Comma) {
+                items.push(self.expression()?);
+            }
+        }
+        Ok((items, self.expect(close)?))
+    }
+
+    fn leaf(&mut self, kind: ExprKind) -> Expr {
+        Expr { kind, span: self.advance(), depth: 1 }
+    }
+
+    fn literal(&mut self, ty: &Type) -> Expr {
+        let span = self.advance();
+        let written = self.slice(span).to_owned();
+        let text = match written.strip_prefix('€') {
+            Some(amount) => format!("EUR {}", amount.trim_start()),
+            None => written.clone(),
+        };
+        let kind = match Value::parse(ty, &text) {
+            Ok(value) => ExprKind::Literal(value),
+            Err(error) => {
+                let diagnostic = Diagnostic::new(Code::Literal, span, error.to_string(), "no such value");
+                self.report(match error {
+                    ValueError::UnknownCurrency { code } => diagnostic.did_you_mean(&code, Currency::codes()),
+                    _ => diagnostic,
+                });
+                ExprKind::Wrong
+            }
+        };
+        Expr { kind, span, depth: 1 }
+    }
+
+    /// The content of a text literal; `\"`, `\\`, `\n` and `\t` are its escapes.
+    pub(super) fn text_literal(&mut self) -> String {
+        let span = self.advance();
+        let written = self.slice(span).to_owned();
+        let mut text = String::new();
+        let mut chars = written[1..written.len() - 1].chars();
+        while let Some(c) = chars.next() {
+            match (c, if c == '\\' { chars.next() } else { None }) {
+                ('\\', Some('n')) => text.push('\n'),
+                ('\\', Some('t')) => text.push('\t'),
+                ('\\', Some(c @ ('"' | '\\'))) => text.push(c),
+                ('\\', _) => {
+                    let diagnostic = Diagnostic::new(Code::Literal, span, "unknown escape in a text", "here");
+                    self.report(diagnostic.help(r#"the escapes are `\"`, `\\`, `\n` and `\t`"#));
+                    return text;
+                }
+                (c, _) => text.push(c),
+            }
+        }
+        text
+    }
+
+    fn node(&mut self, kind: ExprKind, span: Span) -> Parsed<Expr> {
+        let depth = 1 + match &kind {
+            ExprKind::Member(a, _) | ExprKind::Negate(a) | ExprKind::Not(a) => a.depth,
+            ExprKind::Binary(_, a, b) => a.depth.max(b.depth),
+            ExprKind::If(a, b, c) => a.depth.max(b.depth).max(c.depth),
+            ExprKind::Call(_, items) | ExprKind::Set(items) => items.iter().map(|item| item.depth).max().unwrap_or(0),
+            _ => 0,
+        };
+        if depth > DEPTH_MAX { Err(self.too_deep(span)) } else { Ok(Expr { kind, span, depth }) }
+    }
+}

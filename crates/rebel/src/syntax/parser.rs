@@ -1,0 +1,493 @@
+//! Recursive descent over the declarations.
+//!
+//! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
+
+use super::{
+    token::{Token, Tokens, tokenize},
+    tree::{
+        Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
+        StateLabel, Step, Type,
+    },
+};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX},
+    source::Span,
+    value::Rounding,
+};
+
+/// How many declarations were read, over all sources.
+pub(crate) type Declarations = usize;
+
+/// The error is already reported.
+#[derive(Debug)]
+pub(super) struct Reported;
+
+pub(super) type Parsed<T> = Result<T, Reported>;
+
+/// Reads one source. Reports what is wrong and returns what could be read.
+pub(crate) fn parse(
+    source: usize,
+    text: &str,
+    declarations: &mut Declarations,
+    report: &mut dyn FnMut(Diagnostic),
+) -> File {
+    if text.len() > SOURCE_BYTES_MAX {
+        let span = Span { source, start: 0, end: 0 };
+        let message = format!("a source has at most {SOURCE_BYTES_MAX} bytes, this one has {}", text.len());
+        report(Diagnostic::new(Code::Limit, span, message, "too long").help("split it into several sources"));
+        return File::default();
+    }
+    let tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
+    let mut parser = Parser { text, tokens, position: 0, depth: 0, declarations, report };
+    parser.file()
+}
+
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    tokens: Tokens,
+    position: usize,
+    /// How deep the expression that is being read nests.
+    pub(super) depth: usize,
+    declarations: &'a mut Declarations,
+    report: &'a mut dyn FnMut(Diagnostic),
+}
+
+impl Parser<'_> {
+    fn file(&mut self) -> File {
+        let mut file = File::default();
+        let mut rounding_at: Option<Span> = None;
+        loop {
+            let start = self.position;
+            let parsed = match self.peek() {
+                Token::End => return file,
+                Token::Class => self.class().map(|class| file.classes.push(class)),
+                Token::Enum => self.enumeration().map(|enumeration| file.enums.push(enumeration)),
+                Token::Const => self.constant().map(|constant| file.constants.push(constant)),
+                Token::Fn => self.function().map(|function| file.functions.push(function)),
+                Token::Rounding => self.rounding(&mut rounding_at).map(|rounding| file.rounding = rounding),
+                _ => Err(self.unexpected("`class`, `enum`, `const` or `fn`")),
+            };
+            if parsed.is_err() {
+                self.resume(start, |token| {
+                    matches!(
+                        token,
+                        Token::Class | Token::Enum | Token::Const | Token::Fn | Token::Rounding | Token::End
+                    )
+                });
+            }
+        }
+    }
+
+    fn rounding(&mut self, declared_at: &mut Option<Span>) -> Parsed<Rounding> {
+        let keyword = self.expect(Token::Rounding)?;
+        let first = self.expect(Token::Name)?;
+        let mut span = first;
+        if self.eat(Token::Minus) {
+            span = first.to(self.expect(Token::Name)?);
+        }
+        let written = self.slice(span);
+        let found = Rounding::ALL.into_iter().find(|rounding| rounding.name() == written);
+        let Some(rounding) = found else {
+            let names = Rounding::ALL.map(Rounding::name);
+            let diagnostic = Diagnostic::new(Code::Syntax, span, "unknown rounding rule", "no such rule");
+            return Err(self.fail(diagnostic.help(format!("the rules are {}", names.join(", ")))));
+        };
+        if let Some(earlier) = declared_at.replace(keyword.to(span)) {
+            let diagnostic = Diagnostic::new(Code::Duplicate, keyword, "rounding is declared twice", "again here");
+            (self.report)(diagnostic.and(earlier, "declared here"));
+        }
+        Ok(rounding)
+    }
+
+    fn enumeration(&mut self) -> Parsed<Enum> {
+        self.expect(Token::Enum)?;
+        let name = self.declared_name()?;
+        self.expect(Token::LeftBrace)?;
+        let mut variants = vec![self.declared_name()?];
+        while self.eat(Token::Comma) {
+            variants.push(self.declared_name()?);
+        }
+        self.expect(Token::RightBrace)?;
+        Ok(Enum { name, variants })
+    }
+
+    fn constant(&mut self) -> Parsed<Constant> {
+        self.expect(Token::Const)?;
+        let name = self.declared_name()?;
+        self.expect(Token::Colon)?;
+        let ty = self.ty()?;
+        self.expect(Token::Equals)?;
+        Ok(Constant { name, ty, value: self.expression()? })
+    }
+
+    fn function(&mut self) -> Parsed<Function> {
+        self.expect(Token::Fn)?;
+        let name = self.declared_name()?;
+        let params = self.params()?;
+        self.expect(Token::Colon)?;
+        let result = self.ty()?;
+        self.expect(Token::Equals)?;
+        Ok(Function { name, params, result, body: self.expression()? })
+    }
+
+    fn class(&mut self) -> Parsed<Class> {
+        let documentation = self.documentation();
+        self.expect(Token::Class)?;
+        let name = self.declared_name()?;
+        let mut class = Class { documentation, name, fields: Vec::new(), invariants: Vec::new(), states: Vec::new() };
+        loop {
+            let start = self.position;
+            let parsed = match self.peek() {
+                Token::Name if self.peek_after(1) == Token::Colon => {
+                    if !class.states.is_empty() {
+                        let diagnostic =
+                            Diagnostic::new(Code::Syntax, self.span(), "a field after a state", "this field");
+                        (self.report)(diagnostic.help("declare the fields before the first state"));
+                    }
+                    self.field().map(|field| class.fields.push(field))
+                }
+                Token::Invariant => self.invariant().map(|rule| class.invariants.push(rule)),
+                Token::Name | Token::Initial | Token::Final => self.group(&mut class.states),
+                Token::On | Token::Internal => match class.states.last_mut() {
+                    // Only after an error inside the group: its other events still belong to it.
+                    Some(_) => self.events(&mut class.states),
+                    None => Err(self.unexpected("a field or a state before the first event")),
+                },
+                token if token.begins_part() && !matches!(token, Token::Pre | Token::Post | Token::Sync) => {
+                    return Ok(class);
+                }
+                _ => Err(self.unexpected("a field, an invariant, a state or an event")),
+            };
+            if parsed.is_err() {
+                self.resume(start, Token::begins_part);
+                while matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
+                    self.advance();
+                    self.resume(self.position, Token::begins_part);
+                }
+            }
+        }
+    }
+
+    fn field(&mut self) -> Parsed<Field> {
+        let documentation = self.documentation();
+        let name = self.declared_name()?;
+        self.expect(Token::Colon)?;
+        let ty = self.ty()?;
+        let identity = if self.peek() == Token::Identity { Some(self.advance()) } else { None };
+        let default = if self.eat(Token::Equals) { Some(self.expression()?) } else { None };
+        Ok(Field { documentation, name, ty, identity, default })
+    }
+
+    fn invariant(&mut self) -> Parsed<Rule> {
+        self.expect(Token::Invariant)?;
+        self.rule()
+    }
+
+    fn group(&mut self, groups: &mut Vec<StateGroup>) -> Parsed<()> {
+        let label = match self.peek() {
+            Token::Initial => StateLabel::Initial,
+            Token::Final => StateLabel::Final,
+            _ => StateLabel::None,
+        };
+        if label != StateLabel::None {
+            self.advance();
+        }
+        let mut states = vec![self.declared_name()?];
+        while self.eat(Token::Comma) {
+            states.push(self.declared_name()?);
+        }
+        groups.push(StateGroup { label, states, events: Vec::new() });
+        self.events(groups)
+    }
+
+    /// The events of the last group.
+    fn events(&mut self, groups: &mut [StateGroup]) -> Parsed<()> {
+        while matches!(self.peek(), Token::On | Token::Internal) {
+            let event = self.event()?;
+            if let Some(group) = groups.last_mut() {
+                group.events.push(event);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self) -> Parsed<Event> {
+        let documentation = self.documentation();
+        let internal = self.eat(Token::Internal);
+        self.expect(Token::On)?;
+        let name = self.declared_name()?;
+        let params = self.params()?;
+        let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
+        let mut event = Event {
+            documentation,
+            internal,
+            name,
+            params,
+            target,
+            guards: Vec::new(),
+            effects: Vec::new(),
+            syncs: Vec::new(),
+        };
+        if self.clause(Token::Pre)? {
+            event.guards = self.separated(Self::rule)?;
+        }
+        if self.clause(Token::Post)? {
+            event.effects = self.separated(Self::effect)?;
+        }
+        if self.clause(Token::Sync)? {
+            event.syncs.push(self.step()?);
+            while self.begins_step() {
+                event.syncs.push(self.step()?);
+            }
+        }
+        if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
+            return Err(self.fail(
+                Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
+                    .help("an event has one `pre:`, then one `post:`, then one `sync:`"),
+            ));
+        }
+        Ok(event)
+    }
+
+    fn clause(&mut self, keyword: Token) -> Parsed<bool> {
+        if !self.eat(keyword) {
+            return Ok(false);
+        }
+        self.expect(Token::Colon)?;
+        Ok(true)
+    }
+
+    fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(Token::Comma) {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn rule(&mut self) -> Parsed<Rule> {
+        self.declare()?;
+        let mut text = None;
+        if self.peek() == Token::Text && self.peek_after(1) == Token::Colon {
+            text = Some(self.text_literal().into());
+            self.expect(Token::Colon)?;
+        }
+        Ok(Rule { text, condition: self.expression()? })
+    }
+
+    fn effect(&mut self) -> Parsed<Effect> {
+        self.declare()?;
+        if self.peek() == Token::Name {
+            let diagnostic =
+                Diagnostic::new(Code::Syntax, self.span(), "an effect begins with `this.`", "a bare field");
+            return Err(self.fail(diagnostic.help("`this.field` is the new value, a bare `field` the old one")));
+        }
+        let start = self.expect(Token::This)?;
+        self.expect(Token::Dot)?;
+        let field = self.name()?;
+        let operator = match self.peek() {
+            Token::Equal => EffectOperator::Becomes,
+            Token::PlusEquals => EffectOperator::Increases,
+            Token::MinusEquals => EffectOperator::Decreases,
+            Token::Equals => {
+                let diagnostic = Diagnostic::new(Code::Syntax, self.span(), "an effect is no assignment", "`=`");
+                return Err(self.fail(diagnostic.help("write `==`: after the event, both sides are equal")));
+            }
+            _ => return Err(self.unexpected("`==`, `+=` or `-=`")),
+        };
+        self.advance();
+        let value = self.expression()?;
+        let span = start.to(value.span);
+        Ok(Effect { field, operator, value, span })
+    }
+
+    fn begins_step(&self) -> bool {
+        match self.peek() {
+            Token::If | Token::For | Token::Not => true,
+            Token::Name => self.peek_after(1) == Token::Dot,
+            _ => false,
+        }
+    }
+
+    fn step(&mut self) -> Parsed<Step> {
+        self.declare()?;
+        self.nested(|parser| match parser.peek() {
+            Token::If => {
+                parser.advance();
+                let condition = parser.expression()?;
+                parser.expect(Token::Colon)?;
+                Ok(Step::If(condition, Box::new(parser.step()?)))
+            }
+            Token::For => {
+                parser.advance();
+                let name = parser.name()?;
+                parser.expect(Token::In)?;
+                let set = parser.expression()?;
+                parser.expect(Token::Colon)?;
+                Ok(Step::For(name, set, Box::new(parser.step()?)))
+            }
+            _ => parser.sync_call(),
+        })
+    }
+
+    fn sync_call(&mut self) -> Parsed<Step> {
+        let start = self.span();
+        let negated = self.eat(Token::Not);
+        if self.peek() == Token::This {
+            let diagnostic =
+                Diagnostic::new(Code::Syntax, self.span(), "an event cannot synchronise with itself", "`this`");
+            return Err(self.fail(diagnostic.help("call an event of another instance: a parameter or a field")));
+        }
+        let target = self.name()?;
+        self.expect(Token::Dot)?;
+        let event = self.name()?;
+        let (arguments, end) = self.arguments()?;
+        Ok(Step::Call { negated, target, event, arguments, span: start.to(end) })
+    }
+
+    fn params(&mut self) -> Parsed<Vec<Param>> {
+        self.expect(Token::LeftParenthesis)?;
+        if self.eat(Token::RightParenthesis) {
+            return Ok(Vec::new());
+        }
+        let params = self.separated(|parser| {
+            let name = parser.declared_name()?;
+            parser.expect(Token::Colon)?;
+            Ok(Param { name, ty: parser.ty()? })
+        })?;
+        self.expect(Token::RightParenthesis)?;
+        Ok(params)
+    }
+
+    fn ty(&mut self) -> Parsed<Type> {
+        let name = self.name()?;
+        if &*name.name != "Set" || self.peek() != Token::LeftBracket {
+            return Ok(Type::Named(name));
+        }
+        self.advance();
+        let element = self.nested(Self::ty)?;
+        let end = self.expect(Token::RightBracket)?;
+        Ok(Type::Set(Box::new(element), name.span.to(end)))
+    }
+
+    /// Runs `read` one level deeper.
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(self.too_deep(self.span()));
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    pub(super) fn too_deep(&mut self, span: Span) -> Reported {
+        let message = format!("this nests deeper than {DEPTH_MAX} levels");
+        self.fail(Diagnostic::new(Code::Limit, span, message, "too deep").help("move a part into a `fn`"))
+    }
+
+    fn declare(&mut self) -> Parsed<()> {
+        *self.declarations += 1;
+        if *self.declarations <= DECLARATIONS_MAX {
+            return Ok(());
+        }
+        let reported = if *self.declarations == DECLARATIONS_MAX + 1 {
+            let message = format!("a specification has at most {DECLARATIONS_MAX} declarations");
+            self.fail(Diagnostic::new(Code::Limit, self.span(), message, "one too many"))
+        } else {
+            Reported
+        };
+        self.position = self.tokens.tokens.len() - 1;
+        Err(reported)
+    }
+
+    fn declared_name(&mut self) -> Parsed<Ident> {
+        self.declare()?;
+        self.name()
+    }
+
+    pub(super) fn name(&mut self) -> Parsed<Ident> {
+        let span = self.expect(Token::Name)?;
+        Ok(Ident { name: self.slice(span).into(), span })
+    }
+
+    /// The documentation that stands before the next token.
+    fn documentation(&self) -> String {
+        let documentation = &self.tokens.documentation;
+        let found = documentation.binary_search_by_key(&self.position, |(index, _)| *index);
+        found.map_or_else(|_| String::new(), |index| documentation[index].1.clone())
+    }
+
+    pub(super) fn peek(&self) -> Token {
+        self.peek_after(0)
+    }
+
+    fn peek_after(&self, distance: usize) -> Token {
+        self.tokens.tokens.get(self.position + distance).map_or(Token::End, |(token, _)| *token)
+    }
+
+    /// The place of the next token.
+    pub(super) fn span(&self) -> Span {
+        self.tokens.tokens[self.position].1
+    }
+
+    pub(super) fn slice(&self, span: Span) -> &str {
+        &self.text[span.start..span.end]
+    }
+
+    /// Takes the next token; the end stays.
+    pub(super) fn advance(&mut self) -> Span {
+        let span = self.span();
+        if self.position + 1 < self.tokens.tokens.len() {
+            self.position += 1;
+        }
+        span
+    }
+
+    pub(super) fn eat(&mut self, token: Token) -> bool {
+        let is_next = self.peek() == token;
+        if is_next {
+            self.advance();
+        }
+        is_next
+    }
+
+    pub(super) fn expect(&mut self, token: Token) -> Parsed<Span> {
+        if self.peek() == token { Ok(self.advance()) } else { Err(self.unexpected(token.shown())) }
+    }
+
+    pub(super) fn unexpected(&mut self, expected: &str) -> Reported {
+        let (token, span) = (self.peek(), self.span());
+        let found = if token == Token::Name { format!("`{}`", self.slice(span)) } else { token.shown().to_owned() };
+        let message = format!("expected {expected}, found {found}");
+        let mut diagnostic = Diagnostic::new(Code::Syntax, span, message, format!("expected {expected}"));
+        if expected == Token::Name.shown()
+            && self.slice(span).bytes().all(|byte| byte.is_ascii_lowercase())
+            && span.end > span.start
+        {
+            diagnostic =
+                diagnostic.help(format!("`{}` is a word of the language; choose another name", self.slice(span)));
+        }
+        self.fail(diagnostic)
+    }
+
+    pub(super) fn fail(&mut self, diagnostic: Diagnostic) -> Reported {
+        (self.report)(diagnostic);
+        Reported
+    }
+
+    pub(super) fn report(&mut self, diagnostic: Diagnostic) {
+        (self.report)(diagnostic);
+    }
+
+    /// Skips to the next token that `begins` something, and at least one token if none was read since `start`.
+    fn resume(&mut self, start: usize, begins: impl Fn(Token) -> bool) {
+        if self.position == start {
+            self.advance();
+        }
+        while !begins(self.peek()) {
+            self.advance();
+        }
+    }
+}

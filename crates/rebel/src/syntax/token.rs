@@ -1,0 +1,187 @@
+//! Tokens.
+
+use logos::Logos;
+
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    source::Span,
+};
+
+macro_rules! tokens {
+    ($($(#[$attribute:meta])* $name:ident = $shown:literal,)*) => {
+        /// What the source consists of, besides blanks and comments.
+        #[derive(Logos, Clone, Copy, Debug, PartialEq, Eq)]
+        #[logos(skip r"[ \t\r\n\f]+")]
+        #[logos(skip(r"//[^\n]*", allow_greedy = true))]
+        #[logos(skip r"/\*([^*]|\*+[^*/])*\*+/")]
+        pub(crate) enum Token { $($(#[$attribute])* $name,)* }
+
+        impl Token {
+            /// How a message speaks of it.
+            pub(crate) fn shown(self) -> &'static str {
+                match self { $(Token::$name => $shown,)* }
+            }
+        }
+    };
+}
+
+tokens! {
+    #[regex(r"///[^\n]*", priority = 100, allow_greedy = true)] Documentation = "documentation",
+
+    #[token("class")] Class = "`class`",
+    #[token("enum")] Enum = "`enum`",
+    #[token("const")] Const = "`const`",
+    #[token("fn")] Fn = "`fn`",
+    #[token("rounding")] Rounding = "`rounding`",
+    #[token("invariant")] Invariant = "`invariant`",
+    #[token("initial")] Initial = "`initial`",
+    #[token("final")] Final = "`final`",
+    #[token("internal")] Internal = "`internal`",
+    #[token("on")] On = "`on`",
+    #[token("pre")] Pre = "`pre`",
+    #[token("post")] Post = "`post`",
+    #[token("sync")] Sync = "`sync`",
+    #[token("if")] If = "`if`",
+    #[token("then")] Then = "`then`",
+    #[token("else")] Else = "`else`",
+    #[token("for")] For = "`for`",
+    #[token("in")] In = "`in`",
+    #[token("not")] Not = "`not`",
+    #[token("and")] And = "`and`",
+    #[token("or")] Or = "`or`",
+    #[token("initialized")] Initialized = "`initialized`",
+    #[token("instate")] InState = "`instate`",
+    #[token("this")] This = "`this`",
+    #[token("now")] Now = "`now`",
+    #[token("today")] Today = "`today`",
+    #[token("true")] True = "`true`",
+    #[token("false")] False = "`false`",
+    #[token("@identity")] Identity = "`@identity`",
+
+    #[regex("[A-Za-z_][A-Za-z0-9_]*")] Name = "a name",
+    #[regex(r"[A-Z][A-Z][A-Z][ \t]+-?[0-9]+(\.[0-9]+)?")]
+    #[regex(r"€[ \t]*-?[0-9]+(\.[0-9]+)?")] Money = "an amount of money",
+    #[regex(r"[0-9]+(\.[0-9]+)?%")] Percentage = "a percentage",
+    #[regex(r"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]")] Date = "a date",
+    #[regex("[0-9]+")] Integer = "a number",
+    #[regex(r#""([^"\\\n]|\\[^\n])*""#)] Text = "a text",
+
+    #[token("(")] LeftParenthesis = "`(`",
+    #[token(")")] RightParenthesis = "`)`",
+    #[token("{")] LeftBrace = "`{`",
+    #[token("}")] RightBrace = "`}`",
+    #[token("[")] LeftBracket = "`[`",
+    #[token("]")] RightBracket = "`]`",
+    #[token(",")] Comma = "`,`",
+    #[token(":")] Colon = "`:`",
+    #[token(".")] Dot = "`.`",
+    #[token("=")] Equals = "`=`",
+    #[token("==")]
+    #[token("≡")] Equal = "`==`",
+    #[token("!=")]
+    #[token("≠")] Unequal = "`!=`",
+    #[token("<")] Less = "`<`",
+    #[token("<=")]
+    #[token("≤")] LessOrEqual = "`<=`",
+    #[token(">")] Greater = "`>`",
+    #[token(">=")]
+    #[token("≥")] GreaterOrEqual = "`>=`",
+    #[token("+")] Plus = "`+`",
+    #[token("-")] Minus = "`-`",
+    #[token("*")] Times = "`*`",
+    #[token("+=")] PlusEquals = "`+=`",
+    #[token("-=")] MinusEquals = "`-=`",
+
+    End = "the end of the file",
+}
+
+impl Token {
+    /// Whether a part of a class or a declaration begins here: where the parser resumes after an error.
+    pub(crate) fn begins_part(self) -> bool {
+        matches!(
+            self,
+            Token::Class
+                | Token::Enum
+                | Token::Const
+                | Token::Fn
+                | Token::Rounding
+                | Token::Invariant
+                | Token::Initial
+                | Token::Final
+                | Token::Internal
+                | Token::On
+                | Token::Pre
+                | Token::Post
+                | Token::Sync
+                | Token::End
+        )
+    }
+}
+
+/// The tokens of a source, documentation apart, ended by [`Token::End`].
+pub(crate) struct Tokens {
+    pub(crate) tokens: Vec<(Token, Span)>,
+    /// Documentation by the index of the token it stands before.
+    pub(crate) documentation: Vec<(usize, String)>,
+}
+
+/// Splits `text` into tokens; what is none is reported and left out.
+pub(crate) fn tokenize(source: usize, text: &str, report: &mut impl FnMut(Diagnostic)) -> Tokens {
+    let mut tokens = Tokens { tokens: Vec::new(), documentation: Vec::new() };
+    let mut unknown: Option<Span> = None;
+    for (token, range) in Token::lexer(text).spanned() {
+        let span = Span { source, start: range.start, end: range.end };
+        match token {
+            Ok(Token::Documentation) => {
+                let line = text[range].trim_start_matches('/').trim();
+                match tokens.documentation.last_mut() {
+                    Some((index, lines)) if *index == tokens.tokens.len() => {
+                        lines.push('\n');
+                        lines.push_str(line);
+                    }
+                    _ => tokens.documentation.push((tokens.tokens.len(), line.to_owned())),
+                }
+            }
+            Ok(token) => tokens.tokens.push((token, span)),
+            Err(()) => match &mut unknown {
+                // A run of foreign characters is one finding.
+                Some(run) if run.end == span.start => run.end = span.end,
+                _ => {
+                    if let Some(run) = unknown.replace(span) {
+                        report(unknown_character(run, text));
+                    }
+                }
+            },
+        }
+    }
+    if let Some(run) = unknown {
+        report(unknown_character(run, text));
+    }
+    tokens.tokens.push((Token::End, Span { source, start: text.len(), end: text.len() }));
+    tokens
+}
+
+fn unknown_character(span: Span, text: &str) -> Diagnostic {
+    let found = &text[span.start..span.end];
+    let diagnostic = |message: &str, help: &str| {
+        Diagnostic::new(Code::UnknownCharacter, span, message, "not part of the language").help(help)
+    };
+    let first = found.chars().next().unwrap_or(' ');
+    match first {
+        '"' => diagnostic("this text does not end", "end it with `\"` on the same line"),
+        '/' if found.starts_with("/*") => diagnostic("this comment does not end", "end it with `*/`"),
+        '/' => diagnostic("there is no division", "multiply by a percentage instead"),
+        '&' => diagnostic("`&&` is written `and`", "write `and`"),
+        '|' => diagnostic("`||` is written `or`", "write `or`"),
+        '!' => diagnostic("`!` is written `not`", "write `not`"),
+        ';' => diagnostic("there is no `;`", "leave it out"),
+        '@' => diagnostic("unknown annotation", "the only one is `@identity`"),
+        '$' | '£' | '¥' => diagnostic("only `€` stands for a currency", "write the code, as in `USD 5.00`"),
+        '%' => diagnostic("a percentage has no blank before `%`", "write it as in `2.5%`"),
+        c if c.is_alphabetic() => diagnostic(
+            "names consist of ASCII letters, digits and `_`",
+            "rename it; documentation and texts may use any letter",
+        ),
+        c => diagnostic(&format!("unexpected character `{}`", c.escape_debug()), "remove it"),
+    }
+}

@@ -1,0 +1,195 @@
+//! The syntax tree: what the source says, before any name is looked up.
+
+use crate::{
+    source::Span,
+    value::{Name, Rounding, Value},
+};
+
+/// A name and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Ident {
+    pub(crate) name: Name,
+    pub(crate) span: Span,
+}
+
+/// Everything one source declares.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) rounding: Rounding,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) enums: Vec<Enum>,
+    pub(crate) constants: Vec<Constant>,
+    pub(crate) functions: Vec<Function>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Enum {
+    pub(crate) name: Ident,
+    pub(crate) variants: Vec<Ident>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Constant {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) value: Expr,
+}
+
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Ident,
+    pub(crate) params: Vec<Param>,
+    pub(crate) result: Type,
+    pub(crate) body: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Param {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Type {
+    Named(Ident),
+    Set(Box<Type>, Span),
+}
+
+#[derive(Debug)]
+pub(crate) struct Class {
+    pub(crate) documentation: String,
+    pub(crate) name: Ident,
+    pub(crate) fields: Vec<Field>,
+    pub(crate) invariants: Vec<Rule>,
+    pub(crate) states: Vec<StateGroup>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) documentation: String,
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) identity: Option<Span>,
+    pub(crate) default: Option<Expr>,
+}
+
+/// A condition and, if its author named it, the text of a refusal.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) text: Option<Name>,
+    pub(crate) condition: Expr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateLabel {
+    Initial,
+    Final,
+    None,
+}
+
+/// States and the events that leave each of them.
+#[derive(Debug)]
+pub(crate) struct StateGroup {
+    pub(crate) label: StateLabel,
+    pub(crate) states: Vec<Ident>,
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) documentation: String,
+    pub(crate) internal: bool,
+    pub(crate) name: Ident,
+    pub(crate) params: Vec<Param>,
+    /// The state it leads to; without one, the state it leaves.
+    pub(crate) target: Option<Ident>,
+    pub(crate) guards: Vec<Rule>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) syncs: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EffectOperator {
+    Becomes,
+    Increases,
+    Decreases,
+}
+
+#[derive(Debug)]
+pub(crate) struct Effect {
+    pub(crate) field: Ident,
+    pub(crate) operator: EffectOperator,
+    pub(crate) value: Expr,
+    pub(crate) span: Span,
+}
+
+/// One line of a `sync` block.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Call { negated: bool, target: Ident, event: Ident, arguments: Vec<Expr>, span: Span },
+    If(Expr, Box<Step>),
+    For(Ident, Expr, Box<Step>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Compare(Comparison),
+    And,
+    Or,
+    In,
+}
+
+/// A comparison of the language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    Equal,
+    Unequal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The comparison that says the same with its sides exchanged.
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Comparison::Equal | Comparison::Unequal => self,
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    pub(crate) span: Span,
+    /// The longest path to a leaf, so that no tree is built that is too deep to walk.
+    pub(crate) depth: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum ExprKind {
+    Literal(Value),
+    Name(Name),
+    This,
+    Now,
+    Today,
+    Member(Box<Expr>, Ident),
+    Call(Ident, Vec<Expr>),
+    Negate(Box<Expr>),
+    Not(Box<Expr>),
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    Set(Vec<Expr>),
+    Initialized(Ident),
+    InState(Ident, Vec<Ident>),
+    /// What could not be read and is reported.
+    Wrong,
+}

@@ -1,0 +1,363 @@
+//! Types, values and their text forms.
+//!
+//! # Text forms
+//! Every value has one canonical text, which [`Value`]'s `Display` writes and [`Value::parse`] reads back for its type:
+//!
+//! | type | text |
+//! |---|---|
+//! | `Boolean` | `true`, `false` |
+//! | `Integer` | `-42` |
+//! | `Money` | `EUR 12.50`, with at most the decimals of its currency |
+//! | `Percentage` | `2.5%` |
+//! | `Currency` | `EUR` |
+//! | `String` | the text itself; quoted inside a set |
+//! | `Iban` | `NL91ABNA0417164300`, blanks allowed on input |
+//! | `Date` | `2026-11-21` |
+//! | `Timestamp` | `2026-11-21T09:30:00.000Z` |
+//! | a class | the identity of the instance |
+//! | an enum | the name of the variant |
+//! | `Set[T]` | `{a, b}` |
+//!
+//! # Exactness
+//! No operation wraps, rounds silently or panics: a result outside its type's range is [`Fault::Overflow`], and
+//! `Money * Percentage` rounds by the rule that the source declares.
+
+mod bindings;
+mod decimal;
+mod iban;
+mod money;
+mod percentage;
+mod rounding;
+mod set_text;
+mod text_serde;
+mod time;
+mod types;
+
+use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use self::{
+    bindings::Bindings,
+    iban::Iban,
+    money::{Currency, Money},
+    percentage::Percentage,
+    rounding::Rounding,
+    time::{Date, Timestamp},
+    types::{Enumeration, KeyType, Type},
+};
+
+/// A declared name, shared by everything that mentions it.
+pub type Name = Arc<str>;
+
+/// The identity of an instance within its class.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Key {
+    /// Any text but the empty one; also the key of a class without an `@identity` field.
+    String(Arc<str>),
+    /// A whole number.
+    Integer(i64),
+    /// A bank account number.
+    Iban(Iban),
+}
+
+impl Key {
+    /// The type of this key.
+    #[must_use]
+    pub fn key_type(&self) -> KeyType {
+        match self {
+            Key::String(_) => KeyType::String,
+            Key::Integer(_) => KeyType::Integer,
+            Key::Iban(_) => KeyType::Iban,
+        }
+    }
+
+    /// Reads a key of type `ty` from its text form.
+    ///
+    /// # Errors
+    /// The [`ValueError`] of that type; an empty text is no key.
+    pub fn parse(ty: KeyType, text: &str) -> Result<Self, ValueError> {
+        match ty {
+            KeyType::String if text.is_empty() => Err(ValueError::syntax("identity", "any text but none", text)),
+            KeyType::String => Ok(Key::String(text.into())),
+            KeyType::Integer => integer(text).map(Key::Integer),
+            KeyType::Iban => text.parse().map(Key::Iban),
+        }
+    }
+
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Key::String(text) => Value::String(text.clone()),
+            Key::Integer(number) => Value::Integer(*number),
+            Key::Iban(iban) => Value::Iban(iban.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::String(text) => f.pad(text),
+            Key::Integer(number) => number.fmt(f),
+            Key::Iban(iban) => iban.fmt(f),
+        }
+    }
+}
+
+/// The address of an instance: its class and its identity.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Reference {
+    /// The name of the class.
+    pub class: Name,
+    /// The identity within the class.
+    pub key: Key,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.class, self.key)
+    }
+}
+
+/// A variant of an enum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Variant {
+    /// The name of the enum.
+    pub of: Name,
+    /// The name of the variant.
+    pub name: Name,
+}
+
+/// A value of the language.
+///
+/// The derived order serves as the canonical order of sets; what `<` means is the language's business.
+/// Cheap to clone: nothing is copied but numbers and reference counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Value {
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// An exact amount of one currency.
+    Money(Money),
+    /// An exact percentage.
+    Percentage(Percentage),
+    /// A currency.
+    Currency(Currency),
+    /// A text.
+    String(Arc<str>),
+    /// A bank account number.
+    Iban(Iban),
+    /// A day.
+    Date(Date),
+    /// A point in time.
+    Timestamp(Timestamp),
+    /// An instance of a class.
+    Reference(Reference),
+    /// A variant of an enum.
+    Variant(Variant),
+    /// A finite set of values of one type.
+    Set(Arc<BTreeSet<Value>>),
+}
+
+impl Value {
+    /// Reads a value of type `ty` from its text form; accepts everything that `Display` writes for that type.
+    ///
+    /// # Errors
+    /// A [`ValueError`] that says what such a text looks like or which limit it breaks.
+    ///
+    /// ```
+    /// use enact_rebel::{Type, Value};
+    /// let limit = Value::parse(&Type::Money, "EUR 12.50")?;
+    /// assert_eq!(limit.to_string(), "EUR 12.50");
+    /// assert!(Value::parse(&Type::Money, "EUR 12.505").is_err());
+    /// # Ok::<(), enact_rebel::ValueError>(())
+    /// ```
+    pub fn parse(ty: &Type, text: &str) -> Result<Self, ValueError> {
+        Ok(match ty {
+            Type::Boolean => match text {
+                "true" => Value::Boolean(true),
+                "false" => Value::Boolean(false),
+                _ => return Err(ValueError::syntax("Boolean", "true", text)),
+            },
+            Type::Integer => Value::Integer(integer(text)?),
+            Type::Money => Value::Money(text.parse()?),
+            Type::Percentage => Value::Percentage(text.parse()?),
+            Type::Currency => Value::Currency(text.parse()?),
+            Type::String => Value::String(text.into()),
+            Type::Iban => Value::Iban(text.parse()?),
+            Type::Date => Value::Date(text.parse()?),
+            Type::Timestamp => Value::Timestamp(text.parse()?),
+            Type::Reference { class, key } => {
+                Value::Reference(Reference { class: class.clone(), key: Key::parse(*key, text)? })
+            }
+            Type::Enum(enumeration) => Value::Variant(enumeration.variant(text)?),
+            Type::Set(element) => Value::Set(Arc::new(set_text::parse(element, text)?)),
+        })
+    }
+
+    /// Whether this is a value of type `ty`, down to the elements of a set.
+    #[must_use]
+    pub fn has_type(&self, ty: &Type) -> bool {
+        match (self, ty) {
+            (Value::Boolean(_), Type::Boolean)
+            | (Value::Integer(_), Type::Integer)
+            | (Value::Money(_), Type::Money)
+            | (Value::Percentage(_), Type::Percentage)
+            | (Value::Currency(_), Type::Currency)
+            | (Value::String(_), Type::String)
+            | (Value::Iban(_), Type::Iban)
+            | (Value::Date(_), Type::Date)
+            | (Value::Timestamp(_), Type::Timestamp) => true,
+            (Value::Reference(reference), Type::Reference { class, key }) => {
+                reference.class == *class && reference.key.key_type() == *key
+            }
+            (Value::Variant(variant), Type::Enum(enumeration)) => {
+                variant.of == enumeration.name && enumeration.variants.contains(&variant.name)
+            }
+            (Value::Set(elements), Type::Set(ty)) => elements.iter().all(|element| element.has_type(ty)),
+            _ => false,
+        }
+    }
+
+    /// The number that interval reasoning sees, in the smallest unit of the type.
+    pub(crate) fn number(&self) -> Option<i128> {
+        match self {
+            Value::Integer(number) => Some(i128::from(*number)),
+            Value::Money(money) => Some(money.minor()),
+            Value::Percentage(percentage) => Some(percentage.units()),
+            Value::Date(date) => Some(i128::from(date.days())),
+            Value::Timestamp(time) => Some(i128::from(time.millis())),
+            _ => None,
+        }
+    }
+
+    /// The currency of an amount of money.
+    pub(crate) fn currency(&self) -> Option<Currency> {
+        match self {
+            Value::Money(money) => Some(money.currency()),
+            _ => None,
+        }
+    }
+}
+
+fn integer(text: &str) -> Result<i64, ValueError> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ValueError::syntax("Integer", "-42", text));
+    }
+    i64::from_str(text).map_err(|_| ValueError::Range { ty: "Integer" })
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Boolean(truth) => truth.fmt(f),
+            Value::Integer(number) => number.fmt(f),
+            Value::Money(money) => money.fmt(f),
+            Value::Percentage(percentage) => percentage.fmt(f),
+            Value::Currency(currency) => currency.fmt(f),
+            Value::String(text) => f.pad(text),
+            Value::Iban(iban) => iban.fmt(f),
+            Value::Date(date) => date.fmt(f),
+            Value::Timestamp(time) => time.fmt(f),
+            Value::Reference(reference) => reference.key.fmt(f),
+            Value::Variant(variant) => f.pad(&variant.name),
+            Value::Set(elements) => set_text::print(elements, f),
+        }
+    }
+}
+
+/// A text that is not a value of the wanted type.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The text has not the form of the type.
+    #[error("`{text}` is no {ty}; write it like `{example}`")]
+    Syntax {
+        /// The wanted type.
+        ty: &'static str,
+        /// A text of that type.
+        example: &'static str,
+        /// The text given, cut to a readable length.
+        text: String,
+    },
+    /// The code is not one of ISO 4217.
+    #[error("`{code}` is no currency of ISO 4217")]
+    UnknownCurrency {
+        /// The code given, cut to a readable length.
+        code: String,
+    },
+    /// The amount is finer than its unit.
+    #[error("{of} has at most {allowed} decimals, not {found}")]
+    Decimals {
+        /// The currency, or `Percentage`.
+        of: String,
+        /// How many decimals it has.
+        allowed: u32,
+        /// How many were given.
+        found: u32,
+    },
+    /// The number is outside the range of its type.
+    #[error("the number is outside the range of {ty}")]
+    Range {
+        /// The wanted type.
+        ty: &'static str,
+    },
+    /// The calendar has no such day.
+    #[error("`{text}` is no day of the calendar")]
+    NoSuchDay {
+        /// The text given.
+        text: String,
+    },
+    /// The check digits of a bank account number are wrong.
+    #[error("the check digits of `{text}` are wrong")]
+    Checksum {
+        /// The text given, without blanks.
+        text: String,
+    },
+    /// The enum has no such variant.
+    #[error("`{variant}` is none of the variants of {of}: {}", .variants.join(", "))]
+    UnknownVariant {
+        /// The name of the enum.
+        of: Name,
+        /// The text given, cut to a readable length.
+        variant: String,
+        /// The variants there are.
+        variants: Vec<Name>,
+    },
+}
+
+impl ValueError {
+    pub(crate) fn syntax(ty: &'static str, example: &'static str, text: &str) -> Self {
+        Self::Syntax { ty, example, text: text.chars().take(64).collect() }
+    }
+}
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A result is outside the range of its type.
+    #[error("the result is out of range")]
+    Overflow,
+    /// Amounts of different currencies were added or subtracted.
+    #[error("currency mismatch: {left} and {right}")]
+    CurrencyMismatch {
+        /// The currency of the left operand.
+        left: Currency,
+        /// The currency of the right operand.
+        right: Currency,
+    },
+    /// The evaluation takes more steps than [`limits::FUEL`](crate::limits::FUEL).
+    #[error("the evaluation takes too many steps")]
+    OutOfFuel,
+    /// The stored instance lacks a value of the right type, because it was not made by this specification.
+    #[error("`{name}` has no value of its declared type")]
+    NoValue {
+        /// The field or parameter.
+        name: Name,
+    },
+}

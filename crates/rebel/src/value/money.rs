@@ -1,0 +1,179 @@
+//! Currencies and exact amounts of money.
+
+use std::{fmt, str::FromStr};
+
+use super::{Fault, Percentage, Rounding, ValueError, decimal};
+
+/// The codes of ISO 4217 by the number of their decimals. `ANG` and `BGN` are withdrawn but still met in journals;
+/// codes without a minor unit (metals, funds, tests) are not money here.
+const CODES: [(u32, &str); 4] = [
+    (0, "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"),
+    (
+        2,
+        "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF CHE \
+         CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GTQ GYD HKD HNL \
+         HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR \
+         MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB SAR SBD SCR SDG SEK \
+         SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XAD \
+         XCD XCG YER ZAR ZMW ZWG",
+    ),
+    (3, "BHD IQD JOD KWD LYD OMR TND"),
+    (4, "CLF UYW"),
+];
+
+/// A currency of ISO 4217, by its three-letter code.
+///
+/// The order is that of the codes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Currency {
+    code: [u8; 3],
+    decimals: u8,
+}
+
+impl Currency {
+    /// The three-letter code.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        std::str::from_utf8(&self.code).unwrap_or_default()
+    }
+
+    /// How many decimals an amount has: EUR 2, JPY 0, BHD 3.
+    #[must_use]
+    pub fn decimals(self) -> u32 {
+        u32::from(self.decimals)
+    }
+
+    /// Every known code.
+    pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
+        CODES.iter().flat_map(|(_, codes)| codes.split(' '))
+    }
+}
+
+impl FromStr for Currency {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let unknown = || ValueError::UnknownCurrency { code: text.chars().take(32).collect() };
+        let code: [u8; 3] = text.as_bytes().try_into().map_err(|_| unknown())?;
+        let known = CODES.iter().find(|(_, codes)| codes.split(' ').any(|known| known == text));
+        let (decimals, _) = known.ok_or_else(unknown)?;
+        Ok(Self { code, decimals: u8::try_from(*decimals).map_err(|_| unknown())? })
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.code())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// An exact amount of one currency, in minor units (cents, for EUR), of which there are at most 10^36.
+///
+/// The derived order (currency, then amount) only serves as the canonical order of sets; the language compares amounts
+/// of one currency and calls every comparison across currencies false.
+///
+/// ```
+/// use enact_rebel::Money;
+/// let price: Money = "EUR 12.50".parse()?;
+/// assert_eq!((price.minor(), price.currency().code()), (1250, "EUR"));
+/// assert!("JPY 12.50".parse::<Money>().is_err());
+/// # Ok::<(), enact_rebel::ValueError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Money {
+    currency: Currency,
+    minor: i128,
+}
+
+impl Money {
+    /// The greatest number of minor units, 10^36; its opposite is the least.
+    pub const MINOR_MAX: i128 = decimal::MAGNITUDE_MAX;
+
+    /// `minor` minor units of `currency`, or `None` outside the range.
+    #[must_use]
+    pub fn new(currency: Currency, minor: i128) -> Option<Self> {
+        decimal::bounded(minor).map(|minor| Self { currency, minor })
+    }
+
+    /// The currency.
+    #[must_use]
+    pub fn currency(self) -> Currency {
+        self.currency
+    }
+
+    /// The amount in minor units of the currency.
+    #[must_use]
+    pub fn minor(self) -> i128 {
+        self.minor
+    }
+
+    pub(crate) fn add(self, other: Self) -> Result<Self, Fault> {
+        self.with_same_currency(other)?;
+        self.of(Some(self.minor + other.minor))
+    }
+
+    pub(crate) fn subtract(self, other: Self) -> Result<Self, Fault> {
+        self.with_same_currency(other)?;
+        self.of(Some(self.minor - other.minor))
+    }
+
+    pub(crate) fn negate(self) -> Result<Self, Fault> {
+        self.of(Some(-self.minor))
+    }
+
+    pub(crate) fn times(self, factor: i64) -> Result<Self, Fault> {
+        self.of(self.minor.checked_mul(i128::from(factor)))
+    }
+
+    pub(crate) fn share(self, rate: Percentage, rounding: Rounding) -> Result<Self, Fault> {
+        self.of(rounding.share(self.minor, rate.units()))
+    }
+
+    fn of(self, minor: Option<i128>) -> Result<Self, Fault> {
+        minor.and_then(|minor| Self::new(self.currency, minor)).ok_or(Fault::Overflow)
+    }
+
+    fn with_same_currency(self, other: Self) -> Result<(), Fault> {
+        if self.currency == other.currency {
+            Ok(())
+        } else {
+            Err(Fault::CurrencyMismatch { left: self.currency, right: other.currency })
+        }
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.currency, decimal::print(self.minor, self.currency.decimals()))
+    }
+}
+
+impl fmt::Debug for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl FromStr for Money {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let syntax = || ValueError::syntax("Money", "EUR 12.50", text);
+        let (code, amount) = text.split_once([' ', '\t']).ok_or_else(syntax)?;
+        let currency: Currency = code.parse()?;
+        match decimal::parse(amount.trim_start_matches([' ', '\t']), currency.decimals()) {
+            Ok(minor) => Ok(Self { currency, minor }),
+            Err(decimal::Problem::Syntax) => Err(syntax()),
+            Err(decimal::Problem::Decimals(found)) => {
+                Err(ValueError::Decimals { of: currency.to_string(), allowed: currency.decimals(), found })
+            }
+            Err(decimal::Problem::Range) => Err(ValueError::Range { ty: "Money" }),
+        }
+    }
+}

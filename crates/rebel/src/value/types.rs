@@ -1,0 +1,115 @@
+//! The types of the language.
+
+use std::{fmt, sync::Arc};
+
+use super::{Name, ValueError, Variant};
+
+/// The type of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyType {
+    /// Any text but the empty one.
+    String,
+    /// A whole number.
+    Integer,
+    /// A bank account number.
+    Iban,
+}
+
+impl fmt::Display for KeyType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            KeyType::String => "String",
+            KeyType::Integer => "Integer",
+            KeyType::Iban => "Iban",
+        })
+    }
+}
+
+/// A declared enum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Enumeration {
+    /// Its name.
+    pub name: Name,
+    /// Its variants, as declared.
+    pub variants: Vec<Name>,
+}
+
+impl Enumeration {
+    pub(super) fn variant(&self, text: &str) -> Result<Variant, ValueError> {
+        let name = self.variants.iter().find(|name| ***name == *text).ok_or_else(|| ValueError::UnknownVariant {
+            of: self.name.clone(),
+            variant: text.chars().take(64).collect(),
+            variants: self.variants.clone(),
+        })?;
+        Ok(Variant { of: self.name.clone(), name: name.clone() })
+    }
+}
+
+/// A type of the language. `Display` writes it as in a specification.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Type {
+    /// `true` or `false`.
+    Boolean,
+    /// A whole number of 64 bits.
+    Integer,
+    /// An exact amount of one currency.
+    Money,
+    /// An exact percentage.
+    Percentage,
+    /// A currency of ISO 4217.
+    Currency,
+    /// A text.
+    String,
+    /// A bank account number.
+    Iban,
+    /// A day.
+    Date,
+    /// A point in time, with milliseconds.
+    Timestamp,
+    /// An instance of a class.
+    Reference {
+        /// The name of the class.
+        class: Name,
+        /// The type of its identity.
+        key: KeyType,
+    },
+    /// A variant of an enum.
+    Enum(Arc<Enumeration>),
+    /// A finite set of values of a type that is no set.
+    Set(Box<Type>),
+}
+
+impl Type {
+    /// The names of the types that need no declaration.
+    pub(crate) const BUILT_IN: [(&'static str, Type); 9] = [
+        ("Boolean", Type::Boolean),
+        ("Integer", Type::Integer),
+        ("Money", Type::Money),
+        ("Percentage", Type::Percentage),
+        ("Currency", Type::Currency),
+        ("String", Type::String),
+        ("Iban", Type::Iban),
+        ("Date", Type::Date),
+        ("Timestamp", Type::Timestamp),
+    ];
+
+    /// Whether `<` orders its values.
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self, Type::Integer | Type::Money | Type::Percentage | Type::Date | Type::Timestamp)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Reference { class, .. } => f.pad(class),
+            Type::Enum(enumeration) => f.pad(&enumeration.name),
+            Type::Set(element) => write!(f, "Set[{element}]"),
+            _ => {
+                let name = Type::BUILT_IN.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name);
+                f.pad(name)
+            }
+        }
+    }
+}
