@@ -7,6 +7,9 @@ use proptest::prelude::*;
 
 type Answer = Result<u64, ActorError>;
 
+/// Who asks whom, and how.
+type Path<'a> = &'a [(&'a NodeRef, By)];
+
 /// Asks along a list of nodes, in the way that its kind says, and adds one.
 struct Node;
 
@@ -93,7 +96,7 @@ fn a_wait_that_comes_back_to_a_held_actor_names_the_circle() {
     use By::{Await, Call, Combined, Forward, Get};
     let system = System::builder().workers(2).build().unwrap();
     let [a, b, c] = [(); 3].map(|()| system.spawn(Spec::new(Node).keep_alive()));
-    let rows: [(&[(&NodeRef, By)], &[&NodeRef]); 12] = [
+    let rows: [(Path<'_>, &[&NodeRef]); 12] = [
         (&[(&a, Get), (&a, Get)], &[&a]),
         (&[(&a, Call), (&a, Call)], &[&a]),
         (&[(&a, Get), (&b, Get), (&a, Get)], &[&a, &b]),
@@ -125,7 +128,7 @@ fn a_wait_for_an_actor_that_only_awaits_is_no_deadlock() {
     use By::{Await, Forward, Get};
     let system = System::builder().workers(2).build().unwrap();
     let [a, b] = [(); 2].map(|()| system.spawn(Node));
-    let rows: [&[(&NodeRef, By)]; 5] = [
+    let rows: [Path<'_>; 5] = [
         &[(&a, Await), (&a, Get)],
         &[(&a, Await), (&b, Await), (&a, Await), (&b, Get)],
         &[(&a, Await), (&b, Get), (&a, Get)],

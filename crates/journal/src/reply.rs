@@ -72,7 +72,10 @@ impl<T> Future for Awaited<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Poll, Waker};
+    use std::sync::Arc as StdArc;
+    use std::task::Wake;
+
+    use enact_sync::thread;
 
     use super::*;
 
@@ -86,6 +89,38 @@ mod tests {
         assert!(poll(&mut awaited).is_pending());
         drop(reply);
         assert_eq!(poll(&mut awaited), Poll::Ready(None));
+    }
+
+    /// Explored by the model checkers: `--cfg enact_loom`, filter `interleaving`.
+    #[test]
+    fn every_interleaving_of_answer_and_poll_wakes_the_future() {
+        enact_sync::explore(1000, || {
+            for is_answered in [true, false] {
+                let (reply, awaited) = reply();
+                let answering = thread::spawn(move || if is_answered { reply.answer(7) } else { drop(reply) });
+                assert_eq!(block_on(awaited), is_answered.then_some(7));
+                answering.join().unwrap();
+            }
+        });
+    }
+
+    /// As [`contract::block_on`](crate::contract::block_on), with threads that the model checkers know.
+    fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+        struct Unpark(thread::Thread);
+
+        impl Wake for Unpark {
+            fn wake(self: StdArc<Self>) {
+                self.0.unpark();
+            }
+        }
+
+        let waker = Waker::from(StdArc::new(Unpark(thread::current())));
+        loop {
+            match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => thread::park(),
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From an impl block to an actor: checks, then the block as it was, then what is generated.
 use proc_macro_crate::{FoundCrate, crate_name};
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Type, Visibility, parse_quote};
 
@@ -19,14 +19,16 @@ pub(crate) struct ActorImpl {
     pub(crate) runtime: Path,
 }
 
-/// The generated items. With errors, the block is still given back as it was, so that they are the only ones.
+/// The block as it was, and the generated items. With errors, what is sound is still generated, so that they are the
+/// only ones.
 pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
     let parsed = syn::parse2::<ItemImpl>(item.clone());
     match parsed.and_then(|block| ActorImpl::new(options, block)) {
-        Ok(actor) => {
+        Ok((actor, errors)) => {
             let block = &actor.block;
             let generated = handle::generate(&actor);
-            quote!(#block #generated)
+            let errors = errors.map(Error::into_compile_error);
+            quote!(#block #generated #errors)
         }
         Err(error) => {
             let errors = error.into_compile_error();
@@ -36,7 +38,8 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 }
 
 impl ActorImpl {
-    fn new(options: TokenStream, block: ItemImpl) -> Result<Self> {
+    /// The actor of those handlers that are sound, and what is wrong with the others.
+    fn new(options: TokenStream, mut block: ItemImpl) -> Result<(Self, Option<Error>)> {
         if let Some((path, _)) = &block.trait_ {
             return Err(Error::new(
                 path.span(),
@@ -44,6 +47,10 @@ impl ActorImpl {
             ));
         }
         let name = type_name(&block.self_ty)?;
+        // A handler takes by value what its message carries, `async` or with `self` to choose its kind of turn.
+        block
+            .attrs
+            .push(parse_quote!(#[allow(clippy::needless_pass_by_value, clippy::unused_self, clippy::unused_async)]));
         let mut errors: Option<Error> = None;
         let mut handlers = Vec::new();
         for item in &block.items {
@@ -56,15 +63,21 @@ impl ActorImpl {
                 },
             }
         }
-        if let Some(errors) = errors {
-            return Err(errors);
-        }
         let visibility = if options.is_empty() {
             widest(handlers.iter().map(|handler| &handler.visibility))
         } else {
             syn::parse2(options)?
         };
-        Ok(Self { name, visibility, handlers, runtime: runtime_path(), block })
+        Ok((Self { name, visibility, handlers, runtime: runtime_path(), block }, errors))
+    }
+
+    /// The path to the runtime, written as if at `span`.
+    pub(crate) fn runtime_at(&self, span: Span) -> TokenStream {
+        let at_span = |mut token: TokenTree| {
+            token.set_span(span);
+            token
+        };
+        self.runtime.to_token_stream().into_iter().map(at_span).collect()
     }
 
     pub(crate) fn handle_name(&self) -> Ident {

@@ -1,6 +1,6 @@
 //! The generated code: the handle, its views, and one message constructor per handler that they share.
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Generics, Ident, parse_quote};
 
@@ -289,27 +289,32 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
     // Names that no argument can have.
     let state = Ident::new("state", Span::mixed_site());
     let cx = Ident::new("cx", Span::mixed_site());
+    // At the handler's name, so that an argument that is not `Send` is reported there.
+    let span = name.span();
+    let here = actor.runtime_at(span);
     let lent = |cx: TokenStream| takes_cx.then(|| quote!(#cx,));
-    let answer = |call: TokenStream| if handler.forwards { call } else { quote!(#runtime::message::Value(#call)) };
+    let answer = |call: TokenStream| {
+        if handler.forwards { call } else { quote_spanned!(span=> #here::message::Value(#call)) }
+    };
     let message = match kind {
         Kind::Plain => {
             let cx_lent = lent(quote!(#cx));
-            let answer = answer(quote!(<#ty>::#name(#state, #cx_lent #(#arguments),*)));
-            quote!(plain(#shown, move |#state: &mut #ty, #cx: &#runtime::Cx<#ty>| #answer))
+            let answer = answer(quote_spanned!(span=> <#ty>::#name(#state, #cx_lent #(#arguments),*)));
+            quote_spanned!(span=> #here::message::plain(#shown, move |#state: &mut #ty, #cx: &#here::Cx<#ty>| #answer))
         }
         Kind::Held => {
             let cx_lent = lent(quote!(&#cx));
-            let answer = answer(quote!(<#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
-            quote! {
-                held(#shown, move |mut #state: #runtime::message::Lease<#ty>, #cx: #runtime::Cx<#ty>| async move {
+            let answer = answer(quote_spanned!(span=> <#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
+            quote_spanned! {span=>
+                #here::message::held(#shown, move |mut #state: #here::message::Lease<#ty>, #cx: #here::Cx<#ty>| async move {
                     let _ = &#cx;
                     #answer
                 })
             }
         }
         Kind::Cooperative => {
-            let answer = answer(quote!(<#ty>::#name(#cx, #(#arguments),*).await));
-            quote!(cooperative(#shown, move |#cx: #runtime::Cx<#ty>| async move { #answer }))
+            let answer = answer(quote_spanned!(span=> <#ty>::#name(#cx, #(#arguments),*).await));
+            quote_spanned!(span=> #here::message::cooperative(#shown, move |#cx: #here::Cx<#ty>| async move { #answer }))
         }
     };
     quote! {
@@ -318,7 +323,7 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
         fn #constructor #generics(
             #(#declared),*
         ) -> impl #runtime::message::Message<#ty, Value = #value> #bounds {
-            #runtime::message::#message
+            #message
         }
     }
 }

@@ -21,7 +21,8 @@ use proc_macro::TokenStream;
 /// | `async fn m(cx: Cx<Self>, ..) -> T` | lets the actor take other messages while it waits |
 /// | `.. -> Forward<T>`, so written | answers with a `T`, or has somebody else answer |
 ///
-/// A handler with `self` may take `cx: &Cx<Self>` next. Other arguments are owned and `Send`; the answer, too.
+/// A handler with `self` may take `cx: &Cx<Self>` next. Other arguments are owned and `Send`; the answer, too. An
+/// `async` handler that keeps the actor takes `&mut self`; with `&self`, the type must also be `Sync`.
 ///
 /// Documentation, visibility, `#[cfg]` and `#[deprecated]` of a handler carry over to the handle's method. The handle is
 /// as visible as the most visible handler; say `#[actor(pub)]`, `#[actor(pub(crate))]` or `#[actor(pub(self))]` to set

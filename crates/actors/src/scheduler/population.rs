@@ -1,5 +1,6 @@
 //! The actors of a system that are alive.
-use enact_sync::unmodelled::Weak;
+//!
+//! Whoever is listed is kept: an actor without handles may still have turns to come, and leaves only by ending.
 use std::collections::HashMap;
 
 use enact_sync::Mutex;
@@ -12,7 +13,7 @@ use crate::cell::Process;
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = Mutex<HashMap<ActorId, Weak<dyn Process>>>;
+type Shard = Mutex<HashMap<ActorId, Arc<dyn Process>>>;
 
 pub(crate) struct Population {
     shards: Vec<Shard>,
@@ -32,7 +33,7 @@ impl Population {
 
     pub(crate) fn add(&self, process: &Arc<dyn Process>) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.shard(process.id()).lock().insert(process.id(), Arc::downgrade(process));
+        self.shard(process.id()).lock().insert(process.id(), Arc::clone(process));
     }
 
     /// Takes an actor out; whether it was the last.
@@ -52,7 +53,7 @@ impl Population {
     pub(crate) fn all(&self) -> Vec<Arc<dyn Process>> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.lock().values().filter_map(Weak::upgrade));
+            all.extend(shard.lock().values().cloned());
         }
         all
     }

@@ -297,7 +297,13 @@ impl<M: Model> Coordinator<M> {
             let attempt = self.transaction(tx).attempt;
             self.tell(&key, tx, attempt, Some(slot), Decision::Abort, out);
         }
+        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
         let transaction = self.transaction(tx);
+        match transaction.face_doubts(&*model, bounds) {
+            Ok(false) => {}
+            Ok(true) => return self.advance(tx, now, out),
+            Err(refusal) => return self.refuse(tx, refusal, now, out),
+        }
         match transaction.next_to_ask() {
             None => self.decide(tx, now, out),
             Some(key) => {
@@ -400,19 +406,21 @@ impl<M: Model> Coordinator<M> {
 
     fn voted(&mut self, tx: TxId, from: EntityKey, vote: Vote<M::Event>, now: Millis, out: &mut Outputs<M>) {
         let (model, bounds) = (Arc::clone(&self.model), self.bounds());
-        match vote {
-            Vote::Yes { slot, answer } => match self.transaction(tx).accept(&*model, bounds, from, slot, answer) {
-                Ok(()) => self.advance(tx, now, out),
-                Err(refusal) => self.refuse(tx, refusal, now, out),
-            },
-            Vote::No(refusal) => self.refuse(tx, refusal, now, out),
+        let transaction = self.transaction(tx);
+        let still_possible = match vote {
+            Vote::Yes { slot, answer } => transaction.accept(&*model, bounds, from, slot, answer),
+            Vote::No(refusal) => transaction.refused(&*model, bounds, from, refusal),
             Vote::OutOfOrder(_) => {
-                self.transaction(tx).asked = None;
-                self.restart(tx, now, out);
+                transaction.asked = None;
+                return self.restart(tx, now, out);
             }
-            Vote::Expired(waits_for) => self.give_up(tx, Reply::TimedOut { entity: from, waits_for }, out),
-            Vote::Busy => self.give_up(tx, Reply::Busy { entity: from }, out),
-            Vote::NotRecorded => self.give_up(tx, Reply::NotRecorded, out),
+            Vote::Expired(waits_for) => return self.give_up(tx, Reply::TimedOut { entity: from, waits_for }, out),
+            Vote::Busy => return self.give_up(tx, Reply::Busy { entity: from }, out),
+            Vote::NotRecorded => return self.give_up(tx, Reply::NotRecorded, out),
+        };
+        match still_possible {
+            Ok(()) => self.advance(tx, now, out),
+            Err(refusal) => self.refuse(tx, refusal, now, out),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Transaction<E> {
     yes: BTreeMap<EntityKey, Yes<E>>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
     released: BTreeSet<EntityKey>,
+    /// Refused in this attempt what only a guess says they are asked for.
+    doubted: BTreeSet<EntityKey>,
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
     pub(super) phase: Phase,
@@ -61,6 +63,7 @@ impl<E: Clone + Eq> Transaction<E> {
             learned: Learned::new(),
             yes: BTreeMap::new(),
             released: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             asked: None,
             phase: Phase::Voting,
             wake: now,
@@ -86,12 +89,47 @@ impl<E: Clone + Eq> Transaction<E> {
         self.plan = match plan {
             Ok(plan) => plan,
             Err(_) => {
-                let yes = &self.yes;
-                self.learned.retain(|key, _| yes.contains_key(key));
+                self.forget_guesses();
                 plan::close(model, &self.calls, self.at, &self.learned, bounds)?
             }
         };
         Ok(())
+    }
+
+    fn forget_guesses(&mut self) {
+        let yes = &self.yes;
+        self.learned.retain(|key, _| yes.contains_key(key));
+    }
+
+    /// The entity that was asked refuses. That ends the transaction, unless only a guess made it a participant: then it is
+    /// asked again when all others have said whether they call it.
+    pub(super) fn refused<M: Model<Event = E>>(
+        &mut self,
+        model: &M,
+        bounds: Bounds,
+        from: EntityKey,
+        refusal: Refusal,
+    ) -> Result<(), Refusal> {
+        let facts = self.learned.iter().filter(|(key, _)| self.yes.contains_key(*key));
+        let facts = facts.map(|(key, calls)| (key.clone(), calls.clone())).collect();
+        let plan = plan::close(model, &self.calls, self.at, &facts, bounds)?;
+        if plan.get(&from).is_some_and(|work| work.is_same(&self.plan[&from])) {
+            return Err(refusal);
+        }
+        self.asked = None;
+        self.doubted.insert(from);
+        Ok(())
+    }
+
+    /// Gives up every guess, if nobody but those that refused one is left to ask; says whether there were any.
+    pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
+        if self.next_to_ask().is_some() || self.doubted.is_empty() {
+            return Ok(false);
+        }
+        self.doubted.clear();
+        self.forget_guesses();
+        self.replan(model, bounds)?;
+        Ok(true)
     }
 
     /// Takes the yes of the entity that was asked.
@@ -134,7 +172,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// The first in the order of keys that has not voted.
     pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        self.plan.keys().find(|key| !self.yes.contains_key(*key)).cloned()
+        self.plan.keys().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
     }
 
     /// The request to the entity whose vote is awaited.
@@ -163,6 +201,7 @@ impl<E: Clone + Eq> Transaction<E> {
     pub(super) fn next_attempt<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         self.attempt = self.attempt.next();
         self.released.clear();
+        self.doubted.clear();
         self.replan(model, bounds)
     }
 

@@ -3,6 +3,7 @@
 
 pub mod bank;
 pub mod chance;
+pub mod serial;
 pub mod world;
 
 use enact_entities::{EntityKey, TxId};

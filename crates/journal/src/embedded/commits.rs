@@ -299,3 +299,53 @@ fn answer_all(batches: impl IntoIterator<Item = Batch>, error: impl Fn() -> Appe
         batch.reply.answer(Err(error()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use enact_sync::{Arc, thread};
+
+    use super::*;
+
+    fn answer<T>(mut awaited: Awaited<T>) -> T {
+        match Pin::new(&mut awaited).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(answer)) => answer,
+            Poll::Ready(None) => panic!("the reply was dropped"),
+            Poll::Pending => panic!("no answer"),
+        }
+    }
+
+    /// Explored by the model checkers: `--cfg enact_loom`, filter `interleaving`.
+    #[test]
+    fn every_interleaving_of_submit_and_close_answers_everybody() {
+        enact_sync::explore(1000, || {
+            let commits = Commits::new(Tips::new(), Catalog::default(), Position::START, 1000);
+            let commits = Arc::new(commits);
+            let writer = {
+                let commits = Arc::clone(&commits);
+                thread::spawn(move || {
+                    while let Some(group) = commits.next_group() {
+                        commits.publish(group, None);
+                    }
+                    commits.end_close(&Ok(()));
+                })
+            };
+            let caller = {
+                let commits = Arc::clone(&commits);
+                thread::spawn(move || commits.submit(vec![]))
+            };
+            let closed = commits.begin_close();
+            let submitted = caller.join().unwrap();
+            writer.join().unwrap();
+            assert_eq!(answer(closed), Ok(()));
+            match submitted {
+                Ok(awaited) => assert_eq!(answer(awaited), Ok(Position::START)),
+                Err(refusal) => assert_eq!(refusal, Refusal::Closed),
+            }
+            assert_eq!(commits.submit(vec![]).err(), Some(Refusal::Closed));
+            assert_eq!(answer(commits.begin_close()), Ok(()));
+        });
+    }
+}

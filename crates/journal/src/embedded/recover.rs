@@ -217,3 +217,28 @@ impl Recovered {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::format::Share;
+    use crate::record::EntityKey;
+
+    /// Footers chain as records do: an entity's records go on where the segments before ended.
+    #[test]
+    fn footer_that_leaves_records_of_an_entity_out_is_refused() {
+        let entity = EntityKey::new("Account", "A").unwrap();
+        let footer = |count, last| Footer {
+            first: Position(1),
+            count,
+            hash: [0; 32],
+            entities: vec![(entity.clone(), Share { count, last: Seq(last), offset: 72 })],
+            marks: vec![],
+        };
+        for (count, last, is_taken) in [(3, 8, true), (3, 9, false), (3, 7, false), (2, 8, false)] {
+            let mut tips = Tips::new();
+            take_footer(&footer(5, 5), 1, &mut tips).expect("the first five");
+            assert_eq!(take_footer(&footer(count, last), 2, &mut tips).is_ok(), is_taken, "{count} to {last}");
+        }
+    }
+}

@@ -130,3 +130,71 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips, at: Addres
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::format::{Outgoing, encode_group};
+    use crate::record::{Kind, NewRecord};
+
+    const HEADER: SegmentHeader =
+        SegmentHeader { number: 1, log: LogId(7), first: Position(1), previous_hash: [0; 32] };
+
+    fn key(id: &str) -> EntityKey {
+        EntityKey::new("Account", id).unwrap()
+    }
+
+    /// Appends a valid group of one record to a segment; its address.
+    fn push(segment: &mut Vec<u8>, position: u64, id: &str, expected: u64, previous: Address) -> Address {
+        let record = NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![9; 20] };
+        let at = Address::new(1, segment.len() as u32);
+        let mut group = Vec::new();
+        let outgoing = [Outgoing { record: &record, previous }];
+        let addresses = encode_group(&mut group, HEADER.log, at, Position(position), &outgoing);
+        segment.extend(group);
+        addresses[0]
+    }
+
+    /// Bytes with valid checksums that cannot have been written here are damage even at the very end of the log, where
+    /// invalid ones would be a torn write.
+    #[test]
+    fn valid_record_in_the_wrong_place_is_never_taken_for_a_torn_write() {
+        let none = Address::default();
+        let order = |expected, found| Flaw::Order { expected: Position(expected), found: Position(found) };
+        let chain = |id, expected, found| Flaw::Chain { entity: key(id), expected: Seq(expected), found: Seq(found) };
+        let elsewhere = Address::new(1, 4000);
+        for (position, id, expected, previous, flaw) in [
+            (3, "A", 1, None, order(2, 3)),
+            (1, "A", 1, None, order(2, 1)),
+            (2, "A", 2, None, chain("A", 2, 3)),
+            (2, "A", 0, None, chain("A", 2, 1)),
+            (2, "A", 1, Some(elsewhere), chain("A", 2, 2)),
+            (2, "A", 1, Some(none), chain("A", 2, 2)),
+            (2, "B", 1, Some(none), chain("B", 1, 2)),
+        ] {
+            let mut segment = HEADER.encode();
+            let first = push(&mut segment, 1, "A", 0, none);
+            let second = segment.len();
+            push(&mut segment, position, id, expected, previous.unwrap_or(first));
+            let scan = scan(&segment, &HEADER, &mut Tips::new());
+            assert_eq!((scan.end as usize, scan.contents.count), (second, 1), "{flaw}");
+            let stop = scan.stop.expect("the second group is wrong");
+            assert!(!stop.is_torn(&segment, &HEADER, scan.end), "{flaw}");
+            assert_eq!(stop.flaw, flaw);
+        }
+    }
+
+    #[test]
+    fn scan_collects_what_the_segment_holds() {
+        let mut segment = HEADER.encode();
+        let first = push(&mut segment, 1, "A", 0, Address::default());
+        let other = push(&mut segment, 2, "B", 0, Address::default());
+        let last = push(&mut segment, 3, "A", 1, first);
+        let mut tips = Tips::new();
+        let scan = scan(&segment, &HEADER, &mut tips);
+        assert!(scan.stop.is_none());
+        assert_eq!((scan.end as usize, scan.contents.next()), (segment.len(), Position(4)));
+        let tip = |seq, address| Some(Tip { seq: Seq(seq), address });
+        assert_eq!((tips.get(&key("A")).copied(), tips.get(&key("B")).copied()), (tip(2, last), tip(1, other)));
+    }
+}

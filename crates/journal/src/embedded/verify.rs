@@ -153,3 +153,42 @@ impl Verifier {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::block_on;
+    use crate::embedded::{Embedded, Options};
+    use crate::journal::Journal;
+    use crate::record::{EntityKey, Kind, NewRecord, Seq};
+    use crate::sim::SimDisk;
+
+    /// A footer is a second statement of what the segment holds; both must agree.
+    #[test]
+    fn footer_that_describes_other_records_is_damage() {
+        let disk = SimDisk::new(0);
+        let journal = Embedded::open_on(disk.mount(), Options { segment_bytes: 4096, ..Options::default() }).unwrap();
+        let entity = EntityKey::new("Account", "A").unwrap();
+        for n in 0..3 {
+            let record = NewRecord { entity: entity.clone(), expected: Seq(n), kind: Kind(0), payload: vec![0; 3000] };
+            block_on(journal.append(vec![record])).unwrap();
+        }
+        drop(journal);
+        let whole = disk.bytes(&segment_name(1)).unwrap();
+        let header = SegmentHeader::decode(&whole, 1).unwrap();
+        let read = |offset: u64, len: usize| Ok(whole[offset as usize..][..len].to_vec());
+        let (footer, start) = read_footer(whole.len() as u64, header.log, 1, read).unwrap().unwrap();
+
+        let mut wrong = vec![footer.clone(); 3];
+        wrong[0].hash[31] ^= 1;
+        wrong[1].entities[0].1.offset += 8;
+        wrong[2].marks.clear();
+        for wrong in wrong {
+            let mut bytes = whole[..start as usize].to_vec();
+            bytes.extend(wrong.encode(header.log, Address::new(1, start)));
+            disk.set_bytes(&segment_name(1), bytes);
+            let damages = verify_on(&*disk.mount()).unwrap().damages;
+            assert_eq!(damages[0], damage(1, start.into(), Flaw::FooterMismatch), "{wrong:?}");
+        }
+    }
+}

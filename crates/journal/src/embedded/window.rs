@@ -11,9 +11,9 @@ use crate::journal::ReadError;
 /// The part of a segment that was read last.
 pub(super) struct Window<'a> {
     disk: &'a dyn Disk,
-    /// How much is read, as far as the file goes.
+    /// How much is read from what was asked for on, as far as the file goes.
     bytes_ahead: usize,
-    /// How much of it lies before what was asked for.
+    /// How much is read before what was asked for, if the place asked for before is so near.
     bytes_behind: usize,
     segment: u32,
     file: Option<Arc<dyn DiskFile>>,
@@ -31,7 +31,7 @@ impl<'a> Window<'a> {
 
     /// A window for going back from record to record.
     pub(super) fn backward(disk: &'a dyn Disk) -> Self {
-        Self::new(disk, 4 << 10, 28 << 10)
+        Self::new(disk, 1 << 10, 31 << 10)
     }
 
     fn new(disk: &'a dyn Disk, bytes_ahead: usize, bytes_behind: usize) -> Self {
@@ -49,11 +49,11 @@ impl<'a> Window<'a> {
     }
 
     fn load(&mut self, segment: u32, offset: usize, len: usize) -> io::Result<()> {
-        let file = match self.file.take() {
-            Some(file) if self.segment == segment => file,
-            _ => self.disk.open(&segment_name(segment))?,
+        let (file, is_near) = match self.file.take() {
+            Some(file) if self.segment == segment => (file, offset + self.bytes_behind >= self.start),
+            _ => (self.disk.open(&segment_name(segment))?, false),
         };
-        self.start = offset.saturating_sub(self.bytes_behind);
+        self.start = if is_near { offset.saturating_sub(self.bytes_behind) } else { offset };
         let wanted = offset - self.start + len.max(self.bytes_ahead);
         if self.buffer.len() < wanted {
             self.buffer = vec![0; wanted];

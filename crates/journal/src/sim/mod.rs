@@ -68,7 +68,7 @@ struct Recording {
     done: Vec<(Step, Option<Change>)>,
 }
 
-/// How a step of the disk fails. After each but [`Full`](Fault::Full) the disk stays failed until the next kill or
+/// How a step of the disk fails. After each but the last two the disk stays failed until the next kill or
 /// power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -82,6 +82,8 @@ pub enum Fault {
     SyncLost,
     /// A write is done half, for want of space; any other step not at all.
     Full,
+    /// All is done, and a want of space is reported.
+    FullAfterDone,
 }
 
 /// One change that was asked of the disk.
@@ -276,9 +278,10 @@ impl Machine {
             return (None, Err(failed()));
         }
         let Some(fault) = fault else { return self.fit(change) };
-        self.is_failed = fault != Fault::Full;
+        let is_full = matches!(fault, Fault::Full | Fault::FullAfterDone);
+        self.is_failed = !is_full;
         let done = match (fault, change) {
-            (Fault::AfterDone, change) => Some(change),
+            (Fault::AfterDone | Fault::FullAfterDone, change) => Some(change),
             (Fault::Torn | Fault::Full, Change::Write { file, offset, mut bytes }) => {
                 bytes.truncate(bytes.len() / 2);
                 Some(Change::Write { file, offset, bytes })
@@ -286,7 +289,7 @@ impl Machine {
             (Fault::SyncLost, Change::Sync { file }) => Some(Change::LoseUnsynced { file }),
             _ => None,
         };
-        (done, Err(if fault == Fault::Full { io::ErrorKind::StorageFull.into() } else { failed() }))
+        (done, Err(if is_full { io::ErrorKind::StorageFull.into() } else { failed() }))
     }
 
     /// Does of a write what there is space for.

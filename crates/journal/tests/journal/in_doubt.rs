@@ -7,7 +7,8 @@ use crate::workload::{batches, block_on, open, read_all, whole_batches};
 use enact_journal::sim::{Fault, SimDisk, Step};
 use enact_journal::{AppendError, CloseError, Journal, Kind, NewRecord, Refusal, Seq};
 
-const FAULTS: [Fault; 5] = [Fault::Refused, Fault::Torn, Fault::AfterDone, Fault::SyncLost, Fault::Full];
+const FAULTS: [Fault; 6] =
+    [Fault::Refused, Fault::Torn, Fault::AfterDone, Fault::SyncLost, Fault::Full, Fault::FullAfterDone];
 
 /// The steps of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,10 +45,10 @@ fn expected(site: Site, fault: Fault) -> Answer {
     match (site, fault) {
         (
             Site::GroupWrite | Site::FooterWrite | Site::SegmentCreate | Site::SegmentHeader | Site::SegmentSync,
-            Fault::Full,
+            Fault::Full | Fault::FullAfterDone,
         ) => Answer::Full,
         (Site::GroupWrite | Site::GroupSync, _) => Answer::InDoubt,
-        (Site::MarkWrite, Fault::Full) => Answer::CloseSucceeds,
+        (Site::MarkWrite, Fault::Full | Fault::FullAfterDone) => Answer::CloseSucceeds,
         (Site::MarkWrite | Site::MarkSync, _) => Answer::CloseFails,
         // The group itself has not been touched.
         _ => Answer::Poisoned,
@@ -142,6 +143,29 @@ fn every_step_meets_every_fault() {
         }
     }
     assert_eq!(met.len(), 11 * FAULTS.len(), "some site was not reached: {met:?}");
+}
+
+/// A refusal is certain, also when the disk had taken the group before it complained, and whatever crashes then.
+#[test]
+fn group_refused_for_want_of_space_never_comes_back() {
+    let batches = batches(2);
+    // The last keeps the bytes and forgets that they were cut off again.
+    let keep_all_but_last = |disk: &SimDisk| {
+        let count = disk.unsynced_count();
+        disk.power_cut_keeping(|piece| piece + 1 < count);
+    };
+    for crash in [SimDisk::kill, SimDisk::power_cut, keep_all_but_last] {
+        let disk = SimDisk::new(5);
+        let journal = open(disk.mount()).expect("a new journal");
+        block_on(journal.append(batches[0].clone())).expect("durable");
+        disk.fail_in(0, Fault::FullAfterDone);
+        let refused = block_on(journal.append(batches[1].clone()));
+        assert!(matches!(refused, Err(AppendError::Refused(Refusal::StorageFull { .. }))), "{refused:?}");
+        crash(&disk);
+        drop(journal);
+        let journal = open(disk.mount()).expect("opens");
+        assert_eq!(whole_batches(&batches, &read_all(&journal).expect("readable")), 1);
+    }
 }
 
 /// In doubt is neither: after a crash the batch is there in one case and not in the other.

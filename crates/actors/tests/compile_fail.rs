@@ -1,0 +1,7 @@
+//! Programs that must not compile: those that the papers reject, and those that would break a promise of ours.
+#![cfg(not(any(enact_loom, enact_shuttle)))]
+
+#[test]
+fn bad_programs_do_not_compile() {
+    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+}

@@ -1,0 +1,132 @@
+//! Delayed and repeated turns, by a paused clock.
+use std::sync::mpsc;
+use std::time::Duration;
+
+use enact_actors::{Cx, ExitReason, System, Timer, actor};
+use tokio::runtime::Runtime;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A clock that moves only when told to, and a system that goes by it.
+fn paused() -> (Runtime, System) {
+    let clock = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let system = System::builder().workers(1).tokio(clock.handle().clone()).build().unwrap();
+    (clock, system)
+}
+
+fn pass(clock: &Runtime, time: Duration) {
+    clock.block_on(async {
+        // Lets timers that were just set take their place.
+        tokio::task::yield_now().await;
+        tokio::time::advance(time).await;
+        // And those that are due ring.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+#[derive(Default)]
+struct Bell {
+    rings: u32,
+}
+
+#[actor]
+impl Bell {
+    fn ring_after(&mut self, cx: &Cx<Self>, delay: Duration) -> Timer {
+        cx.after(delay, |bell, _| bell.rings += 1)
+    }
+
+    fn ring_every(&mut self, cx: &Cx<Self>, period: Duration) -> Timer {
+        cx.every(period, |bell, _| bell.rings += 1)
+    }
+
+    fn rings(&self) -> u32 {
+        self.rings
+    }
+
+    fn cancel(&self, timer: Timer) -> bool {
+        timer.cancel()
+    }
+
+    fn cancel_when_due(&self, timer: Timer, due: mpsc::Sender<()>, go_on: mpsc::Receiver<()>) -> bool {
+        due.send(()).unwrap();
+        go_on.recv().unwrap();
+        timer.cancel()
+    }
+}
+
+#[test]
+fn a_delayed_turn_runs_when_its_time_has_come_and_once() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    bell.ring_after(3 * SECOND).wait().unwrap();
+    for (passed, rings) in [(2, 0), (2, 1), (9, 1)] {
+        pass(&clock, passed * SECOND);
+        assert_eq!(bell.rings().wait(), Ok(rings));
+    }
+}
+
+#[test]
+fn a_repeated_turn_runs_again_and_again_until_cancelled() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let timer = bell.ring_every(SECOND).wait().unwrap();
+    for rings in 1..5 {
+        pass(&clock, SECOND);
+        assert_eq!(bell.rings().wait(), Ok(rings));
+    }
+    assert!(timer.cancel());
+    assert!(!timer.cancel());
+    pass(&clock, 10 * SECOND);
+    assert_eq!(bell.rings().wait(), Ok(4));
+}
+
+#[test]
+fn a_turn_cancelled_by_its_actor_does_not_run_even_if_its_time_has_come() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let timer = bell.ring_after(SECOND).wait().unwrap();
+    let (due, is_due) = mpsc::channel();
+    let (go_on, until) = mpsc::channel();
+    let cancelled = bell.cancel_when_due(timer, due, until);
+    is_due.recv().unwrap();
+    pass(&clock, 2 * SECOND);
+    go_on.send(()).unwrap();
+    assert_eq!(cancelled.wait(), Ok(true));
+    assert_eq!(bell.rings().wait(), Ok(0));
+    let timer = bell.ring_after(SECOND).wait().unwrap();
+    pass(&clock, 2 * SECOND);
+    assert_eq!(bell.rings().wait(), Ok(1));
+    assert_eq!(bell.cancel(timer).wait(), Ok(false));
+}
+
+#[test]
+fn a_repeated_turn_does_not_keep_its_actor_alive() {
+    let (_clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    bell.ring_every(SECOND).wait().unwrap();
+    let exit = bell.watch();
+    drop(bell);
+    assert_eq!(exit.wait().unwrap().reason, ExitReason::Released);
+}
+
+#[test]
+fn a_stop_waits_for_no_timer() {
+    let (_clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let timer = bell.ring_after(SECOND).wait().unwrap();
+    bell.stop();
+    assert_eq!(bell.watch().wait().unwrap().reason, ExitReason::Stopped);
+    assert!(!timer.cancel());
+}
+
+#[test]
+fn a_promise_times_out_by_the_clock_of_its_runtime() {
+    let (clock, _system) = paused();
+    let error = clock.block_on(async {
+        let (promise, _resolver) = enact_actors::Promise::<()>::pair();
+        promise.timeout(1000 * SECOND).await
+    });
+    assert_eq!(error, Err(enact_actors::ActorError::Timeout { after: 1000 * SECOND }));
+}

@@ -1,0 +1,168 @@
+//! The figures of Path-Sensitive Atomic Commit, step by step. Amounts are euros; `balances` are the possible outcomes.
+
+mod support;
+
+use enact_entities::{Admission, Attempt, Decision, Limits, Millis, Request, Slot, Strategy, Timestamp, Verdict, Work};
+use support::bank::{Bank, Hand};
+use support::{key, tx};
+
+enum Do {
+    Withdraw(i64),
+    Deposit(i64),
+    Commit,
+    Abort,
+}
+
+use Do::{Abort, Commit, Deposit, Withdraw};
+
+#[derive(Debug, PartialEq)]
+enum Said {
+    Admitted,
+    Delayed,
+    Rejected,
+}
+
+use Said::{Admitted, Delayed, Rejected};
+
+/// One arrow of a figure: which action does what; what it is told; what that settles; the outcomes; the applied balance.
+type Row<'a> = (u128, Do, Option<Said>, &'a [(u128, Said)], &'a [i64], i64);
+
+fn said<E>(verdict: &Verdict<E>) -> Said {
+    match verdict {
+        Verdict::Admitted(..) => Admitted,
+        Verdict::Delayed => Delayed,
+        Verdict::Rejected(_) => Rejected,
+        Verdict::OutOfOrder(_) | Verdict::Busy => panic!("no figure has this"),
+    }
+}
+
+fn check(strategy: Strategy, rows: &[Row<'_>]) {
+    check_bank::<Hand>(strategy, rows);
+}
+
+fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
+    let model = B::load();
+    let base = model.account("opened", 100);
+    let mut account = Admission::new(model.clone(), key("Account/A"), base, Slot::FIRST, strategy, Limits::default());
+    for (step, (action, act, told, settles, outcomes, applied)) in rows.iter().enumerate() {
+        let step = step + 1;
+        let action = tx(*action);
+        let decision = match act {
+            Withdraw(_) | Deposit(_) => None,
+            Commit => Some(Decision::Commit),
+            Abort => Some(Decision::Abort),
+        };
+        let settled = match (decision, act) {
+            (Some(decision), _) => {
+                assert_eq!(*told, None, "step {step}: a decision is told nothing");
+                account.decide(action, decision).settled
+            }
+            (None, Withdraw(amount) | Deposit(amount)) => {
+                let event = if matches!(act, Withdraw(_)) { B::withdraw(*amount) } else { B::deposit(*amount) };
+                let request = Request {
+                    tx: action,
+                    attempt: Attempt::FIRST,
+                    work: Work::event(event),
+                    at: Timestamp(0),
+                    deadline: Millis::NEVER,
+                    ordered: true,
+                };
+                assert_eq!(Some(said(&account.request(request))).as_ref(), told.as_ref(), "step {step}");
+                Vec::new()
+            }
+            (None, Commit | Abort) => unreachable!("they are decisions"),
+        };
+        let settled: Vec<_> = settled.iter().map(|(tx, verdict)| (tx.as_u128(), said(verdict))).collect();
+        assert_eq!(settled, *settles, "step {step}: settled");
+        let mut found: Vec<i128> =
+            account.outcomes().expect("they are few").iter().map(|state| model.balance(state) / 100).collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(found, outcomes.iter().map(|&n| n.into()).collect::<Vec<i128>>(), "step {step}: outcomes");
+        assert_eq!(model.balance(account.base()) / 100, i128::from(*applied), "step {step}: applied");
+    }
+}
+
+#[test]
+fn a1_figure_1_locking_delays_the_second_withdrawal_until_the_first_is_decided() {
+    check(
+        Strategy::Locking,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Delayed), &[], &[100, 70], 100),
+            (1, Commit, None, &[(2, Admitted)], &[70, 20], 70),
+            (2, Commit, None, &[], &[20], 20),
+        ],
+    );
+}
+
+#[test]
+fn a2_figure_2_both_withdrawals_start_and_the_later_commit_is_applied_in_order() {
+    for strategy in [Strategy::Psac, Strategy::Serializable] {
+        check(
+            strategy,
+            &[
+                (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+                (2, Withdraw(50), Some(Admitted), &[], &[100, 70, 50, 20], 100),
+                (2, Commit, None, &[], &[50, 20], 100),
+                (1, Commit, None, &[], &[20], 20),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a3_figure_3_the_third_withdrawal_is_rejected_while_the_first_is_still_open() {
+    for strategy in [Strategy::Psac, Strategy::Serializable] {
+        check(
+            strategy,
+            &[
+                (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+                (2, Withdraw(50), Some(Admitted), &[], &[100, 70, 50, 20], 100),
+                (3, Withdraw(60), Some(Delayed), &[], &[100, 70, 50, 20], 100),
+                (2, Commit, None, &[(3, Rejected)], &[50, 20], 100),
+                (1, Commit, None, &[], &[20], 20),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a8_figure_10_locking_starts_the_second_withdrawal_when_the_first_aborts() {
+    check(
+        Strategy::Locking,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Delayed), &[], &[100, 70], 100),
+            (1, Abort, None, &[(2, Admitted)], &[100, 50], 100),
+            (2, Commit, None, &[], &[50], 50),
+        ],
+    );
+}
+
+#[test]
+fn a9_figure_11_an_abort_of_the_head_applies_the_deferred_commit_behind_it() {
+    check(
+        Strategy::Psac,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Admitted), &[], &[100, 70, 50, 20], 100),
+            (2, Commit, None, &[], &[50, 20], 100),
+            (1, Abort, None, &[], &[50], 50),
+        ],
+    );
+}
+
+#[test]
+fn a10_draining_the_heads_stops_before_the_next_open_one() {
+    check(
+        Strategy::Psac,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Admitted), &[], &[100, 70, 50, 20], 100),
+            (4, Deposit(5), Some(Admitted), &[], &[105, 100, 75, 70, 55, 50, 25, 20], 100),
+            (2, Commit, None, &[], &[55, 50, 25, 20], 100),
+            (1, Abort, None, &[], &[55, 50], 50),
+            (4, Commit, None, &[], &[55], 55),
+        ],
+    );
+}
