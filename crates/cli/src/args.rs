@@ -20,6 +20,15 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Check a specification and print what is wrong with it
     Check(Check),
+    /// Measure, and verify what was measured
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Money transfers over HTTP against a bank served by this program, by number of clients
+    Transfers(enact_bench::transfers::Options),
 }
 
 #[derive(Debug, Args)]

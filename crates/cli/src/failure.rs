@@ -6,6 +6,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use enact_bench::transfers::BenchError;
 use enact_journal::{CloseError, OpenError};
 use enact_server::BindError;
 use thiserror::Error;
@@ -21,7 +22,8 @@ Exit status:
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
   5  the data directory holds entities that the specification does not describe
-  6  failed while serving; what was acknowledged is kept";
+  6  failed while serving; what was acknowledged is kept
+  7  a benchmark could not be run, or its result was wrong";
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug, Error)]
@@ -44,6 +46,10 @@ pub(crate) enum Failure {
     Engine { why: String },
     #[error("the journal was not closed cleanly")]
     Close(#[from] CloseError),
+    #[error("this program cannot find itself to serve what it measures")]
+    Program(#[source] io::Error),
+    #[error("the benchmark has no result")]
+    Bench(#[from] BenchError),
 }
 
 impl Failure {
@@ -56,6 +62,7 @@ impl Failure {
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
+            Self::Program(_) | Self::Bench(_) => 7,
         };
         ExitCode::from(status)
     }

@@ -1,4 +1,4 @@
-//! The `enact` program: checks specifications and serves the entities that they declare.
+//! The `enact` program: checks specifications, serves the entities that they declare, and measures.
 //!
 //! Everything it does is in the crates below; here are the command line, the order in which a server is put together
 //! and taken apart, and the mapping from errors to exit statuses. Standard output carries results, standard error
@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod check;
 mod contract;
 mod failure;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Bench(benchmark) => bench::run(&benchmark),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,8 +7,11 @@ use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
 
 use crate::{
     limits::FUEL,
-    model::expr::{Comparison, Expr, Operator, Slot},
-    value::{Bindings, Fault, Key, Money, Name, Reference, Timestamp, Value},
+    model::{
+        Function,
+        expr::{Comparison, Expr, Operator, Slot},
+    },
+    value::{Bindings, Fault, Key, Money, Name, Reference, Rounding, Timestamp, Value},
 };
 
 /// What an expression may read.
@@ -63,83 +66,132 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The value of `expr`.
+    ///
+    /// Nested expressions nest calls of this function and one other, so both keep their frames small.
     pub(crate) fn value(&mut self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
         self.burn(1)?;
-        Ok(match expr {
-            Expr::Literal(value) => value.clone(),
-            Expr::Identity => self.scope.key.ok_or_else(|| ill_typed(expr))?.value(),
+        match expr {
+            Expr::Arithmetic(operator, _, left, right) => self.arithmetic(*operator, left, right, locals),
+            Expr::Share(rounding, amount, rate) => self.share(*rounding, amount, rate, locals),
+            Expr::Negate(_, operand) => self.negate(operand, locals),
+            Expr::Compare(comparison, left, right) => self.compare(*comparison, left, right, locals),
+            Expr::CompareZero(comparison, operand) => self.compare_zero(*comparison, operand, locals),
+            Expr::Not(operand) => self.truth(operand, locals).map(|truth| Value::Boolean(!truth)),
+            Expr::And(left, right) => self.junction(left, right, false, locals),
+            Expr::Or(left, right) => self.junction(left, right, true, locals),
+            Expr::If(condition, accepted, otherwise) => self.choice([condition, accepted, otherwise], locals),
+            Expr::In(element, set) => self.contains(element, set, locals),
+            Expr::Set(items) => self.collect(items, locals),
+            Expr::Insert(set, element) => self.changed_set(set, element, true, locals),
+            Expr::Remove(set, element) => self.changed_set(set, element, false, locals),
+            Expr::CurrencyOf(money) => self.currency(money, locals),
+            Expr::SizeOf(set) => self.size(set, locals),
+            Expr::Call(function, arguments) => self.call(function, arguments, locals),
+            leaf => self.leaf(leaf, locals),
+        }
+    }
+
+    fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        match expr {
+            Expr::Literal(value) => Ok(value.clone()),
+            Expr::Identity => self.scope.key.map(Key::value).ok_or_else(|| ill_typed(expr)),
             Expr::This => {
                 let key = self.scope.key.ok_or_else(|| ill_typed(expr))?.clone();
-                Value::Reference(Reference { class: self.scope.class.clone(), key })
+                Ok(Value::Reference(Reference { class: self.scope.class.clone(), key }))
             }
-            Expr::Now => Value::Timestamp(self.scope.at),
-            Expr::Today => Value::Date(self.scope.at.date()),
-            Expr::Field(slot) => bound(self.scope.fields, slot)?,
-            Expr::Param(slot) => bound(self.scope.params, slot)?,
-            Expr::Local(index) => locals.get(*index).ok_or_else(|| ill_typed(expr))?.clone(),
-            Expr::Arithmetic(operator, _, left, right) => {
-                let (left, right) = (self.value(left, locals)?, self.value(right, locals)?);
-                arithmetic(*operator, &left, &right).unwrap_or_else(|| Err(ill_typed(expr)))?
-            }
-            Expr::Share(rounding, amount, rate) => match (self.value(amount, locals)?, self.value(rate, locals)?) {
-                (Value::Money(amount), Value::Percentage(rate)) => Value::Money(amount.share(rate, *rounding)?),
-                _ => return Err(ill_typed(expr)),
-            },
-            Expr::Negate(_, operand) => match self.value(operand, locals)? {
-                Value::Integer(number) => Value::Integer(number.checked_neg().ok_or(Fault::Overflow)?),
-                Value::Money(money) => Value::Money(money.negate()?),
-                Value::Percentage(percentage) => Value::Percentage(percentage.times(-1)?),
-                _ => return Err(ill_typed(expr)),
-            },
-            Expr::Compare(comparison, left, right) => {
-                let (left, right) = (self.value(left, locals)?, self.value(right, locals)?);
-                if let (Value::Set(left), Value::Set(right)) = (&left, &right) {
-                    self.burn(left.len().min(right.len()))?;
-                }
-                Value::Boolean(compare(*comparison, &left, &right))
-            }
-            Expr::CompareZero(comparison, operand) => {
-                let number = self.value(operand, locals)?.number().ok_or_else(|| ill_typed(expr))?;
-                Value::Boolean(holds(*comparison, number.cmp(&0)))
-            }
-            Expr::Not(operand) => Value::Boolean(!self.truth(operand, locals)?),
-            Expr::And(left, right) => Value::Boolean(self.truth(left, locals)? && self.truth(right, locals)?),
-            Expr::Or(left, right) => Value::Boolean(self.truth(left, locals)? || self.truth(right, locals)?),
-            Expr::If(condition, accepted, otherwise) => {
-                let chosen = if self.truth(condition, locals)? { accepted } else { otherwise };
-                self.value(chosen, locals)?
-            }
-            Expr::In(element, set) => {
-                let element = self.value(element, locals)?;
-                Value::Boolean(self.set(set, locals)?.contains(&element))
-            }
-            Expr::Set(items) => {
-                let elements = items.iter().map(|item| self.value(item, locals)).collect::<Result<BTreeSet<_>, _>>()?;
-                Value::Set(Arc::new(elements))
-            }
-            Expr::Insert(set, element) => {
-                let mut elements = self.copied_set(set, locals)?;
-                elements.insert(self.value(element, locals)?);
-                Value::Set(Arc::new(elements))
-            }
-            Expr::Remove(set, element) => {
-                let mut elements = self.copied_set(set, locals)?;
-                elements.remove(&self.value(element, locals)?);
-                Value::Set(Arc::new(elements))
-            }
-            Expr::CurrencyOf(money) => match self.value(money, locals)? {
-                Value::Money(money) => Value::Currency(money.currency()),
-                _ => return Err(ill_typed(expr)),
-            },
-            Expr::SizeOf(set) => {
-                Value::Integer(i64::try_from(self.set(set, locals)?.len()).map_err(|_| Fault::Overflow)?)
-            }
-            Expr::Call(function, arguments) => {
-                let arguments =
-                    arguments.iter().map(|argument| self.value(argument, locals)).collect::<Result<Vec<_>, _>>()?;
-                self.value(&function.body, &arguments)?
-            }
-        })
+            Expr::Now => Ok(Value::Timestamp(self.scope.at)),
+            Expr::Today => Ok(Value::Date(self.scope.at.date())),
+            Expr::Field(slot) => bound(self.scope.fields, slot),
+            Expr::Param(slot) => bound(self.scope.params, slot),
+            Expr::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
+            other => Err(ill_typed(other)),
+        }
+    }
+
+    fn arithmetic(&mut self, operator: Operator, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let a = self.value(left, locals)?;
+        let b = self.value(right, locals)?;
+        arithmetic(operator, &a, &b).unwrap_or_else(|| Err(ill_typed(left)))
+    }
+
+    fn share(&mut self, rounding: Rounding, amount: &Expr, rate: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        match (self.value(amount, locals)?, self.value(rate, locals)?) {
+            (Value::Money(amount), Value::Percentage(rate)) => amount.share(rate, rounding).map(Value::Money),
+            _ => Err(ill_typed(amount)),
+        }
+    }
+
+    fn negate(&mut self, operand: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        match self.value(operand, locals)? {
+            Value::Integer(number) => number.checked_neg().map(Value::Integer).ok_or(Fault::Overflow),
+            Value::Money(money) => money.negate().map(Value::Money),
+            Value::Percentage(percentage) => percentage.times(-1).map(Value::Percentage),
+            _ => Err(ill_typed(operand)),
+        }
+    }
+
+    fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let a = self.value(left, locals)?;
+        let b = self.value(right, locals)?;
+        if let (Value::Set(a), Value::Set(b)) = (&a, &b) {
+            self.burn(a.len().min(b.len()))?;
+        }
+        Ok(Value::Boolean(compare(comparison, &a, &b)))
+    }
+
+    fn compare_zero(&mut self, comparison: Comparison, operand: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let number = self.value(operand, locals)?.number().ok_or_else(|| ill_typed(operand))?;
+        Ok(Value::Boolean(holds(comparison, number.cmp(&0))))
+    }
+
+    /// `and` (which `false` decides) or `or` (which `true` decides). The right side runs only if the left does not decide.
+    fn junction(&mut self, left: &Expr, right: &Expr, decides: bool, locals: &[Value]) -> Result<Value, Fault> {
+        let decided = self.truth(left, locals)? == decides;
+        let truth = if decided { decides } else { self.truth(right, locals)? };
+        Ok(Value::Boolean(truth))
+    }
+
+    fn choice(&mut self, parts: [&Expr; 3], locals: &[Value]) -> Result<Value, Fault> {
+        let [condition, accepted, otherwise] = parts;
+        let chosen = if self.truth(condition, locals)? { accepted } else { otherwise };
+        self.value(chosen, locals)
+    }
+
+    fn contains(&mut self, element: &Expr, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let element = self.value(element, locals)?;
+        Ok(Value::Boolean(self.set(set, locals)?.contains(&element)))
+    }
+
+    fn collect(&mut self, items: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        let elements = items.iter().map(|item| self.value(item, locals)).collect::<Result<BTreeSet<_>, _>>()?;
+        Ok(Value::Set(Arc::new(elements)))
+    }
+
+    fn changed_set(&mut self, set: &Expr, element: &Expr, is_insert: bool, locals: &[Value]) -> Result<Value, Fault> {
+        let set = self.set(set, locals)?;
+        let element = self.value(element, locals)?;
+        self.burn(set.len())?;
+        let mut elements = Arc::unwrap_or_clone(set);
+        if is_insert {
+            elements.insert(element);
+        } else {
+            elements.remove(&element);
+        }
+        Ok(Value::Set(Arc::new(elements)))
+    }
+
+    fn currency(&mut self, money: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        self.value(money, locals)?.currency().map(Value::Currency).ok_or_else(|| ill_typed(money))
+    }
+
+    fn size(&mut self, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let size = self.set(set, locals)?.len();
+        i64::try_from(size).map(Value::Integer).map_err(|_| Fault::Overflow)
+    }
+
+    fn call(&mut self, function: &Function, arguments: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        let arguments = arguments.iter().map(|argument| self.value(argument, locals)).collect::<Result<Vec<_>, _>>()?;
+        self.value(&function.body, &arguments)
     }
 
     /// The set that `expr` yields.
@@ -148,12 +200,6 @@ impl<'a> Evaluator<'a> {
             Value::Set(elements) => Ok(elements),
             _ => Err(ill_typed(expr)),
         }
-    }
-
-    fn copied_set(&mut self, expr: &Expr, locals: &[Value]) -> Result<BTreeSet<Value>, Fault> {
-        let set = self.set(expr, locals)?;
-        self.burn(set.len())?;
-        Ok(Arc::unwrap_or_clone(set))
     }
 }
 

@@ -82,6 +82,9 @@ impl fmt::Display for EventCall {
 }
 
 /// What an event needs of another instance, in the same atomic step.
+///
+/// All of it, conditions and guards alike, is about the instances as they are before the step: a condition on an
+/// instance whose event is called in the same step looks at the state that this event leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sync {
     /// The other instance. If it was never stored, it is in its initial state.

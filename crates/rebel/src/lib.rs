@@ -1,4 +1,122 @@
 //! Rebel: a small, total language for objects with a life cycle, guards, effects and atomic synchronisation.
+//!
+//! A specification is the contract of what must never go wrong, in the words of those who know the business. It is
+//! executable as it stands: the same functions check, decide, apply, simulate and audit.
+//!
+//! ```
+//! use enact_rebel::{Source, Timestamp, Value, check};
+//!
+//! let spec = check(vec![Source::new("account.rebel", r#"
+//!     class Account
+//!       accountNumber: Iban @identity
+//!       balance: Money
+//!
+//!       initial init
+//!         on Open(initialDeposit: Money): opened
+//!           pre: initialDeposit ≥ €0
+//!           post: this.balance ≡ initialDeposit
+//!
+//!       opened
+//!         on Withdraw(amount: Money): opened
+//!           pre: amount > €0, "insufficient funds": balance - amount ≥ €0
+//!           post: this.balance -= amount
+//!         on Close(): closed
+//!
+//!       final closed
+//! "#)])?;
+//! let account = spec.class("Account").unwrap();
+//! let (key, now) = (account.key("NL91 ABNA 0417 1643 00")?, Timestamp::from_millis(0));
+//! let euro = |text: &str| Value::Money(text.parse().unwrap());
+//!
+//! let open = account.event("Open").unwrap().call([("initialDeposit", euro("EUR 100.00"))]).unwrap();
+//! let opened = account.next(&key, &account.initial(), &open, now).unwrap();
+//! let withdraw = account.event("Withdraw").unwrap().call([("amount", euro("EUR 130.00"))]).unwrap();
+//! let refused = account.next(&key, &opened, &withdraw, now).unwrap_err();
+//! assert_eq!(
+//!     refused[0].to_string(),
+//!     "insufficient funds: `balance - amount ≥ €0`, where balance = EUR 100.00, amount = EUR 130.00"
+//! );
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The language
+//! * A **class** has fields, states and events. `@identity` marks the field (a String, an Integer or an Iban) by which
+//!   instances are addressed; without one, any text addresses them.
+//! * Exactly one **state** is `initial`: there an instance does not exist yet. It is left once and never entered. No
+//!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events
+//!   declares them for both. An event without a target stays in its state.
+//! * `pre:` lists **guards**; all must hold. A text before one (`"insufficient funds": ..`) is what a refusal says.
+//! * `post:` lists **effects**: `this.f == e` (or `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
+//!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives
+//!   every field a value that has no default.
+//! * `sync:` lists **calls** of events of other instances that happen in the same atomic step, or not at all:
+//!   `to.Deposit(amount)`, `not x.Close()` (it could not happen), `if c: x.E()`, `for x in set: x.E()`. An `internal`
+//!   event only happens that way. Events may not call each other in a circle.
+//! * `initialized x` and `x instate opened` (or `instate {opened, blocked}`) are guards on another instance; each is a
+//!   guard of its own.
+//! * An **invariant** holds of every instance after every event.
+//! * `now` and `today` are the time of the event, as its caller states it.
+//! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
+//! * Amounts of different currencies are never added: that is a fault, and the event is refused. Compared, they are
+//!   unequal, and neither is less. The literal `0` is zero in every currency and can be compared with any amount.
+//! * `Money * Percentage` is exact and then rounded to minor units by the rule that the file declares
+//!   (`rounding half-up`; [`Rounding::HalfEven`] without a declaration).
+//!
+//! # Grammar
+//! Blanks and line breaks only separate. `//` and `/* */` are comments, `///` documents what follows.
+//! ```text
+//! file      = ["rounding" mode] (class | enum | const | fn)*
+//! mode      = "half-even" | "half-up" | "half-down" | "up" | "down" | "ceiling" | "floor"
+//! enum      = "enum" Name "{" name {"," name} "}"
+//! const     = "const" name ":" type "=" expr
+//! fn        = "fn" name "(" params ")" ":" type "=" expr
+//! class     = "class" Name (field | invariant)* group+
+//! field     = name ":" type ["@identity"] ["=" expr]
+//! invariant = "invariant" rule
+//! group     = ["initial" | "final"] name {"," name} event*
+//! event     = ["internal"] "on" Name "(" params ")" [":" name]
+//!             ["pre" ":" rule {"," rule}] ["post" ":" effect {"," effect}] ["sync" ":" step+]
+//! params    = [name ":" type {"," name ":" type}]
+//! type      = Name | "Set" "[" type "]"
+//! rule      = [text ":"] expr
+//! effect    = "this" "." name ("==" | "+=" | "-=") expr
+//! step      = ["not"] name "." Name "(" [expr {"," expr}] ")" | "if" expr ":" step | "for" name "in" expr ":" step
+//! expr      = expr "or" expr | expr "and" expr | "not" expr | expr comparison expr | expr "in" expr
+//!           | "initialized" name | name "instate" (name | "{" name {"," name} "}")
+//!           | expr ("+" | "-") expr | expr "*" expr | "-" expr | expr "." name | name ["(" [expr {"," expr}] ")"]
+//!           | "if" expr "then" expr "else" expr | "{" [expr {"," expr}] "}" | "(" expr ")"
+//!           | "this" | "now" | "today" | "true" | "false" | number | text | EUR 0.00 | €0 | 2.5% | 2026-11-21
+//! ```
+//! `or` binds weakest, then `and`, `not`, comparisons (which do not chain), sums, products, `-`, members.
+//! `≥ ≤ ≠ ≡` stand for `>= <= != ==`.
+//!
+//! # Operators
+//! | operator | operands | result |
+//! |---|---|---|
+//! | `+ -` | two Integers, Money, Percentages | the same |
+//! | `+ -` | Date and Integer (days) | Date |
+//! | `-` | two Dates | Integer (days) |
+//! | `+ -` | Set and element | Set |
+//! | `*` | Integer and Integer, Money or Percentage | the other |
+//! | `*` | Money and Percentage | Money, rounded as declared |
+//! | `== !=` | two of one type | Boolean |
+//! | `< <= > >=` | two Integers, Money, Percentages, Dates or Timestamps | Boolean |
+//! | comparisons | Money or Percentage and the literal `0` | Boolean, whatever the currency |
+//! | `in` | element and Set | Boolean |
+//!
+//! # Where to look
+//! * [`check`] - from sources to a [`Spec`], or a [`Report`] that says where and what to do.
+//! * [`Class::next`], [`Class::syncs`], [`Class::verify`] - the interpreter.
+//! * [`Class::relation`], [`Class::linear`], [`Class::judge`] - what admission may know in advance.
+//! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
+//!
+//! # What it never does
+//! It reads no clock, file or socket, starts no thread, holds no global state, and panics on no input: sources, values,
+//! instances and calls may all come from outside. Everything it does is bounded by [`limits`].
+//!
+//! # Source
+//! The surface is that of Listing 2 of *Path-Sensitive Atomic Commit: Local Coordination Avoidance for Distributed
+//! Transactions*, made formal; Rebel itself goes back to Stoel, van der Storm, Vinju and Bosman.
 #![forbid(unsafe_code)]
 
 mod analysis;

@@ -79,6 +79,18 @@ fn a_sum_of_fields_is_one_threshold_and_invariants_are_shifted() {
 }
 
 #[test]
+fn a_call_whose_needs_depend_on_fields_is_not_linear() {
+    let source = "
+        class Account initial i on Open(): s s on Put(sum: Integer)
+        class Goal saved: Integer = 0 initial i on Begin(): s s
+          on Pay(to: Account) pre: saved >= 10 post: this.saved -= 10 sync: to.Put(saved)
+          on Give(to: Account, sum: Integer) pre: saved >= sum post: this.saved -= sum sync: to.Put(sum)";
+    let goal = class(source, "Goal");
+    assert_eq!(linear(&goal, "Pay", &["a"]), None, "other open calls change what is paid");
+    assert_eq!(linear(&goal, "Give", &["a", "5"]).unwrap().deltas[0].amount, -5);
+}
+
+#[test]
 fn an_interval_decides_a_threshold_if_all_of_it_is_on_one_side() {
     let threshold = |bound| Threshold { terms: vec![term("f")], bound, currency: None };
     for (bound, low, high, expected) in [

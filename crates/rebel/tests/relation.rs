@@ -188,6 +188,26 @@ fn an_invariant_that_every_instance_satisfies_is_used() {
 }
 
 #[test]
+fn an_event_that_moves_away_from_a_bound_on_two_fields_cannot_break_it() {
+    let source = "
+        class Pair
+          a: Integer = 0
+          b: Integer = 0
+          invariant a + b <= 3
+          invariant b - a >= -3
+          initial new on Make(): made
+          made
+            on Up(k: Integer) pre: k > 0 post: this.a += k
+            on Down(k: Integer) pre: k > 0 post: this.a -= k
+            on Both(k: Integer) pre: k > 0 post: this.a -= k, this.b == b - k";
+    let pair = class(source, "Pair");
+    assert_eq!(pair.relation("Up", "Down"), Some(Relation::Invariant), "below both bounds");
+    assert_eq!(pair.relation("Down", "Up"), Some(Relation::Dynamic));
+    assert_eq!(pair.relation("Up", "Both"), Some(Relation::Dynamic), "`b - a` may fall or rise");
+    check_soundness(source, "Pair");
+}
+
+#[test]
 fn a_call_whose_arguments_change_is_not_invariant() {
     let source = "
         class Account initial new on Open(): opened opened on Deposit(sum: Integer)

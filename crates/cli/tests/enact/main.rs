@@ -3,5 +3,6 @@
 mod check;
 mod contract;
 mod crash;
+mod readme;
 mod serve;
 mod served;

@@ -9,7 +9,7 @@ use super::interval::Interval;
 use crate::{
     evaluate::holds,
     model::{
-        Class,
+        Class, Function,
         expr::{Comparison, Expr, NumberKind, Operator, Slot},
     },
     value::{Currency, Key, Reference, Timestamp, Type, Value},
@@ -171,11 +171,30 @@ impl Domain<'_> {
         self.value(expr).0.range()
     }
 
-    pub(crate) fn evaluate(&self, expr: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
+    /// Nested expressions nest calls of this function and one other, so both keep their frames small.
+    fn evaluate(&self, expr: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
         if !self.burn(1) {
             *faults = Faults { overflow: true, mismatch: true };
             return Abstract::Any;
         }
+        match expr {
+            Expr::If(condition, accepted, otherwise) => self.choice([condition, accepted, otherwise], locals, faults),
+            Expr::And(left, right) => self.junction(left, right, false, locals, faults),
+            Expr::Or(left, right) => self.junction(left, right, true, locals, faults),
+            Expr::Call(function, arguments) => self.call(function, arguments, locals, faults),
+            Expr::Set(items) => {
+                self.operands(items, locals, faults);
+                Abstract::Any
+            }
+            _ => match expr.operands().as_slice() {
+                [] => self.leaf(expr, locals),
+                [operand] => self.unary(expr, operand, locals, faults),
+                [left, right, ..] => self.binary(expr, left, right, locals, faults),
+            },
+        }
+    }
+
+    fn leaf(&self, expr: &Expr, locals: &[Abstract]) -> Abstract {
         match expr {
             Expr::Literal(value) => Abstract::of(value),
             Expr::Identity => self.event.map_or(Abstract::Any, |(key, _)| Abstract::of(&key.value())),
@@ -187,72 +206,74 @@ impl Domain<'_> {
             Expr::Field(slot) => self.fields.get(slot.index).cloned().unwrap_or(Abstract::Any),
             Expr::Param(slot) => self.params.get(slot.index).cloned().unwrap_or(Abstract::Any),
             Expr::Local(index) => locals.get(*index).cloned().unwrap_or(Abstract::Any),
-            Expr::Arithmetic(operator, kind, left, right) => {
-                let (left, right) = (self.evaluate(left, locals, faults), self.evaluate(right, locals, faults));
-                arithmetic(*operator, *kind, &left, &right, faults)
-            }
-            Expr::Share(rounding, amount, rate) => {
-                let (amount, rate) = (self.evaluate(amount, locals, faults), self.evaluate(rate, locals, faults));
-                let (range, fits) = amount.range().share(rate.range(), *rounding);
-                within(NumberKind::Money, range, fits, amount.denomination(), faults)
-            }
-            Expr::Negate(kind, operand) => {
-                let operand = self.evaluate(operand, locals, faults);
+            _ => Abstract::Any,
+        }
+    }
+
+    fn unary(&self, expr: &Expr, operand: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
+        let operand = self.evaluate(operand, locals, faults);
+        match expr {
+            Expr::Negate(kind, _) => {
                 let (range, fits) = operand.range().negate();
                 within(*kind, range, fits, operand.denomination(), faults)
             }
-            Expr::Compare(comparison, left, right) => {
-                let (left, right) = (self.evaluate(left, locals, faults), self.evaluate(right, locals, faults));
-                Abstract::truth(compare(*comparison, &left, &right))
-            }
-            Expr::CompareZero(comparison, operand) => {
-                let operand = self.evaluate(operand, locals, faults);
-                Abstract::truth(operand.range().compare(*comparison, Interval::ZERO))
-            }
-            Expr::Not(operand) => {
-                Abstract::truth(self.evaluate(operand, locals, faults).as_truth().map(|truth| !truth))
-            }
-            Expr::And(left, right) => self.junction(left, right, false, locals, faults),
-            Expr::Or(left, right) => self.junction(left, right, true, locals, faults),
-            Expr::If(condition, accepted, otherwise) => match self.evaluate(condition, locals, faults).as_truth() {
-                Some(true) => self.evaluate(accepted, locals, faults),
-                Some(false) => self.evaluate(otherwise, locals, faults),
-                None => {
-                    let accepted = self.evaluate(accepted, locals, faults);
-                    accepted.hull(&self.evaluate(otherwise, locals, faults))
-                }
-            },
-            Expr::CurrencyOf(money) => match self.evaluate(money, locals, faults).denomination() {
+            Expr::CompareZero(comparison, _) => Abstract::truth(operand.range().compare(*comparison, Interval::ZERO)),
+            Expr::Not(_) => Abstract::truth(operand.as_truth().map(|truth| !truth)),
+            Expr::CurrencyOf(_) => match operand.denomination() {
                 Denomination::Known(currency) => Abstract::Known(Value::Currency(currency)),
                 _ => Abstract::Any,
             },
-            Expr::In(element, set) => {
-                let element = self.evaluate(element, locals, faults);
-                match (element, self.evaluate(set, locals, faults)) {
-                    (Abstract::Known(element), Abstract::Known(Value::Set(set))) => {
-                        Abstract::Known(Value::Boolean(set.contains(&element)))
-                    }
-                    _ => Abstract::Any,
-                }
+            Expr::SizeOf(_) => {
+                let all = Interval { low: 0, high: i64::MAX.into() };
+                let size = match &operand {
+                    Abstract::Known(Value::Set(set)) => i128::try_from(set.len()).map_or(all, Interval::point),
+                    _ => all,
+                };
+                Abstract::Number(size, Denomination::None)
             }
-            Expr::SizeOf(set) => match self.evaluate(set, locals, faults) {
-                Abstract::Known(Value::Set(set)) => {
-                    Abstract::Number(Interval::point(set.len() as i128), Denomination::None)
+            _ => Abstract::Any,
+        }
+    }
+
+    fn binary(&self, expr: &Expr, left: &Expr, right: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
+        let left = self.evaluate(left, locals, faults);
+        let right = self.evaluate(right, locals, faults);
+        match expr {
+            Expr::Arithmetic(operator, kind, ..) => arithmetic(*operator, *kind, &left, &right, faults),
+            Expr::Share(rounding, ..) => {
+                let (range, fits) = left.range().share(right.range(), *rounding);
+                within(NumberKind::Money, range, fits, left.denomination(), faults)
+            }
+            Expr::Compare(comparison, ..) => Abstract::truth(compare(*comparison, &left, &right)),
+            Expr::In(..) => match (&left, &right) {
+                (Abstract::Known(element), Abstract::Known(Value::Set(set))) => {
+                    Abstract::truth(Some(set.contains(element)))
                 }
-                _ => Abstract::Number(Interval { low: 0, high: i64::MAX.into() }, Denomination::None),
+                _ => Abstract::Any,
             },
-            Expr::Set(_) | Expr::Insert(..) | Expr::Remove(..) => {
-                for operand in expr.operands() {
-                    self.evaluate(operand, locals, faults);
-                }
-                Abstract::Any
-            }
-            Expr::Call(function, arguments) => {
-                let arguments: Vec<Abstract> =
-                    arguments.iter().map(|argument| self.evaluate(argument, locals, faults)).collect();
-                self.evaluate(&function.body, &arguments, faults)
+            _ => Abstract::Any,
+        }
+    }
+
+    fn choice(&self, parts: [&Expr; 3], locals: &[Abstract], faults: &mut Faults) -> Abstract {
+        let [condition, accepted, otherwise] = parts;
+        match self.evaluate(condition, locals, faults).as_truth() {
+            Some(true) => self.evaluate(accepted, locals, faults),
+            Some(false) => self.evaluate(otherwise, locals, faults),
+            None => {
+                let accepted = self.evaluate(accepted, locals, faults);
+                accepted.hull(&self.evaluate(otherwise, locals, faults))
             }
         }
+    }
+
+    fn call(&self, function: &Function, arguments: &[Expr], locals: &[Abstract], faults: &mut Faults) -> Abstract {
+        let arguments = self.operands(arguments, locals, faults);
+        self.evaluate(&function.body, &arguments, faults)
+    }
+
+    fn operands(&self, operands: &[Expr], locals: &[Abstract], faults: &mut Faults) -> Vec<Abstract> {
+        operands.iter().map(|operand| self.evaluate(operand, locals, faults)).collect()
     }
 
     fn time(&self, value: impl Fn(Timestamp) -> Value) -> Abstract {

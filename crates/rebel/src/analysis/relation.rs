@@ -71,6 +71,9 @@ enum Shown {
 
 impl<'a> Question<'a> {
     fn relation(&self) -> Relation {
+        if self.fuel.get() == 0 {
+            return Relation::Dynamic;
+        }
         let shown = self.open.transitions.iter().map(|open| self.transition(open)).max();
         match shown.unwrap_or(Shown::Refused) {
             _ if self.fuel.get() == 0 => Relation::Dynamic,
@@ -113,7 +116,9 @@ impl<'a> Question<'a> {
 
     /// What is shown for the instances of `before`.
     fn part(&self, open: &Transition, mut before: Domain<'a>) -> Shown {
-        if !before.burn(before.fields.len()) {
+        // The domains of a part are copies of this one.
+        const COPIES: usize = 8;
+        if !before.burn(COPIES * before.fields.len()) {
             return Shown::Nothing;
         }
         let is_initial = self.class.is_initial(&open.source);

@@ -163,7 +163,10 @@ impl Checker {
         if kind == StateKind::Initial {
             let message = format!("`{}` leads into the initial state", event.name.name);
             let span = event.target.as_ref().map_or(event.name.span, |target| target.span);
-            let help = "an instance leaves the initial state once; write `: state` after the parameters";
+            let help = match event.target {
+                Some(_) => "an instance leaves the initial state once; let the event lead to another state",
+                None => "an instance leaves the initial state once; write `: state` after the parameters",
+            };
             self.refuse(Code::EntersInitial, span, message, "enters it", help);
             return None;
         }

@@ -75,15 +75,19 @@ impl Checker {
         if typed.ty == *ty {
             return Some(typed);
         }
-        let message = format!("expected {ty}, found {}", typed.ty);
-        let diagnostic = Diagnostic::new(Code::TypeMismatch, tree.span, message, format!("of type {}", typed.ty));
-        self.report.push(match (ty, &typed.ty) {
+        self.mismatch(tree.span, ty, &typed.ty);
+        None
+    }
+
+    fn mismatch(&mut self, span: Span, expected: &Type, found: &Type) {
+        let message = format!("expected {expected}, found {found}");
+        let diagnostic = Diagnostic::new(Code::TypeMismatch, span, message, format!("of type {found}"));
+        self.report.push(match (expected, found) {
             (Type::Money, Type::Integer) => diagnostic.help("write an amount with its currency, as in `EUR 5.00`"),
             (Type::Percentage, Type::Integer) => diagnostic.help("write a percentage with its sign, as in `5%`"),
             (Type::Set(element), found) if **element == *found => diagnostic.help("write a set, as in `{x}`"),
             _ => diagnostic,
         });
-        None
     }
 
     /// Checks `tree`; `expected` only tells the type of what has none of its own.
@@ -99,42 +103,55 @@ impl Checker {
             ExprKind::This | ExprKind::Now | ExprKind::Today => self.context(tree, place),
             ExprKind::Member(inner, member) => self.member(inner, member, place),
             ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, place),
-            ExprKind::Negate(operand) => {
-                let operand = self.expression(operand, place, None)?;
-                self.or_refuse(operators::negate(operand), tree.span)
-            }
-            ExprKind::Not(operand) => {
-                let operand = self.expect(operand, place, &Type::Boolean)?;
-                Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
-            }
-            ExprKind::Binary(operator, left, right) => {
-                let (left, right) = self.operands(*operator, left, right, place)?;
-                self.or_refuse(operators::binary(*operator, left, right, place.rounding), tree.span)
-            }
+            ExprKind::Negate(operand) => self.negate(operand, tree.span, place),
+            ExprKind::Not(operand) => self.not(operand, place),
+            ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, place),
             ExprKind::If(condition, accepted, otherwise) => {
                 self.choice([condition, accepted, otherwise], place, expected)
             }
             ExprKind::Set(items) => self.set(items, tree.span, place, expected),
-            ExprKind::Initialized(_) | ExprKind::InState(..) => {
-                let help = "a condition on another instance is a guard of its own: give it its own line in `pre:`";
-                self.refuse(
-                    Code::NestedCondition,
-                    tree.span,
-                    "this condition cannot be part of an expression",
-                    "nested",
-                    help,
-                );
-                None
-            }
+            ExprKind::Initialized(_) | ExprKind::InState(..) => self.nested_condition(tree.span),
             ExprKind::Wrong => None,
         }?;
+        self.within_depth(typed, tree.span)
+    }
+
+    fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
         if typed.depth > DEPTH_MAX {
             let message = format!("the evaluation nests deeper than {DEPTH_MAX} levels");
             let help = "the bodies of called functions count";
-            self.refuse(Code::Limit, tree.span, message, "too deep", help);
+            self.refuse(Code::Limit, span, message, "too deep", help);
             return None;
         }
         Some(typed)
+    }
+
+    fn nested_condition(&mut self, span: Span) -> Option<Typed> {
+        let help = "a condition on another instance is a guard of its own: give it its own line in `pre:`";
+        self.refuse(Code::NestedCondition, span, "this condition cannot be part of an expression", "nested", help);
+        None
+    }
+
+    fn negate(&mut self, operand: &tree::Expr, span: Span, place: &mut Place<'_>) -> Option<Typed> {
+        let operand = self.expression(operand, place, None)?;
+        self.or_refuse(operators::negate(operand), span)
+    }
+
+    fn not(&mut self, operand: &tree::Expr, place: &mut Place<'_>) -> Option<Typed> {
+        let operand = self.expect(operand, place, &Type::Boolean)?;
+        Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
+    }
+
+    fn binary(
+        &mut self,
+        operator: tree::Binary,
+        left: &tree::Expr,
+        right: &tree::Expr,
+        span: Span,
+        place: &mut Place<'_>,
+    ) -> Option<Typed> {
+        let (left, right) = self.operands(operator, left, right, place)?;
+        self.or_refuse(operators::binary(operator, left, right, place.rounding), span)
     }
 
     fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {

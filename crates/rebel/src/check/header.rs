@@ -156,6 +156,7 @@ impl Checker {
                 StateLabel::None => StateKind::Intermediate,
             };
             for name in &group.states {
+                self.refuse_type_name(name);
                 match states.iter_mut().find(|(known, _)| known.name == name.name) {
                     None => states.push((name.clone(), kind)),
                     Some((_, known)) if *known == StateKind::Intermediate => *known = kind,
@@ -170,6 +171,16 @@ impl Checker {
         }
         self.one_initial_state(class, &states);
         states
+    }
+
+    /// A state called like a type is a field without its colon.
+    fn refuse_type_name(&mut self, state: &Ident) {
+        let is_declared = |(declared, _): &(Declared, _)| matches!(declared, Declared::Class(_) | Declared::Enum(_));
+        let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*state.name);
+        if is_built_in || self.declared.get(&state.name).is_some_and(is_declared) {
+            let message = format!("`{}` is a type, not a state", state.name);
+            self.refuse(Code::Duplicate, state.span, message, "a type", "write `name: Type` to declare a field");
+        }
     }
 
     fn one_initial_state(&mut self, class: &tree::Class, states: &[(Ident, StateKind)]) {

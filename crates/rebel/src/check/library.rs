@@ -64,6 +64,7 @@ impl Checker {
         let names: Vec<&str> = circle.iter().chain(circle.first()).map(|item| &*item.name().name).collect();
         let message = format!("`{}` depends on itself: {}", names[0], names.join(" needs "));
         let mut diagnostic = Diagnostic::new(Code::Recursion, circle[0].name().span, message, "needs itself");
+        self.used.extend(circle.iter().map(|item| item.name().name.clone()));
         for item in &circle[1..] {
             diagnostic = diagnostic.and(item.name().span, "through this");
         }

@@ -7,8 +7,8 @@
 //! 4. Bodies: defaults, invariants, guards, effects, calls.
 //! 5. The graph of synchronised events; a circle is refused.
 //!
-//! Each step goes on after an error, so that one run reports all it can. After a syntax error there is no second
-//! step: what the parser could not read would only look missing.
+//! Each step goes on after an error, so that one run reports all it can. After a syntax error there are no further
+//! steps: what the parser could not read would only look missing.
 
 mod body;
 mod expression;
@@ -60,7 +60,8 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
             syntax::parse(index, &source.text, &mut declarations, &mut |diagnostic| found.push(diagnostic))
         })
         .collect();
-    let is_readable = !found.iter().any(|diagnostic| matches!(diagnostic.code, Code::Syntax | Code::Limit));
+    let is_readable =
+        found.iter().all(|diagnostic| diagnostic.code == Code::Literal || diagnostic.code == Code::Duplicate);
     found.into_iter().for_each(|diagnostic| report.push(diagnostic));
     let mut checker = Checker::new(report);
     if !is_readable {
@@ -186,7 +187,9 @@ impl Checker {
     }
 
     fn unused(&mut self) {
-        for (name, (declared, span)) in &self.declared {
+        let mut declared: Vec<_> = self.declared.iter().collect();
+        declared.sort_by_key(|(_, (_, span))| *span);
+        for (name, (declared, span)) in declared {
             let is_library = !matches!(declared, Declared::Class(_));
             if is_library && !self.used.contains(name) {
                 let message = format!("`{name}` is {} that nothing uses", declared.noun());

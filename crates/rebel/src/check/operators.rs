@@ -1,17 +1,4 @@
-//! Which operators are defined for which types.
-//!
-//! | operator | operands | result |
-//! |---|---|---|
-//! | `+ -` | two Integers, Money, Percentages | the same |
-//! | `+ -` | Date and Integer (days) | Date |
-//! | `-` | two Dates | Integer (days) |
-//! | `+ -` | Set and element | Set |
-//! | `*` | Integer and Integer, Money or Percentage | the other |
-//! | `*` | Money and Percentage | Money, rounded as declared |
-//! | `== !=` | two of one type | Boolean |
-//! | `< <= > >=` | two Integers, Money, Percentages, Dates or Timestamps | Boolean |
-//! | comparisons | Money or Percentage and the literal `0` | Boolean, whatever the currency |
-//! | `in` | element and Set | Boolean |
+//! Which operators are defined for which types: the table in the documentation of the crate.
 
 use super::expression::Typed;
 use crate::{

@@ -57,36 +57,41 @@ fn binary(token: Token) -> Option<(Binary, Strength)> {
     }
 }
 
+/// Nested expressions nest calls of these functions, so each does one thing and keeps its frame small.
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.expression_from(Strength::Or)
     }
 
     fn expression_from(&mut self, least: Strength) -> Parsed<Expr> {
-        self.nested(|parser| {
-            let mut left = parser.operand()?;
-            loop {
-                if parser.peek() == Token::InState && least <= Strength::Comparison {
-                    left = parser.in_state(&left)?;
-                    continue;
-                }
-                let Some((operator, strength)) = binary(parser.peek()) else {
-                    return Ok(left);
-                };
-                if strength < least {
-                    return Ok(left);
-                }
-                parser.advance();
-                let right = parser.expression_from(strength.next())?;
-                if strength == Strength::Comparison
-                    && binary(parser.peek()).is_some_and(|(_, next)| next == Strength::Comparison)
-                {
-                    return Err(parser.chained_comparison());
-                }
-                let span = left.span.to(right.span);
-                left = parser.node(ExprKind::Binary(operator, Box::new(left), Box::new(right)), span)?;
-            }
-        })
+        self.enter()?;
+        let mut expr = self.operand()?;
+        while let Some(strength) = self.next_operator(least) {
+            expr = self.operation(expr, strength)?;
+        }
+        self.leave();
+        Ok(expr)
+    }
+
+    /// How strongly the next token binds, if it is an operator that binds at least that strongly.
+    fn next_operator(&self, least: Strength) -> Option<Strength> {
+        let strength = match self.peek() {
+            Token::InState => Strength::Comparison,
+            token => binary(token)?.1,
+        };
+        (strength >= least).then_some(strength)
+    }
+
+    /// The operator that comes next, applied to `left` and what follows.
+    fn operation(&mut self, left: Expr, strength: Strength) -> Parsed<Expr> {
+        let Some((operator, _)) = binary(self.peek()) else { return self.in_state(&left) };
+        self.advance();
+        let right = self.expression_from(strength.next())?;
+        if strength == Strength::Comparison && self.next_operator(Strength::Comparison) == Some(Strength::Comparison) {
+            return Err(self.chained_comparison());
+        }
+        let span = left.span.to(right.span);
+        self.node(ExprKind::Binary(operator, left.into(), right.into()), span)
     }
 
     fn chained_comparison(&mut self) -> Reported {
@@ -95,67 +100,92 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Parsed<Expr> {
-        let start = self.span();
+        match self.peek() {
+            Token::Not => self.negation(Strength::Not, ExprKind::Not),
+            Token::Minus => self.negation(Strength::Negation, ExprKind::Negate),
+            Token::If => self.choice(),
+            Token::Initialized => self.initialized(),
+            _ => self.members(),
+        }
+    }
+
+    /// An operand with its members.
+    fn members(&mut self) -> Parsed<Expr> {
         let mut operand = match self.peek() {
-            Token::Not => {
-                self.advance();
-                let operand = self.expression_from(Strength::Not)?;
-                let span = start.to(operand.span);
-                return self.node(ExprKind::Not(Box::new(operand)), span);
-            }
-            Token::Minus => {
-                self.advance();
-                let operand = self.expression_from(Strength::Negation)?;
-                let span = start.to(operand.span);
-                return self.node(ExprKind::Negate(Box::new(operand)), span);
-            }
-            Token::If => return self.choice(),
-            Token::Initialized => {
-                self.advance();
-                let instance = self.name()?;
-                let span = start.to(instance.span);
-                return self.node(ExprKind::Initialized(instance), span);
-            }
-            Token::LeftParenthesis => {
-                self.advance();
-                let inner = self.expression()?;
-                let end = self.expect(Token::RightParenthesis)?;
-                Expr { span: start.to(end), ..inner }
-            }
-            Token::LeftBrace => {
-                let (elements, end) = self.list(Token::LeftBrace, Token::RightBrace)?;
-                self.node(ExprKind::Set(elements), start.to(end))?
-            }
-            Token::Name => {
-                let name = self.name()?;
-                if self.peek() == Token::LeftParenthesis {
-                    let (arguments, end) = self.arguments()?;
-                    self.node(ExprKind::Call(name, arguments), start.to(end))?
-                } else {
-                    self.node(ExprKind::Name(name.name), start)?
-                }
-            }
-            Token::This => self.leaf(ExprKind::This),
-            Token::Now => self.leaf(ExprKind::Now),
-            Token::Today => self.leaf(ExprKind::Today),
-            Token::True => self.leaf(ExprKind::Literal(Value::Boolean(true))),
-            Token::False => self.leaf(ExprKind::Literal(Value::Boolean(false))),
+            Token::LeftParenthesis => self.parenthesised(),
+            Token::LeftBrace => self.set(),
+            Token::Name => self.name_or_call(),
+            _ => self.leaf(),
+        }?;
+        while self.eat(Token::Dot) {
+            operand = self.member(operand)?;
+        }
+        Ok(operand)
+    }
+
+    fn member(&mut self, operand: Expr) -> Parsed<Expr> {
+        let member = self.name()?;
+        let span = operand.span.to(member.span);
+        self.node(ExprKind::Member(operand.into(), member), span)
+    }
+
+    fn negation(&mut self, strength: Strength, kind: fn(Box<Expr>) -> ExprKind) -> Parsed<Expr> {
+        let start = self.advance();
+        let operand = self.expression_from(strength)?;
+        let span = start.to(operand.span);
+        self.node(kind(operand.into()), span)
+    }
+
+    fn initialized(&mut self) -> Parsed<Expr> {
+        let start = self.advance();
+        let instance = self.name()?;
+        let span = start.to(instance.span);
+        self.node(ExprKind::Initialized(instance), span)
+    }
+
+    fn parenthesised(&mut self) -> Parsed<Expr> {
+        let start = self.advance();
+        let mut inner = self.expression()?;
+        inner.span = start.to(self.expect(Token::RightParenthesis)?);
+        Ok(inner)
+    }
+
+    fn set(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        let (elements, end) = self.list(Token::LeftBrace, Token::RightBrace)?;
+        self.node(ExprKind::Set(elements), start.to(end))
+    }
+
+    fn name_or_call(&mut self) -> Parsed<Expr> {
+        let name = self.name()?;
+        let start = name.span;
+        if self.peek() != Token::LeftParenthesis {
+            return self.node(ExprKind::Name(name.name), start);
+        }
+        let (arguments, end) = self.arguments()?;
+        self.node(ExprKind::Call(name, arguments), start.to(end))
+    }
+
+    fn leaf(&mut self) -> Parsed<Expr> {
+        let span = self.span();
+        let kind = match self.peek() {
+            Token::This => ExprKind::This,
+            Token::Now => ExprKind::Now,
+            Token::Today => ExprKind::Today,
+            Token::True => ExprKind::Literal(Value::Boolean(true)),
+            Token::False => ExprKind::Literal(Value::Boolean(false)),
             Token::Integer => self.literal(&Type::Integer),
             Token::Percentage => self.literal(&Type::Percentage),
             Token::Date => self.literal(&Type::Date),
             Token::Money => self.literal(&Type::Money),
             Token::Text => {
                 let text = self.text_literal();
-                Expr { kind: ExprKind::Literal(Value::String(text.into())), span: start, depth: 1 }
+                return self.node(ExprKind::Literal(Value::String(text.into())), span);
             }
             _ => return Err(self.unexpected("an expression")),
         };
-        while self.eat(Token::Dot) {
-            let member = self.name()?;
-            let span = start.to(member.span);
-            operand = self.node(ExprKind::Member(Box::new(operand), member), span)?;
-        }
-        Ok(operand)
+        self.advance();
+        self.node(kind, span)
     }
 
     fn choice(&mut self) -> Parsed<Expr> {
@@ -207,18 +237,15 @@ impl Parser<'_> {
         Ok((items, self.expect(close)?))
     }
 
-    fn leaf(&mut self, kind: ExprKind) -> Expr {
-        Expr { kind, span: self.advance(), depth: 1 }
-    }
-
-    fn literal(&mut self, ty: &Type) -> Expr {
-        let span = self.advance();
+    /// The literal that comes next.
+    fn literal(&mut self, ty: &Type) -> ExprKind {
+        let span = self.span();
         let written = self.slice(span).to_owned();
         let text = match written.strip_prefix('€') {
             Some(amount) => format!("EUR {}", amount.trim_start()),
             None => written.clone(),
         };
-        let kind = match Value::parse(ty, &text) {
+        match Value::parse(ty, &text) {
             Ok(value) => ExprKind::Literal(value),
             Err(error) => {
                 let diagnostic = Diagnostic::new(Code::Literal, span, error.to_string(), "no such value");
@@ -228,8 +255,7 @@ impl Parser<'_> {
                 });
                 ExprKind::Wrong
             }
-        };
-        Expr { kind, span, depth: 1 }
+        }
     }
 
     /// The content of a text literal; `\"`, `\\`, `\n` and `\t` are its escapes.

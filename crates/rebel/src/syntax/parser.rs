@@ -48,7 +48,7 @@ pub(super) struct Parser<'a> {
     tokens: Tokens,
     position: usize,
     /// How deep the expression that is being read nests.
-    pub(super) depth: usize,
+    depth: usize,
     declarations: &'a mut Declarations,
     report: &'a mut dyn FnMut(Diagnostic),
 }
@@ -140,14 +140,13 @@ impl Parser<'_> {
             let start = self.position;
             let parsed = match self.peek() {
                 Token::Name if self.peek_after(1) == Token::Colon => {
-                    if !class.states.is_empty() {
-                        let diagnostic =
-                            Diagnostic::new(Code::Syntax, self.span(), "a field after a state", "this field");
-                        (self.report)(diagnostic.help("declare the fields before the first state"));
-                    }
+                    self.before_states(&class, "a field");
                     self.field().map(|field| class.fields.push(field))
                 }
-                Token::Invariant => self.invariant().map(|rule| class.invariants.push(rule)),
+                Token::Invariant => {
+                    self.before_states(&class, "an invariant");
+                    self.invariant().map(|rule| class.invariants.push(rule))
+                }
                 Token::Name | Token::Initial | Token::Final => self.group(&mut class.states),
                 Token::On | Token::Internal => match class.states.last_mut() {
                     // Only after an error inside the group: its other events still belong to it.
@@ -166,6 +165,14 @@ impl Parser<'_> {
                     self.resume(self.position, Token::begins_part);
                 }
             }
+        }
+    }
+
+    /// Reports a part that stands after the first state. It is read all the same.
+    fn before_states(&mut self, class: &Class, part: &str) {
+        if !class.states.is_empty() {
+            let diagnostic = Diagnostic::new(Code::Syntax, self.span(), format!("{part} after a state"), "too late");
+            (self.report)(diagnostic.help("fields and invariants stand before the first state"));
         }
     }
 
@@ -312,23 +319,30 @@ impl Parser<'_> {
 
     fn step(&mut self) -> Parsed<Step> {
         self.declare()?;
-        self.nested(|parser| match parser.peek() {
-            Token::If => {
-                parser.advance();
-                let condition = parser.expression()?;
-                parser.expect(Token::Colon)?;
-                Ok(Step::If(condition, Box::new(parser.step()?)))
-            }
-            Token::For => {
-                parser.advance();
-                let name = parser.name()?;
-                parser.expect(Token::In)?;
-                let set = parser.expression()?;
-                parser.expect(Token::Colon)?;
-                Ok(Step::For(name, set, Box::new(parser.step()?)))
-            }
-            _ => parser.sync_call(),
-        })
+        self.enter()?;
+        let step = match self.peek() {
+            Token::If => self.conditional_step(),
+            Token::For => self.repeated_step(),
+            _ => self.sync_call(),
+        }?;
+        self.leave();
+        Ok(step)
+    }
+
+    fn conditional_step(&mut self) -> Parsed<Step> {
+        self.advance();
+        let condition = self.expression()?;
+        self.expect(Token::Colon)?;
+        Ok(Step::If(condition, self.step()?.into()))
+    }
+
+    fn repeated_step(&mut self) -> Parsed<Step> {
+        self.advance();
+        let name = self.name()?;
+        self.expect(Token::In)?;
+        let set = self.expression()?;
+        self.expect(Token::Colon)?;
+        Ok(Step::For(name, set, self.step()?.into()))
     }
 
     fn sync_call(&mut self) -> Parsed<Step> {
@@ -366,20 +380,24 @@ impl Parser<'_> {
             return Ok(Type::Named(name));
         }
         self.advance();
-        let element = self.nested(Self::ty)?;
+        self.enter()?;
+        let element = self.ty()?;
+        self.leave();
         let end = self.expect(Token::RightBracket)?;
         Ok(Type::Set(Box::new(element), name.span.to(end)))
     }
 
-    /// Runs `read` one level deeper.
-    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// Begins a nested part. What fails inside stays entered; [`Parser::resume`] leaves all.
+    pub(super) fn enter(&mut self) -> Parsed<()> {
         if self.depth >= DEPTH_MAX {
             return Err(self.too_deep(self.span()));
         }
         self.depth += 1;
-        let result = read(self);
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self) {
         self.depth -= 1;
-        result
     }
 
     pub(super) fn too_deep(&mut self, span: Span) -> Reported {
@@ -483,6 +501,7 @@ impl Parser<'_> {
 
     /// Skips to the next token that `begins` something, and at least one token if none was read since `start`.
     fn resume(&mut self, start: usize, begins: impl Fn(Token) -> bool) {
+        self.depth = 0;
         if self.position == start {
             self.advance();
         }

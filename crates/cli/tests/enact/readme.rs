@@ -1,0 +1,96 @@
+//! The session in the README, run as a newcomer would paste it.
+
+use std::path::Path;
+
+use reqwest::header::{HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::served::{FREE_PORT, Served, serve};
+
+const README: &str = include_str!("../../../../README.md");
+const README_HOST: &str = "http://127.0.0.1:8080";
+
+/// One command of the session and what the README says it prints.
+struct Step {
+    command: Vec<String>,
+    printed: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_in_the_readme_prints_what_the_readme_says() {
+    let data = tempfile::tempdir().expect("a directory");
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.rebel");
+    let bank = Served::start(serve(&spec, &data.path().join("data"), FREE_PORT));
+    let session = session();
+    assert!(session.len() >= 6, "the README shows a session");
+    for Step { command, printed } in session {
+        let answer = curl(&bank, &command).await;
+        assert_eq!(without_ids(&answer), without_ids(&printed), "{command:?}");
+    }
+}
+
+/// The commands in the README's `console` blocks.
+fn session() -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut is_console = false;
+    for line in README.lines() {
+        if line.starts_with("```") {
+            is_console = line == "```console";
+        } else if let (true, Some(command)) = (is_console, line.strip_prefix("$ ")) {
+            steps.push(Step { command: words(command), printed: String::new() });
+        } else if let (true, Some(step)) = (is_console, steps.last_mut()) {
+            step.printed.push_str(line);
+        }
+    }
+    steps
+}
+
+/// The words of a shell command without escapes: blanks part them, single quotes join them.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for (number, part) in command.split('\'').enumerate() {
+        let is_quoted = number % 2 == 1;
+        for (place, word) in part.split(|c| c == ' ' && !is_quoted).enumerate() {
+            if place > 0 {
+                words.push(String::new());
+            }
+            words.last_mut().expect("there is one").push_str(word);
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Does what `curl` would, for the options that the README uses.
+async fn curl(bank: &Served, command: &[String]) -> String {
+    let mut words = command.iter().map(String::as_str);
+    assert_eq!(words.next(), Some("curl"));
+    let (mut url, mut body, mut headers) = (None, None, Vec::new());
+    while let Some(word) = words.next() {
+        match word {
+            "--json" => body = words.next(),
+            "--header" => headers.extend(words.next().and_then(|header| header.split_once(": "))),
+            other => url = other.strip_prefix(README_HOST),
+        }
+    }
+    let url = bank.url(url.expect("a command of the README names a path on the served host"));
+    let client = reqwest::Client::new();
+    let mut request = match body {
+        Some(body) => client.post(url).header("content-type", "application/json").body(body.to_owned()),
+        None => client.get(url),
+    };
+    for (name, value) in headers {
+        let name: HeaderName = name.parse().expect("a header's name");
+        request = request.header(name, HeaderValue::from_str(value).expect("a header's value"));
+    }
+    request.send().await.expect("serving").text().await.expect("every answer is text")
+}
+
+/// The answer with every transaction replaced by its number in the answer's own order: ids differ from run to run.
+fn without_ids(answer: &str) -> Value {
+    let mut answer: Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("not JSON: {answer}"));
+    if let Some(transaction) = answer.get_mut("transaction") {
+        *transaction = Value::from("a transaction");
+    }
+    answer
+}
