@@ -219,3 +219,73 @@ fn difference(before: &Instance, after: &Instance) -> Option<String> {
         None => Some(format!("its {name} is {value}, and the field would be lost")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use enact_journal::Memory;
+
+    use super::*;
+
+    const LAMP: &str = "class Lamp initial off on Light(): lit lit";
+
+    async fn adopt_lamp(journal: &Memory) -> Result<Adoption, ContractError> {
+        let source = Source::new("lamp.rebel", LAMP);
+        let spec = enact_rebel::check(vec![source.clone()]).expect("a sound specification");
+        adopt(journal, &[source], &Arc::new(spec)).await
+    }
+
+    async fn append(journal: &Memory, entity: EntityKey, payload: &[u8]) {
+        let record = NewRecord { entity, expected: Seq::NONE, kind: KIND, payload: payload.to_vec() };
+        journal.append(vec![record]).await.expect("a good journal");
+    }
+
+    fn recorded(version: u8, text: &str) -> Vec<u8> {
+        let sources = vec![("lamp.rebel".to_owned(), text.to_owned())];
+        rmp_serde::to_vec_named(&Contract { version, sources }).expect("texts serialise")
+    }
+
+    #[tokio::test]
+    async fn the_first_specification_is_recorded_once() {
+        let journal = Memory::new();
+        assert_eq!(adopt_lamp(&journal).await.expect("an empty journal"), Adoption::First);
+        assert_eq!(adopt_lamp(&journal).await.expect("the same"), Adoption::Unchanged);
+        assert_eq!(journal.last(&key()).await.expect("readable"), Seq(1));
+    }
+
+    #[tokio::test]
+    async fn entities_without_their_specification_are_refused() {
+        let journal = Memory::new();
+        append(&journal, EntityKey::new("Lamp", "l1").expect("a name"), b"").await;
+        let error = adopt_lamp(&journal).await.expect_err("nobody knows what the record means");
+        assert!(matches!(error, ContractError::Missing) && error.is_of_the_directory(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_recorded_specification_that_cannot_be_read_is_refused() {
+        for payload in [b"nonsense".to_vec(), recorded(VERSION + 1, LAMP)] {
+            let journal = Memory::new();
+            append(&journal, key(), &payload).await;
+            let error = adopt_lamp(&journal).await.expect_err("not readable");
+            assert!(matches!(error, ContractError::Malformed { .. }) && error.is_of_the_directory(), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_recorded_specification_that_is_no_longer_accepted_is_shown() {
+        let journal = Memory::new();
+        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lost")).await;
+        let error = adopt_lamp(&journal).await.expect_err("not accepted");
+        assert!(matches!(error, ContractError::Outdated { .. }) && !error.is_of_the_directory(), "{error}");
+        assert!(error.to_string().contains("E104"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_entity_whose_records_cannot_be_read_is_named() {
+        let journal = Memory::new();
+        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lit lit // old")).await;
+        append(&journal, EntityKey::new("Lamp", "l1").expect("a name"), b"nonsense").await;
+        let error = adopt_lamp(&journal).await.expect_err("not readable");
+        assert!(matches!(error, ContractError::Undecodable { .. }) && error.is_of_the_directory(), "{error}");
+        assert!(error.to_string().contains("Lamp/l1: record 1"), "{error}");
+    }
+}
