@@ -6,6 +6,7 @@
 //! and keeps the time, and can do so in production, in a simulation or in a model checker.
 //!
 //! * [`Model`]: what the engine must know of the classes it runs.
+//! * [`Rebel`]: the classes of a checked specification as a `Model`.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
 //! * [`Coordinator`]: transactions over many entities, all or nothing.
@@ -18,6 +19,7 @@ mod message;
 mod model;
 mod participant;
 mod reason;
+mod rebel;
 mod record;
 mod tx;
 
@@ -32,12 +34,15 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
-pub use self::model::{Action, Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold, Work};
+pub use self::model::{
+    Action, Bound, Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Term, Threshold, Work,
+};
 pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,
     Written,
 };
 pub use self::reason::{Reason, Refusal};
+pub use self::rebel::Rebel;
 pub use self::record::{
     AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot,
 };

@@ -16,9 +16,11 @@ use crate::tx::{Attempt, Millis, Slot, TxId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
-    /// The class of the entity does not exist in this model.
-    #[error("{entity} is in the journal, but there is no such class; start with the contract it was written under")]
-    UnknownClass {
+    /// The entity does not exist in this model: no class has its name, or its id is none of that class.
+    #[error(
+        "{entity} is in the journal, but there can be no such entity; start with the contract it was written under"
+    )]
+    NoSuchEntity {
         /// The entity.
         entity: EntityKey,
     },
@@ -72,7 +74,7 @@ impl<M: Model> Participant<M> {
         records: impl IntoIterator<Item = Record<M::Event>>,
         now: Millis,
     ) -> Result<(Self, Outputs<M>), RecoveryError> {
-        let initial = model.initial(&key).ok_or_else(|| RecoveryError::UnknownClass { entity: key.clone() })?;
+        let initial = model.initial(&key).ok_or_else(|| RecoveryError::NoSuchEntity { entity: key.clone() })?;
         let mut replay = Replay::<M>::begin(initial, snapshot);
         for (index, record) in records.into_iter().enumerate() {
             replay.read(&key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
