@@ -100,13 +100,13 @@ impl<M: Model> Participant<M> {
         let mut entries = Vec::with_capacity(pending.len());
         for (slot, Pending { prepared, committed }) in pending {
             let Prepared { tx, attempt, work, at, coordinator, answer, .. } = prepared;
-            let stage = if committed {
-                Stage::Committed
-            } else {
+            if !committed {
                 participant.say(&coordinator, tx, attempt, Said::Ask(slot), &mut out);
-                Stage::Voted { ask_at: now + participant.ask_after, span: participant.ask_after }
-            };
-            participant.standings.insert(tx, Standing { attempt, coordinator, stage });
+            }
+            participant.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Committed });
+            if !committed {
+                participant.ask_again(tx, participant.ask_after, now);
+            }
             entries.push(InProgress { tx, attempt, slot, work, at, answer, committed });
         }
         participant.admission.restore(entries, next_slot);
