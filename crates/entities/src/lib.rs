@@ -7,11 +7,94 @@
 //! model checker.
 //!
 //! * [`Model`]: what the engine must know of the classes it runs.
-//! * [`Rebel`]: the classes of a specification as such a model.
+//! * [`Rebel`]: the classes of a checked specification as a `Model`.
 //! * [`Admission`]: which transactions may be open at one entity at the same time.
 //! * [`Participant`]: one entity in the commit protocol, with its promises, its reads and its recovery.
 //! * [`Coordinator`]: transactions over many entities, all or nothing.
 //! * [`Record`], [`Snapshot`]: what is journaled.
+//!
+//! # Example
+//! Whoever drives the machines is a loop that carries what they put out to where it belongs:
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::sync::Arc;
+//! use enact_entities::{
+//!     Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EntityKey, Input, Millis,
+//!     Output, Participant, ParticipantOptions, Rebel, Reply, Strategy, Timestamp, ToParticipant, TxId, Written,
+//! };
+//! use enact_rebel::{Source, Value, check};
+//!
+//! let spec = check(vec![Source::new("shop.rebel", "
+//!     class Stock
+//!       pieces: Integer = 0
+//!       initial empty
+//!         on Fill(by: Integer): filled
+//!           post: this.pieces += by
+//!       filled
+//!         on Take(by: Integer)
+//!           pre: \"not enough in stock\": pieces - by >= 0
+//!           post: this.pieces -= by
+//!     class Order
+//!       initial open
+//!         on Place(from: Stock, by: Integer): placed
+//!           sync: from.Take(by)
+//!       final placed
+//! ")]).unwrap();
+//! let spec = Arc::new(spec);
+//! let model = Arc::new(Rebel::new(Arc::clone(&spec)));
+//! let call = |class, event, arguments: Vec<(&'static str, Value)>| {
+//!     spec.class(class).unwrap().event(event).unwrap().call(arguments).unwrap()
+//! };
+//!
+//! let options = CoordinatorOptions::new(Durability::Shared);
+//! let mut coordinator = Coordinator::new(Arc::clone(&model), EntityKey::new("Coordinator", "1")?, options);
+//! let mut participants: BTreeMap<EntityKey, Participant<Rebel>> = BTreeMap::new();
+//! let mut run = |tx, entity: &str, event| {
+//!     let calls = vec![Call::event(entity.parse().unwrap(), event)];
+//!     let begin = Begin { tx: TxId::from_u128(tx), calls, at: Timestamp(0), deadline: Millis(2_000), idempotency: None };
+//!     let mut inputs = vec![CoordinatorInput::Begin(begin)];
+//!     let mut told = None;
+//!     while let Some(input) = inputs.pop() {
+//!         for output in coordinator.step(input, Millis(0)) {
+//!             match output {
+//!                 // A real one writes the records and says so when they are durable.
+//!                 CoordinatorOutput::Append { write, .. } => {
+//!                     inputs.push(CoordinatorInput::Written { write, result: Written::Durable });
+//!                 }
+//!                 CoordinatorOutput::Send { to, message } => {
+//!                     let participant = participants.entry(to.clone()).or_insert_with(|| {
+//!                         let options = ParticipantOptions::new(Strategy::default(), Durability::Shared);
+//!                         Participant::new(Arc::clone(&model), to, options).unwrap()
+//!                     });
+//!                     let input = match message {
+//!                         ToParticipant::Prepare(prepare) => Input::Prepare(prepare),
+//!                         ToParticipant::Decide(decide) => Input::Decide(decide),
+//!                     };
+//!                     for output in participant.step(input, Millis(0)) {
+//!                         if let Output::Send(up) = output {
+//!                             inputs.push(CoordinatorInput::Heard(up));
+//!                         }
+//!                     }
+//!                 }
+//!                 CoordinatorOutput::Reply { reply, .. } => told = Some(reply),
+//!                 CoordinatorOutput::Halt => unreachable!("every record was durable"),
+//!             }
+//!         }
+//!     }
+//!     told.unwrap()
+//! };
+//!
+//! let stock = spec.class("Stock").unwrap();
+//! let tea = Value::Reference(stock.reference(stock.key("tea").unwrap()));
+//! let place = |by| call("Order", "Place", vec![("from", tea.clone()), ("by", Value::Integer(by))]);
+//! let is_done = |reply: &Reply| matches!(reply, Reply::Answered { result: Ok(_), .. });
+//! assert!(is_done(&run(1, "Stock/tea", call("Stock", "Fill", vec![("by", Value::Integer(10))]))));
+//! assert!(is_done(&run(2, "Order/1", place(7))));
+//! let Reply::Answered { result: Err(refusal), .. } = run(3, "Order/2", place(7)) else { panic!("only 3 are left") };
+//! assert_eq!(refusal.to_string(), "Stock/tea refuses Take: not enough in stock with pieces = 3, by = 7");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -37,7 +120,9 @@ pub use self::coordinator::{
 };
 pub use self::engine::{Command, Engine, EngineOptions, EntityError, ReadError, Receipt, SubmitError};
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
-pub use self::model::{Action, Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold, Work};
+pub use self::model::{
+    Action, Bound, Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Term, Threshold, Work,
+};
 pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,
     Written,

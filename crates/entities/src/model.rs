@@ -18,9 +18,8 @@ use crate::tx::Timestamp;
 /// an effect either.
 ///
 /// # Laws
-/// * `next` is `Ok` exactly if the life cycle, the guards, the invariants and the arithmetic allow the event.
-/// * `calls` with a state in which `next` is `Ok` is [`Calls::Known`]; if it is already known without a state, it is
-///   the same in every state.
+/// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`].
+/// * Calls that are known without a state are the same in every state.
 /// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
 ///   not be; it is found out when the event is applied, which then panics.
 pub trait Model: Send + Sync + 'static {
@@ -127,13 +126,39 @@ pub enum Action<E> {
 /// It holds whatever becomes of the transactions that are open at that entity, and no other transaction may falsify it
 /// until the transaction that asked for it is decided.
 #[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
-pub enum Condition<E> {
+pub struct Condition<E> {
+    /// What is demanded.
+    pub demand: Demand<E>,
+    /// The demand in the words of its author: what a refusal says.
+    pub text: String,
+}
+
+/// What a condition demands.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub enum Demand<E> {
     /// The event is refused.
     Impossible(E),
     /// The instance has been created; one in a final state has been.
     Initialized,
     /// The instance is in one of these life-cycle states.
     InState(Vec<String>),
+}
+
+impl<E> Condition<E> {
+    /// `event` is refused.
+    pub fn impossible(event: E, text: impl Into<String>) -> Self {
+        Self { demand: Demand::Impossible(event), text: text.into() }
+    }
+
+    /// The instance has been created.
+    pub fn initialized(text: impl Into<String>) -> Self {
+        Self { demand: Demand::Initialized, text: text.into() }
+    }
+
+    /// The instance is in one of `states`.
+    pub fn in_state<S: Into<String>>(states: impl IntoIterator<Item = S>, text: impl Into<String>) -> Self {
+        Self { demand: Demand::InState(states.into_iter().map(Into::into).collect()), text: text.into() }
+    }
 }
 
 /// The calls of an event.
@@ -143,6 +168,8 @@ pub enum Calls<E> {
     Known(Vec<Call<E>>),
     /// They depend on the state. Only an answer to a question without one.
     DependsOnState,
+    /// They cannot be told, which refuses the event. Only an answer to a question with a state.
+    Refused(Vec<Reason>),
 }
 
 /// All that one transaction does at one entity: at most one event, and conditions on the state before it.
@@ -196,7 +223,8 @@ impl fmt::Display for Field {
     }
 }
 
-/// An event that, with the arguments it has, only compares numeric fields with constants and adds constants to them.
+/// An event that, with the arguments it has, only compares sums of numeric fields with constants and adds constants to
+/// fields.
 ///
 /// In the states named it is possible exactly if all thresholds hold; it stays in its life-cycle state, changes each
 /// field by its delta and nothing else. In every other state it is refused.
@@ -204,19 +232,35 @@ impl fmt::Display for Field {
 pub struct Linear {
     /// The life-cycle states in which the event may happen.
     pub states: Vec<String>,
-    /// What the fields must satisfy before the event; invariants and the range of the numbers are among it.
+    /// What must hold before the event; invariants and the range of the numbers are among it.
     pub thresholds: Vec<Threshold>,
     /// What is added to the fields, each field once.
     pub deltas: Vec<(Field, i128)>,
 }
 
-/// A comparison of a numeric field with a constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A comparison of a sum of numeric fields, mostly of one field, with a constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Threshold {
+    /// The fields, each once; at least one.
+    pub terms: Vec<Term>,
+    /// What their sum must satisfy.
+    pub bound: Bound,
+}
+
+impl Threshold {
+    /// A comparison of one field.
+    pub fn of(field: Field, bound: Bound) -> Self {
+        Self { terms: vec![Term { field, negative: false }], bound }
+    }
+}
+
+/// A field in a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Term {
     /// The field.
     pub field: Field,
-    /// What its value must satisfy.
-    pub bound: Bound,
+    /// Whether it is subtracted.
+    pub negative: bool,
 }
 
 /// A bound on a number.
@@ -226,6 +270,4 @@ pub enum Bound {
     AtLeast(i128),
     /// `value <= bound`
     AtMost(i128),
-    /// `value == bound`
-    Equal(i128),
 }

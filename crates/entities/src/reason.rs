@@ -38,24 +38,17 @@ pub enum Reason {
         /// The operation, and what is wrong with it.
         what: String,
     },
-    /// The event, or what is stored, is not one of the contract.
-    Unfit {
-        /// What does not fit.
-        what: String,
-    },
-    /// Another entity must exist and does not.
-    NotInitialized,
-    /// Another entity must be in one of some states and is not.
-    NotInState {
-        /// The state the entity is in.
+    /// A condition on the entity does not hold.
+    Condition {
+        /// The condition in the words of its author.
+        text: String,
+        /// The life-cycle state that the entity is in.
         state: String,
-        /// The states asked for.
-        asked: Vec<String>,
     },
-    /// An event that must be impossible is possible.
-    Possible {
-        /// The event.
-        event: String,
+    /// The event is none of the contract: its name, an argument, or what it would call.
+    Malformed {
+        /// What is wrong.
+        what: String,
     },
     /// The transaction would have two different events happen to the entity at once.
     TwoEvents {
@@ -64,8 +57,8 @@ pub enum Reason {
         /// The other event.
         second: String,
     },
-    /// No class has this name.
-    UnknownClass,
+    /// There can be no such entity: no class has the name, or the id is not one of its ids.
+    NoSuchEntity,
     /// The transaction touches too many entities.
     TooManyParticipants {
         /// The most that are allowed.
@@ -92,14 +85,12 @@ impl fmt::Display for Reason {
                 f.write_str("invariant broken: ")?;
                 with_values(f, text, values)
             }
-            Self::Arithmetic { what } | Self::Unfit { what } => f.write_str(what),
-            Self::NotInitialized => f.write_str("does not exist"),
-            Self::NotInState { state, asked } => write!(f, "is in state {state}, not in {}", asked.join(" or ")),
-            Self::Possible { event } => write!(f, "{event} is possible, which it must not be"),
+            Self::Arithmetic { what } | Self::Malformed { what } => f.write_str(what),
+            Self::Condition { text, state } => write!(f, "{text}, and it is in state {state}"),
             Self::TwoEvents { first, second } => {
                 write!(f, "{first} and {second} cannot happen in one transaction")
             }
-            Self::UnknownClass => f.write_str("there is no such class"),
+            Self::NoSuchEntity => f.write_str("there can be no such entity"),
             Self::TooManyParticipants { limit } => write!(f, "the transaction touches more than {limit} entities"),
             Self::TooDeep { limit } => write!(f, "the calls of the transaction are nested deeper than {limit}"),
         }
@@ -120,7 +111,7 @@ fn with_values(f: &mut fmt::Formatter<'_>, text: &str, values: &[(String, String
 pub struct Refusal {
     /// The entity that refuses.
     pub entity: EntityKey,
-    /// The event asked of it; or else the conditions, such as `not Withdraw`.
+    /// The event asked of it; or else the conditions.
     pub event: String,
     /// Why, at least one reason.
     pub reasons: Vec<Reason>,

@@ -1,85 +1,249 @@
-//! The classes of a Rebel specification as a [`Model`].
+//! Rebel specifications as a [`Model`]: the engine runs what the contract says, and nothing else.
+//!
+//! # Ids
+//! The id of an entity is the text of its identity, in the one form in which the language writes it. Another spelling of
+//! the same identity is no entity, so that no two keys mean the same instance.
 //!
 //! # Numbers
-//! Amounts of two currencies in one field are two numbers: the number of a field is its place in the class, joined with
-//! the code of the currency. A field that holds another currency than the one asked for has no such number, and the
-//! interval domain then leaves the verdict to the outcomes.
+//! A numeric field counts in the smallest unit of its type. The same field in two currencies is two [`Field`]s: a bound in one
+//! currency says nothing of an amount in another.
 //!
-//! # What is taken from the analysis
-//! *Never* pairs, and the linear form of calls whose thresholds are each over one field. *Invariant* pairs are not: they
-//! hold up to the range of numbers only, and amounts that add up past it must be refused, not found out when they are
-//! applied.
+//! # Calls known before a state is
+//! An event is evaluated on an instance without fields, once per state it leaves. If that succeeds no field was read, and
+//! the calls are the same whatever the fields are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use enact_rebel::{Action as Need, Class, Currency, EventCall, Instance, Key, Spec, Sync, Type, Value, Violation};
+use enact_rebel::{
+    self as rebel, Class, Currency, Date, EventCall, Instance, Key, Money, Name, Percentage, Reference, Spec, Type,
+    Value, Violation,
+};
+use serde::Serialize;
 
 use crate::EntityKey;
-use crate::model::{Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Threshold};
+use crate::model::{Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Term, Threshold};
 use crate::reason::Reason;
 use crate::tx::Timestamp;
 
-/// All classes of one specification.
+/// The classes of a specification.
 ///
 /// ```
 /// use enact_entities::{EntityKey, Model, Rebel, Timestamp};
 /// use enact_rebel::{Source, Value, check};
 ///
-/// let text = "
-///   class Counter
-///     n: Integer
-///     initial idle
-///       on Start(from: Integer): counting
-///         post: this.n == from
-///     counting
-///       on Add(k: Integer): counting
-///         pre: k > 0
-///         post: this.n += k
-/// ";
-/// let spec = check(vec![Source { name: "counter.rebel".into(), text: text.into() }]).expect("it is a good one");
-/// let start = spec.class("Counter").unwrap().event("Start").unwrap().call([("from", Value::Integer(3))]).unwrap();
-/// let counters = Rebel::new(spec.into());
-/// let key = EntityKey::new("Counter", "c1").unwrap();
-/// let idle = counters.initial(&key).unwrap();
-/// let counting = counters.next(&key, &idle, &start, Timestamp(0)).unwrap();
-/// assert_eq!(counters.state_name(&key, &counting), "counting");
+/// let spec = check(vec![Source::new("tank.rebel", "
+///     class Tank
+///       litres: Integer = 0
+///       initial empty
+///         on Fill(by: Integer): filled
+///           pre: \"it holds 100 litres\": litres + by <= 100
+///           post: this.litres += by
+///       filled
+/// ")]).unwrap();
+/// let fill = spec.class("Tank").unwrap().event("Fill").unwrap().call([("by", Value::Integer(101))]).unwrap();
+/// let model = Rebel::new(spec.into());
+///
+/// let tank = EntityKey::new("Tank", "t1").unwrap();
+/// let empty = model.initial(&tank).unwrap();
+/// let refused = model.next(&tank, &empty, &fill, Timestamp(0)).unwrap_err();
+/// assert_eq!(refused[0].to_string(), "it holds 100 litres with litres = 0, by = 101");
 /// ```
-#[derive(Clone, Debug)]
-pub struct Rebel(Arc<Spec>);
+#[derive(Debug)]
+pub struct Rebel {
+    spec: Arc<Spec>,
+    classes: BTreeMap<Name, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    class: Arc<Class>,
+    initial: Instance,
+    /// An instance without fields in each state.
+    blank: BTreeMap<Name, Instance>,
+}
 
 impl Rebel {
     /// The classes of `spec`.
-    pub const fn new(spec: Arc<Spec>) -> Self {
-        Self(spec)
+    pub fn new(spec: Arc<Spec>) -> Self {
+        let classes = spec.classes().map(|class| (Arc::clone(class.name()), Known::new(class)));
+        Self { classes: classes.collect(), spec }
     }
 
     /// The specification.
     pub fn spec(&self) -> &Spec {
-        &self.0
+        &self.spec
     }
 
-    /// The class of an instance and its identity in the language; nothing if it is not written as the class writes it.
-    fn instance(&self, key: &EntityKey) -> Option<(&Class, Key)> {
-        let class = self.0.class(key.class())?;
-        let identity = class.key(key.id()).ok()?;
-        (identity.to_string() == key.id()).then_some((class, identity))
+    fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
+        let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
+        let key = known.class.key(entity.id()).map_err(|_| vec![Reason::NoSuchEntity])?;
+        Ok((known, key))
     }
+}
+
+impl Known {
+    fn new(class: &Arc<Class>) -> Self {
+        let blank = class.states().iter().map(|state| (Arc::clone(state.name()), blank(state.name())));
+        Self { class: Arc::clone(class), initial: class.initial(), blank: blank.collect() }
+    }
+
+    /// The numeric fields with their indices.
+    fn numeric(&self) -> impl Iterator<Item = (usize, &rebel::Field)> {
+        self.class.fields().iter().enumerate().filter(|(_, field)| is_numeric(field.ty()))
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.class.fields().iter().position(|field| **field.name() == *name)
+    }
+
+    /// The field called `name`, in `currency` if it is money.
+    fn field(&self, name: &str, currency: Option<Currency>) -> Option<Field> {
+        let index = self.index(name)?;
+        match (self.class.fields()[index].ty(), currency) {
+            (Type::Money, None) => None,
+            (Type::Money, currency) => Some(numbered(index, currency)),
+            _ => Some(numbered(index, None)),
+        }
+    }
+
+    /// The linear form with numbers for names; nothing if some money in it has no currency.
+    fn numbered(&self, linear: &rebel::Linear) -> Option<Linear> {
+        let deltas: Option<Vec<_>> =
+            linear.deltas.iter().map(|delta| Some((self.field(&delta.field, delta.currency)?, delta.amount))).collect();
+        let threshold = |threshold: &rebel::Threshold| {
+            // A comparison with zero takes the currency in which the event adds to one of the fields.
+            let has = |name: &Name| threshold.terms.iter().any(|term| term.field == *name);
+            let added = linear.deltas.iter().find(|delta| has(&delta.field)).and_then(|delta| delta.currency);
+            let currency = threshold.currency.or(added);
+            let term = |term: &rebel::Term| {
+                Some(Term { field: self.field(&term.field, currency)?, negative: term.is_negative })
+            };
+            let terms: Option<Vec<_>> = threshold.terms.iter().map(term).collect();
+            let bound = match threshold.bound {
+                rebel::Bound::AtLeast(bound) => Bound::AtLeast(bound),
+                rebel::Bound::AtMost(bound) => Bound::AtMost(bound),
+            };
+            Some(Threshold { terms: terms?, bound })
+        };
+        let thresholds: Option<Vec<_>> = linear.thresholds.iter().map(threshold).collect();
+        Some(Linear { states: texts(&linear.states), thresholds: thresholds?, deltas: deltas? })
+    }
+}
+
+/// An instance in `state` without a value in any field.
+fn blank(state: &str) -> Instance {
+    #[derive(Serialize)]
+    struct Blank<'a> {
+        state: &'a str,
+        fields: BTreeMap<&'a str, ()>,
+    }
+    let blank = Blank { state, fields: BTreeMap::new() };
+    let bytes = rmp_serde::to_vec_named(&blank).expect("names can be encoded");
+    rmp_serde::from_slice(&bytes).expect("an instance reads as its state and its fields")
+}
+
+fn texts(names: &[Name]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+const fn is_numeric(ty: &Type) -> bool {
+    matches!(ty, Type::Integer | Type::Money | Type::Percentage | Type::Date | Type::Timestamp)
+}
+
+/// The index of a field, and the currency as its three letters.
+fn numbered(index: usize, currency: Option<Currency>) -> Field {
+    let letters = currency
+        .map_or(0, |currency| currency.code().bytes().fold(0, |letters, letter| letters << 8 | u64::from(letter)));
+    Field((index as u64) << 32 | letters)
+}
+
+fn number(value: &Value) -> Option<(i128, Option<Currency>)> {
+    match value {
+        Value::Integer(number) => Some((i128::from(*number), None)),
+        Value::Money(money) => Some((money.minor(), Some(money.currency()))),
+        Value::Percentage(percentage) => Some((percentage.units(), None)),
+        Value::Date(date) => Some((i128::from(date.days()), None)),
+        Value::Timestamp(time) => Some((i128::from(time.millis()), None)),
+        _ => None,
+    }
+}
+
+/// The text of a number that a field of this type may have.
+fn text_of(ty: &Type, letters: u64, number: i128) -> Option<String> {
+    match ty {
+        Type::Money => {
+            let code: String = letters.to_be_bytes()[5..].iter().map(|&letter| char::from(letter)).collect();
+            let currency = code.parse().ok()?;
+            Some(Money::new(currency, number)?.to_string())
+        }
+        Type::Percentage => Some(Percentage::from_units(number)?.to_string()),
+        Type::Date => Some(Date::from_days(number.try_into().ok()?)?.to_string()),
+        Type::Timestamp => Some(rebel::Timestamp::from_millis(number.try_into().ok()?).to_string()),
+        _ => Some(number.to_string()),
+    }
+}
+
+const fn time(at: Timestamp) -> rebel::Timestamp {
+    rebel::Timestamp::from_millis(at.0)
+}
+
+/// The entity that a reference means.
+fn target(reference: &Reference) -> Result<EntityKey, Vec<Reason>> {
+    EntityKey::new(&reference.class, &reference.key.to_string())
+        .map_err(|error| vec![Reason::Malformed { what: format!("{reference} cannot be called: {error}") }])
+}
+
+fn calls_of(syncs: Vec<rebel::Sync>) -> Result<Vec<Call<EventCall>>, Vec<Reason>> {
+    let call = |sync: rebel::Sync| {
+        let (key, text) = (target(&sync.target)?, sync.text.to_string());
+        Ok(match sync.action {
+            rebel::Action::Do(event) => Call::event(key, event),
+            rebel::Action::Impossible(event) => Call::condition(key, Condition::impossible(event, text)),
+            rebel::Action::Initialized => Call::condition(key, Condition::initialized(text)),
+            rebel::Action::InState(states) => Call::condition(key, Condition::in_state(texts(&states), text)),
+            other => return Err(vec![Reason::Malformed { what: format!("{text}: {other:?} is not known here") }]),
+        })
+    };
+    syncs.into_iter().map(call).collect()
+}
+
+fn reason(violation: Violation) -> Reason {
+    let named = |values: Vec<(Name, Value)>| {
+        values.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    };
+    match violation {
+        Violation::LifeCycle { event, state, allowed } => {
+            Reason::LifeCycle { event: event.to_string(), state: state.to_string(), allowed: texts(&allowed) }
+        }
+        Violation::Guard { text, values, .. } => Reason::Guard { text: text.to_string(), values: named(values) },
+        Violation::Invariant { text, values, .. } => {
+            Reason::Invariant { text: text.to_string(), values: named(values) }
+        }
+        Violation::Arithmetic { .. } => Reason::Arithmetic { what: violation.to_string() },
+        other => Reason::Malformed { what: other.to_string() },
+    }
+}
+
+fn reasons(violations: Vec<Violation>) -> Vec<Reason> {
+    violations.into_iter().map(reason).collect()
 }
 
 impl Model for Rebel {
     type State = Instance;
     type Event = EventCall;
 
-    fn initial(&self, key: &EntityKey) -> Option<Instance> {
-        self.instance(key).map(|(class, _)| class.initial())
+    fn initial(&self, entity: &EntityKey) -> Option<Instance> {
+        let (known, key) = self.class(entity).ok()?;
+        (key.to_string() == entity.id()).then(|| known.initial.clone())
     }
 
     fn state_name<'a>(&'a self, _: &EntityKey, state: &'a Instance) -> &'a str {
         state.state()
     }
 
-    fn exists(&self, key: &EntityKey, state: &Instance) -> bool {
-        self.0.class(key.class()).is_some_and(|class| class.initial().state() != state.state())
+    fn exists(&self, entity: &EntityKey, state: &Instance) -> bool {
+        self.classes.get(entity.class()).is_some_and(|known| known.initial.state() != state.state())
     }
 
     fn event_name<'a>(&'a self, event: &'a EventCall) -> &'a str {
@@ -88,149 +252,84 @@ impl Model for Rebel {
 
     fn next(
         &self,
-        key: &EntityKey,
+        entity: &EntityKey,
         state: &Instance,
         event: &EventCall,
         at: Timestamp,
     ) -> Result<Instance, Vec<Reason>> {
-        let Some((class, identity)) = self.instance(key) else { return Err(vec![Reason::UnknownClass]) };
-        if let Some(text) = event.arguments().iter().find_map(|(_, value)| bad_reference(value)) {
-            return Err(vec![Reason::Unfit { what: format!("`{text}` cannot be the id of an instance") }]);
-        }
-        class.next(&identity, state, event, time(at)).map_err(|violations| violations.iter().map(reason).collect())
+        let (known, key) = self.class(entity)?;
+        known.class.next(&key, state, event, time(at)).map_err(reasons)
     }
 
-    fn calls(&self, key: &EntityKey, state: Option<&Instance>, event: &EventCall, at: Timestamp) -> Calls<EventCall> {
-        let known = self.instance(key).and_then(|(class, identity)| {
-            let syncs = match state {
-                Some(state) => class.syncs(&identity, state, event, time(at)).ok()?,
-                None => class.syncs_of_call(&identity, event, time(at))?,
-            };
-            syncs.into_iter().map(call).collect::<Option<Vec<_>>>()
+    fn calls(
+        &self,
+        entity: &EntityKey,
+        state: Option<&Instance>,
+        event: &EventCall,
+        at: Timestamp,
+    ) -> Calls<EventCall> {
+        let Some(state) = state else { return self.fixed_calls(entity, event, at) };
+        let calls = self.class(entity).and_then(|(known, key)| {
+            let syncs = known.class.syncs(&key, state, event, time(at)).map_err(reasons)?;
+            calls_of(syncs)
         });
-        match (known, state) {
-            (Some(calls), _) => Calls::Known(calls),
-            (None, None) => Calls::DependsOnState,
-            // An event without calls to be had is one that `next` refuses.
-            (None, Some(_)) => Calls::Known(Vec::new()),
-        }
+        calls.map_or_else(Calls::Refused, Calls::Known)
     }
 
-    fn relation(&self, key: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
-        let class = self.0.class(key.class());
-        match class.and_then(|class| class.relation(open.event(), incoming.event())) {
-            Some(enact_rebel::Relation::Never) => Relation::Never,
+    /// Only [`Relation::Never`] is taken from the table of the class. What it calls invariant holds up to the range of
+    /// numbers: two additions that each fit may not fit together, and to admit both would promise what cannot be done.
+    fn relation(&self, entity: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
+        let known = self.classes.get(entity.class());
+        match known.and_then(|known| known.class.relation(open.event(), incoming.event())) {
+            Some(rebel::Relation::Never) => Relation::Never,
             _ => Relation::Dynamic,
         }
     }
 
-    fn linear(&self, key: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Linear> {
-        let (class, identity) = self.instance(key)?;
-        let found = class.linear(&identity, event, time(at))?;
-        let thresholds = found.thresholds.iter().map(|threshold| {
-            let [term] = threshold.terms.as_slice() else { return None };
-            let field = number_of(class, &term.field, threshold.currency)?;
-            let bound = match (threshold.bound, term.is_negative) {
-                (enact_rebel::Bound::AtLeast(bound), false) => Bound::AtLeast(bound),
-                (enact_rebel::Bound::AtMost(bound), false) => Bound::AtMost(bound),
-                (enact_rebel::Bound::AtLeast(bound), true) => Bound::AtMost(bound.checked_neg()?),
-                (enact_rebel::Bound::AtMost(bound), true) => Bound::AtLeast(bound.checked_neg()?),
+    fn linear(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Linear> {
+        let (known, key) = self.class(entity).ok()?;
+        known.numbered(&known.class.linear(&key, event, time(at))?)
+    }
+
+    fn numbers(&self, entity: &EntityKey, state: &Instance) -> Vec<(Field, i128)> {
+        let Some(known) = self.classes.get(entity.class()) else { return Vec::new() };
+        let value = |(index, field): (usize, &rebel::Field)| {
+            let (number, currency) = number(state.fields().get(field.name())?)?;
+            Some((numbered(index, currency), number))
+        };
+        known.numeric().filter_map(value).collect()
+    }
+
+    fn number(&self, entity: &EntityKey, state: &Instance, field: Field) -> Option<i128> {
+        let known = self.classes.get(entity.class())?;
+        let index = usize::try_from(field.0 >> 32).ok()?;
+        let (number, currency) = number(state.fields().get(known.class.fields().get(index)?.name())?)?;
+        (numbered(index, currency) == field).then_some(number)
+    }
+
+    fn show(&self, entity: &EntityKey, field: Field, value: i128) -> (String, String) {
+        let unknown = || (field.to_string(), value.to_string());
+        let Some(known) = self.classes.get(entity.class()) else { return unknown() };
+        let declared = usize::try_from(field.0 >> 32).ok().and_then(|index| known.class.fields().get(index));
+        let Some(declared) = declared else { return unknown() };
+        let text = text_of(declared.ty(), field.0 & 0xffff_ffff, value).unwrap_or_else(|| value.to_string());
+        (declared.name().to_string(), text)
+    }
+}
+
+impl Rebel {
+    fn fixed_calls(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Calls<EventCall> {
+        let Ok((known, key)) = self.class(entity) else { return Calls::DependsOnState };
+        let Some(declared) = known.class.event(event.event()) else { return Calls::DependsOnState };
+        let mut common = None;
+        for (source, _) in declared.transitions() {
+            let Ok(syncs) = known.class.syncs(&key, &known.blank[source], event, time(at)) else {
+                return Calls::DependsOnState;
             };
-            Some(Threshold { field, bound })
-        });
-        let deltas = found.deltas.iter().map(|delta| {
-            let field = number_of(class, &delta.field, delta.currency)?;
-            Some((field, delta.amount))
-        });
-        Some(Linear {
-            states: found.states.iter().map(ToString::to_string).collect(),
-            thresholds: thresholds.collect::<Option<_>>()?,
-            deltas: deltas.collect::<Option<_>>()?,
-        })
-    }
-
-    fn numbers(&self, key: &EntityKey, state: &Instance) -> Vec<(Field, i128)> {
-        let Some(class) = self.0.class(key.class()) else { return Vec::new() };
-        let values = state
-            .fields()
-            .iter()
-            .filter_map(|(name, value)| Some((number_of(class, name, value.currency())?, value.number()?)));
-        values.collect()
-    }
-
-    fn show(&self, key: &EntityKey, field: Field, value: i128) -> (String, String) {
-        let place = usize::try_from(field.0 >> CURRENCY_BITS).unwrap_or(usize::MAX);
-        let declared = self.0.class(key.class()).and_then(|class| class.fields().get(place));
-        let Some(declared) = declared else { return (field.to_string(), value.to_string()) };
-        let shown = Value::of_number(declared.ty(), currency_of(field), value);
-        (declared.name().to_string(), shown.map_or_else(|| value.to_string(), |shown| shown.to_string()))
-    }
-}
-
-/// The bits of a field's number that hold a currency: three letters, or nothing.
-const CURRENCY_BITS: u32 = 24;
-
-/// The number of a field in one currency; nothing if it has none, as an amount of money without a currency.
-fn number_of(class: &Class, name: &str, currency: Option<Currency>) -> Option<Field> {
-    let place = class.fields().iter().position(|field| **field.name() == *name)?;
-    if currency.is_none() && *class.fields()[place].ty() == Type::Money {
-        return None;
-    }
-    let code = currency.map_or(0, |currency| currency.code().bytes().fold(0, |code, byte| code << 8 | u64::from(byte)));
-    Some(Field((place as u64) << CURRENCY_BITS | code))
-}
-
-fn currency_of(field: Field) -> Option<Currency> {
-    let [.., first, second, third] = field.0.to_be_bytes();
-    std::str::from_utf8(&[first, second, third]).ok()?.parse().ok()
-}
-
-fn time(at: Timestamp) -> enact_rebel::Timestamp {
-    enact_rebel::Timestamp::from_millis(at.0)
-}
-
-/// The call that `sync` stands for; nothing if its target is not the id of any instance, which `next` refuses.
-fn call(sync: Sync) -> Option<Call<EventCall>> {
-    let key = EntityKey::new(&sync.target.class, &sync.target.key.to_string()).ok()?;
-    match sync.action {
-        Need::Do(event) => Some(Call::event(key, event)),
-        Need::Impossible(event) => Some(Call::condition(key, Condition::Impossible(event))),
-        Need::Initialized => Some(Call::condition(key, Condition::Initialized)),
-        Need::InState(states) => {
-            Some(Call::condition(key, Condition::InState(states.iter().map(ToString::to_string).collect())))
+            if *common.get_or_insert_with(|| syncs.clone()) != syncs {
+                return Calls::DependsOnState;
+            }
         }
-        _ => None,
+        common.and_then(|syncs| calls_of(syncs).ok()).map_or(Calls::DependsOnState, Calls::Known)
     }
-}
-
-/// A reference within `value` that is not the id of any instance.
-fn bad_reference(value: &Value) -> Option<String> {
-    match value {
-        Value::Reference(target) => {
-            let id = target.key.to_string();
-            EntityKey::new(&target.class, &id).is_err().then_some(id)
-        }
-        Value::Set(values) => values.iter().find_map(bad_reference),
-        _ => None,
-    }
-}
-
-fn reason(violation: &Violation) -> Reason {
-    match violation {
-        Violation::LifeCycle { event, state, allowed } => Reason::LifeCycle {
-            event: event.to_string(),
-            state: state.to_string(),
-            allowed: allowed.iter().map(ToString::to_string).collect(),
-        },
-        Violation::Guard { text, values, .. } => Reason::Guard { text: text.to_string(), values: in_words(values) },
-        Violation::Invariant { text, values, .. } => {
-            Reason::Invariant { text: text.to_string(), values: in_words(values) }
-        }
-        Violation::Arithmetic { .. } => Reason::Arithmetic { what: violation.to_string() },
-        other => Reason::Unfit { what: other.to_string() },
-    }
-}
-
-fn in_words(values: &[(enact_rebel::Name, Value)]) -> Vec<(String, String)> {
-    values.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }

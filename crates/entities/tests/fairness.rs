@@ -26,7 +26,7 @@ fn request(n: u128, event: Event) -> Request<Event> {
 
 fn account(hints: bool, strategy: Strategy, limits: Limits) -> Admission<Hand> {
     let model = std::sync::Arc::new(Hand { hints });
-    let base = model.account("opened", 100);
+    let base = Hand::account(&model, "opened", 100);
     Admission::new(model, key("Account/A"), base, Slot::FIRST, strategy, limits)
 }
 
@@ -226,7 +226,7 @@ fn g_locking_is_plain_two_phase_locking_on_1000_random_schedules() {
                 })
                 .collect();
             assert_eq!(found, expected, "step {n}");
-            assert_eq!(Hand::load().balance(account.base()), lock.balance, "step {n}");
+            assert_eq!(Hand::balance(&Hand::load(), account.base()), lock.balance, "step {n}");
         }
     });
 }

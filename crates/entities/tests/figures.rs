@@ -3,7 +3,7 @@
 mod support;
 
 use enact_entities::{Admission, Attempt, Decision, Limits, Millis, Request, Slot, Strategy, Timestamp, Verdict, Work};
-use support::bank::{Bank, Hand};
+use support::bank::{Bank, Hand, InRebel, Listing2};
 use support::{key, tx};
 
 enum Do {
@@ -38,12 +38,14 @@ fn said<E>(verdict: &Verdict<E>) -> Said {
 
 fn check(strategy: Strategy, rows: &[Row<'_>]) {
     check_bank::<Hand>(strategy, rows);
+    check_bank::<InRebel>(strategy, rows);
+    check_bank::<Listing2>(strategy, rows);
 }
 
 fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
     let model = B::load();
-    let base = model.account("opened", 100);
-    let mut account = Admission::new(model.clone(), key("Account/A"), base, Slot::FIRST, strategy, Limits::default());
+    let base = B::account(&model, "opened", 100);
+    let mut account = Admission::new(model.clone(), key(B::ACCOUNT), base, Slot::FIRST, strategy, Limits::default());
     for (step, (action, act, told, settles, outcomes, applied)) in rows.iter().enumerate() {
         let step = step + 1;
         let action = tx(*action);
@@ -75,10 +77,10 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
         let settled: Vec<_> = settled.iter().map(|(tx, verdict)| (tx.as_u128(), said(verdict))).collect();
         assert_eq!(settled, *settles, "step {step}: settled");
         let mut found: Vec<i128> =
-            account.outcomes().expect("they are few").iter().map(|state| model.balance(state) / 100).collect();
+            account.outcomes().expect("they are few").iter().map(|state| B::balance(&model, state) / 100).collect();
         found.sort_unstable_by(|a, b| b.cmp(a));
         assert_eq!(found, outcomes.iter().map(|&n| n.into()).collect::<Vec<i128>>(), "step {step}: outcomes");
-        assert_eq!(model.balance(account.base()) / 100, i128::from(*applied), "step {step}: applied");
+        assert_eq!(B::balance(&model, account.base()) / 100, i128::from(*applied), "step {step}: applied");
     }
 }
 

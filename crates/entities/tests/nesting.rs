@@ -144,7 +144,7 @@ fn e_a_cycle_of_the_same_events_ends_and_one_of_different_events_is_refused() {
 fn e_an_unknown_class_is_refused_before_anybody_is_asked() {
     let mut world = world(Durability::TwoPhase, &[]);
     let tx = world.event("Nonsense/1", Event::Fire);
-    assert_eq!(reasons(&world, tx), [Reason::UnknownClass]);
+    assert_eq!(reasons(&world, tx), [Reason::NoSuchEntity]);
     assert!(world.net.is_empty());
 }
 
@@ -181,7 +181,7 @@ fn e_initialized_is_not_falsified_while_it_is_relied_on() {
     for strategy in [Strategy::Psac, Strategy::Serializable] {
         let mut world = World::new(strategy, Durability::TwoPhase);
         world.account("Account/A", 0);
-        let opened = Condition::InState(vec!["opened".into()]);
+        let opened = Condition::in_state(["opened"], "it must be open");
         let relies = world.start(vec![Call::condition(key("Account/A"), opened)]);
         world.run_except(Packet::is_decision);
         let close = world.event("Account/A", Hand::close());
@@ -200,7 +200,8 @@ fn e_initialized_is_not_falsified_while_it_is_relied_on() {
 #[test]
 fn e_a_condition_alone_changes_nothing_and_outlives_a_crash_of_its_entity() {
     let mut world = world(Durability::TwoPhase, &[("Account/A", 0)]);
-    let relies = world.start(vec![Call::condition(key("Account/A"), Condition::InState(vec!["opened".into()]))]);
+    let relies =
+        world.start(vec![Call::condition(key("Account/A"), Condition::in_state(["opened"], "it must be open"))]);
     world.run_except(Packet::is_decision);
     world.crash(&key("Account/A"));
     world.restart(&key("Account/A"));
@@ -216,12 +217,12 @@ fn e_a_condition_alone_changes_nothing_and_outlives_a_crash_of_its_entity() {
 fn e_initialized_needs_an_instance_and_a_closed_one_is_one() {
     let mut world = world(Durability::Shared, &[("Account/A", 0)]);
     let initialized = |world: &mut World, account| {
-        let tx = world.start(vec![Call::condition(key(account), Condition::Initialized)]);
+        let tx = world.start(vec![Call::condition(key(account), Condition::initialized("it must exist"))]);
         world.run();
         tx
     };
     let missing = initialized(&mut world, "Account/Z");
-    assert_eq!(reasons(&world, missing), [Reason::NotInitialized]);
+    assert_eq!(reasons(&world, missing), [Reason::Condition { text: "it must exist".into(), state: "init".into() }]);
     world.done("Account/A", Hand::close());
     let closed = initialized(&mut world, "Account/A");
     assert!(world.committed(closed));
@@ -229,7 +230,8 @@ fn e_initialized_needs_an_instance_and_a_closed_one_is_one() {
 
 #[test]
 fn e_not_an_event_holds_if_the_event_is_impossible_in_every_outcome() {
-    let not_withdraw = || vec![Call::condition(key("Account/A"), Condition::Impossible(Hand::withdraw(5)))];
+    let not_withdraw =
+        || vec![Call::condition(key("Account/A"), Condition::impossible(Hand::withdraw(5), "it must be poor"))];
     // Balance 3, nothing open: it is impossible. Balance 100: it is possible.
     for (balance, holds) in [(3, true), (100, false)] {
         let mut world = world(Durability::Shared, &[("Account/A", balance)]);
@@ -237,7 +239,10 @@ fn e_not_an_event_holds_if_the_event_is_impossible_in_every_outcome() {
         world.run();
         assert_eq!(world.committed(tx), holds);
         if !holds {
-            assert_eq!(reasons(&world, tx), [Reason::Possible { event: "Withdraw".into() }]);
+            assert_eq!(
+                reasons(&world, tx),
+                [Reason::Condition { text: "it must be poor".into(), state: "opened".into() }]
+            );
         }
     }
     // Balance 3, deposit 10 open: it depends on the deposit.
@@ -254,7 +259,8 @@ fn e_not_an_event_holds_if_the_event_is_impossible_in_every_outcome() {
 #[test]
 fn e_not_an_event_is_not_falsified_while_it_is_relied_on() {
     let mut world = world(Durability::Shared, &[("Account/A", 3)]);
-    let relies = world.start(vec![Call::condition(key("Account/A"), Condition::Impossible(Hand::withdraw(5)))]);
+    let relies = world
+        .start(vec![Call::condition(key("Account/A"), Condition::impossible(Hand::withdraw(5), "it must be poor"))]);
     world.run_except(Packet::is_decision);
     let small = world.event("Account/A", Hand::deposit(1));
     let large = world.event("Account/A", Hand::deposit(10));
@@ -268,7 +274,8 @@ fn e_not_an_event_is_not_falsified_while_it_is_relied_on() {
 #[test]
 fn e_a_missing_target_satisfies_not_and_refuses_an_event() {
     let mut world = world(Durability::Shared, &[]);
-    let not = world.start(vec![Call::condition(key("Account/Z"), Condition::Impossible(Hand::withdraw(5)))]);
+    let not = world
+        .start(vec![Call::condition(key("Account/Z"), Condition::impossible(Hand::withdraw(5), "it must be poor"))]);
     let withdraw = world.event("Account/Z", Hand::withdraw(5));
     world.run();
     assert!(world.committed(not));
@@ -295,7 +302,7 @@ fn e_a_condition_sees_the_state_before_the_transaction_that_asks_for_it() {
     let blocked = Step::InState(key("Account/A"), "blocked".into());
     let tx = world.event("Relay/1", script(blocked));
     world.run();
-    assert!(matches!(reasons(&world, tx)[..], [Reason::NotInState { .. }]));
+    assert!(matches!(reasons(&world, tx)[..], [Reason::Condition { .. }]));
     // It would be false after the withdrawal, and it holds before it.
     let possible = Step::Not(key("Account/A"), Hand::withdraw(101));
     let tx = world.event("Relay/1", script(possible));

@@ -136,7 +136,7 @@ fn a_range_is_the_same_from_sums_and_from_outcomes() {
 #[test]
 fn a_certain_read_is_answered_at_once_when_nothing_open_changes_the_value() {
     let mut world = account(Strategy::Serializable, 100);
-    let condition = enact_entities::Condition::Initialized;
+    let condition = enact_entities::Condition::initialized("the account must exist");
     let tx = world.start(vec![enact_entities::Call::condition(key("Account/A"), condition)]);
     world.run_except(decision_of(tx));
     let read = world.read("Account/A", ReadMode::Certain, None);

@@ -12,9 +12,9 @@ use support::{key, tx};
 
 fn prepared() -> Prepared<Event> {
     let conditions = vec![
-        Condition::Initialized,
-        Condition::InState(vec!["opened".into()]),
-        Condition::Impossible(Hand::withdraw(5)),
+        Condition::initialized("it must exist"),
+        Condition::in_state(["opened"], "it must be open"),
+        Condition::impossible(Hand::withdraw(5), "it must be poor"),
     ];
     Prepared {
         tx: tx(7),
@@ -33,7 +33,7 @@ fn all_records() -> Vec<Record<Event>> {
         event: "Withdraw".into(),
         reasons: vec![
             Reason::Guard { text: "enough".into(), values: vec![("balance".into(), "EUR 1.00".into())] },
-            Reason::NotInitialized,
+            Reason::Condition { text: "it must exist".into(), state: "init".into() },
         ],
     };
     let idempotency = Some(Idempotency { key: "k".into(), fingerprint: [9; 32] });
@@ -66,7 +66,7 @@ fn every_record_comes_back_from_its_bytes_and_has_its_own_kind() {
 #[test]
 fn a_snapshot_comes_back_from_its_bytes() {
     let snapshot = Snapshot {
-        base: Hand::load().account("opened", 100),
+        base: Hand::account(&Hand::load(), "opened", 100),
         next_slot: Slot(9),
         pending: vec![Pending { prepared: prepared(), committed: true }],
     };
@@ -111,7 +111,7 @@ fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError>
     let model = Hand::load();
     let options = ParticipantOptions::new(Strategy::Serializable, Durability::TwoPhase);
     let (participant, _) = Participant::recover(model.clone(), key(entity), options, None, log, Millis(0))?;
-    Ok(model.balance(participant.admission().base()) / 100)
+    Ok(Hand::balance(&model, participant.admission().base()) / 100)
 }
 
 fn committed(n: u64, event: Event) -> Record<Event> {
@@ -137,7 +137,7 @@ fn a_journal_that_the_contract_does_not_allow_is_refused_with_its_place() {
     let found = recover("Account/A", vec![committed(1, Hand::open(100)), committed(2, Hand::withdraw(101))]);
     assert!(matches!(found, Err(RecoveryError::NotPossible { slot: Slot(2), .. })), "{found:?}");
     let found = recover("Nonsense/A", vec![]);
-    assert_eq!(found, Err(RecoveryError::UnknownClass { entity: key("Nonsense/A") }));
+    assert_eq!(found, Err(RecoveryError::NoSuchEntity { entity: key("Nonsense/A") }));
     let outcome = Record::Outcome { tx: tx(1), slot: Slot(1), decision: Decision::Commit };
     for (index, misplaced) in [(0, vec![outcome]), (1, vec![committed(1, Hand::open(100)), Record::End { tx: tx(1) }])]
     {

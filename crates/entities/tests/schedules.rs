@@ -86,11 +86,11 @@ impl Run {
             2 => vec![Call::event(first, Hand::unblock())],
             3 => vec![Call::event(first, Hand::close()), Call::event(second, Hand::deposit(euros))],
             4 => vec![
-                Call::condition(first, Condition::InState(vec!["opened".into()])),
+                Call::condition(first, Condition::in_state(["opened"], "open")),
                 Call::event(second, Hand::deposit(euros)),
             ],
             5 => vec![
-                Call::condition(first, Condition::Impossible(Hand::withdraw(euros * 2))),
+                Call::condition(first, Condition::impossible(Hand::withdraw(euros * 2), "poor")),
                 Call::event(second, Hand::withdraw(euros)),
             ],
             6 => vec![Call::event(first, Event::DepositUpTo(i128::from(euros) * 100, 12_000))],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{Call, Calls, Condition, Field, Linear, Model, Relation, Work};
+use crate::model::{Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Work};
 use crate::reason::Reason;
 use crate::tx::{Attempt, Timestamp, TxId};
 
@@ -32,6 +32,15 @@ pub(super) struct Step<M: Model> {
     pub(super) state: M::State,
     pub(super) answer: Answer<M::Event>,
 }
+
+/// A job that the interval domain can judge.
+#[derive(Clone, Debug)]
+pub(super) struct Shape<E> {
+    pub(super) linear: Linear,
+    pub(super) calls: Vec<Call<E>>,
+}
+
+type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
 
 pub(crate) struct Entity<M: Model> {
     pub(crate) model: Arc<M>,
@@ -69,15 +78,14 @@ impl<M: Model> Entity<M> {
     pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Vec<Reason>> {
         let mut reasons: Vec<_> =
             job.work.conditions.iter().filter_map(|condition| self.broken(condition, job.at, state)).collect();
-        let next = match &job.work.event {
-            None => Ok(state.clone()),
-            Some(event) => self.model.next(&self.key, state, event, job.at),
+        let Some(event) = &job.work.event else {
+            let answer = Answer { calls: Vec::new(), state: None };
+            return if reasons.is_empty() { Ok(Step { state: state.clone(), answer }) } else { Err(reasons) };
         };
-        match next {
-            Ok(next) if reasons.is_empty() => {
-                let name = job.work.event.as_ref().map(|_| self.state_name(&next).to_owned());
-                let answer = Answer { calls: self.calls(job, state), state: name };
-                Ok(Step { state: next, answer })
+        match self.possible(event, job.at, state) {
+            Ok((next, calls)) if reasons.is_empty() => {
+                let name = self.state_name(&next).to_owned();
+                Ok(Step { state: next, answer: Answer { calls, state: Some(name) } })
             }
             Ok(_) => Err(reasons),
             Err(more) => {
@@ -87,10 +95,12 @@ impl<M: Model> Entity<M> {
         }
     }
 
-    fn calls(&self, job: &Job<M::Event>, state: &M::State) -> Vec<Call<M::Event>> {
-        let Some(event) = &job.work.event else { return Vec::new() };
-        match self.model.calls(&self.key, Some(state), event, job.at) {
-            Calls::Known(calls) => calls,
+    /// The state after `event` and its calls, or every reason why it is not possible.
+    fn possible(&self, event: &M::Event, at: Timestamp, state: &M::State) -> Possible<M> {
+        let next = self.model.next(&self.key, state, event, at)?;
+        match self.model.calls(&self.key, Some(state), event, at) {
+            Calls::Known(calls) => Ok((next, calls)),
+            Calls::Refused(reasons) => Err(reasons),
             Calls::DependsOnState => panic!(
                 "the model does not know the calls of {} at {} in {state:?}, where it is possible",
                 self.model.event_name(event),
@@ -100,11 +110,11 @@ impl<M: Model> Entity<M> {
     }
 
     /// The calls of a job, if they are the same in every state.
-    pub(super) fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Call<M::Event>>> {
+    fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Call<M::Event>>> {
         let Some(event) = &job.work.event else { return Some(Vec::new()) };
         match self.model.calls(&self.key, None, event, job.at) {
             Calls::Known(calls) => Some(calls),
-            Calls::DependsOnState => None,
+            Calls::DependsOnState | Calls::Refused(_) => None,
         }
     }
 
@@ -114,19 +124,13 @@ impl<M: Model> Entity<M> {
     }
 
     fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
-        match condition {
-            Condition::Impossible(event) => self
-                .model
-                .next(&self.key, state, event, at)
-                .is_ok()
-                .then(|| Reason::Possible { event: self.model.event_name(event).to_owned() }),
-            Condition::Initialized => (!self.model.exists(&self.key, state)).then_some(Reason::NotInitialized),
-            Condition::InState(asked) => {
-                let state = self.state_name(state);
-                (!asked.iter().any(|name| name == state))
-                    .then(|| Reason::NotInState { state: state.to_owned(), asked: asked.clone() })
-            }
-        }
+        let holds = match &condition.demand {
+            Demand::Impossible(event) => self.possible(event, at, state).is_err(),
+            Demand::Initialized => self.exists(state),
+            Demand::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
+        };
+        let broken = || Reason::Condition { text: condition.text.clone(), state: self.state_name(state).to_owned() };
+        (!holds).then(broken)
     }
 
     /// Applies an admitted job.
@@ -148,15 +152,15 @@ impl<M: Model> Entity<M> {
 
     /// The job as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
     /// conditions look only at the life cycle, which linear events do not move.
-    pub(super) fn linear(&self, job: &Job<M::Event>) -> Option<Linear> {
-        if job.work.conditions.iter().any(|condition| matches!(condition, Condition::Impossible(_))) {
+    pub(super) fn shape(&self, job: &Job<M::Event>) -> Option<Shape<M::Event>> {
+        if job.work.conditions.iter().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;
         }
-        let Some(event) = &job.work.event else {
-            return Some(Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() });
+        let linear = match &job.work.event {
+            None => Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() },
+            Some(event) => self.model.linear(&self.key, event, job.at)?,
         };
-        let linear = self.model.linear(&self.key, event, job.at)?;
-        self.fixed_calls(job).is_some().then_some(linear)
+        Some(Shape { linear, calls: self.fixed_calls(job)? })
     }
 
     /// What is known of the events of two jobs, whatever conditions stand beside them.
@@ -171,15 +175,7 @@ impl<M: Model> Entity<M> {
     pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
         match &work.event {
             Some(event) => self.model.event_name(event).to_owned(),
-            None => work.conditions.iter().map(|c| self.condition_name(c)).collect::<Vec<_>>().join(", "),
-        }
-    }
-
-    fn condition_name(&self, condition: &Condition<M::Event>) -> String {
-        match condition {
-            Condition::Impossible(event) => format!("not {}", self.model.event_name(event)),
-            Condition::Initialized => "initialized".to_owned(),
-            Condition::InState(states) => format!("in state {}", states.join(" or ")),
+            None => work.conditions.iter().map(|condition| condition.text.as_str()).collect::<Vec<_>>().join(", "),
         }
     }
 }

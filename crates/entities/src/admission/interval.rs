@@ -5,18 +5,23 @@
 //! all outcomes exactly if it holds at the worse end, and in none exactly if it fails at the better end: escrow, taken
 //! from the contract for free. One verdict costs one lookup per threshold, however much is open.
 //!
+//! A threshold may bound a sum of fields, such as balance and overdraft limit. Its ends are the sums of the ends. They are
+//! reached as long as what is open moves only one of the fields; else they are only bounds, and what they leave
+//! undecided the outcomes decide.
+//!
 //! For the other direction (a newcomer must not make an open event impossible) each open event leaves, per threshold, the
 //! least *low* or the greatest *high* that it can bear. What it can bear counts from the outcomes without itself, which is
 //! why its own delta is part of that number; see [`Interval::tolerates`].
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bound, Field, Linear};
+use crate::model::{Bound, Field, Linear, Term};
 
 /// The sums over everything in progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interval {
     fields: BTreeMap<Field, Sums>,
+    needs: BTreeMap<Vec<Term>, Needs>,
     /// How many in progress are not linear: the sums do not describe them.
     others: usize,
 }
@@ -31,10 +36,15 @@ struct Sums {
     negative: i128,
     /// Of the open additions.
     positive: i128,
-    /// The values that `low` must not fall below, each with the number of open events that need it.
-    low_needs: BTreeMap<i128, usize>,
-    /// The values that `high` must not rise above, likewise.
-    high_needs: BTreeMap<i128, usize>,
+}
+
+/// What the open events need of one sum of fields.
+#[derive(Clone, Debug, Default)]
+struct Needs {
+    /// The values that the low end must not fall below, each with the number of open events that need it.
+    low: BTreeMap<i128, usize>,
+    /// The values that the high end must not rise above, likewise.
+    high: BTreeMap<i128, usize>,
 }
 
 /// What the thresholds of a newcomer say over all outcomes.
@@ -48,6 +58,24 @@ pub(super) enum Span {
     Mixed,
     /// The sums cannot tell.
     Unknown,
+}
+
+/// Between which values a sum of fields lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) low: i128,
+    pub(super) high: i128,
+    /// Whether both ends are reached.
+    pub(super) reached: bool,
+}
+
+/// What the deltas of an event add to a sum.
+pub(super) fn added(linear: &Linear, terms: &[Term]) -> i128 {
+    let signed = |term: &Term| {
+        let delta = linear.delta(term.field);
+        if term.negative { delta.saturating_neg() } else { delta }
+    };
+    terms.iter().map(signed).fold(0, i128::saturating_add)
 }
 
 impl Interval {
@@ -75,7 +103,10 @@ impl Interval {
             sums.volume += delta.unsigned_abs();
             *sums.side(delta) += delta;
         }
-        self.each_need(linear, |needs, value| *needs.entry(value).or_insert(0) += 1);
+        for threshold in &linear.thresholds {
+            let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
+            *needs.entry(value).or_insert(0) += 1;
+        }
         fitting
     }
 
@@ -110,56 +141,70 @@ impl Interval {
         self.leave(linear);
     }
 
-    /// The least and the greatest value that `field` may have, if its applied value is `base`.
-    pub(super) fn range(&self, field: Field, base: i128) -> Option<(i128, i128)> {
-        match self.fields.get(&field) {
-            None => Some((base, base)),
-            Some(sums) => {
-                let certain = base.checked_add(sums.certain)?;
-                Some((certain.checked_add(sums.negative)?, certain.checked_add(sums.positive)?))
-            }
-        }
+    /// Between which values `field` lies, if its applied value is `base`.
+    pub(super) fn field(&self, field: Field, base: i128) -> Option<Ends> {
+        let Some(sums) = self.fields.get(&field) else { return Some(Ends { low: base, high: base, reached: true }) };
+        let certain = base.checked_add(sums.certain)?;
+        let (low, high) = (certain.checked_add(sums.negative)?, certain.checked_add(sums.positive)?);
+        Some(Ends { low, high, reached: true })
     }
 
-    /// What the thresholds of `linear` say over all outcomes; `base` gives the applied value of a field.
+    /// Between which values a sum of fields lies; `base` gives the applied value of a field.
+    pub(super) fn ends(&self, terms: &[Term], base: impl Fn(Field) -> Option<i128>) -> Option<Ends> {
+        let mut sum = Ends { low: 0, high: 0, reached: true };
+        let mut moving = 0;
+        for term in terms {
+            let Ends { low, high, .. } = self.field(term.field, base(term.field)?)?;
+            let (low, high) = if term.negative { (high.checked_neg()?, low.checked_neg()?) } else { (low, high) };
+            moving += usize::from(low != high);
+            sum.low = sum.low.checked_add(low)?;
+            sum.high = sum.high.checked_add(high)?;
+        }
+        sum.reached = moving <= 1;
+        Some(sum)
+    }
+
+    /// What the thresholds of `linear` say over all outcomes.
     ///
-    /// [`Span::Mixed`] is exact: only one threshold is undecided, and it is a half-line whose both ends are reached.
+    /// [`Span::Mixed`] is exact: only one threshold is undecided, and both ends of its sum are reached.
     pub(super) fn span(&self, linear: &Linear, base: impl Fn(Field) -> Option<i128>) -> Span {
-        let (mut undecided, mut half_lines) = (0, 0);
+        let (mut undecided, mut reached) = (0, 0);
         for threshold in &linear.thresholds {
-            let Some((low, high)) = base(threshold.field).and_then(|base| self.range(threshold.field, base)) else {
-                return Span::Unknown;
-            };
-            match holds_over(threshold.bound, low, high) {
+            let Some(ends) = self.ends(&threshold.terms, &base) else { return Span::Unknown };
+            match holds_over(threshold.bound, ends.low, ends.high) {
                 Span::All => {}
                 Span::None => return Span::None,
                 Span::Mixed | Span::Unknown => {
                     undecided += 1;
-                    half_lines += usize::from(!matches!(threshold.bound, Bound::Equal(_)));
+                    reached += usize::from(ends.reached);
                 }
             }
         }
-        match (undecided, half_lines) {
+        match (undecided, reached) {
             (0, _) => Span::All,
             (1, 1) => Span::Mixed,
             _ => Span::Unknown,
         }
     }
 
-    /// Whether every open event stays possible in every outcome if the deltas of `linear` come first.
+    /// Whether every open event stays possible in every outcome if the deltas of `linear` come first; nothing if the sums
+    /// cannot tell.
     ///
-    /// Exact. An open event with delta `d` needs `value >= c` in every outcome of the *others*, the least of which is
+    /// An open event with delta `d` needs `value >= c` in every outcome of the *others*, the least of which is
     /// `low - min(0, d)`; after a newcomer with delta `e` it is `low - min(0, d) + min(0, e)`. So `low + min(0, e)` must
     /// reach `c + min(0, d)`, and only the greatest such number matters. The mirror image holds for upper bounds.
     pub(super) fn tolerates(&self, linear: &Linear, base: impl Fn(Field) -> Option<i128>) -> Option<bool> {
-        for &(field, delta) in &linear.deltas {
-            let Some(sums) = self.fields.get(&field) else { continue };
-            let (low, high) = self.range(field, base(field)?)?;
+        for (terms, needs) in &self.needs {
+            let delta = added(linear, terms);
+            if delta == 0 {
+                continue;
+            }
+            let Ends { low, high, reached } = self.ends(terms, &base)?;
             let (low, high) = (low.checked_add(delta.min(0))?, high.checked_add(delta.max(0))?);
-            let low_ok = sums.low_needs.last_key_value().is_none_or(|(&need, _)| low >= need);
-            let high_ok = sums.high_needs.first_key_value().is_none_or(|(&need, _)| high <= need);
+            let low_ok = needs.low.last_key_value().is_none_or(|(&need, _)| low >= need);
+            let high_ok = needs.high.first_key_value().is_none_or(|(&need, _)| high <= need);
             if !(low_ok && high_ok) {
-                return Some(false);
+                return reached.then_some(false);
             }
         }
         Some(true)
@@ -170,68 +215,64 @@ impl Interval {
     /// Never misses a change; sees one too many where no outcome has the value at which it would happen.
     pub(super) fn crosses(&self, first: &Linear, second: &Linear, base: impl Fn(Field) -> Option<i128>) -> bool {
         second.thresholds.iter().any(|threshold| {
-            let delta = first.delta(threshold.field);
+            let delta = added(first, &threshold.terms);
             if delta == 0 {
                 return false;
             }
-            let Some((low, high)) = base(threshold.field).and_then(|base| self.range(threshold.field, base)) else {
-                return true;
-            };
-            let (before, after) = (low.saturating_add(delta.min(0)), high.saturating_add(delta.max(0)));
-            holds_over(threshold.bound, before, after) == Span::Mixed
+            let Some(Ends { low, high, .. }) = self.ends(&threshold.terms, &base) else { return true };
+            let (low, high) = (low.saturating_add(delta.min(0)), high.saturating_add(delta.max(0)));
+            holds_over(threshold.bound, low, high) == Span::Mixed
         })
     }
 
+    /// Whether every sum that the event can become part of fits into the numbers.
     fn fits(&self, linear: &Linear) -> bool {
-        let sums_fit = linear.deltas.iter().all(|&(field, delta)| {
-            let volume = self.fields.get(&field).map_or(0, |sums| sums.volume);
-            volume.checked_add(delta.unsigned_abs()).is_some_and(|volume| volume <= i128::MAX.unsigned_abs())
+        let volume = |field| self.fields.get(&field).map_or(0, |sums| sums.volume);
+        let fits = |volume: Option<u128>| volume.is_some_and(|volume| volume <= i128::MAX.unsigned_abs());
+        let volumes = linear.deltas.iter().all(|&(field, delta)| fits(volume(field).checked_add(delta.unsigned_abs())));
+        let needs = linear.thresholds.iter().all(|threshold| {
+            let (Bound::AtLeast(bound) | Bound::AtMost(bound)) = threshold.bound;
+            let mut deltas = threshold.terms.iter().map(|term| linear.delta(term.field).unsigned_abs());
+            fits(deltas.try_fold(bound.unsigned_abs(), u128::checked_add))
         });
-        let needs_fit = linear.thresholds.iter().all(|threshold| {
-            let (Bound::AtLeast(c) | Bound::AtMost(c) | Bound::Equal(c)) = threshold.bound;
-            c.checked_add(linear.delta(threshold.field)).is_some()
-        });
-        sums_fit && needs_fit
+        volumes && needs
     }
 
     fn forget_open(&mut self, linear: &Linear) {
         for &(field, delta) in &linear.deltas {
             *self.fields.entry(field).or_default().side(delta) -= delta;
         }
-        self.each_need(linear, |needs, value| {
+        for threshold in &linear.thresholds {
+            let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
             let count = needs.get_mut(&value).expect("a need leaves as often as it came");
             *count -= 1;
             if *count == 0 {
                 needs.remove(&value);
             }
-        });
+            if self.needs.get(&threshold.terms).is_some_and(|needs| needs.low.is_empty() && needs.high.is_empty()) {
+                self.needs.remove(&threshold.terms);
+            }
+        }
     }
 
-    fn each_need(&mut self, linear: &Linear, act: impl Fn(&mut BTreeMap<i128, usize>, i128)) {
-        for threshold in &linear.thresholds {
-            let delta = linear.delta(threshold.field);
-            let sums = self.fields.entry(threshold.field).or_default();
-            let (low, high) = match threshold.bound {
-                Bound::AtLeast(c) => (Some(c), None),
-                Bound::AtMost(c) => (None, Some(c)),
-                Bound::Equal(c) => (Some(c), Some(c)),
-            };
-            if let Some(c) = low {
-                act(&mut sums.low_needs, c + delta.min(0));
-            }
-            if let Some(c) = high {
-                act(&mut sums.high_needs, c + delta.max(0));
-            }
+    /// Where and under which value the need of one threshold is counted.
+    fn need(&mut self, linear: &Linear, terms: &[Term], bound: Bound) -> (&mut BTreeMap<i128, usize>, i128) {
+        let delta = added(linear, terms);
+        if !self.needs.contains_key(terms) {
+            self.needs.insert(terms.to_vec(), Needs::default());
+        }
+        let needs = self.needs.get_mut(terms).expect("it is there");
+        match bound {
+            Bound::AtLeast(bound) => (&mut needs.low, bound + delta.min(0)),
+            Bound::AtMost(bound) => (&mut needs.high, bound + delta.max(0)),
         }
     }
 
     fn leave(&mut self, linear: &Linear) {
         for &(field, delta) in &linear.deltas {
-            self.fields.entry(field).or_default().volume -= delta.unsigned_abs();
-        }
-        let touched = linear.deltas.iter().map(|&(field, _)| field);
-        for field in touched.chain(linear.thresholds.iter().map(|threshold| threshold.field)) {
-            if self.fields.get(&field).is_some_and(Sums::is_empty) {
+            let sums = self.fields.entry(field).or_default();
+            sums.volume -= delta.unsigned_abs();
+            if sums.volume == 0 {
                 self.fields.remove(&field);
             }
         }
@@ -242,10 +283,6 @@ impl Sums {
     fn side(&mut self, delta: i128) -> &mut i128 {
         if delta < 0 { &mut self.negative } else { &mut self.positive }
     }
-
-    fn is_empty(&self) -> bool {
-        self.volume == 0 && self.low_needs.is_empty() && self.high_needs.is_empty()
-    }
 }
 
 impl Linear {
@@ -255,12 +292,11 @@ impl Linear {
     }
 }
 
-/// What `bound` says over all values from `low` to `high`, both included and both possible.
+/// What `bound` says over all values from `low` to `high`, if both are possible.
 pub(super) fn holds_over(bound: Bound, low: i128, high: i128) -> Span {
     let (all, some) = match bound {
-        Bound::AtLeast(c) => (low >= c, high >= c),
-        Bound::AtMost(c) => (high <= c, low <= c),
-        Bound::Equal(c) => (low == c && high == c, low <= c && c <= high),
+        Bound::AtLeast(bound) => (low >= bound, high >= bound),
+        Bound::AtMost(bound) => (high <= bound, low <= bound),
     };
     match (all, some) {
         (true, _) => Span::All,
@@ -279,24 +315,28 @@ mod tests {
     fn withdraw(amount: i128) -> Linear {
         Linear {
             states: vec!["opened".into()],
-            thresholds: vec![Threshold { field: BALANCE, bound: Bound::AtLeast(amount) }],
+            thresholds: vec![Threshold::of(BALANCE, Bound::AtLeast(amount))],
             deltas: vec![(BALANCE, -amount)],
         }
+    }
+
+    fn range(interval: &Interval, base: i128) -> Option<(i128, i128)> {
+        interval.field(BALANCE, base).map(|ends| (ends.low, ends.high))
     }
 
     #[test]
     fn sums_return_to_nothing_when_everything_has_left() {
         let mut interval = Interval::default();
         let taken: Vec<_> = (1..=4).map(|amount| interval.open(Some(withdraw(amount)))).collect();
-        assert_eq!(interval.range(BALANCE, 100), Some((90, 100)));
+        assert_eq!(range(&interval, 100), Some((90, 100)));
         interval.commit(taken[0].as_ref());
         interval.abort(taken[1].as_ref());
         interval.commit(taken[2].as_ref());
-        assert_eq!(interval.range(BALANCE, 100), Some((92, 96)));
+        assert_eq!(range(&interval, 100), Some((92, 96)));
         interval.apply(taken[0].as_ref());
         interval.apply(taken[2].as_ref());
         interval.abort(taken[3].as_ref());
-        assert!(interval.fields.is_empty() && interval.is_exact());
+        assert!(interval.fields.is_empty() && interval.needs.is_empty() && interval.is_exact());
     }
 
     #[test]
@@ -315,7 +355,7 @@ mod tests {
         let mut interval = Interval::default();
         let capped = Linear {
             states: vec![],
-            thresholds: vec![Threshold { field: BALANCE, bound: Bound::AtMost(100) }],
+            thresholds: vec![Threshold::of(BALANCE, Bound::AtMost(100))],
             deltas: vec![(BALANCE, 50)],
         };
         let free = |amount| Linear { states: vec![], thresholds: vec![], deltas: vec![(BALANCE, amount)] };
@@ -323,5 +363,27 @@ mod tests {
         assert_eq!(interval.tolerates(&free(10), |_| Some(100)), Some(false));
         assert_eq!(interval.tolerates(&free(10), |_| Some(90)), Some(true));
         assert_eq!(interval.tolerates(&free(-10), |_| Some(100)), Some(true));
+    }
+
+    #[test]
+    fn a_sum_of_two_moving_fields_is_undecided_where_only_its_bounds_disagree() {
+        let limit = Field(1);
+        let both = |bound| Threshold {
+            terms: vec![Term { field: BALANCE, negative: false }, Term { field: limit, negative: false }],
+            bound: Bound::AtLeast(bound),
+        };
+        let wants = |bound| Linear { states: vec![], thresholds: vec![both(bound)], deltas: vec![] };
+        let base = |_| Some(100);
+        let mut interval = Interval::default();
+        interval.open(Some(withdraw(10)));
+        assert_eq!(interval.span(&wants(190), base), Span::All);
+        assert_eq!(interval.span(&wants(191), base), Span::Mixed);
+        assert_eq!(interval.span(&wants(201), base), Span::None);
+        // One open event moves ten from the limit to the balance: the sum stays 190 or 200, its bounds say 180 to 210.
+        let swap = Linear { states: vec![], thresholds: vec![], deltas: vec![(BALANCE, 10), (limit, -10)] };
+        interval.open(Some(swap));
+        assert_eq!(interval.span(&wants(180), base), Span::All);
+        assert_eq!(interval.span(&wants(185), base), Span::Unknown);
+        assert_eq!(interval.span(&wants(211), base), Span::None);
     }
 }

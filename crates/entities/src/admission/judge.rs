@@ -7,11 +7,11 @@
 //!
 //! Each says the same as the last one or leaves the question to the next.
 
-use super::entity::{Answer, Entity, Job};
+use super::entity::{Answer, Entity, Job, Shape};
 use super::interval::Span;
 use super::progress::{Outcomes, Progress};
 use super::{Limits, Strategy};
-use crate::model::{Linear, Model, Relation};
+use crate::model::{Model, Relation};
 use crate::reason::Reason;
 use crate::tx::TxId;
 
@@ -47,13 +47,13 @@ pub(super) fn judge<M: Model>(
     strategy: Strategy,
     limits: &Limits,
     job: &Job<M::Event>,
-    linear: Option<&Linear>,
+    shape: Option<&Shape<M::Event>>,
 ) -> Judgement<M> {
     if progress.open_count() >= strategy.open_max(limits) {
         return Judgement::Delay(Cause::Bound);
     }
     by_relation(progress, strategy, job)
-        .or_else(|| by_interval(progress, strategy, job, linear))
+        .or_else(|| by_interval(progress, strategy, job, shape))
         .unwrap_or_else(|| by_outcomes(progress, strategy, job))
 }
 
@@ -71,7 +71,7 @@ fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M
     if !unaffected {
         return None;
     }
-    match (entity.step(job, progress.base()), strategy) {
+    match (entity.step(job, &progress.certain()), strategy) {
         (Err(reasons), _) => Some(Judgement::Reject(reasons)),
         (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
         (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
@@ -87,9 +87,9 @@ fn by_interval<M: Model>(
     progress: &Progress<M>,
     strategy: Strategy,
     job: &Job<M::Event>,
-    linear: Option<&Linear>,
+    shape: Option<&Shape<M::Event>>,
 ) -> Option<Judgement<M>> {
-    let linear = linear.filter(|_| progress.interval.is_exact())?;
+    let Shape { linear, calls } = shape.filter(|_| progress.interval.is_exact())?;
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
@@ -108,7 +108,7 @@ fn by_interval<M: Model>(
                 return Some(Judgement::Delay(Cause::Order));
             }
             let name = job.work.event.as_ref().map(|_| state.to_owned());
-            let answer = Answer { calls: entity.fixed_calls(job)?, state: name };
+            let answer = Answer { calls: calls.clone(), state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }
     }
@@ -193,12 +193,12 @@ fn disturbs<M: Model>(
 pub(super) fn hinders<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
-    (first, first_linear): (&Job<M::Event>, Option<&Linear>),
-    (waiting, waiting_linear): (&Job<M::Event>, Option<&Linear>),
+    (first, first_shape): (&Job<M::Event>, Option<&Shape<M::Event>>),
+    (waiting, waiting_shape): (&Job<M::Event>, Option<&Shape<M::Event>>),
 ) -> bool {
-    if let (Some(a), Some(b), true) = (first_linear, waiting_linear, progress.interval.is_exact()) {
+    if let (Some(a), Some(b), true) = (first_shape, waiting_shape, progress.interval.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, |field| progress.number(field));
-        return crosses(a, b) || strategy == Strategy::Serializable && crosses(b, a);
+        return crosses(&a.linear, &b.linear) || strategy == Strategy::Serializable && crosses(&b.linear, &a.linear);
     }
     let Some(outcomes) = progress.outcomes() else { return true };
     let entity = &progress.entity;

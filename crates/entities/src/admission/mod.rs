@@ -52,12 +52,12 @@ use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 pub use self::entity::Answer;
-pub(crate) use self::entity::{Entity, Job};
+use self::entity::{Entity, Job, Shape};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
-use crate::model::{Linear, Model, Work};
+use crate::model::{Model, Work};
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
@@ -282,7 +282,7 @@ pub struct Admission<M: Model> {
 struct Delayed<E> {
     job: Job<E>,
     deadline: Millis,
-    linear: Option<Linear>,
+    shape: Option<Shape<E>>,
     cause: Cause,
     overtaken: usize,
 }
@@ -382,8 +382,8 @@ impl<M: Model> Admission<M> {
         let numbers = entity.numbers(self.base());
         if self.progress.interval.is_exact() {
             for (number, base) in numbers {
-                let (low, high) = self.progress.interval.range(number, base)?;
-                field(number, low, high);
+                let ends = self.progress.interval.field(number, base)?;
+                field(number, ends.low, ends.high);
             }
             range.states = vec![entity.state_name(self.base()).to_owned()];
             return Some(range);
@@ -420,8 +420,8 @@ impl<M: Model> Admission<M> {
         }
         let Request { tx, attempt, work, at, deadline, ordered } = request;
         let job = Job { tx, attempt, work, at };
-        let linear = self.progress.entity.linear(&job);
-        let mut newcomer = Delayed { job, deadline, linear, cause: Cause::Bound, overtaken: 0 };
+        let shape = self.progress.entity.shape(&job);
+        let mut newcomer = Delayed { job, deadline, shape, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }
@@ -437,8 +437,8 @@ impl<M: Model> Admission<M> {
 
     /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
-        let (job, linear) = (&newcomer.job, newcomer.linear.as_ref());
-        match judge(&mut self.progress, self.strategy, &self.limits, job, linear) {
+        let (job, shape) = (&newcomer.job, newcomer.shape.as_ref());
+        match judge(&mut self.progress, self.strategy, &self.limits, job, shape) {
             Judgement::Reject(reasons) => {
                 let (entity, event) = (self.key().clone(), self.progress.entity.job_name(&job.work));
                 Some(Verdict::Rejected(Refusal { entity, event, reasons }))
@@ -457,7 +457,12 @@ impl<M: Model> Admission<M> {
                 for i in overtaken {
                     self.delayed[i].overtaken += 1;
                 }
-                let slot = self.progress.push(newcomer.job.clone(), answer.clone(), newcomer.linear.clone(), outcomes);
+                let slot = self.progress.push(
+                    newcomer.job.clone(),
+                    answer.clone(),
+                    newcomer.shape.as_ref().map(|shape| shape.linear.clone()),
+                    outcomes,
+                );
                 Some(Verdict::Admitted(slot, answer))
             }
         }
@@ -465,10 +470,10 @@ impl<M: Model> Admission<M> {
 
     fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
         let progress = &mut self.progress;
-        let first = (&newcomer.job, newcomer.linear.as_ref());
+        let first = (&newcomer.job, newcomer.shape.as_ref());
         let waiting = self.delayed[..ahead].iter().enumerate();
         waiting
-            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.job, d.linear.as_ref())))
+            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.job, d.shape.as_ref())))
             .map(|(i, _)| i)
             .collect()
     }
@@ -534,7 +539,13 @@ impl<M: Model> Admission<M> {
             let event = self.progress.entity.job_name(&ahead.job.work);
             return vec![Wait { tx, event, why: Why::Turn }];
         }
-        wait::explain(&mut self.progress, self.strategy, &waiting.job, waiting.linear.as_ref(), waiting.cause)
+        wait::explain(
+            &mut self.progress,
+            self.strategy,
+            &waiting.job,
+            waiting.shape.as_ref().map(|shape| &shape.linear),
+            waiting.cause,
+        )
     }
 
     /// Takes up again, in slot order, what was in progress before a restart, and goes on with `next_slot`.
@@ -542,7 +553,7 @@ impl<M: Model> Admission<M> {
         for entry in entries {
             let InProgress { tx, attempt, slot, work, at, answer, committed } = entry;
             let job = Job { tx, attempt, work, at };
-            let linear = self.progress.entity.linear(&job);
+            let linear = self.progress.entity.shape(&job).map(|shape| shape.linear);
             self.progress.restore(slot, job, answer, linear, None);
             if committed {
                 self.progress.commit(tx);

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::Strategy;
 use super::entity::Job;
-use super::interval::{Span, holds_over};
+use super::interval::{Ends, Span, added, holds_over};
 use super::judge::{Cause, conflicts};
 use super::progress::Progress;
-use crate::model::{Bound, Linear, Model};
+use crate::model::{Linear, Model, Threshold};
 use crate::tx::TxId;
 
 /// One transaction that another one waits for, and what depends on it.
@@ -177,41 +177,39 @@ fn prospect(verdicts: impl Iterator<Item = bool>) -> Prospect {
 }
 
 fn by_interval<M: Model>(progress: &Progress<M>, linear: &Linear) -> Vec<Wait> {
-    let ranges: Vec<(Bound, i128, i128, _)> = linear
+    let undecided: Vec<(&Threshold, Ends)> = linear
         .thresholds
         .iter()
         .filter_map(|threshold| {
-            let base = progress.number(threshold.field)?;
-            let (low, high) = progress.interval.range(threshold.field, base)?;
-            let undecided = !matches!(holds_over(threshold.bound, low, high), Span::All);
-            undecided.then_some((threshold.bound, low, high, threshold.field))
+            let ends = progress.interval.ends(&threshold.terms, |field| progress.number(field))?;
+            (holds_over(threshold.bound, ends.low, ends.high) != Span::All).then_some((threshold, ends))
         })
         .collect();
     let mut waits = Vec::new();
     for position in open_positions(progress) {
         let entry = progress.entries().nth(position).expect("the position is valid");
         let Some(open) = &entry.linear else { continue };
-        if ranges.iter().all(|&(.., field)| open.delta(field) == 0) {
+        if undecided.iter().all(|(threshold, _)| added(open, &threshold.terms) == 0) {
             continue;
         }
         // Deciding an open event moves one end of the range: its delta is certain, or gone.
-        let over = |committed: bool| {
-            let spans = ranges.iter().map(|&(bound, low, high, field)| {
-                let delta = open.delta(field);
-                let shift = if committed { delta.max(0) } else { -delta.min(0) };
-                let cut = if committed { delta.min(0) } else { -delta.max(0) };
-                holds_over(bound, low.saturating_add(shift), high.saturating_add(cut))
+        let prospect = |committed: bool| {
+            let spans = undecided.iter().map(|(threshold, ends)| {
+                let delta = added(open, &threshold.terms);
+                let (low, high) = if committed {
+                    (ends.low.saturating_add(delta.max(0)), ends.high.saturating_add(delta.min(0)))
+                } else {
+                    (ends.low.saturating_sub(delta.min(0)), ends.high.saturating_sub(delta.max(0)))
+                };
+                holds_over(threshold.bound, low, high)
             });
-            let spans: Vec<Span> = spans.collect();
-            if spans.contains(&Span::None) {
-                Prospect::Fails
-            } else if spans.iter().all(|&span| span == Span::All) {
-                Prospect::Passes
-            } else {
-                Prospect::Depends
-            }
+            spans.fold(Prospect::Passes, |prospect, span| match (prospect, span) {
+                (Prospect::Fails, _) | (_, Span::None) => Prospect::Fails,
+                (prospect, Span::All) => prospect,
+                _ => Prospect::Depends,
+            })
         };
-        let (if_committed, if_aborted) = (over(true), over(false));
+        let (if_committed, if_aborted) = (prospect(true), prospect(false));
         waits.push(wait(progress, position, Why::Verdict { if_committed, if_aborted }));
     }
     // One that settles the matter says more than all those that do not.

@@ -186,7 +186,9 @@ pub enum Reply {
     KeyReused,
 }
 
-/// Runs transactions. Pure, like [`Participant`](crate::Participant).
+/// Runs transactions.
+///
+/// Pure: the same inputs give the same outputs. The example of the crate drives one.
 pub struct Coordinator<M: Model> {
     model: Arc<M>,
     key: EntityKey,

@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::EntityKey;
-use crate::model::{Action, Call, Calls, Condition, Model, Work};
+use crate::model::{Action, Call, Calls, Model, Work};
 use crate::reason::{Reason, Refusal};
 use crate::tx::Timestamp;
 
@@ -46,7 +46,7 @@ pub(super) fn close<M: Model>(
             Entry::Vacant(_) if participants >= bounds.participants_max => {
                 return refused(Reason::TooManyParticipants { limit: bounds.participants_max });
             }
-            Entry::Vacant(_) if model.initial(&call.key).is_none() => return refused(Reason::UnknownClass),
+            Entry::Vacant(_) if model.initial(&call.key).is_none() => return refused(Reason::NoSuchEntity),
             Entry::Vacant(entry) => entry.insert(Work { event: None, conditions: Vec::new() }),
         };
         match (&call.action, &work.event) {
@@ -80,15 +80,14 @@ fn called<M: Model>(
     match (model.calls(key, None, event, at), learned.get(key)) {
         (Calls::Known(calls), _) => calls,
         (Calls::DependsOnState, Some((about, calls))) if about == event => calls.clone(),
-        (Calls::DependsOnState, _) => Vec::new(),
+        (Calls::DependsOnState | Calls::Refused(_), _) => Vec::new(),
     }
 }
 
 fn refusal<M: Model>(model: &M, call: &Call<M::Event>, reason: Reason) -> Refusal {
     let event = match &call.action {
-        Action::Event(event) | Action::Condition(Condition::Impossible(event)) => model.event_name(event),
-        Action::Condition(Condition::Initialized) => "initialized",
-        Action::Condition(Condition::InState(_)) => "in state",
+        Action::Event(event) => model.event_name(event),
+        Action::Condition(condition) => &condition.text,
     };
     Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason] }
 }

@@ -30,7 +30,7 @@
 mod read;
 mod recovery;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use self::read::{Read, ReadId, ReadMode, View};
@@ -148,7 +148,9 @@ pub enum Output<S, E> {
     Halt,
 }
 
-/// One entity in the commit protocol. Pure: see the module of the crate for who drives it.
+/// One entity in the commit protocol.
+///
+/// Pure: the same inputs give the same outputs. The example of the crate drives one.
 pub struct Participant<M: Model> {
     admission: Admission<M>,
     model: Arc<M>,
@@ -156,6 +158,8 @@ pub struct Participant<M: Model> {
     ask_after: Millis,
     /// One per transaction that is delayed, open, or committed and not applied.
     standings: BTreeMap<TxId, Standing>,
+    /// When each voted one asks for its decision.
+    asks: BTreeSet<(Millis, TxId)>,
     /// Two-phase: committed here, and the record of it is not durable yet.
     unacknowledged: BTreeMap<TxId, Unacknowledged>,
     writes: BTreeMap<WriteId, (TxId, Slot)>,
@@ -205,6 +209,7 @@ impl<M: Model> Participant<M> {
             durability,
             ask_after,
             standings: BTreeMap::new(),
+            asks: BTreeSet::new(),
             unacknowledged: BTreeMap::new(),
             writes: BTreeMap::new(),
             next_write: WriteId(1),
@@ -230,11 +235,8 @@ impl<M: Model> Participant<M> {
 
     /// When the participant wants to be woken by [`Input::Tick`], if nothing happens before.
     pub fn next_deadline(&self) -> Option<Millis> {
-        let asks = self.standings.values().filter_map(|standing| match standing.stage {
-            Stage::Voted { ask_at, .. } => Some(ask_at),
-            _ => None,
-        });
-        asks.chain(self.admission.next_deadline()).chain(self.reads.next_deadline()).min()
+        let ask = self.asks.first().map(|&(at, _)| at);
+        [ask, self.admission.next_deadline(), self.reads.next_deadline()].into_iter().flatten().min()
     }
 
     /// Takes one input and says what is to be done, in this order.
@@ -301,7 +303,7 @@ impl<M: Model> Participant<M> {
     fn admitted(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         match self.durability {
             Durability::Shared => {
-                self.await_decision(tx, now);
+                self.ask_again(tx, self.ask_after, now);
                 self.vote_yes(tx, out);
             }
             Durability::TwoPhase => {
@@ -327,9 +329,18 @@ impl<M: Model> Participant<M> {
         Prepared { tx, attempt, slot, work, at, coordinator, answer }
     }
 
-    fn await_decision(&mut self, tx: TxId, now: Millis) {
-        let span = self.ask_after;
-        self.standing(tx).stage = Stage::Voted { ask_at: now + span, span };
+    /// Sets when a transaction that has voted asks for its decision.
+    fn ask_again(&mut self, tx: TxId, span: Millis, now: Millis) {
+        let ask_at = now + span;
+        self.standing(tx).stage = Stage::Voted { ask_at, span };
+        self.asks.insert((ask_at, tx));
+    }
+
+    /// A transaction does not wait for its decision any more.
+    fn stop_asking(&mut self, tx: TxId) {
+        if let Some(Standing { stage: Stage::Voted { ask_at, .. }, .. }) = self.standings.get(&tx) {
+            self.asks.remove(&(*ask_at, tx));
+        }
     }
 
     fn vote_yes(&self, tx: TxId, out: &mut Outputs<M>) {
@@ -366,6 +377,7 @@ impl<M: Model> Participant<M> {
         let entry = self.admission.find(tx).filter(|entry| entry.slot == slot);
         match (entry, self.standings.get(&tx).map(|standing| &standing.stage)) {
             (Some(_), Some(Stage::Voted { .. })) => {
+                self.stop_asking(tx);
                 self.standing(tx).stage = Stage::Committed;
                 self.record_commit(tx, attempt, slot, out);
                 let consequences = self.admission.decide(tx, Decision::Commit);
@@ -418,6 +430,7 @@ impl<M: Model> Participant<M> {
     /// Ends a transaction that is delayed or open.
     fn abort(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let slot = self.admission.find(tx).map(|entry| entry.slot);
+        self.stop_asking(tx);
         self.standings.remove(&tx);
         if let (Durability::TwoPhase, Some(slot)) = (self.durability, slot) {
             self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Abort }, false, out);
@@ -458,7 +471,7 @@ impl<M: Model> Participant<M> {
             return;
         }
         if result == Written::Durable {
-            self.await_decision(tx, now);
+            self.ask_again(tx, self.ask_after, now);
             self.vote_yes(tx, out);
         } else {
             self.turn_away(tx, Vote::NotRecorded, out);
@@ -476,19 +489,14 @@ impl<M: Model> Participant<M> {
     /// Asks for every decision that is overdue.
     fn ask(&mut self, now: Millis, out: &mut Outputs<M>) {
         let longest = Millis(self.ask_after.0.saturating_mul(32));
-        let mut overdue = Vec::new();
-        for (&tx, standing) in &mut self.standings {
-            if let Stage::Voted { ask_at, span } = &mut standing.stage
-                && *ask_at <= now
-            {
-                *span = (*span + *span).min(longest);
-                *ask_at = now + *span;
-                overdue.push((tx, standing.attempt, standing.coordinator.clone()));
-            }
-        }
-        for (tx, attempt, coordinator) in overdue {
-            let slot = self.in_progress(tx).slot;
-            self.say(&coordinator, tx, attempt, Said::Ask(slot), out);
+        while let Some(&(at, tx)) = self.asks.first().filter(|(at, _)| *at <= now) {
+            self.asks.remove(&(at, tx));
+            let Standing { attempt, coordinator, stage: Stage::Voted { span, .. } } = &self.standings[&tx] else {
+                unreachable!("{tx} asks for a decision it does not wait for at {}", self.key());
+            };
+            let (attempt, coordinator, span) = (*attempt, coordinator.clone(), (*span + *span).min(longest));
+            self.say(&coordinator, tx, attempt, Said::Ask(self.in_progress(tx).slot), out);
+            self.ask_again(tx, span.max(Millis(1)), now);
         }
     }
 

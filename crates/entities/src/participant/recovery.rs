@@ -16,9 +16,11 @@ use crate::tx::{Attempt, Millis, Slot, TxId};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
-    /// The class of the entity does not exist in this model.
-    #[error("{entity} is in the journal, but there is no such class; start with the contract it was written under")]
-    UnknownClass {
+    /// The entity does not exist in this model: no class has its name, or its id is none of that class.
+    #[error(
+        "{entity} is in the journal, but there can be no such entity; start with the contract it was written under"
+    )]
+    NoSuchEntity {
         /// The entity.
         entity: EntityKey,
     },
@@ -72,7 +74,7 @@ impl<M: Model> Participant<M> {
         records: impl IntoIterator<Item = Record<M::Event>>,
         now: Millis,
     ) -> Result<(Self, Outputs<M>), RecoveryError> {
-        let initial = model.initial(&key).ok_or_else(|| RecoveryError::UnknownClass { entity: key.clone() })?;
+        let initial = model.initial(&key).ok_or_else(|| RecoveryError::NoSuchEntity { entity: key.clone() })?;
         let mut replay = Replay::<M>::begin(initial, snapshot);
         for (index, record) in records.into_iter().enumerate() {
             replay.read(&key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
@@ -98,13 +100,13 @@ impl<M: Model> Participant<M> {
         let mut entries = Vec::with_capacity(pending.len());
         for (slot, Pending { prepared, committed }) in pending {
             let Prepared { tx, attempt, work, at, coordinator, answer, .. } = prepared;
-            let stage = if committed {
-                Stage::Committed
-            } else {
+            if !committed {
                 participant.say(&coordinator, tx, attempt, Said::Ask(slot), &mut out);
-                Stage::Voted { ask_at: now + participant.ask_after, span: participant.ask_after }
-            };
-            participant.standings.insert(tx, Standing { attempt, coordinator, stage });
+            }
+            participant.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Committed });
+            if !committed {
+                participant.ask_again(tx, participant.ask_after, now);
+            }
             entries.push(InProgress { tx, attempt, slot, work, at, answer, committed });
         }
         participant.admission.restore(entries, next_slot);

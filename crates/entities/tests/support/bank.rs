@@ -3,31 +3,36 @@
 //! Amounts are cents. The account is the one whose static table has 13 *never* and 10 *invariant* pairs: opening takes at
 //! least 50 euros, interest a rate above zero, closing a balance of zero.
 
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use enact_entities::{
-    Bound, Call, Calls, Condition, EntityKey, Field, Linear, Model, Reason, Relation, Threshold, Timestamp,
+    Bound, Call, Calls, Condition, EntityKey, Field, Linear, Model, Reason, Rebel, Relation, Threshold, Timestamp,
 };
+use enact_rebel::{EventCall, Source, Spec, Type, Value, check};
 use serde::{Deserialize, Serialize};
 
 use super::key;
 
-/// A model with the accounts and transfers of the tests; `euros` are whole.
-pub trait Bank: Model + Sized {
-    fn load() -> Arc<Self>;
-    fn open(euros: i64) -> Self::Event;
-    fn deposit(euros: i64) -> Self::Event;
-    fn withdraw(euros: i64) -> Self::Event;
-    fn interest(percent: i64) -> Self::Event;
-    fn close() -> Self::Event;
-    fn block() -> Self::Event;
-    fn unblock() -> Self::Event;
+/// A bank with the accounts and transfers of the tests; `euros` are whole.
+pub trait Bank {
+    type Model: Model;
+
+    /// An account of this bank.
+    const ACCOUNT: &str = "Account/A";
+
+    fn load() -> Arc<Self::Model>;
+    fn open(euros: i64) -> EventOf<Self>;
+    fn deposit(euros: i64) -> EventOf<Self>;
+    fn withdraw(euros: i64) -> EventOf<Self>;
+    fn interest(percent: i64) -> EventOf<Self>;
+    fn close() -> EventOf<Self>;
+    fn block() -> EventOf<Self>;
+    fn unblock() -> EventOf<Self>;
     /// `Transfer.Book`.
-    fn book(from: &EntityKey, to: &EntityKey, euros: i64) -> Self::Event;
+    fn book(from: &EntityKey, to: &EntityKey, euros: i64) -> EventOf<Self>;
 
     /// The seven events of an account, by their names.
-    fn account_event(name: &str, amount: i64) -> Self::Event {
+    fn account_event(name: &str, amount: i64) -> EventOf<Self> {
         match name {
             "Open" => Self::open(amount),
             "Deposit" => Self::deposit(amount),
@@ -40,18 +45,8 @@ pub trait Bank: Model + Sized {
         }
     }
 
-    /// Applies `events` to an account that was never created.
-    fn after(&self, events: &[Self::Event]) -> Self::State {
-        let account = key("Account/A");
-        let mut state = self.initial(&account).expect("there are accounts");
-        for event in events {
-            state = self.next(&account, &state, event, Timestamp(0)).expect("the events are possible");
-        }
-        state
-    }
-
     /// An account in one of its states, with this balance.
-    fn account(&self, life: &str, euros: i64) -> Self::State {
+    fn account(model: &Self::Model, life: &str, euros: i64) -> StateOf<Self> {
         let mut events = vec![Self::open(euros.max(50))];
         if euros < 50 {
             events.push(Self::withdraw(50 - euros));
@@ -63,14 +58,22 @@ pub trait Bank: Model + Sized {
             "closed" => events.push(Self::close()),
             other => panic!("an account has no state {other}"),
         }
-        self.after(&events)
+        let account = key(Self::ACCOUNT);
+        let mut state = model.initial(&account).expect("there are accounts");
+        for event in &events {
+            state = model.next(&account, &state, event, Timestamp(0)).expect("the events are possible");
+        }
+        state
     }
 
     /// The balance in cents.
-    fn balance(&self, state: &Self::State) -> i128 {
-        self.numbers(&key("Account/A"), state).first().map_or(0, |&(_, value)| value)
+    fn balance(model: &Self::Model, state: &StateOf<Self>) -> i128 {
+        model.numbers(&key(Self::ACCOUNT), state).first().map_or(0, |&(_, value)| value)
     }
 }
+
+pub type EventOf<B> = <<B as Bank>::Model as Model>::Event;
+pub type StateOf<B> = <<B as Bank>::Model as Model>::State;
 
 /// The state of any instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -125,9 +128,13 @@ impl Step {
     fn call(&self) -> Call<Event> {
         match self {
             Self::Do(key, event) => Call::event(key.clone(), event.clone()),
-            Self::Not(key, event) => Call::condition(key.clone(), Condition::Impossible(event.clone())),
-            Self::Initialized(key) => Call::condition(key.clone(), Condition::Initialized),
-            Self::InState(key, state) => Call::condition(key.clone(), Condition::InState(vec![state.clone()])),
+            Self::Not(key, event) => {
+                Call::condition(key.clone(), Condition::impossible(event.clone(), format!("not {}", name(event))))
+            }
+            Self::Initialized(key) => Call::condition(key.clone(), Condition::initialized("initialized")),
+            Self::InState(key, state) => {
+                Call::condition(key.clone(), Condition::in_state([state.as_str()], format!("in state {state}")))
+            }
         }
     }
 }
@@ -326,7 +333,7 @@ impl Model for Hand {
         };
         self.hints.then(|| Linear {
             states: vec!["opened".into()],
-            thresholds: vec![Threshold { field: BALANCE, bound }],
+            thresholds: vec![Threshold::of(BALANCE, bound)],
             deltas: vec![(BALANCE, delta)],
         })
     }
@@ -344,6 +351,8 @@ impl Model for Hand {
 }
 
 impl Bank for Hand {
+    type Model = Self;
+
     fn load() -> Arc<Self> {
         Arc::new(Self { hints: true })
     }
@@ -378,5 +387,129 @@ impl Bank for Hand {
 
     fn book(from: &EntityKey, to: &EntityKey, euros: i64) -> Event {
         Event::Book { from: from.clone(), to: to.clone(), amount: i128::from(euros) * 100 }
+    }
+}
+
+/// The same bank in Rebel.
+pub struct InRebel;
+
+fn spec(name: &str, text: &str) -> Spec {
+    check(vec![Source::new(name, text)]).unwrap_or_else(|report| panic!("{}", report.render(false)))
+}
+
+fn call(spec: &Spec, class: &str, event: &str, arguments: &[(&str, Value)]) -> EventCall {
+    let event = spec.class(class).and_then(|class| class.event(event)).expect("the contract has the event");
+    event.call(arguments.iter().map(|(name, value)| (*name, value.clone()))).expect("the arguments fit")
+}
+
+fn euros(amount: i64) -> Value {
+    Value::parse(&Type::Money, &format!("EUR {amount}.00")).expect("it is an amount")
+}
+
+fn account_of(spec: &Spec, account: &EntityKey) -> Value {
+    let class = spec.class("Account").expect("there are accounts");
+    Value::Reference(class.reference(class.key(account.id()).expect("it is an id")))
+}
+
+/// Both specs name their events and parameters alike.
+fn rebel_event(spec: &Spec, event: &str, arguments: &[(&str, Value)]) -> EventCall {
+    call(spec, "Account", event, arguments)
+}
+
+fn in_rebel() -> &'static Arc<Spec> {
+    static SPEC: OnceLock<Arc<Spec>> = OnceLock::new();
+    SPEC.get_or_init(|| Arc::new(spec("bank.rebel", include_str!("bank.rebel"))))
+}
+
+fn listing_2() -> &'static Arc<Spec> {
+    static SPEC: OnceLock<Arc<Spec>> = OnceLock::new();
+    SPEC.get_or_init(|| Arc::new(spec("listing2.rebel", include_str!("../../../../examples/listing2.rebel"))))
+}
+
+impl Bank for InRebel {
+    type Model = Rebel;
+
+    fn load() -> Arc<Rebel> {
+        Arc::new(Rebel::new(Arc::clone(in_rebel())))
+    }
+
+    fn open(amount: i64) -> EventCall {
+        rebel_event(in_rebel(), "Open", &[("initialDeposit", euros(amount))])
+    }
+
+    fn deposit(amount: i64) -> EventCall {
+        rebel_event(in_rebel(), "Deposit", &[("amount", euros(amount))])
+    }
+
+    fn withdraw(amount: i64) -> EventCall {
+        rebel_event(in_rebel(), "Withdraw", &[("amount", euros(amount))])
+    }
+
+    fn interest(percent: i64) -> EventCall {
+        let rate = Value::parse(&Type::Percentage, &format!("{percent}%")).expect("it is a rate");
+        rebel_event(in_rebel(), "Interest", &[("rate", rate)])
+    }
+
+    fn close() -> EventCall {
+        rebel_event(in_rebel(), "Close", &[])
+    }
+
+    fn block() -> EventCall {
+        rebel_event(in_rebel(), "Block", &[])
+    }
+
+    fn unblock() -> EventCall {
+        rebel_event(in_rebel(), "Unblock", &[])
+    }
+
+    fn book(from: &EntityKey, to: &EntityKey, amount: i64) -> EventCall {
+        let [from, to] = [("from", account_of(in_rebel(), from)), ("to", account_of(in_rebel(), to))];
+        call(in_rebel(), "Transfer", "Book", &[from, to, ("amount", euros(amount))])
+    }
+}
+
+/// Listing 2 of the paper, as it is printed: it has neither interest nor blocking.
+pub struct Listing2;
+
+impl Bank for Listing2 {
+    type Model = Rebel;
+
+    const ACCOUNT: &str = "Account/NL91ABNA0417164300";
+
+    fn load() -> Arc<Rebel> {
+        Arc::new(Rebel::new(Arc::clone(listing_2())))
+    }
+
+    fn open(amount: i64) -> EventCall {
+        rebel_event(listing_2(), "Open", &[("initialDeposit", euros(amount))])
+    }
+
+    fn deposit(amount: i64) -> EventCall {
+        rebel_event(listing_2(), "Deposit", &[("amount", euros(amount))])
+    }
+
+    fn withdraw(amount: i64) -> EventCall {
+        rebel_event(listing_2(), "Withdraw", &[("amount", euros(amount))])
+    }
+
+    fn interest(_: i64) -> EventCall {
+        panic!("listing 2 has no interest")
+    }
+
+    fn close() -> EventCall {
+        rebel_event(listing_2(), "Close", &[])
+    }
+
+    fn block() -> EventCall {
+        panic!("listing 2 has no blocking")
+    }
+
+    fn unblock() -> EventCall {
+        panic!("listing 2 has no blocking")
+    }
+
+    fn book(from: &EntityKey, to: &EntityKey, amount: i64) -> EventCall {
+        let [from, to] = [("from", account_of(listing_2(), from)), ("to", account_of(listing_2(), to))];
+        call(listing_2(), "MoneyTransfer", "Book", &[("amount", euros(amount)), to, from])
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use enact_entities::{Action, Call, Calls, Condition, EntityKey, Model, Timestamp};
+use enact_entities::{Action, Call, Calls, Demand, EntityKey, Model, Timestamp};
 
 use super::bank::{Event, Hand, State};
 
@@ -36,14 +36,16 @@ pub fn execute(model: &Hand, before: &States, calls: &[Call<Event>]) -> Option<S
         let now = state(&call.key)?;
         let possible = |event: &Event| model.next(&call.key, &now, event, Timestamp(0)).is_ok();
         match call.action {
-            Action::Condition(Condition::Impossible(event)) if possible(&event) => return None,
-            Action::Condition(Condition::Initialized) if !model.exists(&call.key, &now) => return None,
-            Action::Condition(Condition::InState(states))
-                if !states.iter().any(|name| name == model.state_name(&call.key, &now)) =>
-            {
-                return None;
+            Action::Condition(condition) => {
+                let holds = match condition.demand {
+                    Demand::Impossible(event) => !possible(&event),
+                    Demand::Initialized => model.exists(&call.key, &now),
+                    Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
+                };
+                if !holds {
+                    return None;
+                }
             }
-            Action::Condition(_) => {}
             Action::Event(event) => match events.get(&call.key) {
                 Some(first) if *first != event => return None,
                 Some(_) => {}

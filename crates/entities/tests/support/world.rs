@@ -9,20 +9,20 @@ use std::sync::Arc;
 
 use enact_entities::{
     Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EntityKey,
-    Idempotency, Input, Millis, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, Record, Reply,
+    Idempotency, Input, Millis, Model, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, Record, Reply,
     Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View, Vote, Wait, WriteId, Written,
 };
 
-use super::bank::{Bank, Event, Hand, State};
+use super::bank::{Bank, Event, Hand};
 use super::key;
 
 #[derive(Clone, Debug)]
-pub enum Packet {
-    Down(EntityKey, ToParticipant<Event>),
-    Up(ToCoordinator<Event>),
+pub enum Packet<E = Event> {
+    Down(EntityKey, ToParticipant<E>),
+    Up(ToCoordinator<E>),
 }
 
-impl Packet {
+impl<E> Packet<E> {
     pub fn tx(&self) -> TxId {
         match self {
             Self::Down(_, ToParticipant::Prepare(prepare)) => prepare.tx,
@@ -49,29 +49,36 @@ impl Packet {
 }
 
 #[derive(Clone, Debug)]
-pub struct Queued {
+pub struct Queued<E> {
     pub owner: EntityKey,
     write: WriteId,
-    pub records: Vec<(EntityKey, Record<Event>)>,
+    pub records: Vec<(EntityKey, Record<E>)>,
 }
 
-pub type Log = Vec<Record<Event>>;
+pub type Log<E> = Vec<Record<E>>;
 
-pub struct World {
-    pub model: Arc<Hand>,
+/// A snapshot and the position in the journal that it is filed under.
+pub type Filed<M> = (Snapshot<<M as Model>::State, <M as Model>::Event>, usize);
+
+/// A participant and what it wants done.
+pub type Recovered<M> = (Participant<M>, Vec<Output<<M as Model>::State, <M as Model>::Event>>);
+
+/// A network of the entities of one model.
+pub struct Net<M: Model> {
+    pub model: Arc<M>,
     pub participant_options: ParticipantOptions,
     pub coordinator_options: CoordinatorOptions,
     pub now: Millis,
-    pub net: Vec<Packet>,
-    pub disk: Vec<Queued>,
-    pub logs: BTreeMap<EntityKey, Log>,
-    pub snapshots: BTreeMap<EntityKey, (Snapshot<State, Event>, usize)>,
-    pub participants: BTreeMap<EntityKey, Participant<Hand>>,
-    pub coordinators: BTreeMap<EntityKey, Coordinator<Hand>>,
+    pub net: Vec<Packet<M::Event>>,
+    pub disk: Vec<Queued<M::Event>>,
+    pub logs: BTreeMap<EntityKey, Log<M::Event>>,
+    pub snapshots: BTreeMap<EntityKey, Filed<M>>,
+    pub participants: BTreeMap<EntityKey, Participant<M>>,
+    pub coordinators: BTreeMap<EntityKey, Coordinator<M>>,
     /// Nodes that are down.
     pub down: BTreeSet<EntityKey>,
     pub replies: BTreeMap<TxId, Vec<Reply>>,
-    pub reads: BTreeMap<ReadId, View<State>>,
+    pub reads: BTreeMap<ReadId, View<M::State>>,
     pub reads_expired: BTreeMap<ReadId, Vec<Wait>>,
     pub protocol_errors: usize,
     pub halted: BTreeSet<EntityKey>,
@@ -86,10 +93,13 @@ pub struct World {
     next_read: u64,
 }
 
-impl World {
-    pub fn new(strategy: Strategy, durability: Durability) -> Self {
+/// A network of the bank by hand.
+pub type World = Net<Hand>;
+
+impl<M: Model> Net<M> {
+    pub fn with(model: Arc<M>, strategy: Strategy, durability: Durability) -> Self {
         Self {
-            model: Hand::load(),
+            model,
             participant_options: ParticipantOptions::new(strategy, durability),
             coordinator_options: CoordinatorOptions::new(durability),
             now: Millis(0),
@@ -124,11 +134,11 @@ impl World {
     }
 
     /// Starts a transaction of `calls` at `Coordinator/C`, with a deadline of one second.
-    pub fn start(&mut self, calls: Vec<Call<Event>>) -> TxId {
+    pub fn start(&mut self, calls: Vec<Call<M::Event>>) -> TxId {
         self.start_with(calls, None)
     }
 
-    pub fn start_with(&mut self, calls: Vec<Call<Event>>, idempotency: Option<Idempotency>) -> TxId {
+    pub fn start_with(&mut self, calls: Vec<Call<M::Event>>, idempotency: Option<Idempotency>) -> TxId {
         let tx = self.new_tx();
         let deadline = self.now + Millis(1000);
         self.begin(&key("Coordinator/C"), Begin { tx, calls, at: Timestamp(0), deadline, idempotency });
@@ -136,24 +146,16 @@ impl World {
     }
 
     /// Starts a transaction of one event.
-    pub fn event(&mut self, entity: &str, event: Event) -> TxId {
+    pub fn event(&mut self, entity: &str, event: M::Event) -> TxId {
         self.start(vec![Call::event(key(entity), event)])
     }
 
-    pub fn begin(&mut self, coordinator: &EntityKey, begin: Begin<Event>) {
+    pub fn begin(&mut self, coordinator: &EntityKey, begin: Begin<M::Event>) {
         self.coordinator_step(coordinator, CoordinatorInput::Begin(begin));
     }
 
-    /// Opens an account with this balance.
-    pub fn account(&mut self, entity: &str, euros: i64) {
-        self.done(entity, Hand::open(euros.max(50)));
-        if euros < 50 {
-            self.done(entity, Hand::withdraw(50 - euros));
-        }
-    }
-
     /// Runs one event to its end and expects that it is done.
-    pub fn done(&mut self, entity: &str, event: Event) {
+    pub fn done(&mut self, entity: &str, event: M::Event) {
         let tx = self.event(entity, event);
         self.run();
         assert!(self.committed(tx), "{:?}", self.replies.get(&tx));
@@ -171,18 +173,6 @@ impl World {
         matches!(self.reply(tx), Some(Reply::Answered { result: Err(_), .. }))
     }
 
-    /// The applied balance in euros; cents are cut.
-    pub fn balance(&self, entity: &str) -> i128 {
-        self.cents(entity) / 100
-    }
-
-    pub fn cents(&self, entity: &str) -> i128 {
-        match self.participants.get(&key(entity)) {
-            Some(participant) => self.model.balance(participant.admission().base()),
-            None => 0,
-        }
-    }
-
     pub fn read(&mut self, entity: &str, mode: ReadMode, after: Option<TxId>) -> ReadId {
         self.next_read += 1;
         let id = ReadId(self.next_read);
@@ -191,15 +181,7 @@ impl World {
         id
     }
 
-    /// The balance in cents that a read has seen.
-    pub fn seen(&self, id: ReadId) -> Option<i128> {
-        match self.reads.get(&id)? {
-            View::One { state, .. } => Some(self.model.balance(state)),
-            View::Range(range) => panic!("a range was seen: {range:?}"),
-        }
-    }
-
-    pub fn participant_step(&mut self, at: &EntityKey, input: Input<Event>) {
+    pub fn participant_step(&mut self, at: &EntityKey, input: Input<M::Event>) {
         if self.down.contains(at) || self.halted.contains(at) {
             return;
         }
@@ -226,7 +208,7 @@ impl World {
         }
     }
 
-    fn take_outputs(&mut self, at: &EntityKey, outputs: Vec<Output<State, Event>>) {
+    fn take_outputs(&mut self, at: &EntityKey, outputs: Vec<Output<M::State, M::Event>>) {
         for output in outputs {
             match output {
                 Output::Send(up) => {
@@ -252,7 +234,7 @@ impl World {
         }
     }
 
-    fn note_vote(&mut self, up: &ToCoordinator<Event>) {
+    fn note_vote(&mut self, up: &ToCoordinator<M::Event>) {
         let enact_entities::Said::Vote(vote) = &up.said else { return };
         let was_delayed = self.delayed.contains(&(up.from.clone(), up.tx));
         match vote {
@@ -264,7 +246,7 @@ impl World {
         };
     }
 
-    pub fn coordinator_step(&mut self, at: &EntityKey, input: CoordinatorInput<Event>) {
+    pub fn coordinator_step(&mut self, at: &EntityKey, input: CoordinatorInput<M::Event>) {
         if self.down.contains(at) || self.halted.contains(at) {
             return;
         }
@@ -276,7 +258,7 @@ impl World {
         self.take_coordinator_outputs(at, outputs);
     }
 
-    fn take_coordinator_outputs(&mut self, at: &EntityKey, outputs: Vec<CoordinatorOutput<Event>>) {
+    fn take_coordinator_outputs(&mut self, at: &EntityKey, outputs: Vec<CoordinatorOutput<M::Event>>) {
         for output in outputs {
             match output {
                 CoordinatorOutput::Send { to, message } => self.net.push(Packet::Down(to, message)),
@@ -391,9 +373,9 @@ impl World {
     pub fn recovered(
         &self,
         at: &EntityKey,
-        snapshot: Option<Snapshot<State, Event>>,
-        log: Log,
-    ) -> (Participant<Hand>, Vec<Output<State, Event>>) {
+        snapshot: Option<Snapshot<M::State, M::Event>>,
+        log: Log<M::Event>,
+    ) -> Recovered<M> {
         let model = Arc::clone(&self.model);
         Participant::recover(model, at.clone(), self.participant_options.clone(), snapshot, log, self.now)
             .expect("the journal is sound")
@@ -413,7 +395,7 @@ impl World {
     pub fn take_snapshot(&mut self, at: &EntityKey) {
         let Some(participant) = self.participants.get(at) else { return };
         let log = self.logs.get(at).map_or(&[][..], Vec::as_slice);
-        let untold = |record: &Record<Event>| match record {
+        let untold = |record: &Record<M::Event>| match record {
             Record::Committed { tx, .. } => participant.admission().find(*tx).is_some_and(|entry| !entry.committed),
             _ => false,
         };
@@ -450,7 +432,7 @@ impl World {
     }
 
     /// Delivers and writes everything but the messages that `held` holds back.
-    pub fn run_except(&mut self, held: impl Fn(&Packet) -> bool) {
+    pub fn run_except(&mut self, held: impl Fn(&Packet<M::Event>) -> bool) {
         for round in 0.. {
             assert!(round < 100_000, "the messages go round in circles: {:?}", self.net);
             if let Some(i) = self.net.iter().position(|packet| !held(packet)) {
@@ -532,6 +514,40 @@ impl World {
         }
         for (at, coordinator) in &self.coordinators {
             assert_eq!(coordinator.in_flight(), 0, "{at} has unfinished transactions");
+        }
+    }
+}
+
+impl World {
+    pub fn new(strategy: Strategy, durability: Durability) -> Self {
+        Self::with(Hand::load(), strategy, durability)
+    }
+
+    /// Opens an account with this balance.
+    pub fn account(&mut self, entity: &str, euros: i64) {
+        self.done(entity, Hand::open(euros.max(50)));
+        if euros < 50 {
+            self.done(entity, Hand::withdraw(50 - euros));
+        }
+    }
+
+    /// The applied balance in euros; cents are cut.
+    pub fn balance(&self, entity: &str) -> i128 {
+        self.cents(entity) / 100
+    }
+
+    pub fn cents(&self, entity: &str) -> i128 {
+        match self.participants.get(&key(entity)) {
+            Some(participant) => Hand::balance(&self.model, participant.admission().base()),
+            None => 0,
+        }
+    }
+
+    /// The balance in cents that a read has seen.
+    pub fn seen(&self, id: ReadId) -> Option<i128> {
+        match self.reads.get(&id)? {
+            View::One { state, .. } => Some(Hand::balance(&self.model, state)),
+            View::Range(range) => panic!("a range was seen: {range:?}"),
         }
     }
 }
