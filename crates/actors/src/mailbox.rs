@@ -12,8 +12,7 @@
 //!
 //! # No lost wake-up, no second runner
 //! A sender that finds the actor idle schedules it; one that finds it scheduled or running knows that the owner looks
-//! at the queue under the lock before it goes idle. Shown by `loom_push_vs_idle`, `loom_claim_vs_push`,
-//! `loom_wake_of_a_held_turn_vs_its_suspension` and `loom_push_vs_close`.
+//! at the queue under the lock before it goes idle.
 use std::collections::VecDeque;
 use std::task::Waker;
 

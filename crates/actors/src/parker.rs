@@ -1,7 +1,7 @@
 //! Sleeping until woken, with a memory of one wake-up.
 //!
 //! A wake-up that comes before the sleep makes the sleep return at once, so whoever first says what it waits for and
-//! then parks cannot miss it. Shown by `loom_unpark_before_park_is_kept` and `loom_unpark_wakes_a_parked_thread`.
+//! then parks cannot miss it.
 use std::task::Wake;
 use std::time::Instant;
 

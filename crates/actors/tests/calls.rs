@@ -30,7 +30,7 @@ impl Caller {
         ]
     }
 
-    async fn from_async(&mut self, cx: &Cx<Self>, callee: CalleeRef) -> Result<u64, ActorError> {
+    async fn asynchronously(&mut self, cx: &Cx<Self>, callee: CalleeRef) -> Result<u64, ActorError> {
         cx.yield_now().await;
         callee.call(cx).held()
     }
@@ -136,7 +136,7 @@ fn every_kind_of_handler_can_be_called_from_every_kind() {
     assert_eq!(answers[..4], [Ok(1), Ok(11), Ok(111), Ok(7)]);
     assert_eq!(answers[4], Err(ActorError::Panicked { actor: callee.identity(), text: "no answer".into() }));
     let callee = system.spawn(Callee::default());
-    assert_eq!(caller.from_async(callee.clone()).wait(), Ok(Ok(10)));
+    assert_eq!(caller.asynchronously(callee.clone()).wait(), Ok(Ok(10)));
     assert_eq!(caller.from_cooperative(callee).wait(), Ok(Ok(110)));
 }
 

@@ -135,5 +135,5 @@ fn what_an_actor_owes_itself_is_never_refused() {
     release.send(()).unwrap();
     // Each may be refused as long as the mailbox is full; the suspended turns are resumed in any case.
     while slow.put(5).wait().is_err() {}
-    assert_eq!(suspended.map(|answer| answer.wait()), [Ok(1), Ok(2)]);
+    assert_eq!(suspended.map(Promise::wait), [Ok(1), Ok(2)]);
 }

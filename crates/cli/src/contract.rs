@@ -87,7 +87,9 @@ impl ContractError {
 
 fn in_words(error: &RecoveryError) -> String {
     match error {
-        RecoveryError::NoSuchEntity { entity } => format!("there is {entity}, which this specification cannot describe"),
+        RecoveryError::NoSuchEntity { entity } => {
+            format!("there is {entity}, which this specification cannot describe")
+        }
         RecoveryError::NotPossible { entity, tx, reasons, .. } => {
             let reasons = reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             format!("transaction {tx} at {entity}: {reasons}")

@@ -130,27 +130,27 @@ fn listing_2_moves_money_between_accounts() {
 #[test]
 fn an_urgent_transfer_costs_a_fee_and_can_be_reversed() {
     let mut world = bank();
-    world.happens("Transfer", "t1", "Book", &["EUR 50.00", ANN, BOB, "urgent", BANK]).unwrap();
+    world.happens("Transfer", "t1", "BookUrgently", &["EUR 50.00", ANN, BOB, BANK]).unwrap();
     let balances = |world: &World| [ANN, BOB, BANK].map(|iban| world.field("Account", iban, "balance"));
     assert_eq!(balances(&world), ["EUR 49.95", "EUR 100.00", "EUR 1.05"]);
     assert_eq!(world.field("Transfer", "t1", "bookedOn"), "2026-11-21");
     world.happens("Transfer", "t1", "Reverse", &[]).unwrap();
     assert_eq!(balances(&world), ["EUR 99.95", "EUR 50.00", "EUR 1.05"]);
     // The fee of an amount this small rounds to nothing, so nobody collects one.
-    world.happens("Transfer", "t2", "Book", &["EUR 5.00", ANN, BOB, "urgent", BANK]).unwrap();
+    world.happens("Transfer", "t2", "BookUrgently", &["EUR 5.00", ANN, BOB, BANK]).unwrap();
     assert_eq!(balances(&world), ["EUR 94.95", "EUR 55.00", "EUR 1.05"]);
 }
 
 #[test]
 fn a_transfer_is_refused_in_the_words_of_its_author() {
     let mut world = bank();
-    let mut book = |amount, from, to| world.happens("Transfer", "t", "Book", &[amount, from, to, "normal", BANK]);
+    let mut book = |amount, from, to| world.happens("Transfer", "t", "Book", &[amount, from, to]);
     refused(book("EUR 100.01", ANN, BOB), ["insufficient funds: `balance + overdraftLimit - amount >= 0`"]);
     refused(book("EUR 1.00", ANN, ANN), ["payer and payee must be different accounts"]);
     refused(book("EUR 1.00", "NO9386011117947", BOB), ["`Withdraw` is not possible in state `unopened`"]);
     refused(book("USD 1.00", ANN, BOB), ["currency mismatch: EUR and USD", "currency mismatch: EUR and USD"]);
     world.happens("Account", BOB, "Block", &[]).unwrap();
-    world.happens("Transfer", "t", "Book", &["EUR 1.00", ANN, BOB, "normal", BANK]).unwrap();
+    world.happens("Transfer", "t", "Book", &["EUR 1.00", ANN, BOB]).unwrap();
     refused(world.happens("Account", BOB, "Close", &[]), ["`Close` is not possible in state `blocked`"]);
 }
 

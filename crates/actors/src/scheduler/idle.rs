@@ -5,7 +5,7 @@
 //! more. Whoever adds work first adds it and then looks for sleepers. With a fence between the two steps on each
 //! side, at least one sees the other: either the worker sees the work, or the work's owner sees the sleeper. While
 //! somebody searches, nobody is woken: the searcher will see the work, and the last one to stop searching because it
-//! has found something wakes the next. Shown by `loom_submit_vs_park` and `loom_last_searcher_vs_submit`.
+//! has found something wakes the next.
 use std::sync::atomic::fence;
 
 use enact_sync::Mutex;
