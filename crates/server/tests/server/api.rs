@@ -26,9 +26,8 @@ async fn a_command_answers_with_its_transaction_and_the_new_state() {
     let transaction = booked.body["transaction"].as_str().expect("a text");
     assert!(booked.headers.get("idempotency-replayed").is_none());
     for (account, balance) in [("A", "EUR 70.00"), ("B", "EUR 30.00")] {
-        for query in
-            [String::new(), "?mode=applied".to_owned(), "?mode=certain".to_owned(), format!("?after={transaction}")]
-        {
+        let after = format!("?after={transaction}");
+        for query in [after.as_str(), "", "?mode=certain", "?mode=applied"] {
             let read = bank.get(&format!("/Account/{account}{query}")).await;
             let fields = json!({ "balance": balance, "limit": "EUR 0.00", "colour": "red", "visits": 0, "friends": [],
                 "rate": "0%", "seen": "2026-01-01", "note": "" });

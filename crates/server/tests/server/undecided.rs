@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::Request;
 use enact_entities::EngineOptions;
 use enact_journal::{Fault, Memory};
 use serde_json::{Value, json};
@@ -37,22 +39,55 @@ async fn under_way(
     sent
 }
 
+/// What `ask` is answered with a deadline that is long enough to begin to wait.
+async fn expired(ask: impl AsyncFn(&str) -> Answer) -> Answer {
+    let mut deadline = 1;
+    loop {
+        let answer = ask(&deadline.to_string()).await;
+        assert_eq!(answer.status, 504, "{answer:#?}");
+        if answer.body.get("waits_for").is_some() {
+            return answer;
+        }
+        deadline *= 2;
+    }
+}
+
+#[tokio::test]
+async fn an_event_behind_an_open_creation_waits_for_it() {
+    let bank = Bank::empty();
+    bank.journal.hold();
+    let open = under_way(&bank, "/Account/A/Open", &[], r#"{"initialDeposit":"EUR 1.00"}"#).await;
+    let body = r#"{"amount":"EUR 1.00"}"#;
+    for path in ["/Account/A/Withdraw", "/Account/A/Deposit"] {
+        let late = expired(async |deadline| bank.post_with(path, &[("enact-deadline-ms", deadline)], body).await).await;
+        assert_eq!(late.body["waits_for"][0]["event"], "Open", "{path}");
+    }
+    bank.journal.release();
+    assert_eq!(open.await.expect("answered").status, 200);
+}
+
 #[tokio::test]
 async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_for() {
     let bank = Bank::open().await;
     bank.journal.hold();
     let open = under_way(&bank, "/Account/A/Withdraw", &[], r#"{"amount":"EUR 60.00"}"#).await;
 
-    let deadline = [("enact-deadline-ms", "1"), ("idempotency-key", "late")];
-    let late = bank.post_with("/Account/A/Withdraw", &deadline, r#"{"amount":"EUR 60.00"}"#).await;
+    let late = expired(async |deadline| {
+        let headers = [("enact-deadline-ms", deadline), ("idempotency-key", "late")];
+        bank.post_with("/Account/A/Withdraw", &headers, r#"{"amount":"EUR 60.00"}"#).await
+    })
+    .await;
     problem(&late, 504, "timeout", &["waited for Withdraw of ", "no effect", "Idempotency-Key"]);
     assert!(late.body["transaction"].is_string());
     let waits = late.body["waits_for"].as_array().expect("a list");
     assert_eq!(waits.len(), 1);
     assert_eq!(waits[0]["event"], "Withdraw");
 
-    let request = axum::http::Request::get("/Account/A").header("host", "localhost").header("enact-deadline-ms", "1");
-    let read = bank.ask(request.body(axum::body::Body::empty()).expect("valid")).await;
+    let read = expired(async |deadline| {
+        let request = Request::get("/Account/A").header("host", "localhost").header("enact-deadline-ms", deadline);
+        bank.ask(request.body(Body::empty()).expect("valid")).await
+    })
+    .await;
     problem(&read, 504, "timeout", &["waited for Withdraw of ", "mode=applied"]);
 
     bank.journal.release();
@@ -60,7 +95,8 @@ async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_f
     assert_eq!(done.status, 200);
     assert_eq!(waits[0]["transaction"], done.body["transaction"]);
     // The same key, sent again: now there is an answer.
-    let again = bank.post_with("/Account/A/Withdraw", &deadline[1..], r#"{"amount":"EUR 60.00"}"#).await;
+    let again =
+        bank.post_with("/Account/A/Withdraw", &[("idempotency-key", "late")], r#"{"amount":"EUR 60.00"}"#).await;
     problem(&again, 409, "refused", &["insufficient funds"]);
 }
 

@@ -34,6 +34,9 @@ impl Bank {
             let opened =
                 bank.post(&format!("/Account/{account}/Open"), format!(r#"{{"initialDeposit":"{deposit}"}}"#)).await;
             assert_eq!(opened.status, 200, "{opened:?}");
+            // From here on no outcome is left in which the account does not exist.
+            let transaction = opened.body["transaction"].as_str().expect("a text");
+            assert_eq!(bank.get(&format!("/Account/{account}?after={transaction}")).await.status, 200);
         }
         bank
     }
