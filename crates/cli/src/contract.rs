@@ -88,7 +88,7 @@ impl ContractError {
 fn in_words(error: &RecoveryError) -> String {
     match error {
         RecoveryError::NoSuchEntity { entity } => {
-            format!("there is {entity}, which this specification cannot describe")
+            format!("there is {entity}, but no class {} with such an id", entity.class())
         }
         RecoveryError::NotPossible { entity, tx, reasons, .. } => {
             let reasons = reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

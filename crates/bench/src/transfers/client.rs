@@ -83,6 +83,7 @@ impl Client {
             .header("content-type", "application/json")
             .body(Full::new(body))
             .map_err(|cause| failed(cause.to_string()))?;
+        self.sender.ready().await.map_err(|cause| failed(cause.to_string()))?;
         let answer = self.sender.send_request(request).await.map_err(|cause| failed(cause.to_string()))?;
         let status = answer.status();
         let body = answer.into_body().collect().await.map_err(|cause| failed(cause.to_string()))?.to_bytes();

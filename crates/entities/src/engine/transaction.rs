@@ -79,7 +79,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         };
         let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
         while let Some(input) = inputs.pop_front() {
-            for output in coordinator.step(input, clock.now()) {
+            let mut outputs = coordinator.step(input, clock.now());
+            // The client hears last: its effects are then in every mailbox before anything that it asks next.
+            outputs.sort_by_key(|output| matches!(output, CoordinatorOutput::Reply { .. }));
+            for output in outputs {
                 inputs.extend(self.carry_out(output, &mut repeatable).await);
             }
         }

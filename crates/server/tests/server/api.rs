@@ -31,12 +31,7 @@ async fn a_command_answers_with_its_transaction_and_the_new_state() {
             let read = bank.get(&format!("/Account/{account}{query}")).await;
             let fields = json!({ "balance": balance, "limit": "EUR 0.00", "colour": "red", "visits": 0, "friends": [],
                 "rate": "0%", "seen": "2026-01-01", "note": "" });
-            check(
-                &query,
-                &read,
-                200,
-                json!({ "class": "Account", "id": account, "state": "opened", "fields": fields }),
-            );
+            check(query, &read, 200, json!({ "class": "Account", "id": account, "state": "opened", "fields": fields }));
         }
     }
 }
