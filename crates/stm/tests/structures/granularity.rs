@@ -29,21 +29,21 @@ fn map() -> TMap<u64, u64, BuildHasherDefault<Identity>> {
 #[test]
 fn map_changes_of_different_buckets_do_not_conflict() {
     let map = map();
-    assert_eq!(attempts_beside(|tx| map.insert(tx, 1, 10), |tx| map.insert(tx, 2, 20)), 1);
-    assert_eq!(attempts_beside(|tx| map.remove(tx, &1), |tx| map.remove(tx, &2)), 1);
+    assert_eq!(attempts_beside(|tx| map.insert(tx, 1, 10).map(drop), |tx| map.insert(tx, 2, 20).map(drop)), 1);
+    assert_eq!(attempts_beside(|tx| map.remove(tx, &1).map(drop), |tx| map.remove(tx, &2).map(drop)), 1);
     assert_eq!(once(|tx| map.len(tx)), 0);
 }
 
 #[test]
 fn map_changes_of_one_bucket_conflict_also_for_an_absent_key() {
     let map = map();
-    assert_eq!(attempts_beside(|tx| map.insert(tx, 1, 10), |tx| map.insert(tx, 17, 20)), 2);
+    assert_eq!(attempts_beside(|tx| map.insert(tx, 1, 10).map(drop), |tx| map.insert(tx, 17, 20).map(drop)), 2);
     let reads_and_writes = attempts_beside(
         |tx| {
             let absent = map.get(tx, &33)?;
-            map.insert(tx, 2, u64::from(absent.is_some()))
+            map.insert(tx, 2, u64::from(absent.is_some())).map(drop)
         },
-        |tx| map.insert(tx, 49, 0),
+        |tx| map.insert(tx, 49, 0).map(drop),
     );
     assert_eq!(reads_and_writes, 2);
     assert_eq!(once(|tx| map.len(tx)), 4);
@@ -56,10 +56,11 @@ fn map_growth_of_a_bucket_conflicts_with_nothing_outside_of_it() {
         once(|tx| map.insert(tx, 16 * n, n).map(drop));
     }
     // The ninth key of the bucket splits it.
-    let beside_growth = attempts_beside(|tx| map.insert(tx, 3, 0), |tx| map.insert(tx, 16 * 8, 8));
+    let beside_growth = attempts_beside(|tx| map.insert(tx, 3, 0).map(drop), |tx| map.insert(tx, 16 * 8, 8).map(drop));
     assert_eq!(beside_growth, 1);
     // And then its keys have buckets of their own.
-    let in_parts = attempts_beside(|tx| map.insert(tx, 16 * 9, 9), |tx| map.insert(tx, 16 * 10, 10));
+    let in_parts =
+        attempts_beside(|tx| map.insert(tx, 16 * 9, 9).map(drop), |tx| map.insert(tx, 16 * 10, 10).map(drop));
     assert_eq!(in_parts, 1);
     for n in 0..=10 {
         assert_eq!(once(|tx| map.get(tx, &(16 * n)).map(Option::<&u64>::copied)), Some(n), "key {}", 16 * n);

@@ -44,7 +44,7 @@ fn queue_pop_sleeps_while_it_is_empty_and_push_while_it_is_full() {
     let queue = TQueue::bounded(2);
     once(|tx| queue.push(tx, 1).and_then(|()| queue.push(tx, 2)));
     let push = atomically(|tx| queue.push(tx, 3).map(|()| tx.attempt()));
-    sleeps_until(push, || drop(once(|tx| queue.pop(tx).copied())), &2);
+    sleeps_until(push, || once(|tx| queue.pop(tx).map(drop)), &2);
     assert_eq!(once(|tx| Ok((*queue.pop(tx)?, *queue.pop(tx)?))), (2, 3));
 }
 
@@ -59,7 +59,7 @@ fn chan_recv_sleeps_until_something_is_sent() {
 fn mvar_take_and_read_sleep_while_it_is_empty_and_put_while_it_is_full() {
     let place = TMVar::empty();
     sleeps_until(atomically(|tx| place.read(tx).copied()), || once(|tx| place.put(tx, 1)), &1);
-    sleeps_until(atomically(|tx| place.put(tx, 2)), || drop(once(|tx| place.take(tx).copied())), &());
+    sleeps_until(atomically(|tx| place.put(tx, 2)), || once(|tx| place.take(tx).map(drop)), &());
     once(|tx| place.take(tx).map(drop));
     sleeps_until(atomically(|tx| place.take(tx).copied()), || once(|tx| place.put(tx, 3)), &3);
 }
