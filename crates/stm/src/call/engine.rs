@@ -73,6 +73,7 @@ impl Drop for Attempt {
             worker.decide_abort();
             worker.end();
             worker.kept.clear();
+            worker.forgo_rights();
             context::give_back(worker);
         }
     }
@@ -235,7 +236,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
         worker.decide_commit();
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.forgo_rights();
         attempt.finish();
         self.step_down();
         match after {
@@ -273,7 +274,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.forgo_rights();
         attempt.finish();
     }
 
