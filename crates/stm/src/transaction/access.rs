@@ -232,7 +232,7 @@ impl Worker {
 
     /// Refuses what a snapshot cannot do.
     #[inline]
-    pub(super) fn needs_log(&self) -> Result<(), Abort> {
+    pub(crate) fn needs_log(&self) -> Result<(), Abort> {
         match self.mode {
             Mode::Logged => Ok(()),
             Mode::Snapshot => Err(Abort(Reason::NeedsLog)),
