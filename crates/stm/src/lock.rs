@@ -137,6 +137,7 @@ impl TxLock {
             None => panic!("{owner:?} released a lock that nobody holds"),
         };
         tx.write(&*self.state, after)?;
+        tx.released(self.clone());
         Ok(())
     }
 
@@ -155,6 +156,10 @@ impl TxLock {
     #[must_use]
     pub fn is_held(&self) -> bool {
         crate::snapshot(|tx| self.holder(tx)).is_some()
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
     }
 
     /// Undoes one acquisition of `owner`, from a deferred operation of it.

@@ -189,7 +189,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let is_busy = attempt.worker().is_busy();
         let is_snapshot = attempt.worker().mode != Mode::Logged;
         let only_reads = attempt.worker().only_reads();
-        let has_operations = is_busy && attempt.worker().starts_operations();
+        let has_operations = is_busy && attempt.worker().starts_operations(self.owner.is_none());
         let committed = {
             let _inside = is_busy.then(Inside::enter);
             attempt.worker().commit()

@@ -197,7 +197,7 @@ impl AfterCommit {
     pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
         let acquired = if releases { acquired } else { Vec::new() };
-        if operations.is_empty() && acquired.is_empty() {
+        if operations.is_empty() && acquired.is_empty() && !counted {
             return None;
         }
         let owner = owner?;
