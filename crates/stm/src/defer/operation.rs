@@ -196,6 +196,7 @@ impl AfterCommit {
     /// Takes what a committed attempt has left, if anything.
     pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
+        operations.iter().for_each(|_| worker.slot.counters.operations.add_one());
         let acquired = if releases { acquired } else { Vec::new() };
         if operations.is_empty() && acquired.is_empty() && !counted {
             return None;
