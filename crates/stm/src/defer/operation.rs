@@ -65,7 +65,8 @@ impl<'t> Tx<'t, '_> {
     /// attempt has to be run again.
     ///
     /// # Panics
-    /// If an object is listed twice, when the operation begins. In a [`snapshot`](crate::snapshot).
+    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands.
+    /// In a [`snapshot`](crate::snapshot).
     pub fn defer<O, R>(
         &mut self,
         objects: O,
@@ -78,9 +79,13 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
-                let mut held = O::take(shares);
-                let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                end::<O, R>(owner, held, result, &outcome)
+                let locks = O::locks(&shares);
+                let result = take::<O>(shares).and_then(|mut held| {
+                    let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
+                    O::put_back(held, result.is_err());
+                    result
+                });
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -125,15 +130,19 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Task(Box::new(move |owner| {
             Box::pin(async move {
-                let mut held = O::take(shares);
-                let result = {
-                    let started = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                    match started {
-                        Ok(future) => Caught(future).await,
-                        Err(panic) => Err(panic),
+                let locks = O::locks(&shares);
+                let result = match take::<O>(shares) {
+                    Ok(mut held) => {
+                        let result = match catch_unwind(AssertUnwindSafe(|| operation(&mut held))) {
+                            Ok(future) => Caught(future).await,
+                            Err(panic) => Err(panic),
+                        };
+                        O::put_back(held, result.is_err());
+                        result
                     }
+                    Err(panic) => Err(panic),
                 };
-                end::<O, R>(owner, held, result, &outcome)
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -153,16 +162,14 @@ impl<'t> Tx<'t, '_> {
     }
 }
 
-/// Puts the objects back, keeps the outcome, and lets others at the objects.
-fn end<'t, O: Objects<'t>, R>(
-    owner: OwnerId,
-    held: O::Held,
-    result: Result<R, Panic>,
-    outcome: &Mutex<Option<R>>,
-) -> Result<(), Panic> {
-    let locks = O::put_back(held, result.is_err());
+fn take<'t, O: Objects<'t>>(shares: O::Shares) -> Result<O::Held, Panic> {
+    catch_unwind(AssertUnwindSafe(|| O::take(shares)))
+}
+
+/// Keeps the outcome, and lets others at the objects, which were put back.
+fn end<R>(owner: OwnerId, locks: &[TxLock], result: Result<R, Panic>, outcome: &Mutex<Option<R>>) -> Result<(), Panic> {
     let result = result.map(|value| *outcome.lock() = Some(value));
-    release(&locks, owner);
+    release(locks, owner);
     result
 }
 
