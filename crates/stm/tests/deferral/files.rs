@@ -143,8 +143,10 @@ fn open_file(pool: &Arc<Deferrable<Pool, System>>, file: u32) -> Result<(), Clos
         }
         let mut victim = None;
         if tx.read(&shared.open_count)? == OPEN_MAX {
-            victim = shared.files.entries(tx)?.first().map(|(file, ())| **file);
-            victim.map_or(Ok(None), |victim| shared.files.remove(tx, &victim))?;
+            let smallest =
+                shared.files.entries(tx)?.into_iter().map(|(file, ())| *file).min().expect("the pool is full");
+            shared.files.remove(tx, &smallest)?;
+            victim = Some(smallest);
         } else {
             tx.update(&shared.open_count, |n| n + 1)?;
         }

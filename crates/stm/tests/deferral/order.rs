@@ -102,7 +102,7 @@ fn s4_abort_after_an_error_or_a_panic_of_the_closure_nothing_runs_and_the_object
             once(|tx| -> Result<(), _> {
                 how.defer(tx, (&o,), |(count,)| **count += 1).map(drop)?;
                 panic!("in the closure")
-            })
+            });
         });
         assert_eq!(panicked, "in the closure");
         assert!(!is_held(&*o) && !o.is_poisoned());
