@@ -61,7 +61,8 @@ impl<'t> Tx<'t, '_> {
     /// [`Deferred`]; [`Held::poison`](super::Held::poison) takes an object out of service.
     ///
     /// An operation that opens an object of another transaction's operation waits for it, so two can wait for each other for
-    /// ever: list everything that the operation needs.
+    /// ever: list everything that the operation needs. Nor may it wait for a commit of others: a transaction that wants to
+    /// run alone holds these up until operations have ended.
     ///
     /// # Errors
     /// If another transaction's operation has one of the objects: the transaction sleeps until it is released. If the

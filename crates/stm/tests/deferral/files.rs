@@ -215,7 +215,8 @@ fn s4_l5_a_close_that_fails_is_told_after_the_commit_and_the_pool_stays_consiste
             let (pool, failures) = (&pool, &failures);
             scope.spawn(move || {
                 for file in (10..40).filter(|file| file % 4 == thread) {
-                    failures.lock().expect("no panic").extend(open_file(pool, file).err());
+                    let failure = open_file(pool, file).err();
+                    failures.lock().expect("no panic").extend(failure);
                 }
             });
         }

@@ -1,6 +1,6 @@
 //! S4-L1, S4-order, S4-abort, S4-free: when operations run, and in which order.
 use crate::{BOTH, How, elsewhere, is_held, object, once, panic_of, private_of};
-use enact_stm::{Failed, TCell, TVar, atomically, statistics, try_atomically};
+use enact_stm::{Failed, TCell, TMap, TVar, atomically, statistics, try_atomically};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -210,5 +210,25 @@ fn up_to_four_objects_are_given_to_an_operation_in_the_order_of_the_list() {
         });
         assert_eq!(seen.run().take(), Some((1, 2, 3, 40)), "{how:?}");
         assert_eq!(private_of(d), 40);
+    }
+}
+
+#[test]
+fn an_object_found_in_a_container_is_held_also_if_it_is_taken_out_by_the_same_transaction() {
+    for how in BOTH {
+        let (connections, o) = (TMap::new(), object(vec!["open"]));
+        once(|tx| connections.insert(tx, "client", Arc::clone(&o)).map(drop));
+        once(|tx| {
+            let found = connections.get(tx, "client")?.expect("it was put there");
+            connections.remove(tx, "client")?;
+            let shared = Arc::clone(found);
+            how.defer(tx, (found,), move |(steps,)| {
+                assert!(is_held(&*shared));
+                steps.push("closed");
+            })
+            .map(drop)
+        });
+        let steps = once(|tx| how.defer(tx, (&o,), |(steps,)| steps.clone()));
+        assert_eq!(steps.take().expect("it has run"), ["open", "closed"], "{how:?}");
     }
 }
