@@ -101,7 +101,10 @@ macro_rules! define_global {
 
 #[cfg(enact_loom)]
 pub(crate) fn explore(_schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
-    loom::model(scenario);
+    let mut builder = loom::model::Builder::new();
+    // A scenario of transactions takes more steps than the default allows, and still ends.
+    builder.max_branches = 100_000;
+    builder.check(scenario);
 }
 
 #[cfg(enact_shuttle)]

@@ -169,6 +169,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     ) -> Next<B::Output> {
         if let Some(fate) = &self.dependency {
             match fate.decision() {
+                None if cfg!(plant = "commit_before_the_dependency") => {}
                 None => {
                     self.stage = Stage::Finished { worker: attempt.suspend(), verdict };
                     return Next::Loop;

@@ -25,9 +25,13 @@ pub trait Objects<'t>: sealed::Sealed {
     #[doc(hidden)]
     fn take(shares: Self::Shares) -> Self::Held;
 
-    /// Puts everything back, and gives the locks that are to be released.
+    /// The locks that are to be released.
     #[doc(hidden)]
-    fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock>;
+    fn locks(held: &Self::Held) -> Vec<TxLock>;
+
+    /// Puts everything back.
+    #[doc(hidden)]
+    fn put_back(held: Self::Held, poison: bool);
 }
 
 macro_rules! objects {
@@ -56,17 +60,20 @@ macro_rules! objects {
                 ($(Held::take($object),)*)
             }
 
-            fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock> {
+            fn locks(held: &Self::Held) -> Vec<TxLock> {
+                let ($($object,)*) = held;
+                vec![$($object.lock()),*]
+            }
+
+            #[allow(unused_variables, reason = "the tuple of no objects cannot be poisoned")]
+            fn put_back(held: Self::Held, poison: bool) {
                 let ($(mut $object,)*) = held;
-                let _ = poison;
-                let locks = vec![$($object.lock()),*];
                 $(
                     if poison {
                         $object.poison();
                     }
                     $object.put_back();
                 )*
-                locks
             }
         }
     };

@@ -79,6 +79,9 @@ impl<'t> Tx<'t, '_> {
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
                 let mut held = O::take(shares);
+                if cfg!(plant = "release_before_the_operation") {
+                    release(&O::locks(&held), owner);
+                }
                 let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
                 end::<O, R>(owner, held, result, &outcome)
             })
@@ -159,9 +162,12 @@ fn end<'t, O: Objects<'t>, R>(
     result: Result<R, Panic>,
     outcome: &Mutex<Option<R>>,
 ) -> Result<(), Panic> {
-    let locks = O::put_back(held, result.is_err());
+    let locks = O::locks(&held);
+    O::put_back(held, result.is_err());
     let result = result.map(|value| *outcome.lock() = Some(value));
-    release(&locks, owner);
+    if !cfg!(plant = "release_before_the_operation") {
+        release(&locks, owner);
+    }
     result
 }
 

@@ -91,7 +91,7 @@ impl Worker {
         }
         let time = clock.load(Ordering::Acquire);
         ordered();
-        if !cfg!(plant = "skip_validation_of_extension") && !self.is_unchanged() {
+        if !cfg!(plant = "skip_validation") && !self.is_unchanged() {
             return Err(Reason::Conflict(Cause::Changed));
         }
         self.time = time;

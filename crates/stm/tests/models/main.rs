@@ -16,12 +16,13 @@ mod waiting;
 
 use enact_sync::thread;
 
-/// How many random schedules of a scenario shuttle takes.
+/// How many random schedules of a scenario shuttle takes, unless `ENACT_SCHEDULES` says otherwise.
 const SCHEDULES: usize = 100_000;
 
 /// Explores a scenario.
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
-    enact_sync::explore(SCHEDULES, scenario);
+    let schedules = std::env::var("ENACT_SCHEDULES").map_or(SCHEDULES, |n| n.parse().expect("a number of schedules"));
+    enact_sync::explore(schedules, scenario);
 }
 
 /// Runs both at the same time.
