@@ -114,7 +114,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest cycle whose first edge is one of these, out of an attempt, and whose others are those of the search.
+    /// The shortest cycle whose first edge is one of these, out of an attempt, and whose others are of the search.
     fn shortest_cycle(&mut self, first: Kinds) -> Option<Vec<Hop>> {
         PASSES.into_iter().find_map(|longest| self.cycle_up_to(longest, first))
     }

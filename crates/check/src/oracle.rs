@@ -11,8 +11,8 @@ pub const ATTEMPTS_MAX: usize = 8;
 
 /// Whether some serial order explains the history.
 ///
-/// In that order every attempt reads what stands there, each committed write takes the place of what it replaced or of a
-/// smaller token, and what had ended before another began precedes it if the criterion asks for it.
+/// In that order every attempt reads what stands there, each committed write takes the place of what it replaced or of
+/// a smaller token, and what had ended before another began precedes it if the criterion asks for it.
 ///
 /// # Panics
 /// If the history has more than [`ATTEMPTS_MAX`] attempts that the criterion asks something of.

@@ -68,7 +68,7 @@ pub enum Malformed {
         /// The other.
         second: AttemptId,
     },
-    /// From the initial token, the committed write cannot be reached by going from what is replaced to what replaced it.
+    /// The committed write cannot be reached from the initial token by going from what is replaced to what replaced it.
     #[error("{writer} replaced {replaced} of {variable}, which was never the committed version")]
     ReplacedNothing {
         /// The variable.

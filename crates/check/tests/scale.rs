@@ -1,4 +1,4 @@
-//! Long histories. The figures in the documentation come from a million attempts:
+//! Long histories. The figures of `History::check` come from a million attempts:
 //!
 //!     ENACT_ATTEMPTS=1000000 cargo test --release -p enact-check --test scale
 
