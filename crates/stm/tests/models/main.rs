@@ -14,6 +14,7 @@ mod memory;
 mod snapshots;
 mod waiting;
 
+use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::thread;
 
 /// How many random schedules of a scenario shuttle takes, unless `ENACT_SCHEDULES` says otherwise.
@@ -30,4 +31,11 @@ fn beside<A: Send + 'static>(other: impl FnOnce() -> A + Send + 'static, here: i
     let other = thread::spawn(other);
     here();
     other.join().expect("no thread of a model panics")
+}
+
+/// Lets others run until they have set the flag.
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
 }

@@ -1,7 +1,8 @@
 //! References stay good while values are replaced.
-use crate::{beside, model};
+use crate::{beside, model, wait_for};
 use enact_stm::{TVar, atomically, snapshot};
 use enact_sync::Arc;
+use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -64,5 +65,30 @@ fn a_value_is_not_dropped_while_a_snapshot_refers_to_it() {
                 });
             },
         );
+    });
+}
+
+#[test]
+fn a_value_outlives_every_replacement_during_an_attempt() {
+    model(|| {
+        let variable = Arc::new(TVar::new(Canary::new()));
+        let other = Arc::clone(&variable);
+        let (is_read, is_replaced) = (Arc::new(Flag::new(false)), Arc::new(Flag::new(false)));
+        let (read, replaced) = (Arc::clone(&is_read), Arc::clone(&is_replaced));
+        let writer = move || {
+            wait_for(&read);
+            replace_three_times(&other);
+            replaced.store(true, Ordering::Release);
+        };
+        beside(writer, || {
+            atomically(|tx| {
+                let canary = tx.read(&*variable)?;
+                is_read.store(true, Ordering::Release);
+                wait_for(&is_replaced);
+                assert!(canary.0.load(Ordering::SeqCst), "the value was dropped under a reference");
+                Ok(())
+            })
+            .run();
+        });
     });
 }
