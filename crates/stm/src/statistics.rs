@@ -62,7 +62,7 @@ counters! {
     prioritised,
     /// Attempts run alone, after still more conflicts or because they were irrevocable.
     alone,
-    /// Deferred operations that have ended.
+    /// Deferred operations of transactions that have committed.
     operations,
     /// Transactions given up because what they depended on was aborted.
     retracted,

@@ -49,10 +49,10 @@ impl Parker {
     }
 }
 
-impl<'env, B: Body<'env>> Atomically<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Drives to the end. Almost always that is one attempt, which needs no waker.
     #[inline]
-    pub(super) fn drive_blocking(&mut self) -> Result<B::Output, Retracted> {
+    pub(super) fn drive_blocking(&mut self) -> Result<O, Retracted> {
         match self.try_once_on_thread() {
             Some(result) => result,
             None => self.drive_on(),
@@ -60,7 +60,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     #[cold]
-    fn drive_on(&mut self) -> Result<B::Output, Retracted> {
+    fn drive_on(&mut self) -> Result<O, Retracted> {
         let parker = OnceCell::new();
         loop {
             let waker = || parker.get_or_init(Parker::default).waker();

@@ -73,6 +73,7 @@ impl Drop for Attempt {
             worker.decide_abort();
             worker.end();
             worker.kept.clear();
+            worker.forgo_rights();
             context::give_back(worker);
         }
     }
@@ -85,13 +86,9 @@ enum Next<O> {
     Done(Result<O, Retracted>),
 }
 
-impl<'env, B: Body<'env>> Atomically<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Goes on until the transaction is over, or has to wait: then a waker has been left where it will be woken.
-    pub(super) fn drive(
-        &mut self,
-        patience: Patience,
-        waker: &dyn Fn() -> Waker,
-    ) -> Poll<Result<B::Output, Retracted>> {
+    pub(super) fn drive(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Poll<Result<O, Retracted>> {
         loop {
             let next = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Ready => self.try_once(patience, waker),
@@ -119,7 +116,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// One attempt.
     #[inline]
-    pub(super) fn try_once_on_thread(&mut self) -> Option<Result<B::Output, Retracted>> {
+    pub(super) fn try_once_on_thread(&mut self) -> Option<Result<O, Retracted>> {
         match self.try_once(Patience::Thread, &|| unreachable!("an attempt that does not wait needs no waker")) {
             Next::Done(result) => Some(result),
             Next::Loop | Next::Wait => None,
@@ -127,7 +124,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     #[inline]
-    fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let mut attempt = Attempt::new(context::take_worker());
         self.attempts = self.attempts.wrapping_add(1);
         let worker = attempt.worker();
@@ -163,10 +160,10 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     fn conclude(
         &mut self,
         mut attempt: Attempt,
-        verdict: Verdict<B::Output>,
+        verdict: Verdict<O>,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         if let Some(fate) = &self.dependency {
             match fate.decision() {
                 None if cfg!(plant = "commit_before_the_dependency") => {}
@@ -189,7 +186,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let is_busy = attempt.worker().is_busy();
         let is_snapshot = attempt.worker().mode != Mode::Logged;
         let only_reads = attempt.worker().only_reads();
-        let has_operations = is_busy && attempt.worker().starts_operations();
+        let has_operations = is_busy && attempt.worker().starts_operations(self.owner.is_none());
         let committed = {
             let _inside = is_busy.then(Inside::enter);
             attempt.worker().commit()
@@ -231,12 +228,12 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
     #[cold]
-    fn after_commit(&mut self, mut attempt: Attempt, output: B::Output, has_operations: bool) -> Next<B::Output> {
+    fn after_commit(&mut self, mut attempt: Attempt, output: O, has_operations: bool) -> Next<O> {
         let worker = attempt.worker();
         let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
         worker.decide_commit();
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.forgo_rights();
         attempt.finish();
         self.step_down();
         match after {
@@ -250,7 +247,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// The user wants nothing of it to have happened.
     #[cold]
-    fn roll_back(&mut self, mut attempt: Attempt, output: B::Output) -> Next<B::Output> {
+    fn roll_back(&mut self, mut attempt: Attempt, output: O) -> Next<O> {
         let worker = attempt.worker();
         worker.slot.counters.errors.add_one();
         self.leave(attempt);
@@ -260,7 +257,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// What this transaction depends on never happened.
     #[cold]
-    fn retract(&mut self, mut attempt: Attempt) -> Next<B::Output> {
+    fn retract(&mut self, mut attempt: Attempt) -> Next<O> {
         attempt.worker().slot.counters.retracted.add_one();
         self.leave(attempt);
         self.step_down();
@@ -274,7 +271,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.forgo_rights();
         attempt.finish();
     }
 
@@ -286,7 +283,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         reason: Reason,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         let worker = attempt.worker();
         let counters = &worker.slot.counters;
         match reason {
@@ -338,7 +335,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     /// Gives way after a lost attempt: longer and longer, and at random, so that two do not meet again and again.
-    fn back_off(&mut self, random: u64, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn back_off(&mut self, random: u64, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         if cfg!(any(enact_loom, enact_shuttle)) {
             thread::yield_now();
             return Next::Loop;
@@ -360,7 +357,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Registers with everything that was read.
     #[cold]
-    fn fall_asleep(&mut self, mut attempt: Attempt) -> Next<B::Output> {
+    fn fall_asleep(&mut self, mut attempt: Attempt) -> Next<O> {
         let worker = attempt.worker();
         worker.slot.counters.retries.add_one();
         assert!(
@@ -396,7 +393,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     /// Looks whether the transaction has been woken.
-    fn sleep(&mut self, mut nap: Nap, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn sleep(&mut self, mut nap: Nap, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let decided = self.dependency.as_ref().map(|fate| fate.poll(&waker()));
         if let Some(Poll::Ready(Decision::Aborted)) = decided {
             nap.end();
@@ -422,10 +419,10 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     fn resume(
         &mut self,
         worker: Box<Worker>,
-        verdict: Verdict<B::Output>,
+        verdict: Verdict<O>,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         let undecided = self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending());
         if undecided || (self.ticket.is_none() && !worker.in_operation && DOMAIN.gate.poll_open(waker).is_pending()) {
             self.stage = Stage::Finished { worker, verdict };
@@ -436,7 +433,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.
     #[cold]
-    fn queue(&mut self, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn queue(&mut self, waker: &dyn Fn() -> Waker) -> Next<O> {
         self.stage = Stage::Queued;
         if let Some(fate) = &self.dependency {
             match fate.poll(&waker()) {
@@ -461,7 +458,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Runs what was deferred.
     #[cold]
-    fn follow_up(&mut self, mut after: AfterCommit, output: B::Output, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn follow_up(&mut self, mut after: AfterCommit, output: O, waker: &dyn Fn() -> Waker) -> Next<O> {
         match after.poll(waker) {
             Poll::Pending => {
                 self.stage = Stage::Committed { after, output };
@@ -471,7 +468,9 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             Poll::Ready(Err(panic)) => std::panic::resume_unwind(panic),
         }
     }
+}
 
+impl<B, O> Atomically<'_, B, O> {
     /// Gives up whatever this transaction has been granted over others.
     pub(super) fn step_down(&mut self) {
         if let Some(priority) = self.priority.take() {

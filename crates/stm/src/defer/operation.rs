@@ -65,7 +65,8 @@ impl<'t> Tx<'t, '_> {
     /// attempt has to be run again.
     ///
     /// # Panics
-    /// If an object is listed twice, when the operation begins. In a [`snapshot`](crate::snapshot).
+    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands.
+    /// In a [`snapshot`](crate::snapshot).
     pub fn defer<O, R>(
         &mut self,
         objects: O,
@@ -78,12 +79,16 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
-                let mut held = O::take(shares);
+                let locks = O::locks(&shares);
                 if cfg!(plant = "release_before_the_operation") {
-                    release(&O::locks(&held), owner);
+                    release(&locks, owner);
                 }
-                let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                end::<O, R>(owner, held, result, &outcome)
+                let result = take::<O>(shares).and_then(|mut held| {
+                    let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
+                    O::put_back(held, result.is_err());
+                    result
+                });
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -128,15 +133,19 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Task(Box::new(move |owner| {
             Box::pin(async move {
-                let mut held = O::take(shares);
-                let result = {
-                    let started = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                    match started {
-                        Ok(future) => Caught(future).await,
-                        Err(panic) => Err(panic),
+                let locks = O::locks(&shares);
+                let result = match take::<O>(shares) {
+                    Ok(mut held) => {
+                        let result = match catch_unwind(AssertUnwindSafe(|| operation(&mut held))) {
+                            Ok(future) => Caught(future).await,
+                            Err(panic) => Err(panic),
+                        };
+                        O::put_back(held, result.is_err());
+                        result
                     }
+                    Err(panic) => Err(panic),
                 };
-                end::<O, R>(owner, held, result, &outcome)
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -148,6 +157,7 @@ impl<'t> Tx<'t, '_> {
         &mut self,
         objects: O,
     ) -> Result<(O::Shares, Arc<Mutex<Option<R>>>, Deferred<R>), Abort> {
+        self.worker.needs_log()?;
         self.owner();
         objects.acquire(self)?;
         let outcome = Arc::new(Mutex::new(None));
@@ -155,18 +165,15 @@ impl<'t> Tx<'t, '_> {
     }
 }
 
-/// Puts the objects back, keeps the outcome, and lets others at the objects.
-fn end<'t, O: Objects<'t>, R>(
-    owner: OwnerId,
-    held: O::Held,
-    result: Result<R, Panic>,
-    outcome: &Mutex<Option<R>>,
-) -> Result<(), Panic> {
-    let locks = O::locks(&held);
-    O::put_back(held, result.is_err());
+fn take<'t, O: Objects<'t>>(shares: O::Shares) -> Result<O::Held, Panic> {
+    catch_unwind(AssertUnwindSafe(|| O::take(shares)))
+}
+
+/// Keeps the outcome, and lets others at the objects, which were put back.
+fn end<R>(owner: OwnerId, locks: &[TxLock], result: Result<R, Panic>, outcome: &Mutex<Option<R>>) -> Result<(), Panic> {
     let result = result.map(|value| *outcome.lock() = Some(value));
     if !cfg!(plant = "release_before_the_operation") {
-        release(&locks, owner);
+        release(locks, owner);
     }
     result
 }
@@ -201,8 +208,9 @@ impl AfterCommit {
     /// Takes what a committed attempt has left, if anything.
     pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
+        operations.iter().for_each(|_| worker.slot.counters.operations.add_one());
         let acquired = if releases { acquired } else { Vec::new() };
-        if operations.is_empty() && acquired.is_empty() {
+        if operations.is_empty() && acquired.is_empty() && !counted {
             return None;
         }
         let owner = owner?;

@@ -141,6 +141,12 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     }
 }
 
+impl Tx<'_, '_> {
+    pub(crate) fn has_written(&self, cell: &TCell<u64>) -> bool {
+        self.worker.writes.find(&cell.core.stamp).is_some()
+    }
+}
+
 impl Worker {
     /// What this attempt has written to a variable, if anything.
     #[inline]
@@ -232,7 +238,7 @@ impl Worker {
 
     /// Refuses what a snapshot cannot do.
     #[inline]
-    pub(super) fn needs_log(&self) -> Result<(), Abort> {
+    pub(crate) fn needs_log(&self) -> Result<(), Abort> {
         match self.mode {
             Mode::Logged => Ok(()),
             Mode::Snapshot => Err(Abort(Reason::NeedsLog)),

@@ -176,6 +176,11 @@ impl Worker {
         }
     }
 
+    /// Ends what the transaction was granted over others: the next one on this worker has nothing of it.
+    pub(crate) fn forgo_rights(&mut self) {
+        (self.alone, self.has_priority, self.is_irrevocable) = (false, false, false);
+    }
+
     fn discard_writes(&mut self) {
         for n in 0..self.writes.len() {
             let Write { kind, value, .. } = self.writes[n];

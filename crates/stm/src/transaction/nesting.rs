@@ -13,6 +13,7 @@ struct Mark {
     effects: usize,
     operations: usize,
     acquired: usize,
+    released: usize,
 }
 
 impl Worker {
@@ -30,6 +31,7 @@ impl Worker {
             effects: extras.effects.len(),
             operations: extras.operations.len(),
             acquired: extras.acquired.len(),
+            released: extras.released.len(),
         }
     }
 
@@ -64,6 +66,7 @@ impl Worker {
         self.extras.commutes.truncate(mark.commutes);
         self.extras.operations.truncate(mark.operations);
         self.extras.acquired.truncate(mark.acquired);
+        self.extras.released.truncate(mark.released);
         self.abort_since(mark.fates, mark.effects);
     }
 }

@@ -1,4 +1,5 @@
 //! What the closure of a transaction gets to work with.
+use super::log::Read;
 use super::{Abort, Effect, Reason, Variable, Worker};
 use crate::context;
 use crate::fate::Fate;
@@ -212,7 +213,10 @@ impl<'t, 'env> Tx<'t, 'env> {
             return Ok(value);
         }
         self.worker.needs_log()?;
-        if self.worker.reads.len() > logged {
+        // A condition on what others publish says nothing about a value that this transaction has changed itself: then any
+        // change is worth a wake-up.
+        let is_of_others = |read: &Read| self.worker.writes.find(read.stamp).is_none();
+        if self.worker.reads.get(logged).is_some_and(is_of_others) {
             let condition = Arc::new(move |published| V::with_published(published, &condition));
             self.worker.add().conditions.push((logged, condition));
         }
