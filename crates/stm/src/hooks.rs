@@ -4,7 +4,7 @@
 //! * [`on_commit`], [`on_abort`]: effects that happen with the fate.
 //! * [`depending_on`]: a transaction that commits only after another one has.
 //! * [`forbid_waiting_on_this_thread`]: threads that must not block.
-use crate::call::{Atomically, Body};
+use crate::call::{Atomically, Body, Gives};
 use crate::context;
 pub use crate::fate::{Decision, Fate};
 use crate::transaction::{Effect, Tx};
@@ -53,7 +53,7 @@ pub fn depending_on<'env, B: Body<'env>>(fate: Fate, transaction: Atomically<'en
 
 /// A transaction with a dependency, to be awaited. Made by [`depending_on`].
 #[must_use = "a transaction does nothing until it is awaited"]
-pub struct Dependent<'env, B: Body<'env>>(Atomically<'env, B>);
+pub struct Dependent<'env, B: Gives>(Atomically<'env, B>);
 
 impl<'env, B: Body<'env>> Dependent<'env, B> {
     /// Runs the transaction on this thread, sleeping until the dependency is decided.
@@ -76,7 +76,7 @@ impl<'env, B: Body<'env>> Future for Dependent<'env, B> {
     }
 }
 
-impl<'env, B: Body<'env>> fmt::Debug for Dependent<'env, B> {
+impl<B: Gives> fmt::Debug for Dependent<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Dependent").field(&self.0).finish()
     }

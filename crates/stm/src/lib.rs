@@ -65,7 +65,7 @@ mod variable;
 mod watch;
 mod worker;
 
-pub use call::{Atomically, Body, Partial, Total, Verdict, atomically, snapshot, synchronized, try_atomically};
+pub use call::{Atomically, Body, Gives, Partial, Total, Verdict, atomically, snapshot, synchronized, try_atomically};
 pub use defer::{Deferrable, Deferred, Held, Objects, Poisoned};
 pub use lock::{Owner, OwnerId, TxLock};
 pub use statistics::{Statistics, statistics};

@@ -1,5 +1,5 @@
 //! What happens between attempts.
-use super::{Atomically, Body, Nap, Stage, Verdict, timer};
+use super::{Atomically, Body, Gives, Nap, Stage, Verdict, timer};
 use crate::context::{self, Inside};
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
@@ -470,7 +470,9 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             Poll::Ready(Err(panic)) => std::panic::resume_unwind(panic),
         }
     }
+}
 
+impl<B: Gives> Atomically<'_, B> {
     /// Gives up whatever this transaction has been granted over others.
     pub(super) fn step_down(&mut self) {
         if let Some(priority) = self.priority.take() {

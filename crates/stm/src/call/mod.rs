@@ -30,7 +30,7 @@ use std::time::Instant;
 /// Dropping the future before it is ready rolls the transaction back, unless it has committed already and waits for its
 /// deferred operations: those are then carried through on a thread of their own.
 #[must_use = "a transaction does nothing until it is run or awaited"]
-pub struct Atomically<'env, B: Body<'env>> {
+pub struct Atomically<'env, B: Gives> {
     body: B,
     owner: Option<OwnerId>,
     dependency: Option<Fate>,
@@ -84,12 +84,18 @@ pub enum Verdict<O> {
     RollBack(O),
 }
 
+/// What a transaction gives in the end.
+///
+/// Apart from [`Body`], because it does not depend on what the closure borrows: so a future that awaits a transaction is seen
+/// to be `Send` whatever lifetime that is, and can be spawned.
+pub trait Gives {
+    /// The type of the result.
+    type Output;
+}
+
 /// What a transaction runs: a closure, seen through the way in which it may end. Sealed in effect: made by [`atomically`]
 /// and [`try_atomically`] only.
-pub trait Body<'env> {
-    /// What the transaction gives.
-    type Output;
-
+pub trait Body<'env>: Gives {
     #[doc(hidden)]
     fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<Self::Output>, Abort>;
 }
@@ -102,12 +108,18 @@ pub struct Total<F, R>(F, PhantomData<fn() -> R>);
 #[derive(Debug)]
 pub struct Partial<F, R, E>(F, PhantomData<fn() -> (R, E)>);
 
+impl<F, R> Gives for Total<F, R> {
+    type Output = R;
+}
+
+impl<F, R, E> Gives for Partial<F, R, E> {
+    type Output = Result<R, E>;
+}
+
 impl<'env, F, R> Body<'env> for Total<F, R>
 where
     F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
-    type Output = R;
-
     #[inline]
     fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<R>, Abort> {
         (self.0)(tx).map(Verdict::Commit)
@@ -118,8 +130,6 @@ impl<'env, F, R, E> Body<'env> for Partial<F, R, E>
 where
     F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Failed<E>>,
 {
-    type Output = Result<R, E>;
-
     #[inline]
     fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<Result<R, E>>, Abort> {
         match (self.0)(tx) {
@@ -301,9 +311,9 @@ impl<'env, B: Body<'env>> Future for Atomically<'env, B> {
 }
 
 // The closure and the output are never pinned: they are moved like any value.
-impl<'env, B: Body<'env>> Unpin for Atomically<'env, B> {}
+impl<B: Gives> Unpin for Atomically<'_, B> {}
 
-impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
+impl<B: Gives> Drop for Atomically<'_, B> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
@@ -315,7 +325,7 @@ impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
     }
 }
 
-impl<'env, B: Body<'env>> fmt::Debug for Atomically<'env, B> {
+impl<B: Gives> fmt::Debug for Atomically<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Atomically").field("attempts", &self.attempts).finish_non_exhaustive()
     }
