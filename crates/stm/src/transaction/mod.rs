@@ -207,6 +207,10 @@ impl Worker {
         self.writes.is_empty()
     }
 
+    fn has_written(&self, stamp: *const Stamp) -> bool {
+        self.writes.find(stamp).is_some()
+    }
+
     pub(crate) fn has_read_nothing(&self) -> bool {
         self.reads.is_empty()
     }

@@ -212,7 +212,8 @@ impl<'t, 'env> Tx<'t, 'env> {
             return Ok(value);
         }
         self.worker.needs_log()?;
-        if self.worker.reads.len() > logged {
+        // Not if this transaction has changed the variable itself: the condition is about the result of that.
+        if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
             let condition = Arc::new(move |published| V::with_published(published, &condition));
             self.worker.add().conditions.push((logged, condition));
         }
