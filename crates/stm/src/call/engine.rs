@@ -1,5 +1,6 @@
 //! What happens between attempts.
-use super::{Atomically, Body, Gives, Nap, Stage, Verdict, timer};
+use super::timer::Alarm;
+use super::{Atomically, Body, Gives, Nap, Stage, Verdict};
 use crate::context::{self, Inside};
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
@@ -372,7 +373,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             "`retry` without having read anything: the transaction would sleep for ever"
         );
         let sleeper = Arc::new(Sleeper::default());
-        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, has_timer: false };
+        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, alarm: None };
         let sleeps = worker.waits().all(|(stamp, seen, condition)| {
             let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition);
             if registered {
@@ -408,9 +409,11 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             self.stage = Stage::Ready;
             return Next::Loop;
         }
-        if let (Some(deadline), Patience::Task, false) = (nap.deadline, patience, nap.has_timer) {
-            timer::wake_at(deadline, waker());
-            nap.has_timer = true;
+        if let (Some(deadline), Patience::Task) = (nap.deadline, patience) {
+            match &nap.alarm {
+                None => nap.alarm = Some(Alarm::set(deadline, waker())),
+                Some(alarm) => alarm.redirect(waker()),
+            }
         }
         self.stage = Stage::Asleep(nap);
         Next::Wait

@@ -72,7 +72,8 @@ struct Nap {
     sleeper: Arc<Sleeper>,
     addresses: Vec<usize>,
     deadline: Option<Instant>,
-    has_timer: bool,
+    /// Set when a task first waits for the deadline.
+    alarm: Option<timer::Alarm>,
 }
 
 /// What a closure that has ended wants.
