@@ -74,6 +74,7 @@ impl Drop for Attempt {
             worker.decide_abort();
             worker.end();
             worker.kept.clear();
+            worker.step_down();
             context::give_back(worker);
         }
     }
@@ -134,7 +135,8 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let worker = attempt.worker();
         worker.attempt = self.attempts;
         worker.mode = self.mode;
-        if self.attempts > 1 || self.owner.is_some() {
+        worker.extras.owner = self.owner;
+        if self.attempts > 1 {
             self.prepare(worker);
         }
         let body = &self.body;
@@ -148,7 +150,6 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     #[cold]
     fn prepare(&mut self, worker: &mut Worker) {
         std::mem::swap(&mut worker.kept, &mut self.kept);
-        worker.extras.owner = self.owner;
         worker.alone = self.ticket.is_some();
         worker.has_priority = self.priority.is_some();
         worker.is_irrevocable = self.ticket.is_some() && self.exclusive;
@@ -236,7 +237,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
         worker.decide_commit();
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.step_down();
         attempt.finish();
         self.step_down();
         match after {
@@ -274,7 +275,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.step_down();
         attempt.finish();
     }
 

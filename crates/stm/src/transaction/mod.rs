@@ -168,6 +168,12 @@ impl Worker {
         }
     }
 
+    /// Ends what this attempt was granted over others: the worker goes on with other transactions.
+    #[cold]
+    pub(crate) fn step_down(&mut self) {
+        (self.alone, self.has_priority, self.is_irrevocable) = (false, false, false);
+    }
+
     /// Frees what can be freed. The caller is not inside a transaction, for destructors of users run here.
     #[inline]
     pub(crate) fn clean(&mut self) {
