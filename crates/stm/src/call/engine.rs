@@ -5,6 +5,7 @@ use crate::context::{self, Inside};
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
+use crate::gate::Underway;
 use crate::hooks::Retracted;
 use crate::sleepers::Sleeper;
 use crate::transaction::{Cause, Mode, Reason, Refused, Tx, Worker};
@@ -190,7 +191,8 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let is_busy = attempt.worker().is_busy();
         let is_snapshot = attempt.worker().mode != Mode::Logged;
         let only_reads = attempt.worker().only_reads();
-        let has_operations = is_busy && attempt.worker().starts_operations();
+        let has_follow_up = is_busy && attempt.worker().has_follow_up(self.owner.is_none());
+        let underway = has_follow_up.then(Underway::begin);
         let committed = {
             let _inside = is_busy.then(Inside::enter);
             attempt.worker().commit()
@@ -210,15 +212,13 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
                     counters.commits.add_one();
                 }
                 if is_busy || self.attempts > 1 {
-                    return self.after_commit(attempt, output, has_operations);
+                    return self.after_commit(attempt, output, underway);
                 }
                 attempt.finish();
                 Next::Done(Ok(output))
             }
             Err(refused) => {
-                if has_operations {
-                    DOMAIN.gate.operation_ends();
-                }
+                drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
                     Refused::Closed => {
@@ -232,9 +232,9 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
     #[cold]
-    fn after_commit(&mut self, mut attempt: Attempt, output: B::Output, has_operations: bool) -> Next<B::Output> {
+    fn after_commit(&mut self, mut attempt: Attempt, output: B::Output, underway: Option<Underway>) -> Next<B::Output> {
         let worker = attempt.worker();
-        let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
+        let after = AfterCommit::take(worker, self.owner.is_none(), underway);
         worker.decide_commit();
         worker.kept.clear();
         worker.step_down();

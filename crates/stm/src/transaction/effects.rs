@@ -1,7 +1,6 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
 use super::{Kind, Worker};
 use crate::defer::Operation;
-use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::log::{State, Write};
@@ -171,13 +170,9 @@ impl crate::transaction::Tx<'_, '_> {
 }
 
 impl Worker {
-    /// Counts the operations that this attempt's commit is about to start, if there are any.
-    pub(crate) fn starts_operations(&self) -> bool {
-        let starts = !self.extras.operations.is_empty();
-        if starts {
-            DOMAIN.gate.operation_starts();
-        }
-        starts
+    /// True if there are operations to be run after the commit, or locks to be released then.
+    pub(crate) fn has_follow_up(&self, releases: bool) -> bool {
+        !self.extras.operations.is_empty() || (releases && !self.extras.acquired.is_empty())
     }
 
     /// Takes out what a committed attempt has left to do.
