@@ -1,7 +1,6 @@
 //! How a transaction reads and writes each kind of variable.
 use super::log::{Kind, State, Write};
 use super::{Abort, Mode, Reason, Tx, Worker};
-use crate::domain::DOMAIN;
 use crate::transaction::effects::{Commute, Undo};
 use crate::variable::node::{self, Node};
 use crate::variable::stamp::{self, Stamp};
@@ -108,19 +107,20 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<&'t T, Abort> {
         let worker = &mut *tx.worker;
         worker.pin();
-        let address = Node::leak(value, 0, DOMAIN.memory.epoch());
+        let address = Node::leak(value, 0, worker.slot.pin.newest());
         worker.write(&self.stamp, Kind::Node(node::free::<T>), address)?;
         // SAFETY: written by this attempt, which frees what it does not publish only when it has ended.
         Ok(unsafe { node::value::<T>(address) })
     }
 
     fn commute<'t>(&'t self, tx: &mut Tx<'t, '_>, function: impl Fn(&T) -> T + Send + 'static) -> Result<(), Abort> {
+        tx.worker.pin();
+        let birth = tx.worker.slot.pin.newest();
         let apply = move |address| {
             // SAFETY: the address of a node of this variable, which the caller protects.
             let value = function(unsafe { node::value::<T>(address) });
-            Node::leak(value, 0, DOMAIN.memory.epoch())
+            Node::leak(value, 0, birth)
         };
-        tx.worker.pin();
         tx.worker.commute(&self.stamp, Kind::Node(node::free::<T>), Box::new(apply))
     }
 
@@ -129,7 +129,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     }
 
     fn with_published<R>(published: u64, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: called while the commit that has published the node is pinned, so that it is not freed.
+        // SAFETY: called while the commit that has published the node is pinned in an epoch not before the node's birth.
         look(unsafe { node::value::<T>(published) })
     }
 
