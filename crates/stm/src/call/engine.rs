@@ -142,7 +142,10 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         }
         let body = &self.body;
         match attempt.inside(|worker| body.attempt(&mut Tx::new(worker))) {
-            Ok(verdict) => self.conclude(attempt, verdict, patience, waker),
+            Ok(verdict) => match attempt.worker().aborted {
+                None => self.conclude(attempt, verdict, patience, waker),
+                Some(reason) => self.give_up(attempt, reason, patience, waker),
+            },
             Err(abort) => self.give_up(attempt, abort.0, patience, waker),
         }
     }
@@ -178,8 +181,8 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
                 }
                 Some(Decision::Aborted) => return self.retract(attempt),
                 Some(Decision::Committed) => {
-                    if let Err(reason) = attempt.worker().catch_up() {
-                        return self.give_up(attempt, reason, patience, waker);
+                    if let Err(abort) = attempt.worker().catch_up() {
+                        return self.give_up(attempt, abort.0, patience, waker);
                     }
                 }
             }

@@ -211,6 +211,9 @@ where
     let counters = &attempt.worker().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
+    if attempt.worker().is_busy() {
+        attempt.worker().decide_commit();
+    }
     attempt.finish();
     result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
 }

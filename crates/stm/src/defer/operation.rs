@@ -145,6 +145,7 @@ impl<'t> Tx<'t, '_> {
         &mut self,
         objects: O,
     ) -> Result<(O::Shares, Arc<Mutex<Option<R>>>, Deferred<R>), Abort> {
+        self.worker.needs_log()?;
         self.owner();
         objects.acquire(self)?;
         let outcome = Arc::new(Mutex::new(None));

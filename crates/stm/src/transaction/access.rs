@@ -57,7 +57,7 @@ impl<W: Word> Variable for TCell<W> {
         let worker = &mut *tx.worker;
         let bits = match worker.find(&self.core.stamp)? {
             Some(written) => written,
-            None => worker.read_cell(&self.core).map_err(Abort)?,
+            None => worker.read_cell(&self.core)?,
         };
         Ok(W::from_bits(bits))
     }
@@ -83,7 +83,7 @@ impl<W: Word> Variable for TCell<W> {
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
         tx.worker.needs_log()?;
-        tx.worker.read_cell(&self.core).map_err(Abort)?;
+        tx.worker.read_cell(&self.core)?;
         Ok(tx.worker.last_seen())
     }
 }
@@ -97,7 +97,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
         let worker = &mut *tx.worker;
         let address = match worker.find(&self.stamp)? {
             Some(written) => written,
-            None => worker.read_node(&self.stamp).map_err(Abort)?,
+            None => worker.read_node(&self.stamp)?,
         };
         // SAFETY: a node of this variable, protected or unpublished until the attempt ends; `'t` is the attempt.
         Ok(unsafe { node::value::<T>(address) })
@@ -135,7 +135,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
         tx.worker.needs_log()?;
-        let address = tx.worker.read_node(&self.stamp).map_err(Abort)?;
+        let address = tx.worker.read_node(&self.stamp)?;
         // SAFETY: the node is protected until the attempt ends.
         Ok(unsafe { node::header(address) }.mark.load(Ordering::Relaxed))
     }
@@ -209,11 +209,11 @@ impl Worker {
         let mut value = match kind {
             Kind::Cell(cell) => {
                 // SAFETY: the attempt borrows the cell.
-                self.read_cell(unsafe { &*cell }).map_err(Abort)?
+                self.read_cell(unsafe { &*cell })?
             }
             Kind::Node(_) => {
                 // SAFETY: the attempt borrows the variable.
-                self.read_node(unsafe { &*stamp }).map_err(Abort)?
+                self.read_node(unsafe { &*stamp })?
             }
         };
         let mut is_ours = false;
@@ -232,10 +232,10 @@ impl Worker {
 
     /// Refuses what a snapshot cannot do.
     #[inline]
-    pub(super) fn needs_log(&self) -> Result<(), Abort> {
+    pub(crate) fn needs_log(&mut self) -> Result<(), Abort> {
         match self.mode {
             Mode::Logged => Ok(()),
-            Mode::Snapshot => Err(Abort(Reason::NeedsLog)),
+            Mode::Snapshot => Err(self.abort(Reason::NeedsLog)),
             Mode::SnapshotOnly => {
                 panic!("a snapshot only reads; use `atomically` to write, to wait or to ask for versions")
             }
