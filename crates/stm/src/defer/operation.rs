@@ -200,6 +200,7 @@ impl AfterCommit {
         if operations.is_empty() && acquired.is_empty() {
             return None;
         }
+        worker.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
         Some(Self { owner, operations: operations.into(), running: None, acquired, underway, panic: None })
     }
