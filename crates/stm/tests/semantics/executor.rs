@@ -1,6 +1,6 @@
 //! A small executor: everything happens when the test says so, and every wake-up is counted.
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, Pending};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,9 +53,20 @@ impl<F: Future + Unpin> Step<F> {
         Pin::new(future).poll(&mut Context::from_waker(&waker))
     }
 
+    /// The future, to be driven in another way.
+    pub(crate) fn into_inner(self) -> F {
+        self.future.expect("the future was not dropped")
+    }
+
     /// Drops the future.
     pub(crate) fn cancel(&mut self) {
         self.future = None;
+    }
+
+    /// Leaks the future, and keeps its wake-ups.
+    pub(crate) fn forget(self) -> Step<Pending<()>> {
+        std::mem::forget(self.future);
+        Step { future: None, wakes: self.wakes }
     }
 
     /// How often the future was woken.
