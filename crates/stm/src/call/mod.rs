@@ -74,7 +74,8 @@ struct Nap {
     sleeper: Arc<Sleeper>,
     addresses: Vec<usize>,
     deadline: Option<Instant>,
-    has_timer: bool,
+    /// Set when a task first waits for the deadline.
+    alarm: Option<timer::Alarm>,
 }
 
 /// What a closure that has ended wants.
@@ -202,6 +203,9 @@ where
     let counters = &attempt.worker().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
+    if attempt.worker().is_busy() {
+        attempt.worker().decide_commit();
+    }
     attempt.finish();
     result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
 }

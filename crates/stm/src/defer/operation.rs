@@ -2,7 +2,7 @@
 use super::objects::{Objects, release};
 use crate::call::block_on;
 use crate::context;
-use crate::domain::DOMAIN;
+use crate::gate::Underway;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::{Abort, Tx, Worker};
 use enact_sync::Mutex;
@@ -200,21 +200,21 @@ pub(crate) struct AfterCommit {
     running: Option<Running>,
     /// Locks to be released at the very end.
     acquired: Vec<TxLock>,
-    counted: bool,
+    underway: Option<Underway>,
     panic: Option<Panic>,
 }
 
 impl AfterCommit {
     /// Takes what a committed attempt has left, if anything.
-    pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
+    pub(crate) fn take(worker: &mut Worker, releases: bool, underway: Option<Underway>) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
-        operations.iter().for_each(|_| worker.slot.counters.operations.add_one());
         let acquired = if releases { acquired } else { Vec::new() };
-        if operations.is_empty() && acquired.is_empty() && !counted {
+        if operations.is_empty() && acquired.is_empty() {
             return None;
         }
+        worker.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
-        Some(Self { owner, operations: operations.into(), running: None, acquired, counted, panic: None })
+        Some(Self { owner, operations: operations.into(), running: None, acquired, underway, panic: None })
     }
 
     /// Goes on with the operations, in their order.
@@ -247,9 +247,7 @@ impl AfterCommit {
         for lock in self.acquired.drain(..) {
             lock.release_if_held(self.owner);
         }
-        if std::mem::take(&mut self.counted) {
-            DOMAIN.gate.operation_ends();
-        }
+        self.underway = None;
         Poll::Ready(self.panic.take().map_or(Ok(()), Err))
     }
 
