@@ -19,7 +19,7 @@ pub(crate) enum Form {
 pub(crate) const FORMS: [Form; 3] = [Form::Thread, Form::Tokio, Form::Own];
 
 impl Form {
-    pub(crate) fn run<'env, B: Body<'env>>(self, transaction: Atomically<'env, B>) -> B::Output {
+    pub(crate) fn run<'env, B: Body<'env>>(self, transaction: Atomically<'env, B, B::Output>) -> B::Output {
         match self {
             Self::Thread => transaction.run(),
             Self::Tokio => tokio().block_on(transaction),
