@@ -4,4 +4,5 @@
 //! its report. No figure is reported for a run whose result its oracle refused.
 #![forbid(unsafe_code)]
 
+pub mod measure;
 pub mod transfers;
