@@ -22,6 +22,9 @@ mod turns;
 mod wide;
 mod window;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
@@ -32,12 +35,8 @@ use serde::{Deserialize, Serialize};
 pub use locks::{Locks, ParkingLot, Std};
 pub use set::Set;
 pub use tree::{CloningTree, in_order};
-pub use turns::between_tasks;
+pub use turns::{between_tasks, hand_over};
 pub use window::Attempts;
-
-/// What a variable may hold.
-pub trait Value: Clone + Send + Sync + 'static {}
-impl<T: Clone + Send + Sync + 'static> Value for T {}
 
 /// One transactional memory.
 ///
@@ -47,28 +46,28 @@ pub trait Stm: Sized + 'static {
     /// A variable that holds a number.
     type Cell: Send + Sync;
     /// A variable that holds any value.
-    type Var<T: Value>: Send + Sync;
+    type Var<T: Clone + Send + Sync + 'static>: Send + Sync;
     /// What a block sees of the attempt it runs in.
     type Tx<'t, 'env: 't>;
     /// How an operation says that the attempt cannot go on.
     type Abort;
     /// A value as [`Stm::read`] hands it out: lent, shared or cloned.
-    type Read<'t, T: Value>: Deref<Target = T>;
+    type Read<'t, T: Clone + Send + Sync + 'static>: Deref<Target = T>;
     /// The leaf-oriented tree: [`CloningTree`], unless the memory lends values for as long as an attempt.
     type Tree: Set;
 
     /// A new variable that holds `number`.
     fn cell(number: i64) -> Self::Cell;
     /// A new variable that holds `value`.
-    fn var<T: Value>(value: T) -> Self::Var<T>;
+    fn var<T: Clone + Send + Sync + 'static>(value: T) -> Self::Var<T>;
     /// Runs `block` as one transaction.
     fn atomically<'env, R, F>(block: F) -> R
     where
-        F: for<'t> Fn(&mut Self::Tx<'t, 'env>) -> Result<R, Self::Abort>;
+        F: for<'t> Fn(&mut Self::Tx<'t, 'env>) -> Result<R, Self::Abort> + 'env;
     /// Runs `block`, which only reads.
     fn read_only<'env, R, F>(block: F) -> R
     where
-        F: for<'t> Fn(&mut Self::Tx<'t, 'env>) -> Result<R, Self::Abort>,
+        F: for<'t> Fn(&mut Self::Tx<'t, 'env>) -> Result<R, Self::Abort> + 'env,
     {
         Self::atomically(block)
     }
@@ -77,12 +76,12 @@ pub trait Stm: Sized + 'static {
     /// Writes a number.
     fn store<'t, 'env: 't>(tx: &mut Self::Tx<'t, 'env>, cell: &'t Self::Cell, number: i64) -> Result<(), Self::Abort>;
     /// Reads a value.
-    fn read<'t, 'env: 't, T: Value>(
+    fn read<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
         tx: &mut Self::Tx<'t, 'env>,
         var: &'t Self::Var<T>,
     ) -> Result<Self::Read<'t, T>, Self::Abort>;
     /// Writes a value.
-    fn write<'t, 'env: 't, T: Value>(
+    fn write<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
         tx: &mut Self::Tx<'t, 'env>,
         var: &'t Self::Var<T>,
         value: T,
@@ -94,9 +93,9 @@ pub trait Stm: Sized + 'static {
 /// A memory whose values may be taken out of an attempt, and whose variables may die before it.
 pub trait Cloning: Stm {
     /// Reads a value and keeps it.
-    fn get<'t, 'env: 't, T: Value>(tx: &mut Self::Tx<'t, 'env>, var: &Self::Var<T>) -> Result<T, Self::Abort>;
+    fn get<'t, 'env: 't, T: Clone + Send + Sync + 'static>(tx: &mut Self::Tx<'t, 'env>, var: &Self::Var<T>) -> Result<T, Self::Abort>;
     /// Writes a value.
-    fn set<'t, 'env: 't, T: Value>(
+    fn set<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
         tx: &mut Self::Tx<'t, 'env>,
         var: &Self::Var<T>,
         value: T,
@@ -105,14 +104,11 @@ pub trait Cloning: Stm {
 
 /// A memory whose transactions may wait without holding a thread.
 pub trait AsyncStm: Stm {
-    /// Runs `block` as one transaction of the task that awaits it.
-    fn transaction<'env, R, F>(block: F) -> impl Future<Output = R>
-    where
-        R: 'env,
-        F: for<'t> Fn(&mut Self::Tx<'t, 'env>) -> Result<R, Self::Abort> + 'env;
+    /// Runs [`hand_over`] as one transaction of the task that awaits it.
+    fn hand_over(turn: &Self::Cell, player: usize) -> impl Future<Output = bool>;
 }
 
-/// What is measured. The figure of each is operations a second.
+/// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Workload {
@@ -123,8 +119,10 @@ pub enum Workload {
     /// Between two of 1,000 accounts; the sums are checked.
     Transfer,
     /// One thread sums 1,000 accounts.
+    #[serde(rename = "sum1000.w0")]
     Sum1000W0,
     /// The same while another thread transfers between them; every sum is checked.
+    #[serde(rename = "sum1000.w1")]
     Sum1000W1,
     /// Reads 10,000 variables and writes one of the thread's own.
     Read10k,
@@ -135,9 +133,9 @@ pub enum Workload {
     /// The same on a leaf-oriented search tree, one variable a link.
     Bst20,
     /// Two threads hand a turn to each other and wait for it.
-    PingPong,
+    Pingpong,
     /// The same between two tasks of one scheduler on one thread.
-    PingPongTasks,
+    PingpongTasks,
 }
 
 impl Workload {
@@ -152,8 +150,8 @@ impl Workload {
         Self::Read10kOnly,
         Self::Hash20,
         Self::Bst20,
-        Self::PingPong,
-        Self::PingPongTasks,
+        Self::Pingpong,
+        Self::PingpongTasks,
     ];
 
     /// Its name in reports and on the command line.
@@ -169,8 +167,8 @@ impl Workload {
             Self::Read10kOnly => "read10k_only",
             Self::Hash20 => "hash20",
             Self::Bst20 => "bst20",
-            Self::PingPong => "pingpong",
-            Self::PingPongTasks => "pingpong_tasks",
+            Self::Pingpong => "pingpong",
+            Self::PingpongTasks => "pingpong_tasks",
         }
     }
 
@@ -178,8 +176,8 @@ impl Workload {
     #[must_use]
     pub fn fixed_threads(self) -> Option<usize> {
         match self {
-            Self::Sum1000W0 | Self::PingPongTasks => Some(1),
-            Self::Sum1000W1 | Self::PingPong => Some(2),
+            Self::Sum1000W0 | Self::PingpongTasks => Some(1),
+            Self::Sum1000W1 | Self::Pingpong => Some(2),
             _ => None,
         }
     }
@@ -202,15 +200,19 @@ pub struct Run {
     pub length: Duration,
 }
 
-/// What a run showed whose result its oracle accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What was counted in a run whose result its oracle accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Operations a second, of all threads together; of `sum1000.w1` the sums.
-    pub per_second: f64,
-    /// Attempts a second that did not commit, of the operations above; none where an operation cannot fail.
-    pub aborts_per_second: Option<f64>,
-    /// Operations a second of the threads that only disturb.
-    pub beside_per_second: Option<f64>,
+    /// Operations of all threads together; of `sum1000.w1` the sums.
+    pub operations: u64,
+    /// Attempts of these operations that did not commit; none where an operation cannot fail.
+    pub aborts: Option<u64>,
+    /// Operations of the threads that only disturb.
+    pub beside: Option<u64>,
+    /// How long the threads ran.
+    pub wall: Duration,
+    /// User and system time that this process used meanwhile.
+    pub cpu: Duration,
 }
 
 /// Why a run has no figures.
@@ -295,8 +297,8 @@ pub fn run<S: Stm>(run: Run) -> Result<Figures, Refusal> {
         Workload::Read10kOnly => wide::read_only::<wide::InStm<S>>(run),
         Workload::Hash20 => set::mix::<table::InStm<S>>(run),
         Workload::Bst20 => set::mix::<S::Tree>(run),
-        Workload::PingPong => turns::between_threads::<turns::InStm<S>>(run),
-        workload @ Workload::PingPongTasks => Err(Refusal::NotOffered { workload }),
+        Workload::Pingpong => turns::between_threads::<turns::InStm<S>>(run),
+        workload @ Workload::PingpongTasks => Err(Refusal::NotOffered { workload }),
     }
 }
 
@@ -315,8 +317,8 @@ pub fn run_locked<L: Locks>(run: Run) -> Result<Figures, Refusal> {
         Workload::Read10kOnly => wide::read_only::<wide::Locked<L>>(run),
         Workload::Hash20 => set::mix::<table::Locked<L>>(run),
         Workload::Bst20 => set::mix::<tree::Locked<L>>(run),
-        Workload::PingPong => turns::between_threads::<turns::Locked<L>>(run),
-        workload @ Workload::PingPongTasks => Err(Refusal::NotOffered { workload }),
+        Workload::Pingpong => turns::between_threads::<turns::Locked<L>>(run),
+        workload @ Workload::PingpongTasks => Err(Refusal::NotOffered { workload }),
     }
 }
 

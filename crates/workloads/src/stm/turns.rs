@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
 use super::locks::{Lock, Locks};
-use super::window::{Clock, Window, rate};
+use super::window::{Clock, Start, Window};
 use super::{AsyncStm, Figures, Refusal, Run, Stm, Verified};
 
 const PLAYERS: usize = 2;
@@ -26,8 +25,11 @@ pub(super) trait Turns: Send + Sync {
 /// One variable, and `retry`.
 pub(super) struct InStm<S: Stm>(S::Cell);
 
-/// The move of `player`, as a block of a transaction.
-fn hand_over<'t, 'env: 't, S: Stm>(
+/// The block of one move: waits for `player`'s turn and hands it to the other; false once the game is over.
+///
+/// # Errors
+/// What the memory's operations say.
+pub fn hand_over<'t, 'env: 't, S: Stm>(
     tx: &mut S::Tx<'t, 'env>,
     turn: &'t S::Cell,
     player: usize,
@@ -95,7 +97,7 @@ pub(super) fn between_threads<T: Turns>(run: Run) -> Result<Figures, Refusal> {
     };
     let window = Window::run(PLAYERS, run.length, play, || turns.end());
     verify([window.works[0].operations, window.works[1].operations])?;
-    Ok(Figures { aborts_per_second: None, ..window.figures(PLAYERS) })
+    Ok(window.figures(PLAYERS))
 }
 
 /// `pingpong_tasks`: each player is a task of one scheduler on this thread.
@@ -109,24 +111,24 @@ pub fn between_tasks<S: AsyncStm>(run: Run) -> Result<Figures, Refusal> {
     let scheduler = tokio::runtime::Builder::new_current_thread().build().expect("a scheduler without I/O");
     let tasks = tokio::task::LocalSet::new();
     let turn = Arc::new(S::cell(0));
-    let started = Instant::now();
+    let started = Start::now();
     let players = [0, 1].map(|player| {
         let turn = Arc::clone(&turn);
         tasks.spawn_local(async move {
             let turn = &*turn;
             let mut moves = 0_u64;
-            while S::transaction(|tx| hand_over::<S>(tx, turn, player)).await {
+            while S::hand_over(turn, player).await {
                 moves += 1;
             }
             moves
         })
     });
-    let (moves, elapsed) = thread::scope(|scope| {
+    let (moves, lap) = thread::scope(|scope| {
         let referee = scope.spawn(|| {
             thread::sleep(run.length);
-            let elapsed = started.elapsed();
+            let lap = started.lap();
             S::atomically(|tx| S::store(tx, &*turn, OVER));
-            elapsed
+            lap
         });
         let moves = scheduler.block_on(tasks.run_until(async {
             let [first, second] = players;
@@ -135,12 +137,11 @@ pub fn between_tasks<S: AsyncStm>(run: Run) -> Result<Figures, Refusal> {
         (moves, referee.join().expect("the referee does not panic"))
     });
     verify(moves)?;
-    let per_second = rate(moves.iter().sum(), elapsed);
-    Ok(Figures { per_second, aborts_per_second: None, beside_per_second: None })
+    Ok(lap.figures(moves.iter().sum()))
 }
 
 /// The first player begins, so it has moved as often as the second or once more.
 fn verify([first, second]: [u64; PLAYERS]) -> Result<(), Refusal> {
     let lead = first.cast_signed() - second.cast_signed();
-    if lead == 1 { Ok(()) } else { Verified::Turns.expect(0, lead) }
+    Verified::Turns.expect(lead.clamp(0, 1), lead)
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::{Figures, Run};
 
 /// How often the blocks of one thread were executed.
@@ -35,7 +37,41 @@ pub(super) struct Work<T> {
 pub(super) struct Window<T> {
     /// By number of the thread.
     pub(super) works: Vec<Work<T>>,
-    elapsed: Duration,
+    lap: Lap,
+}
+
+/// The time that a window took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lap {
+    wall: Duration,
+    cpu: Duration,
+}
+
+/// Where a window began.
+pub(super) struct Start {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Start {
+    pub(super) fn now() -> Self {
+        Self { cpu: cpu_time(), wall: Instant::now() }
+    }
+
+    pub(super) fn lap(&self) -> Lap {
+        Lap { wall: self.wall.elapsed(), cpu: cpu_time().saturating_sub(self.cpu) }
+    }
+}
+
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).expect("CPU time is not negative")
+}
+
+impl Lap {
+    /// Figures of operations that cannot fail.
+    pub(super) fn figures(self, operations: u64) -> Figures {
+        Figures { operations, aborts: None, beside: None, wall: self.wall, cpu: self.cpu }
+    }
 }
 
 /// The sign by which a thread sees that the time is over.
@@ -83,13 +119,13 @@ impl<T: Send> Window<T> {
                 })
                 .collect();
             start.wait();
-            let started = Instant::now();
+            let started = Start::now();
             thread::sleep(length);
             over.store(true, Ordering::Relaxed);
-            let elapsed = started.elapsed();
+            let lap = started.lap();
             end();
             let works = running.into_iter().map(|thread| thread.join().expect("a workload does not panic")).collect();
-            Self { works, elapsed }
+            Self { works, lap }
         })
     }
 }
@@ -102,21 +138,11 @@ impl<T> Window<T> {
         let attempts: u64 = working.iter().map(|work| work.attempts).sum();
         let beside: u64 = disturbing.iter().map(|work| work.operations).sum();
         Figures {
-            per_second: self.rate(operations),
-            aborts_per_second: attempts.checked_sub(operations).map(|aborts| self.rate(aborts)),
-            beside_per_second: (!disturbing.is_empty()).then(|| self.rate(beside)),
+            aborts: attempts.checked_sub(operations),
+            beside: (!disturbing.is_empty()).then_some(beside),
+            ..self.lap.figures(operations)
         }
     }
-
-    fn rate(&self, count: u64) -> f64 {
-        rate(count, self.elapsed)
-    }
-}
-
-/// A count by the second.
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-pub(super) fn rate(count: u64, elapsed: Duration) -> f64 {
-    count as f64 / elapsed.as_secs_f64()
 }
 
 /// Runs the same work on all threads of `run`.
