@@ -3,7 +3,7 @@
 use super::locks::{Lock, Locks};
 use super::window::{Attempts, Clock, Window, alike};
 use super::{Figures, Refusal, Run, Stm, Verified};
-use crate::sm64::Sm64;
+use crate::SplitMix64;
 
 const ACCOUNTS: usize = 1_000;
 const OPENING: i64 = 1_000;
@@ -123,7 +123,7 @@ pub(super) fn sum<A: Accounts>(run: Run, writers: usize) -> Result<Figures, Refu
 
 /// Transfers until the time is over; keeps by how much the money weighted by account has grown.
 fn transfer_for_ever<A: Accounts>(bank: &A, number: usize, clock: &Clock<'_>) -> (u64, i64) {
-    let mut draws = Sm64::new(7 + number as u64);
+    let mut draws = SplitMix64::new(7 + number as u64);
     let mut placed = 0;
     let transfers = clock.repeat(|attempts| {
         let from = draw(&mut draws, ACCOUNTS);
@@ -135,7 +135,7 @@ fn transfer_for_ever<A: Accounts>(bank: &A, number: usize, clock: &Clock<'_>) ->
     (transfers, placed)
 }
 
-fn draw(draws: &mut Sm64, below: usize) -> usize {
+fn draw(draws: &mut SplitMix64, below: usize) -> usize {
     draws.below(below as u64) as usize
 }
 

@@ -254,8 +254,10 @@ pub enum Verified {
     Keys,
     /// Keys that a set holds twice or out of place.
     Misplaced,
-    /// How often the first player moved more than the second.
+    /// The number of moves in a game, against those of the players.
     Turns,
+    /// How often the first player moved more than the second.
+    Lead,
 }
 
 impl fmt::Display for Verified {
@@ -268,7 +270,8 @@ impl fmt::Display for Verified {
             Self::Size => "the number of keys",
             Self::Keys => "the sum of the keys",
             Self::Misplaced => "the number of keys out of place",
-            Self::Turns => "the first player's lead in moves",
+            Self::Turns => "the number of moves",
+            Self::Lead => "the first player's lead in moves",
         })
     }
 }

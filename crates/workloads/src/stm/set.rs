@@ -2,7 +2,7 @@
 
 use super::window::{Attempts, alike};
 use super::{Figures, Refusal, Run, Verified};
-use crate::sm64::Sm64;
+use crate::SplitMix64;
 
 const KEYS: u64 = 1 << 16;
 const FILL: usize = 1 << 15;
@@ -40,7 +40,7 @@ pub(super) fn mix<S: Set>(run: Run) -> Result<Figures, Refusal> {
     let set = S::new();
     let mut total = fill(&set);
     let window = alike(run, |number, clock| {
-        let mut draws = Sm64::new(7 + number as u64);
+        let mut draws = SplitMix64::new(7 + number as u64);
         let mut change = Change::default();
         let operations = clock.repeat(|attempts| {
             let key = draws.below(KEYS);
@@ -63,7 +63,7 @@ pub(super) fn mix<S: Set>(run: Run) -> Result<Figures, Refusal> {
 }
 
 fn fill<S: Set>(set: &S) -> Change {
-    let mut draws = Sm64::new(99);
+    let mut draws = SplitMix64::new(99);
     let mut filled = Change::default();
     while filled.size < FILL.cast_signed() as i64 {
         let key = draws.below(KEYS);

@@ -14,7 +14,7 @@ use super::*;
 const SOUND: u8 = 0;
 /// Transactions run side by side without regard to each other; the first two that read a cell meet there.
 const RACY: u8 = 1;
-/// One at a time, but every seventh write is lost, unless it is the one that ends a game.
+/// One at a time, but every second write is lost, unless it is the one that ends a game.
 const FORGETFUL: u8 = 2;
 
 struct Memory<const KIND: u8>;
@@ -44,7 +44,7 @@ impl<T> Deref for Owned<T> {
 impl<const KIND: u8> Memory<KIND> {
     fn forgets() -> bool {
         static WRITES: AtomicU64 = AtomicU64::new(0);
-        KIND == FORGETFUL && WRITES.fetch_add(1, SeqCst) % 7 == 6
+        KIND == FORGETFUL && WRITES.fetch_add(1, SeqCst) % 2 == 1
     }
 
     fn attempt<R>(block: impl FnOnce(&mut ()) -> Result<R, Wait>) -> Result<R, Wait> {
@@ -141,8 +141,10 @@ impl<const KIND: u8> AsyncStm for Memory<KIND> {
     }
 }
 
+/// Every thread runs its operation at least once; players need time to move a few times.
 fn two_threads(workload: Workload) -> Run {
-    Run { workload, threads: 2, length: Duration::from_millis(5) }
+    let plays = matches!(workload, Workload::Pingpong | Workload::PingpongTasks);
+    Run { workload, threads: 2, length: Duration::from_millis(if plays { 50 } else { 5 }) }
 }
 
 fn run_on<const KIND: u8>(workload: Workload) -> Result<Figures, Refusal> {

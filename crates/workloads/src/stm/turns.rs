@@ -1,6 +1,6 @@
 //! `pingpong`: two players hand a turn to each other, each waits until it has the turn.
 //!
-//! The turn is the number of the player who may move; a third value ends the game.
+//! The turn is the number of moves made so far; the players move alternately. Its complement ends the game.
 
 use std::sync::Arc;
 use std::thread;
@@ -10,16 +10,15 @@ use super::window::{Clock, Start, Window};
 use super::{AsyncStm, Figures, Refusal, Run, Stm, Verified};
 
 const PLAYERS: usize = 2;
-const OVER: i64 = -1;
 
 /// Whose turn it is.
 pub(super) trait Turns: Send + Sync {
-    /// The first player's.
+    /// Nobody has moved.
     fn new() -> Self;
     /// Waits for `player`'s turn and hands it to the other; false once the game is over.
     fn hand_over(&self, player: usize) -> bool;
-    /// Ends the game.
-    fn end(&self);
+    /// Ends the game; returns the number of moves.
+    fn end(&self) -> i64;
 }
 
 /// One variable, and `retry`.
@@ -34,12 +33,25 @@ pub fn hand_over<'t, 'env: 't, S: Stm>(
     turn: &'t S::Cell,
     player: usize,
 ) -> Result<bool, S::Abort> {
-    let (mine, others) = (player.cast_signed() as i64, (1 - player).cast_signed() as i64);
-    match S::load(tx, turn)? {
-        OVER => Ok(false),
-        now if now == mine => S::store(tx, turn, others).map(|()| true),
+    let now = S::load(tx, turn)?;
+    match now {
+        ..0 => Ok(false),
+        _ if is_turn_of(player, now) => S::store(tx, turn, now + 1).map(|()| true),
         _ => S::retry(tx),
     }
+}
+
+fn is_turn_of(player: usize, turn: i64) -> bool {
+    turn % 2 == player.cast_signed() as i64
+}
+
+/// Ends the game by the complement of the number of moves.
+fn end<S: Stm>(turn: &S::Cell) -> i64 {
+    S::atomically(|tx| {
+        let moves = S::load(tx, turn)?;
+        S::store(tx, turn, !moves)?;
+        Ok(moves)
+    })
 }
 
 impl<S: Stm> Turns for InStm<S> {
@@ -52,8 +64,8 @@ impl<S: Stm> Turns for InStm<S> {
         S::atomically(|tx| hand_over::<S>(tx, &self.0, player))
     }
 
-    fn end(&self) {
-        S::atomically(|tx| S::store(tx, &self.0, OVER));
+    fn end(&self) -> i64 {
+        end::<S>(&self.0)
     }
 }
 
@@ -70,18 +82,22 @@ impl<L: Locks> Turns for Locked<L> {
 
     #[inline]
     fn hand_over(&self, player: usize) -> bool {
-        let mine = player.cast_signed() as i64;
         let mut goes_on = true;
-        let may_go = |turn: &i64| *turn == mine || *turn == OVER;
+        let may_go = |turn: &i64| *turn < 0 || is_turn_of(player, *turn);
         L::change_when(&self.turn, &self.changed, may_go, |turn| match *turn {
-            OVER => goes_on = false,
-            _ => *turn = 1 - mine,
+            ..0 => goes_on = false,
+            _ => *turn += 1,
         });
         goes_on
     }
 
-    fn end(&self) {
-        L::change_when(&self.turn, &self.changed, |_| true, |turn| *turn = OVER);
+    fn end(&self) -> i64 {
+        let mut moves = 0;
+        L::change_when(&self.turn, &self.changed, |_| true, |turn| {
+            moves = *turn;
+            *turn = !moves;
+        });
+        moves
     }
 }
 
@@ -95,8 +111,9 @@ pub(super) fn between_threads<T: Turns>(run: Run) -> Result<Figures, Refusal> {
         }
         (moves, ())
     };
-    let window = Window::run(PLAYERS, run.length, play, || turns.end());
-    verify([window.works[0].operations, window.works[1].operations])?;
+    let mut made = 0;
+    let window = Window::run(PLAYERS, run.length, play, || made = turns.end());
+    verify(made, [window.works[0].operations, window.works[1].operations])?;
     Ok(window.figures(PLAYERS))
 }
 
@@ -123,12 +140,11 @@ pub fn between_tasks<S: AsyncStm>(run: Run) -> Result<Figures, Refusal> {
             moves
         })
     });
-    let (moves, lap) = thread::scope(|scope| {
+    let (moves, (made, lap)) = thread::scope(|scope| {
         let referee = scope.spawn(|| {
             thread::sleep(run.length);
             let lap = started.lap();
-            S::atomically(|tx| S::store(tx, &*turn, OVER));
-            lap
+            (end::<S>(&turn), lap)
         });
         let moves = scheduler.block_on(tasks.run_until(async {
             let [first, second] = players;
@@ -136,12 +152,12 @@ pub fn between_tasks<S: AsyncStm>(run: Run) -> Result<Figures, Refusal> {
         }));
         (moves, referee.join().expect("the referee does not panic"))
     });
-    verify(moves)?;
+    verify(made, moves)?;
     Ok(lap.figures(moves.iter().sum()))
 }
 
-/// The first player begins, so it has moved as often as the second or once more.
-fn verify([first, second]: [u64; PLAYERS]) -> Result<(), Refusal> {
-    let lead = first.cast_signed() - second.cast_signed();
-    Verified::Turns.expect(lead.clamp(0, 1), lead)
+/// Every move is in the number of moves, and the players took turns.
+fn verify(made: i64, [first, second]: [u64; PLAYERS]) -> Result<(), Refusal> {
+    Verified::Turns.expect((first + second).cast_signed(), made)?;
+    Verified::Lead.expect(made % 2, first.cast_signed() - second.cast_signed())
 }
