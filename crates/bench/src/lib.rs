@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod measure;
+pub mod stm;
 pub mod transfers;

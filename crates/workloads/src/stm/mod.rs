@@ -36,12 +36,13 @@ pub use locks::{Locks, ParkingLot, Std};
 pub use set::Set;
 pub use tree::{CloningTree, in_order};
 pub use turns::{between_tasks, hand_over};
-pub use window::Attempts;
+pub use window::{Attempts, cpu_time};
 
 /// One transactional memory.
 ///
 /// `'t` is one attempt, `'env` everything that outlives the call: a memory that lends its values ties them to `'t`, one
-/// that clones them ignores both.
+/// that clones them ignores both. Every operation fails if the attempt cannot go on.
+#[expect(clippy::missing_errors_doc, reason = "all for the one reason above")]
 pub trait Stm: Sized + 'static {
     /// A variable that holds a number.
     type Cell: Send + Sync;
@@ -91,9 +92,15 @@ pub trait Stm: Sized + 'static {
 }
 
 /// A memory whose values may be taken out of an attempt, and whose variables may die before it.
+///
+/// Every operation fails if the attempt cannot go on.
+#[expect(clippy::missing_errors_doc, reason = "all for the one reason above")]
 pub trait Cloning: Stm {
     /// Reads a value and keeps it.
-    fn get<'t, 'env: 't, T: Clone + Send + Sync + 'static>(tx: &mut Self::Tx<'t, 'env>, var: &Self::Var<T>) -> Result<T, Self::Abort>;
+    fn get<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
+        tx: &mut Self::Tx<'t, 'env>,
+        var: &Self::Var<T>,
+    ) -> Result<T, Self::Abort>;
     /// Writes a value.
     fn set<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
         tx: &mut Self::Tx<'t, 'env>,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::Stm;
 use super::locks::{Lock, Locks};
 use super::set::Set;
 use super::window::Attempts;
-use super::Stm;
 
 const BUCKETS: usize = 1 << 14;
 

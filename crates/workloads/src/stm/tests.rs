@@ -93,10 +93,7 @@ impl<const KIND: u8> Stm for Memory<KIND> {
         Ok(())
     }
 
-    fn read<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
-        (): &mut (),
-        var: &'t Mutex<T>,
-    ) -> Result<Owned<T>, Wait> {
+    fn read<'t, 'env: 't, T: Clone + Send + Sync + 'static>((): &mut (), var: &'t Mutex<T>) -> Result<Owned<T>, Wait> {
         Self::get(&mut (), var).map(Owned)
     }
 
@@ -118,11 +115,7 @@ impl<const KIND: u8> Cloning for Memory<KIND> {
         Ok(var.lock().expect("no holder panics").clone())
     }
 
-    fn set<'t, 'env: 't, T: Clone + Send + Sync + 'static>(
-        (): &mut (),
-        var: &Mutex<T>,
-        value: T,
-    ) -> Result<(), Wait> {
+    fn set<'t, 'env: 't, T: Clone + Send + Sync + 'static>((): &mut (), var: &Mutex<T>, value: T) -> Result<(), Wait> {
         if !Self::forgets() {
             *var.lock().expect("no holder panics") = value;
         }

@@ -93,10 +93,15 @@ impl<L: Locks> Turns for Locked<L> {
 
     fn end(&self) -> i64 {
         let mut moves = 0;
-        L::change_when(&self.turn, &self.changed, |_| true, |turn| {
-            moves = *turn;
-            *turn = !moves;
-        });
+        L::change_when(
+            &self.turn,
+            &self.changed,
+            |_| true,
+            |turn| {
+                moves = *turn;
+                *turn = !moves;
+            },
+        );
         moves
     }
 }

@@ -63,7 +63,12 @@ impl Start {
     }
 }
 
-fn cpu_time() -> Duration {
+/// User and system time that this process has used.
+///
+/// # Panics
+/// Never: CPU time is not negative.
+#[must_use]
+pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).expect("CPU time is not negative")
 }
 
