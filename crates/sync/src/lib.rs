@@ -17,9 +17,35 @@ mod imp;
 
 pub use imp::{Arc, Condvar, Mutex, MutexGuard, thread_local};
 
+/// A process-wide static; in a model build, one that is made anew for every explored interleaving.
+///
+/// The initial value is a constant expression in a normal build: write it out with constructors that are `const` there.
+#[macro_export]
+macro_rules! global {
+    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;) => {
+        $crate::define_global!($(#[$attribute])* $visibility $name $type, $value);
+    };
+}
+
+#[cfg(any(enact_loom, enact_shuttle))]
+#[doc(hidden)]
+pub use imp::model_lazy_static;
+
 /// Atomic integers, pointers and fences.
 pub mod atomic {
     pub use crate::imp::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    /// A sequentially consistent fence behind a read-modify-write or in front of nothing but loads that follow a load.
+    ///
+    /// The memory model asks for a fence there; on x86-64 the read-modify-write already drains the store buffer, and
+    /// loads are not reordered with loads, so that nothing but the compiler has to be kept in order.
+    #[inline]
+    pub fn ordered() {
+        #[cfg(all(target_arch = "x86_64", not(any(enact_loom, enact_shuttle, miri))))]
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        #[cfg(not(all(target_arch = "x86_64", not(any(enact_loom, enact_shuttle, miri)))))]
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// Spin hints.
@@ -29,6 +55,7 @@ pub mod hint {
 
 /// Threads, as the checker of this build knows them.
 pub mod thread {
+    pub use crate::imp::park_until;
     pub use crate::imp::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
 }
 

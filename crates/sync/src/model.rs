@@ -81,6 +81,29 @@ impl Default for Condvar {
     }
 }
 
+/// Parks this thread until it is unparked: a model has no clock, so the deadline never passes.
+pub fn park_until(_deadline: Instant) {
+    thread::park();
+}
+
+#[cfg(enact_loom)]
+#[doc(hidden)]
+pub use loom::lazy_static as model_lazy_static;
+#[cfg(enact_shuttle)]
+#[doc(hidden)]
+pub use shuttle::lazy_static as model_lazy_static;
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! define_global {
+    ($(#[$attribute:meta])* $visibility:vis $name:ident $type:ty, $value:expr) => {
+        $crate::model_lazy_static! {
+            $(#[$attribute])*
+            $visibility static ref $name: $type = $value;
+        }
+    };
+}
+
 #[cfg(enact_loom)]
 pub(crate) fn explore(_schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
     loom::model(scenario);

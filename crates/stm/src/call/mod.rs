@@ -1,0 +1,322 @@
+//! Transactions as a whole: attempts until one commits, sleeping, waiting, running alone, what follows the commit.
+
+mod block;
+mod engine;
+mod timer;
+
+pub(crate) use block::block_on;
+
+use crate::context;
+use crate::defer::AfterCommit;
+use crate::fate::Fate;
+use crate::gate::{Priority, Ticket};
+use crate::hooks::Retracted;
+use crate::lock::{Owner, OwnerId};
+use crate::sleepers::Sleeper;
+use crate::transaction::{Abort, Failed, Kept, Mode, Tx, Worker};
+use enact_sync::Arc;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+/// A transaction that has not run yet: [`run`](Self::run) it on this thread, or `.await` it.
+///
+/// Made by [`atomically`] and [`try_atomically`].
+///
+/// # Cancel safety
+/// Dropping the future before it is ready rolls the transaction back, unless it has committed already and waits for its
+/// deferred operations: those are then carried through on a thread of their own.
+#[must_use = "a transaction does nothing until it is run or awaited"]
+pub struct Atomically<'env, B: Body<'env>> {
+    body: B,
+    owner: Option<OwnerId>,
+    dependency: Option<Fate>,
+    stage: Stage<B::Output>,
+    /// Attempts so far, and how many of them were lost to others.
+    attempts: u32,
+    losses: u32,
+    mode: Mode,
+    may_read_past: bool,
+    kept: Kept,
+    priority: Option<Priority>,
+    ticket: Option<Arc<Ticket>>,
+    exclusive: bool,
+    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+/// Where a transaction is between two steps.
+enum Stage<O> {
+    /// The next step is an attempt.
+    Ready,
+    /// Sleeps until something it has read changes.
+    Asleep(Nap),
+    /// The closure has ended well; its commit waits for the dependency or for the gate.
+    Finished {
+        worker: Box<Worker>,
+        verdict: Verdict<O>,
+    },
+    /// Wants to run alone.
+    Queued,
+    /// Has committed, and its deferred operations run.
+    Committed {
+        after: AfterCommit,
+        output: O,
+    },
+    Over,
+}
+
+struct Nap {
+    sleeper: Arc<Sleeper>,
+    addresses: Vec<usize>,
+    deadline: Option<Instant>,
+    has_timer: bool,
+}
+
+/// What a closure that has ended wants.
+#[derive(Debug)]
+pub enum Verdict<O> {
+    /// Publish everything.
+    Commit(O),
+    /// Publish nothing, and give this.
+    RollBack(O),
+}
+
+/// What a transaction runs: a closure, seen through the way in which it may end. Sealed in effect: made by [`atomically`]
+/// and [`try_atomically`] only.
+pub trait Body<'env> {
+    /// What the transaction gives.
+    type Output;
+
+    #[doc(hidden)]
+    fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<Self::Output>, Abort>;
+}
+
+/// A closure that ends well or is run again.
+#[derive(Debug)]
+pub struct Total<F, R>(F, PhantomData<fn() -> R>);
+
+/// A closure that may also end with an error of the user.
+#[derive(Debug)]
+pub struct Partial<F, R, E>(F, PhantomData<fn() -> (R, E)>);
+
+impl<'env, F, R> Body<'env> for Total<F, R>
+where
+    F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>,
+{
+    type Output = R;
+
+    #[inline]
+    fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<R>, Abort> {
+        (self.0)(tx).map(Verdict::Commit)
+    }
+}
+
+impl<'env, F, R, E> Body<'env> for Partial<F, R, E>
+where
+    F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Failed<E>>,
+{
+    type Output = Result<R, E>;
+
+    #[inline]
+    fn attempt(&self, tx: &mut Tx<'_, 'env>) -> Result<Verdict<Result<R, E>>, Abort> {
+        match (self.0)(tx) {
+            Ok(value) => Ok(Verdict::Commit(Ok(value))),
+            Err(Failed::Error(error)) => Ok(Verdict::RollBack(Err(error))),
+            Err(Failed::Abort(abort)) => Err(abort),
+        }
+    }
+}
+
+/// A transaction over everything that `body` reads and writes: all of it happens at one moment, or none.
+///
+/// `body` may run several times; only the last attempt counts. It must have no side effects besides those on transactional
+/// variables, which the compiler enforces for captured variables (`Fn`) and cannot enforce for the rest: use
+/// [`Tx::defer`] for input and output. Transactions are serializable, in an order that respects real time; what running
+/// code sees is one consistent state, also in attempts that will fail. A transaction that has lost to others many times
+/// gets priority and finally runs alone, so each ends.
+///
+/// A panic in `body` rolls the transaction back and goes on to the caller.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TCell, atomically};
+/// let (a, b) = (TCell::new(70_i64), TCell::new(30_i64));
+/// let sum = atomically(|tx| {
+///     let amount = 20;
+///     tx.update(&a, |balance| balance - amount)?;
+///     tx.update(&b, |balance| balance + amount)?;
+///     Ok(tx.read(&a)? + tx.read(&b)?)
+/// })
+/// .run();
+/// assert_eq!(sum, 100);
+/// ```
+#[inline]
+pub fn atomically<'env, R, F>(body: F) -> Atomically<'env, Total<F, R>>
+where
+    F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>,
+{
+    Atomically::new(Total(body, PhantomData))
+}
+
+/// As [`atomically`], for a `body` that may fail: an error rolls everything back and is given to the caller.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TVar, try_atomically};
+/// let text = TVar::new(String::from("4x"));
+/// let number = try_atomically(|tx| Ok(tx.read(&text)?.parse::<u32>()?)).run();
+/// assert!(number.is_err());
+/// ```
+#[inline]
+pub fn try_atomically<'env, R, E, F>(body: F) -> Atomically<'env, Partial<F, R, E>>
+where
+    F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Failed<E>>,
+{
+    Atomically::new(Partial(body, PhantomData))
+}
+
+/// Reads one consistent state, as of now, without a log and without a conflict: it never aborts and delays nobody.
+///
+/// # Panics
+/// If `body` writes, waits, defers or asks for a version. Inside a transaction.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TCell, snapshot};
+/// let accounts: Vec<_> = (0..10).map(TCell::new).collect();
+/// let sum = snapshot(|tx| accounts.iter().map(|account| tx.read(account)).sum::<Result<i32, _>>());
+/// assert_eq!(sum, 45);
+/// ```
+pub fn snapshot<'env, R, F>(body: F) -> R
+where
+    F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
+{
+    let mut attempt = engine::Attempt::new(context::take_worker());
+    attempt.worker().mode = Mode::SnapshotOnly;
+    let result = attempt.inside(|worker| body(&mut Tx::new(worker)));
+    let counters = &attempt.worker().slot.counters;
+    counters.snapshots.add_one();
+    counters.read_only_commits.add_one();
+    attempt.finish();
+    result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
+}
+
+/// Runs `body` irrevocably: alone, once, sure to commit, so that it may do what cannot be undone.
+///
+/// Blocks until no other commit and no deferred operation is under way. Others can run and read meanwhile; their commits
+/// wait. This is the last resort: [`Tx::defer`] keeps them going.
+///
+/// # Panics
+/// If `body` asks to wait, or needs a lock that is held under an explicit [`Owner`]; if called inside a transaction or
+/// inside a deferred operation, which it would wait for; on a thread that must not block.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TCell, synchronized};
+/// let launched = TCell::new(false);
+/// synchronized(|tx| {
+///     println!("this line is printed once");
+///     tx.write(&launched, true)
+/// });
+/// assert!(launched.into_inner());
+/// ```
+pub fn synchronized<'env, R, F>(body: F) -> R
+where
+    F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
+{
+    let body = std::cell::RefCell::new(Some(body));
+    atomically(|tx| {
+        tx.irrevocable()?;
+        let body = body.borrow_mut().take().expect("an irrevocable transaction runs once");
+        body(tx)
+    })
+    .run()
+}
+
+impl<'env, B: Body<'env>> Atomically<'env, B> {
+    #[inline]
+    fn new(body: B) -> Self {
+        Self {
+            body,
+            owner: None,
+            dependency: None,
+            stage: Stage::Ready,
+            attempts: 0,
+            losses: 0,
+            mode: Mode::Logged,
+            may_read_past: true,
+            kept: Kept::default(),
+            priority: None,
+            ticket: None,
+            exclusive: false,
+            _env: PhantomData,
+        }
+    }
+
+    /// Runs the transaction on this thread, sleeping while it has to wait, and then its deferred operations.
+    ///
+    /// # Panics
+    /// Inside a transaction; if it would have to sleep on a thread that must not; and if the closure or a deferred
+    /// operation panics.
+    #[inline]
+    pub fn run(mut self) -> B::Output {
+        match self.drive_blocking() {
+            Ok(output) => output,
+            Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
+        }
+    }
+
+    /// Lets the transaction acquire and release locks for `owner`, instead of for itself alone.
+    pub fn owned_by(mut self, owner: &Owner) -> Self {
+        self.owner = Some(owner.id());
+        self
+    }
+
+    pub(crate) fn depending_on(mut self, fate: Fate) -> Self {
+        self.dependency = Some(fate);
+        self
+    }
+
+    pub(crate) fn run_dependent(mut self) -> Result<B::Output, Retracted> {
+        self.drive_blocking()
+    }
+
+    pub(crate) fn poll_dependent(&mut self, cx: &mut Context<'_>) -> Poll<Result<B::Output, Retracted>> {
+        self.drive(engine::Patience::Task, &|| cx.waker().clone())
+    }
+}
+
+impl<'env, B: Body<'env>> Future for Atomically<'env, B> {
+    type Output = B::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_dependent(cx).map(|result| match result {
+            Ok(output) => output,
+            Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
+        })
+    }
+}
+
+// The closure and the output are never pinned: they are moved like any value.
+impl<'env, B: Body<'env>> Unpin for Atomically<'env, B> {}
+
+impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Ready | Stage::Queued | Stage::Over => {}
+            Stage::Asleep(nap) => nap.end(),
+            Stage::Finished { worker, .. } => drop(engine::Attempt::new(worker)),
+            Stage::Committed { after, .. } => after.carry_through(),
+        }
+        self.step_down();
+    }
+}
+
+impl<'env, B: Body<'env>> fmt::Debug for Atomically<'env, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Atomically").field("attempts", &self.attempts).finish_non_exhaustive()
+    }
+}

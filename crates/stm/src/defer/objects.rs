@@ -1,0 +1,86 @@
+//! Lists of objects for a deferred operation.
+use super::object::{Deferrable, Held};
+use crate::lock::{OwnerId, TxLock};
+use crate::transaction::{Abort, Tx};
+use enact_sync::unmodelled::Arc;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The objects of a deferred operation: a tuple of none to four `&Arc<Deferrable<S, P>>`. Sealed.
+pub trait Objects<'t>: sealed::Sealed {
+    /// The same objects in the hands of the operation: a tuple of [`Held`].
+    type Held: Send + 'static;
+    /// Shares of the objects, kept from the transaction to the operation.
+    #[doc(hidden)]
+    type Shares: Send + 'static;
+
+    #[doc(hidden)]
+    fn acquire(&self, tx: &mut Tx<'t, '_>) -> Result<(), Abort>;
+
+    #[doc(hidden)]
+    fn into_shares(self) -> Self::Shares;
+
+    #[doc(hidden)]
+    fn take(shares: Self::Shares) -> Self::Held;
+
+    /// Puts everything back, and gives the locks that are to be released.
+    #[doc(hidden)]
+    fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock>;
+}
+
+macro_rules! objects {
+    ($($S:ident $P:ident $object:ident),*) => {
+        impl<$($S, $P),*> sealed::Sealed for ($(&Arc<Deferrable<$S, $P>>,)*) {}
+        impl<'t, $($S: Send + Sync + 'static, $P: Send + 'static),*> Objects<'t> for ($(&'t Arc<Deferrable<$S, $P>>,)*) {
+            type Held = ($(Held<$S, $P>,)*);
+            type Shares = ($(Arc<Deferrable<$S, $P>>,)*);
+
+            fn acquire(&self, tx: &mut Tx<'t, '_>) -> Result<(), Abort> {
+                let ($($object,)*) = *self;
+                $($object.lock.acquire_for_operation(tx)?;)*
+                let _ = tx;
+                Ok(())
+            }
+
+            #[allow(clippy::unused_unit, reason = "the tuple of no objects")]
+            fn into_shares(self) -> Self::Shares {
+                let ($($object,)*) = self;
+                ($(Arc::clone($object),)*)
+            }
+
+            #[allow(clippy::unused_unit, reason = "the tuple of no objects")]
+            fn take(shares: Self::Shares) -> Self::Held {
+                let ($($object,)*) = shares;
+                ($(Held::take($object),)*)
+            }
+
+            fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock> {
+                let ($(mut $object,)*) = held;
+                let _ = poison;
+                let locks = vec![$($object.lock()),*];
+                $(
+                    if poison {
+                        $object.poison();
+                    }
+                    $object.put_back();
+                )*
+                locks
+            }
+        }
+    };
+}
+
+objects!();
+objects!(S1 P1 a);
+objects!(S1 P1 a, S2 P2 b);
+objects!(S1 P1 a, S2 P2 b, S3 P3 c);
+objects!(S1 P1 a, S2 P2 b, S3 P3 c, S4 P4 d);
+
+/// Gives back one acquisition of each lock.
+pub(super) fn release(locks: &[TxLock], owner: OwnerId) {
+    for lock in locks {
+        lock.release_once(owner);
+    }
+}

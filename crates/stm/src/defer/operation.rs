@@ -1,0 +1,262 @@
+//! Operations between the commit that has promised them and their end.
+use super::objects::{Objects, release};
+use crate::call::block_on;
+use crate::context;
+use crate::domain::DOMAIN;
+use crate::lock::{OwnerId, TxLock};
+use crate::transaction::{Abort, Tx, Worker};
+use enact_sync::Mutex;
+use enact_sync::unmodelled::Arc;
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+type Panic = Box<dyn Any + Send>;
+
+/// What an operation has given, for whoever has deferred it.
+///
+/// The value is there when [`run`](crate::Atomically::run) or `.await` of the transaction is over. Return it from the
+/// closure to get at it.
+#[must_use = "the outcome of the operation is in here"]
+pub struct Deferred<R>(Arc<Mutex<Option<R>>>);
+
+impl<R> Deferred<R> {
+    /// The outcome. `None` before the operation has ended, after it has panicked, and if it was taken before.
+    #[must_use]
+    pub fn take(&self) -> Option<R> {
+        self.0.lock().take()
+    }
+}
+
+impl<R> fmt::Debug for Deferred<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deferred").finish_non_exhaustive()
+    }
+}
+
+/// An operation that has not run.
+pub(crate) enum Operation {
+    /// Blocks the thread it runs on.
+    Blocking(Box<dyn FnOnce(OwnerId) -> Result<(), Panic> + Send>),
+    /// Is polled.
+    Task(Box<dyn FnOnce(OwnerId) -> Running + Send>),
+}
+
+type Running = Pin<Box<dyn Future<Output = Result<(), Panic>> + Send>>;
+
+impl<'t> Tx<'t, '_> {
+    /// Runs `operation` right after this transaction has committed, atomically with it.
+    ///
+    /// The objects are acquired by this transaction: from its commit until the operation ends no other transaction can
+    /// [`open`](Self::open) them, so nobody sees the one without the other. Operations of one transaction run in the order
+    /// in which they were deferred, and each sees what the transaction and earlier operations have done. If the attempt does
+    /// not commit, nothing runs. The operation may start transactions, which may open what it holds, and defer again.
+    ///
+    /// The call of `run` or `.await` is over when the operation has ended. A panic in it poisons its objects, releases
+    /// them, lets the others run, and then goes on to that caller. An error is a value: return it, and find it in the
+    /// [`Deferred`]; [`Held::poison`](super::Held::poison) takes an object out of service.
+    ///
+    /// # Errors
+    /// If another transaction's operation has one of the objects: the transaction sleeps until it is released. If the
+    /// attempt has to be run again.
+    ///
+    /// # Panics
+    /// If an object is listed twice, when the operation begins. In a [`snapshot`](crate::snapshot).
+    pub fn defer<O, R>(
+        &mut self,
+        objects: O,
+        operation: impl FnOnce(&mut O::Held) -> R + Send + 'static,
+    ) -> Result<Deferred<R>, Abort>
+    where
+        O: Objects<'t>,
+        R: Send + 'static,
+    {
+        let (shares, outcome, deferred) = self.prepare(objects)?;
+        let operation = Operation::Blocking(Box::new(move |owner| {
+            context::in_operation(owner, || {
+                let mut held = O::take(shares);
+                let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
+                end::<O, R>(owner, held, result, &outcome)
+            })
+        }));
+        self.add_operation(operation);
+        Ok(deferred)
+    }
+
+    /// As [`defer`](Self::defer), for an operation that awaits: while it does, it has its objects and no thread.
+    ///
+    /// # Errors
+    /// As for [`defer`](Self::defer).
+    ///
+    /// # Cancel safety
+    /// If the future of the transaction is dropped while the operation awaits, the operation is carried through on a thread
+    /// of its own.
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{Deferrable, atomically};
+    /// use std::sync::Arc;
+    /// let socket = Arc::new(Deferrable::new((), Vec::new()));
+    /// atomically(|tx| {
+    ///     tx.defer_async((&socket,), |(socket,)| {
+    ///         Box::pin(async move {
+    ///             std::future::ready(()).await;
+    ///             socket.push("sent");
+    ///         })
+    ///     })
+    ///     .map(drop)
+    /// })
+    /// .run();
+    /// assert_eq!(Arc::into_inner(socket).unwrap().into_inner().1, ["sent"]);
+    /// ```
+    pub fn defer_async<O, R>(
+        &mut self,
+        objects: O,
+        operation: impl for<'h> FnOnce(&'h mut O::Held) -> Pin<Box<dyn Future<Output = R> + Send + 'h>> + Send + 'static,
+    ) -> Result<Deferred<R>, Abort>
+    where
+        O: Objects<'t>,
+        R: Send + 'static,
+    {
+        let (shares, outcome, deferred) = self.prepare(objects)?;
+        let operation = Operation::Task(Box::new(move |owner| {
+            Box::pin(async move {
+                let mut held = O::take(shares);
+                let result = {
+                    let started = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
+                    match started {
+                        Ok(future) => Caught(future).await,
+                        Err(panic) => Err(panic),
+                    }
+                };
+                end::<O, R>(owner, held, result, &outcome)
+            })
+        }));
+        self.add_operation(operation);
+        Ok(deferred)
+    }
+
+    #[expect(clippy::type_complexity, reason = "three things that belong to one operation")]
+    fn prepare<O: Objects<'t>, R>(
+        &mut self,
+        objects: O,
+    ) -> Result<(O::Shares, Arc<Mutex<Option<R>>>, Deferred<R>), Abort> {
+        self.owner();
+        objects.acquire(self)?;
+        let outcome = Arc::new(Mutex::new(None));
+        Ok((objects.into_shares(), Arc::clone(&outcome), Deferred(outcome)))
+    }
+}
+
+/// Puts the objects back, keeps the outcome, and lets others at the objects.
+fn end<'t, O: Objects<'t>, R>(
+    owner: OwnerId,
+    held: O::Held,
+    result: Result<R, Panic>,
+    outcome: &Mutex<Option<R>>,
+) -> Result<(), Panic> {
+    let locks = O::put_back(held, result.is_err());
+    let result = result.map(|value| *outcome.lock() = Some(value));
+    release(&locks, owner);
+    result
+}
+
+/// A future whose panic is a value.
+struct Caught<F>(F);
+
+impl<F: Future + Unpin> Future for Caught<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut self.0).poll(cx))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+/// What is left to do for a transaction that has committed.
+pub(crate) struct AfterCommit {
+    owner: OwnerId,
+    operations: VecDeque<Operation>,
+    running: Option<Running>,
+    /// Locks to be released at the very end.
+    acquired: Vec<TxLock>,
+    counted: bool,
+    panic: Option<Panic>,
+}
+
+impl AfterCommit {
+    /// Takes what a committed attempt has left, if anything.
+    pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
+        let (owner, operations, acquired) = worker.take_operations();
+        let acquired = if releases { acquired } else { Vec::new() };
+        if operations.is_empty() && acquired.is_empty() {
+            return None;
+        }
+        let owner = owner?;
+        Some(Self { owner, operations: operations.into(), running: None, acquired, counted, panic: None })
+    }
+
+    /// Goes on with the operations, in their order.
+    pub(crate) fn poll(&mut self, waker: &dyn Fn() -> Waker) -> Poll<Result<(), Panic>> {
+        loop {
+            let ended = if let Some(running) = &mut self.running {
+                let waker = waker();
+                let mut cx = Context::from_waker(&waker);
+                match context::in_operation(self.owner, || running.as_mut().poll(&mut cx)) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(result) => {
+                        self.running = None;
+                        result
+                    }
+                }
+            } else {
+                match self.operations.pop_front() {
+                    None => break,
+                    Some(Operation::Task(start)) => {
+                        self.running = Some(start(self.owner));
+                        continue;
+                    }
+                    Some(Operation::Blocking(work)) => run_blocking(self.owner, work),
+                }
+            };
+            if let Err(panic) = ended {
+                self.panic.get_or_insert(panic);
+            }
+        }
+        for lock in self.acquired.drain(..) {
+            lock.release_if_held(self.owner);
+        }
+        if std::mem::take(&mut self.counted) {
+            DOMAIN.gate.operation_ends();
+        }
+        Poll::Ready(self.panic.take().map_or(Ok(()), Err))
+    }
+
+    /// Finishes on a thread of its own what nobody waits for any more.
+    pub(crate) fn carry_through(self) {
+        struct Rest(AfterCommit);
+        impl Future for Rest {
+            type Output = Result<(), Panic>;
+            fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+                self.0.poll(&|| cx.waker().clone())
+            }
+        }
+        // Whoever would have been told of a panic has gone; the objects are poisoned.
+        enact_sync::thread::spawn(move || drop(block_on(Rest(self))));
+    }
+}
+
+/// Runs a blocking operation here or, if this thread must not block, where that does no harm.
+fn run_blocking(owner: OwnerId, work: Box<dyn FnOnce(OwnerId) -> Result<(), Panic> + Send>) -> Result<(), Panic> {
+    let Some(hand_over) = context::hand_over() else { return work(owner) };
+    let mut result = Ok(());
+    hand_over(Box::new(|| result = work(owner)));
+    result
+}

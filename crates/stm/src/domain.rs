@@ -1,0 +1,34 @@
+//! What all transactions of the process share: the clock, the gate, the sleepers, the memory, the workers.
+//!
+//! There is one domain a process, so that any two transactions may meet; each part lies on cache lines of its own.
+use crate::gate::Gate;
+use crate::memory::Memory;
+use crate::sleepers::Sleepers;
+use crate::worker::Workers;
+use crossbeam_utils::CachePadded;
+use enact_sync::atomic::AtomicU64;
+use enact_sync::global;
+
+pub(crate) struct Domain {
+    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit reads it and does not write it; see
+    /// [`transaction`](crate::transaction).
+    pub(crate) clock: CachePadded<AtomicU64>,
+    /// Snapshot readers that have announced themselves.
+    pub(crate) snapshots: CachePadded<AtomicU64>,
+    pub(crate) gate: Gate,
+    pub(crate) memory: Memory,
+    pub(crate) sleepers: Sleepers,
+    pub(crate) workers: Workers,
+}
+
+global! {
+    /// The process's own.
+    pub(crate) static DOMAIN: Domain = Domain {
+        clock: CachePadded::new(AtomicU64::new(2)),
+        snapshots: CachePadded::new(AtomicU64::new(0)),
+        gate: Gate::new(),
+        memory: Memory::new(),
+        sleepers: Sleepers::new(),
+        workers: Workers::new(),
+    };
+}

@@ -1,0 +1,57 @@
+//! The interval of epochs that a worker announces.
+use crate::domain::DOMAIN;
+use enact_sync::atomic::{AtomicU64, Ordering, ordered};
+
+/// What one worker announces; written by it alone.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    /// 0: not pinned.
+    lower: AtomicU64,
+    upper: AtomicU64,
+}
+
+impl Pin {
+    pub(crate) fn new() -> Self {
+        Self { lower: AtomicU64::new(0), upper: AtomicU64::new(0) }
+    }
+
+    /// Announces the present epoch.
+    #[inline]
+    pub(crate) fn enter(&self) {
+        let epoch = DOMAIN.memory.epoch();
+        self.upper.store(epoch, Ordering::Relaxed);
+        // A swap, because on x86-64 it is the cheapest full fence; pairs with the fence in `Garbage::collect`.
+        self.lower.swap(epoch, Ordering::AcqRel);
+        ordered();
+    }
+
+    /// Withdraws the announcement: no address loaded before is used after.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        self.lower.store(0, Ordering::Release);
+    }
+
+    /// True if what was loaded before this call is covered by the announcement. If not, the announcement is brought up to
+    /// date, and the address must be loaded again.
+    #[inline]
+    pub(crate) fn covers(&self) -> bool {
+        let epoch = DOMAIN.memory.epoch();
+        epoch == self.upper.load(Ordering::Relaxed) || self.extend(epoch)
+    }
+
+    #[cold]
+    fn extend(&self, epoch: u64) -> bool {
+        self.upper.swap(epoch, Ordering::AcqRel);
+        ordered();
+        false
+    }
+
+    /// The interval, if pinned.
+    pub(super) fn interval(&self) -> Option<(u64, u64)> {
+        match self.lower.load(Ordering::Acquire) {
+            0 => None,
+            // Read after `lower`: a newer upper end only keeps more.
+            lower => Some((lower, self.upper.load(Ordering::Acquire))),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Publishing what an attempt has written, all of it at one moment or nothing.
+use super::{Cause, Kind, Worker};
+use crate::domain::DOMAIN;
+use crate::transaction::log::Write;
+use crate::transaction::read::wait_a_little;
+use crate::variable::node::{self, Node};
+use crate::variable::stamp::{FLAGS, LOCKED, Stamp, WAITED, mark, version};
+use enact_sync::atomic::{Ordering, ordered};
+
+/// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
+const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 128 };
+
+/// Why a commit did not happen. Nothing is locked and nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The attempt has to be run again.
+    Conflict(Cause),
+    /// Somebody runs alone: the same commit may be tried again when the gate is open.
+    Closed,
+}
+
+/// Unlocks what a commit has locked, whatever happens in between: functions of users run under these locks.
+struct Locks<'w> {
+    worker: &'w mut Worker,
+    count: usize,
+}
+
+impl Drop for Locks<'_> {
+    fn drop(&mut self) {
+        for write in &self.worker.writes[..self.count] {
+            // SAFETY: the attempt still borrows the variable.
+            let stamp = unsafe { &*write.stamp };
+            stamp.store(write.locked, Ordering::Release);
+        }
+        let commits = &self.worker.slot.commits;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
+
+impl Worker {
+    /// Commits. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has to be called.
+    #[inline]
+    pub(crate) fn commit(&mut self) -> Result<bool, Refused> {
+        if self.writes.is_empty() {
+            return Ok(false);
+        }
+        self.commit_writes()
+    }
+
+    fn commit_writes(&mut self) -> Result<bool, Refused> {
+        let commits = &self.slot.commits;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let mut locks = Locks { worker: self, count: 0 };
+        let (highest, waited) = locks.take()?;
+        // Pairs with the fences of readers, of snapshots and of the gate: each of them sees these locks, or is seen below.
+        ordered();
+        let worker = &mut *locks.worker;
+        if DOMAIN.gate.is_attended() {
+            DOMAIN.gate.admit(worker)?;
+        }
+        let version = DOMAIN.clock.load(Ordering::Acquire).max(highest) + 1;
+        if !cfg!(plant = "skip_validation") && !worker.is_current() {
+            return Err(Refused::Conflict(Cause::Changed));
+        }
+        if worker.busy {
+            worker.apply_commutes();
+        }
+        worker.publish(version);
+        // Publishing has unlocked everything.
+        std::mem::forget(locks);
+        if !waited {
+            self.writes.clear();
+        }
+        Ok(waited)
+    }
+
+    fn publish(&mut self, at: u64) {
+        self.find_snapshots();
+        let published = &self.slot.published;
+        if published.load(Ordering::Relaxed) < at {
+            published.store(at, Ordering::Release);
+        }
+        let mark = mark(at, self.owner);
+        for n in 0..self.writes.len() {
+            let Write { stamp, kind, value, locked, .. } = self.writes[n];
+            // SAFETY: the attempt still borrows the variable.
+            let stamp = unsafe { &*stamp };
+            match kind {
+                Kind::Cell(cell) => {
+                    // SAFETY: as above; the stamp is the first field of this core.
+                    let cell = unsafe { &*cell };
+                    if !self.snapshots.is_empty() || cell.past.load(Ordering::Relaxed) != 0 {
+                        self.leave_word(cell, locked, at);
+                    }
+                    cell.value.store(value, Ordering::Release);
+                    stamp.store(mark | (locked & WAITED), Ordering::Release);
+                }
+                Kind::Node(free) => {
+                    // SAFETY: the node is ours until the store below publishes it.
+                    let new = unsafe { node::header(value) };
+                    new.mark.store(mark, Ordering::Relaxed);
+                    let old = locked & !FLAGS;
+                    // SAFETY: the node is current, and we have the lock.
+                    let header = unsafe { node::header(old) };
+                    let is_needed = self.is_needed(header.mark.load(Ordering::Relaxed), at);
+                    let past = if is_needed { old } else { header.past.load(Ordering::Relaxed) };
+                    if past != 0 {
+                        new.past.store(past, Ordering::Relaxed);
+                        // SAFETY: the variable is locked, and all its nodes are freed in the same way.
+                        unsafe { self.prune(&new.past, at, free) };
+                    }
+                    stamp.store(value | (locked & WAITED), Ordering::Release);
+                    if !is_needed {
+                        // SAFETY: the store above has unlinked it, and it is in no chain.
+                        unsafe { self.garbage.retire(old, free) };
+                    }
+                }
+            }
+        }
+        let commits = &self.slot.commits;
+        commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Leaves the word that is about to be replaced to the snapshots that need it.
+    #[cold]
+    fn leave_word(&mut self, cell: &crate::variable::cell::CellCore, old: u64, at: u64) {
+        if self.is_needed(old, at) {
+            let birth = DOMAIN.memory.epoch();
+            let address = Node::leak(cell.value.load(Ordering::Relaxed), old & !FLAGS, birth);
+            // SAFETY: the node is ours until the store below publishes it.
+            unsafe { node::header(address) }.past.store(cell.past.load(Ordering::Relaxed), Ordering::Relaxed);
+            cell.past.store(address, Ordering::Release);
+        }
+        // SAFETY: the cell is locked, and its chain is of nodes of words.
+        unsafe { self.prune(&cell.past, at, node::free::<u64>) };
+    }
+
+    /// True if everything read is as it was, apart from being locked by this very commit.
+    #[inline]
+    fn is_current(&self) -> bool {
+        self.reads.iter().all(|read| {
+            // SAFETY: the attempt still borrows the variable.
+            let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
+            now == read.seen || (now == read.seen | LOCKED && self.writes.find(read.stamp).is_some())
+        })
+    }
+
+    /// Wakes those who sleep on what has been published. Runs code of executors.
+    #[cold]
+    pub(crate) fn wake(&mut self) {
+        let published = self.writes.take();
+        for write in published.iter().filter(|write| write.locked & WAITED != 0) {
+            // SAFETY: the attempt still borrows the variable.
+            let stamp = unsafe { &*write.stamp };
+            DOMAIN.sleepers.wake(stamp, write.value);
+        }
+    }
+
+    /// The filter of what is to be written.
+    pub(crate) fn footprint_of_writes(&self) -> u64 {
+        self.writes.filter()
+    }
+}
+
+impl Locks<'_> {
+    /// Locks every variable of the write set. Gives the highest version locked, and whether anybody sleeps on one.
+    #[inline]
+    fn take(&mut self) -> Result<(u64, bool), Refused> {
+        let (mut highest, mut waited) = (0, 0);
+        let alone = self.worker.alone;
+        for n in 0..self.worker.writes.len() {
+            let write = &mut self.worker.writes[n];
+            // SAFETY: the attempt still borrows the variable.
+            let stamp = unsafe { &*write.stamp };
+            write.locked = Self::lock(stamp, alone)?;
+            self.count = n + 1;
+            waited |= write.locked & WAITED;
+            highest = highest.max(match write.kind {
+                Kind::Cell(_) => version(write.locked),
+                Kind::Node(_) => {
+                    // SAFETY: the node is current, and nobody replaces it while we have the lock.
+                    let header = unsafe { node::header(write.locked & !FLAGS) };
+                    version(header.mark.load(Ordering::Relaxed))
+                }
+            });
+        }
+        Ok((highest, waited != 0))
+    }
+
+    /// Sets the lock, and gives the stamp as it was. Who runs alone finds locks only of commits that will not pass the gate,
+    /// and of deferred operations: it waits for them.
+    #[inline]
+    fn lock(stamp: &Stamp, alone: bool) -> Result<u64, Refused> {
+        let mut spins = 0;
+        loop {
+            let seen = stamp.load(Ordering::Relaxed);
+            if seen & LOCKED == 0
+                && stamp.compare_exchange_weak(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                return Ok(seen);
+            }
+            spins += 1;
+            if spins > SPINS && !alone {
+                return Err(Refused::Conflict(Cause::Locked));
+            }
+            wait_a_little(spins);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
+use super::{Kind, Worker};
+use crate::defer::Operation;
+use crate::domain::DOMAIN;
+use crate::fate::Fate;
+use crate::lock::{OwnerId, TxLock};
+use crate::transaction::log::{State, Write};
+use crate::variable::node::Free;
+use crate::variable::stamp::FLAGS;
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::Arc;
+use std::fmt;
+use std::time::Instant;
+
+/// A condition on the value of a variable, over the bits of a cell or the address of a node.
+pub(crate) type Condition = Arc<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// What is to happen when the fate of the attempt, or of the nested part in which it was said, is known.
+pub(crate) struct Effect {
+    pub(crate) on_commit: Option<Box<dyn FnOnce() + Send>>,
+    pub(crate) on_abort: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// A function that is applied to whatever the commit finds in a variable.
+pub(super) struct Commute {
+    pub(super) entry: usize,
+    pub(super) apply: Box<dyn Fn(u64) -> u64 + Send>,
+}
+
+/// A write that a nested part has replaced.
+pub(super) struct Undo {
+    pub(super) entry: usize,
+    pub(super) value: u64,
+    pub(super) state: State,
+}
+
+/// The rarely used part of an attempt.
+#[derive(Default)]
+pub(crate) struct Extras {
+    /// The nested part that runs now, 0 outside of any, and how many there have been.
+    pub(super) part: u32,
+    pub(super) parts: u32,
+    pub(super) commutes: Vec<Commute>,
+    pub(super) undo: Vec<Undo>,
+    /// Nodes that will not be published; the attempt may still refer to them.
+    pub(super) spent: Vec<(u64, Free)>,
+    /// Conditions under which the reads with these indices are worth a wake-up.
+    pub(super) conditions: Vec<(usize, Condition)>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) effects: Vec<Effect>,
+    /// With the part each belongs to.
+    pub(super) fates: Vec<(u32, Fate)>,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) owner: Option<OwnerId>,
+    /// Locks that this attempt has acquired.
+    pub(crate) acquired: Vec<TxLock>,
+}
+
+impl fmt::Debug for Extras {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Extras").finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// The rarely used part, to be added to.
+    pub(super) fn add(&mut self) -> &mut Extras {
+        self.busy = true;
+        &mut self.extras
+    }
+
+    /// Puts values in place of functions, with all locks held. Runs code of users, which may panic.
+    #[cold]
+    pub(super) fn apply_commutes(&mut self) {
+        for n in 0..self.extras.commutes.len() {
+            let entry = self.extras.commutes[n].entry;
+            let Write { kind, value, locked, state, .. } = self.writes[entry];
+            let before = match (state, kind) {
+                // It was read after all, and the function was applied then.
+                (State::Known, _) => continue,
+                (State::Applied, _) => value,
+                (State::Commutes, Kind::Node(_)) => locked & !FLAGS,
+                (State::Commutes, Kind::Cell(cell)) => {
+                    // SAFETY: the attempt still borrows the cell.
+                    unsafe { &*cell }.value.load(Ordering::Acquire)
+                }
+            };
+            let after = (self.extras.commutes[n].apply)(before);
+            if state == State::Applied {
+                self.discard(kind, value);
+            }
+            self.writes[entry].value = after;
+            self.writes[entry].state = State::Applied;
+        }
+    }
+
+    /// The fate of the part of the attempt that runs now: each nested part has its own, because it can fail by itself.
+    pub(super) fn fate(&mut self) -> Fate {
+        let part = self.extras.part;
+        match self.extras.fates.last() {
+            Some((of, fate)) if *of == part => fate.clone(),
+            _ => {
+                let fate = Fate::pending();
+                self.add().fates.push((part, fate.clone()));
+                fate
+            }
+        }
+    }
+
+    /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect.
+    #[cold]
+    pub(super) fn clear_extras(&mut self) {
+        self.busy = false;
+        let extras = &mut self.extras;
+        (extras.part, extras.parts) = (0, 0);
+        extras.commutes.clear();
+        extras.conditions.clear();
+        extras.deadline = None;
+        extras.owner = None;
+        for (address, free) in extras.spent.drain(..) {
+            // SAFETY: never published, so only this attempt knew the address; it has ended.
+            unsafe { free(address) };
+        }
+        extras.operations.clear();
+        extras.acquired.clear();
+        debug_assert!(extras.effects.is_empty() && extras.fates.is_empty(), "fates are decided before an attempt ends");
+    }
+
+    /// Decides what the attempt did not get to: everything it has promised for its abort happens.
+    #[cold]
+    pub(crate) fn decide_abort(&mut self) {
+        self.abort_since(0, 0);
+    }
+
+    /// Aborts the fates and effects that were added after the first so many.
+    pub(super) fn abort_since(&mut self, fates: usize, effects: usize) {
+        for (_, fate) in self.extras.fates.split_off(fates).into_iter().rev() {
+            fate.abort();
+        }
+        for effect in self.extras.effects.split_off(effects).into_iter().rev() {
+            if let Some(on_abort) = effect.on_abort {
+                on_abort();
+            }
+        }
+    }
+
+    /// Tells whoever depends on the attempt that it has committed.
+    #[cold]
+    pub(crate) fn decide_commit(&mut self) {
+        for (_, fate) in self.extras.fates.drain(..) {
+            fate.commit();
+        }
+        for effect in self.extras.effects.drain(..) {
+            if let Some(on_commit) = effect.on_commit {
+                on_commit();
+            }
+        }
+    }
+}
+
+impl crate::transaction::Tx<'_, '_> {
+    /// Notes a lock that this attempt has acquired.
+    pub(crate) fn acquired(&mut self, lock: TxLock) {
+        self.worker.add().acquired.push(lock);
+    }
+
+    /// Notes an operation for after the commit.
+    pub(crate) fn add_operation(&mut self, operation: Operation) {
+        self.worker.add().operations.push(operation);
+    }
+}
+
+impl Worker {
+    /// Counts the operations that this attempt's commit is about to start, if there are any.
+    pub(crate) fn starts_operations(&self) -> bool {
+        let starts = !self.extras.operations.is_empty();
+        if starts {
+            DOMAIN.gate.operation_starts();
+        }
+        starts
+    }
+
+    /// Takes out what a committed attempt has left to do.
+    pub(crate) fn take_operations(&mut self) -> (Option<OwnerId>, Vec<Operation>, Vec<TxLock>) {
+        let extras = &mut self.extras;
+        (extras.owner, std::mem::take(&mut extras.operations), std::mem::take(&mut extras.acquired))
+    }
+}

@@ -1,0 +1,82 @@
+//! Work that does not depend on the attempt, done once.
+use super::{Abort, Tx, Worker};
+use std::any::Any;
+use std::fmt;
+use std::panic::Location;
+
+/// What a transaction keeps over its re-runs: by the place in the source that asked, and how often it has asked before.
+#[derive(Default)]
+pub(crate) struct Kept(Vec<Entry>);
+
+struct Entry {
+    place: &'static Location<'static>,
+    /// The attempt that has used the entry last.
+    attempt: u32,
+    value: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("count", &self.0.len()).finish()
+    }
+}
+
+impl Kept {
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if !self.0.is_empty() {
+            self.0.clear();
+        }
+    }
+
+    /// The index of the first entry of `place` that this attempt has not used yet, used now.
+    fn find<K: 'static>(&mut self, place: &'static Location<'static>, attempt: u32) -> Option<usize> {
+        let is_it = |entry: &Entry| entry.place == place && entry.attempt != attempt && entry.value.is::<K>();
+        let index = self.0.iter().position(is_it)?;
+        self.0[index].attempt = attempt;
+        Some(index)
+    }
+}
+
+impl Worker {
+    fn keep<K: Send + 'static>(&mut self, place: &'static Location<'static>, work: impl FnOnce() -> K) -> &K {
+        let attempt = self.attempt;
+        let index = self.kept.find::<K>(place, attempt).unwrap_or_else(|| {
+            self.kept.0.push(Entry { place, attempt, value: Box::new(work()) });
+            self.kept.0.len() - 1
+        });
+        self.kept.0[index].value.downcast_ref().expect("found by its type")
+    }
+}
+
+impl<'t> Tx<'t, '_> {
+    /// The result of `work`, done in the first attempt that comes here and kept over the re-runs of this transaction.
+    ///
+    /// For expensive work whose result is the same in every attempt, like a password hash: a conflict does not do it
+    /// again. `work` cannot use the transaction, so that nothing stale can get into the result through it. Results are
+    /// told apart by the place in the source and the order of calls there.
+    ///
+    /// # Errors
+    /// None at present; a `Result` like every operation of a transaction.
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{TCell, atomically};
+    /// let seats = TCell::new(3_u32);
+    /// let hash = atomically(|tx| {
+    ///     let left = tx.read(&seats)?;
+    ///     let hash = tx.keep(|| "expensive".len())?;
+    ///     tx.write(&seats, left - 1)?;
+    ///     Ok(*hash)
+    /// })
+    /// .run();
+    /// assert_eq!(hash, 9);
+    /// ```
+    #[track_caller]
+    pub fn keep<K: Send + 'static>(&mut self, work: impl FnOnce() -> K) -> Result<&'t K, Abort> {
+        let kept: *const K = self.worker.keep(Location::caller(), work);
+        // SAFETY: the value is boxed, so it stays where it is when the list grows, and it is dropped only after the last
+        // attempt has ended; `'t` is an attempt. `K` is not `Sync`, but only this transaction can get at it.
+        Ok(unsafe { &*kept })
+    }
+}

@@ -1,0 +1,202 @@
+//! What an attempt has read and what it wants to write.
+//!
+//! # Who may touch what
+//! The worker whose attempt it is. The pointers are to the stamps of variables that the attempt borrows for `'t`, so they
+//! are good until the logs are cleared at its end.
+use crate::variable::cell::CellCore;
+use crate::variable::node::Free;
+use crate::variable::stamp::Stamp;
+
+/// A variable that was read, and its stamp without flags.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Read {
+    pub(super) stamp: *const Stamp,
+    pub(super) seen: u64,
+}
+
+/// What is written: a word into a cell, or a node into a variable.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Cell(*const CellCore),
+    Node(Free),
+}
+
+/// A variable that is to be written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Write {
+    pub(super) stamp: *const Stamp,
+    pub(super) kind: Kind,
+    /// The bits of a cell's value or the address of a node.
+    pub(super) value: u64,
+    /// The stamp that the commit has locked.
+    pub(super) locked: u64,
+    pub(super) state: State,
+}
+
+/// Where the value of a write comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is there.
+    Known,
+    /// Functions are to be applied to what the commit finds.
+    Commutes,
+    /// Some of these functions have been applied.
+    Applied,
+}
+
+/// The write set, in the order of first writes.
+///
+/// A 64-bit filter answers most questions for variables that were not written. Up to [`LINEAR`] entries are searched one
+/// by one, more by a hash table of indices.
+#[derive(Debug, Default)]
+pub(super) struct WriteSet {
+    filter: u64,
+    entries: Vec<Write>,
+    /// Open addressing over `entries`: index + 1, 0 for a free place. Empty as long as the set is small.
+    index: Vec<u32>,
+}
+
+const LINEAR: usize = 16;
+
+#[inline]
+fn hash(stamp: *const Stamp) -> u64 {
+    // Stamps are 8 bytes apart at least.
+    (stamp.addr() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// The place of a variable in a 64-bit filter.
+#[inline]
+pub(super) fn filter_bit(stamp: *const Stamp) -> u64 {
+    1 << (hash(stamp) >> 58)
+}
+
+impl WriteSet {
+    #[inline]
+    pub(super) fn find(&self, stamp: *const Stamp) -> Option<usize> {
+        if self.filter & filter_bit(stamp) == 0 {
+            return None;
+        }
+        if self.index.is_empty() {
+            return self.entries.iter().rposition(|write| write.stamp == stamp);
+        }
+        self.probe(stamp).ok()
+    }
+
+    /// The index of the entry, or the free place for one.
+    fn probe(&self, stamp: *const Stamp) -> Result<usize, usize> {
+        let mask = self.index.len() - 1;
+        let mut place = (hash(stamp) >> 20) as usize & mask;
+        loop {
+            match self.index[place] {
+                0 => return Err(place),
+                n if self.entries[n as usize - 1].stamp == stamp => return Ok(n as usize - 1),
+                _ => place = (place + 1) & mask,
+            }
+        }
+    }
+
+    /// Adds a variable that is not in the set.
+    #[inline]
+    pub(super) fn push(&mut self, write: Write) {
+        self.filter |= filter_bit(write.stamp);
+        self.entries.push(write);
+        if self.entries.len() > LINEAR {
+            self.index_last();
+        }
+    }
+
+    #[cold]
+    fn index_last(&mut self) {
+        if self.index.len() < 2 * self.entries.len() {
+            self.index = vec![0; (4 * self.entries.len()).next_power_of_two()];
+            for n in 0..self.entries.len() {
+                self.insert(n);
+            }
+        } else {
+            self.insert(self.entries.len() - 1);
+        }
+    }
+
+    fn insert(&mut self, n: usize) {
+        if let Err(place) = self.probe(self.entries[n].stamp) {
+            self.index[place] = u32::try_from(n + 1).expect("fewer than 2^32 variables in one transaction");
+        }
+    }
+
+    /// Takes back what was added after the first `len` entries.
+    pub(super) fn truncate(&mut self, len: usize) -> Vec<Write> {
+        let cut = self.entries.split_off(len);
+        self.filter = self.entries.iter().fold(0, |filter, write| filter | filter_bit(write.stamp));
+        self.index.clear();
+        if len > LINEAR {
+            self.index_last();
+        }
+        cut
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.filter = 0;
+        self.entries.clear();
+        if !self.index.is_empty() {
+            self.index.clear();
+        }
+    }
+
+    /// Empties the set into the entries.
+    pub(super) fn take(&mut self) -> Vec<Write> {
+        let entries = std::mem::take(&mut self.entries);
+        self.clear();
+        entries
+    }
+
+    #[inline]
+    pub(super) fn filter(&self) -> u64 {
+        self.filter
+    }
+}
+
+impl std::ops::Deref for WriteSet {
+    type Target = [Write];
+
+    #[inline]
+    fn deref(&self) -> &[Write] {
+        &self.entries
+    }
+}
+
+impl std::ops::DerefMut for WriteSet {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Write] {
+        &mut self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(stamp: *const Stamp) -> Write {
+        Write { stamp, kind: Kind::Cell(std::ptr::null()), value: 0, locked: 0, state: State::Known }
+    }
+
+    #[test]
+    fn a_write_set_finds_what_was_added_and_nothing_else_at_every_size() {
+        enact_sync::explore(1, || {
+            let stamps: Vec<Stamp> = (0..200).map(Stamp::new).collect();
+            let mut set = WriteSet::default();
+            for n in 0..stamps.len() {
+                for (k, stamp) in stamps.iter().enumerate() {
+                    assert_eq!(set.find(stamp), (k < n).then_some(k), "with {n} entries");
+                }
+                set.push(write(&stamps[n]));
+            }
+            for len in [199, 20, 17, 16, 3, 0] {
+                set.truncate(len);
+                for (k, stamp) in stamps.iter().enumerate() {
+                    assert_eq!(set.find(stamp), (k < len).then_some(k), "cut back to {len}");
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! One attempt of a transaction: reading, writing, committing.
+//!
+//! # Algorithm
+//! Lazy snapshots over a deferred clock, with write-back: reads are invisible and checked at once, writes are buffered,
+//! the variables to be written are locked only while the attempt commits.
+//!
+//! * *Begin*: `time` = the clock.
+//! * *Read*: a version is part of the snapshot if it is not newer than `time`, or if this worker has published it itself.
+//!   Otherwise the snapshot is *extended*: the clock is raised to the version, everything read so far is checked to be
+//!   unchanged, and `time` moves. So code that runs has always seen one consistent state (opacity).
+//! * *Commit* without writes: nothing. With writes: lock each variable in the order of the log (bounded spin, then give
+//!   everything back: no deadlock); take `version = max(clock, versions locked) + 1`; check that everything read is
+//!   unchanged; publish, which unlocks; wake who waits.
+//!
+//! # Why a clock that a commit does not write is enough
+//! A commit reads the clock after it holds all its locks and before it publishes anything. Take a reader whose time was
+//! read from (or raised in) the clock at a moment *t*. If the commit has read the clock after *t*, its version is newer than
+//! the reader's time, and the reader must extend before it sees any of it. If before, it held its locks at *t*: what the
+//! reader had read before fails the check of that extension, what it reads later it finds locked or new. So each commit is
+//! in a snapshot with all its writes or with none. A version of this worker's own, newer than `time`, is current and was
+//! committed before this attempt began, so it belongs to the state in which the attempt began. Versions of one variable
+//! grow because of `max` over the versions locked.
+//!
+//! Fences: *lock, fence, read clock* in a commit against *read clock, fence, read variable* in a reader.
+//!
+//! # Snapshots
+//! A snapshot reader announces itself, waits until commits that it finds under way are over, takes the newest version
+//! that any worker has published as its time, and raises the clock to it. From then on every commit either has a version
+//! within that time and held its locks when the clock was raised, or is newer and knows of the reader, so that it leaves
+//! what it replaces in the variable's chain of past values. The reader logs nothing and never aborts.
+//!
+//! # Source
+//! Riegel, Felber, Fetzer, *A Lazy Snapshot Algorithm with Eager Validation*, DISC 2006 (snapshot extension); Dice, Shalev,
+//! Shavit, *Transactional Locking II*, DISC 2006 (locking at commit). The clock that moves only when somebody meets a newer
+//! version is the idea of deferred clocks (Ramalhete et al., `PPoPP` 2024); owners in versions are ours.
+
+mod abort;
+mod access;
+mod commit;
+mod effects;
+mod keep;
+mod log;
+mod nesting;
+mod past;
+mod read;
+mod tx;
+
+pub use abort::{Abort, Failed};
+pub(crate) use abort::{Cause, Reason};
+pub use access::Variable;
+pub(crate) use commit::Refused;
+pub(crate) use effects::{Condition, Effect, Extras};
+pub(crate) use keep::Kept;
+pub(crate) use read::wait_a_little;
+pub use tx::{Expired, Tx, Version};
+
+use crate::domain::DOMAIN;
+use crate::memory::Garbage;
+use crate::variable::stamp::Stamp;
+use crate::worker::Slot;
+use enact_sync::atomic::{Ordering, ordered};
+use log::{Kind, Read, Write, WriteSet};
+
+/// How an attempt reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The present state, logged and checked.
+    Logged,
+    /// A snapshot, in the hope that the transaction only reads.
+    Snapshot,
+    /// A snapshot that the user has asked for.
+    SnapshotOnly,
+}
+
+/// What runs attempts: logs that are reused, and the slot that others look at.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) slot: &'static Slot,
+    owner: u64,
+    time: u64,
+    pinned: bool,
+    pub(crate) mode: Mode,
+    /// This attempt runs while nobody else commits.
+    pub(crate) alone: bool,
+    /// Others stand back for this transaction.
+    pub(crate) has_priority: bool,
+    /// Nobody else commits, deferred operations included, so this attempt cannot fail.
+    pub(crate) is_irrevocable: bool,
+    /// This transaction runs inside a deferred operation.
+    pub(crate) in_operation: bool,
+    /// There is something in `extras`.
+    busy: bool,
+    reads: Vec<Read>,
+    writes: WriteSet,
+    pub(crate) extras: Extras,
+    garbage: Garbage,
+    /// Times of running snapshots, collected by a commit.
+    snapshots: Vec<u64>,
+    random: u64,
+    pub(crate) attempt: u32,
+    pub(crate) kept: Kept,
+}
+
+// SAFETY: the pointers in the logs are to variables that the attempt borrows for its `'t`; whoever holds the worker
+// between two steps of an attempt holds these borrows too, and all of it is `Sync`. Nothing in it is bound to a thread.
+unsafe impl Send for Worker {}
+
+impl Worker {
+    pub(crate) fn new(slot: &'static Slot) -> Self {
+        Self {
+            slot,
+            owner: slot.mark_owner(),
+            time: 0,
+            pinned: false,
+            mode: Mode::Logged,
+            alone: false,
+            has_priority: false,
+            is_irrevocable: false,
+            in_operation: false,
+            busy: false,
+            reads: Vec::new(),
+            writes: WriteSet::default(),
+            extras: Extras::default(),
+            garbage: Garbage::default(),
+            snapshots: Vec::new(),
+            random: slot.owner.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            attempt: 0,
+            kept: Kept::default(),
+        }
+    }
+
+    /// Starts an attempt.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        if self.mode == Mode::Logged {
+            self.time = DOMAIN.clock.load(Ordering::Acquire);
+            ordered();
+        } else {
+            self.begin_snapshot();
+        }
+    }
+
+    /// Protects what the attempt reads by reference.
+    #[inline]
+    fn pin(&mut self) {
+        if !self.pinned {
+            self.pinned = true;
+            self.slot.pin.enter();
+        }
+    }
+
+    /// Ends an attempt, whichever way: forgets logs and references. What was not published is freed.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        if self.mode != Mode::Logged {
+            self.end_snapshot();
+        }
+        self.reads.clear();
+        if !self.writes.is_empty() {
+            self.discard_writes();
+        }
+        if self.pinned {
+            self.pinned = false;
+            self.slot.pin.leave();
+        }
+        if self.busy {
+            self.clear_extras();
+        }
+    }
+
+    /// Frees what can be freed. The caller is not inside a transaction, for destructors of users run here.
+    #[inline]
+    pub(crate) fn clean(&mut self) {
+        if self.garbage.is_due() {
+            self.garbage.collect();
+        }
+    }
+
+    fn discard_writes(&mut self) {
+        for n in 0..self.writes.len() {
+            let Write { kind, value, .. } = self.writes[n];
+            self.discard(kind, value);
+        }
+        self.writes.clear();
+    }
+
+    /// Keeps a value that will not be published until the attempt has ended: there may be references to it.
+    fn discard(&mut self, kind: Kind, value: u64) {
+        if let Kind::Node(free) = kind
+            && value != 0
+        {
+            self.extras.spent.push((value, free));
+            self.busy = true;
+        }
+    }
+
+    /// A number for a random choice.
+    pub(crate) fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// True if the attempt has written nothing so far.
+    pub(crate) fn only_reads(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    pub(crate) fn has_read_nothing(&self) -> bool {
+        self.reads.is_empty()
+    }
+
+    /// True if there is something to be done after the commit, or at the end.
+    #[inline]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy
+    }
+
+    /// A filter of everything read and to be written.
+    pub(crate) fn footprint(&self) -> u64 {
+        self.reads.iter().fold(self.writes.filter(), |filter, read| filter | log::filter_bit(read.stamp))
+    }
+
+    /// The variables to sleep on: stamp, what was seen, and the condition if there is one.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (&Stamp, u64, Option<&Condition>)> {
+        self.reads.iter().enumerate().map(|(n, read)| {
+            // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
+            let stamp = unsafe { &*read.stamp };
+            let condition = self.extras.conditions.iter().find(|(index, _)| *index == n).map(|(_, c)| c);
+            (stamp, read.seen, condition)
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Reading: the present state, checked, or a snapshot of the past, never in conflict.
+use super::{Cause, Mode, Reason, Worker};
+use crate::domain::DOMAIN;
+use crate::transaction::log::Read;
+use crate::variable::cell::CellCore;
+use crate::variable::node;
+use crate::variable::stamp::{FLAGS, LOCKED, Stamp, WAITED, owner, version};
+use crate::worker::ANNOUNCED;
+use enact_sync::atomic::{Ordering, fence, ordered};
+use enact_sync::{hint, thread};
+
+/// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
+const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 96 };
+
+impl Worker {
+    /// The bits in a cell.
+    #[inline]
+    pub(super) fn read_cell(&mut self, cell: &CellCore) -> Result<u64, Reason> {
+        if self.mode != Mode::Logged {
+            return Ok(self.read_cell_of_snapshot(cell));
+        }
+        let mut spins = 0;
+        loop {
+            let stamp = cell.stamp.load(Ordering::Acquire);
+            if stamp & LOCKED == 0 {
+                let value = cell.value.load(Ordering::Acquire);
+                // Pairs with the release store of the value: who reads a value that is being published sees the lock.
+                fence(Ordering::Acquire);
+                if cell.stamp.load(Ordering::Relaxed) == stamp {
+                    if version(stamp) <= self.time || self.published(stamp) {
+                        self.reads.push(Read { stamp: &raw const cell.stamp, seen: stamp & !WAITED });
+                        return Ok(value);
+                    }
+                    self.extend(version(stamp))?;
+                }
+                continue;
+            }
+            self.spin(&mut spins)?;
+        }
+    }
+
+    /// The address of the node that a variable leads to; good until the attempt ends.
+    #[inline]
+    pub(super) fn read_node(&mut self, variable: &Stamp) -> Result<u64, Reason> {
+        self.pin();
+        if self.mode != Mode::Logged {
+            return Ok(self.read_node_of_snapshot(variable));
+        }
+        let mut spins = 0;
+        loop {
+            let stamp = variable.load(Ordering::Acquire);
+            if !self.slot.pin.covers() {
+                continue;
+            }
+            if stamp & LOCKED == 0 {
+                let address = stamp & !FLAGS;
+                // SAFETY: the address was loaded under an announcement that covers it.
+                let mark = unsafe { node::header(address) }.mark.load(Ordering::Relaxed);
+                if version(mark) <= self.time || self.published(mark) {
+                    self.reads.push(Read { stamp: variable, seen: address });
+                    return Ok(address);
+                }
+                self.extend(version(mark))?;
+                continue;
+            }
+            self.spin(&mut spins)?;
+        }
+    }
+
+    #[inline]
+    fn published(&self, mark: u64) -> bool {
+        self.owner != 0 && owner(mark) == self.owner
+    }
+
+    #[cold]
+    fn spin(&self, spins: &mut u32) -> Result<(), Reason> {
+        *spins += 1;
+        if *spins > SPINS && !self.alone {
+            return Err(Reason::Conflict(Cause::Locked));
+        }
+        wait_a_little(*spins);
+        Ok(())
+    }
+
+    /// Moves the snapshot to a time at which `version` is part of it, if nothing that was read has changed.
+    #[cold]
+    pub(super) fn extend(&mut self, version: u64) -> Result<(), Reason> {
+        let clock = &DOMAIN.clock;
+        if clock.load(Ordering::Acquire) < version {
+            clock.fetch_max(version, Ordering::AcqRel);
+        }
+        let time = clock.load(Ordering::Acquire);
+        ordered();
+        if !cfg!(plant = "skip_validation_of_extension") && !self.is_unchanged() {
+            return Err(Reason::Conflict(Cause::Changed));
+        }
+        self.time = time;
+        Ok(())
+    }
+
+    /// Extends to the present: what the attempt has read is current, after everything that happened before this call.
+    pub(crate) fn catch_up(&mut self) -> Result<(), Reason> {
+        self.extend(0)
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.reads.iter().all(|read| {
+            // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
+            let stamp = unsafe { &*read.stamp };
+            stamp.load(Ordering::Acquire) & !WAITED == read.seen
+        })
+    }
+
+    #[cold]
+    pub(super) fn begin_snapshot(&mut self) {
+        self.pin();
+        self.slot.snapshot.store(ANNOUNCED, Ordering::Relaxed);
+        DOMAIN.snapshots.fetch_add(1, Ordering::AcqRel);
+        // Pairs with the fence of a commit: either it sees the announcement, or it is seen here as under way or over.
+        fence(Ordering::SeqCst);
+        let newest = DOMAIN.workers.slots().map(|slot| slot.published_before_now()).max().unwrap_or(0);
+        if DOMAIN.clock.load(Ordering::Acquire) < newest {
+            DOMAIN.clock.fetch_max(newest, Ordering::AcqRel);
+        }
+        self.time = DOMAIN.clock.load(Ordering::Acquire);
+        ordered();
+        // From here on commits know which values to keep for this reader.
+        self.slot.snapshot.store(self.time, Ordering::Release);
+    }
+
+    #[cold]
+    pub(super) fn end_snapshot(&mut self) {
+        self.mode = Mode::Logged;
+        self.slot.snapshot.store(0, Ordering::Release);
+        DOMAIN.snapshots.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn read_cell_of_snapshot(&mut self, cell: &CellCore) -> u64 {
+        let mut spins = 0;
+        loop {
+            let stamp = cell.stamp.load(Ordering::Acquire);
+            if stamp & LOCKED != 0 {
+                spins += 1;
+                wait_a_little(spins);
+                continue;
+            }
+            let value = cell.value.load(Ordering::Acquire);
+            fence(Ordering::Acquire);
+            if version(stamp) <= self.time {
+                if cell.stamp.load(Ordering::Relaxed) == stamp {
+                    return value;
+                }
+                continue;
+            }
+            let past = cell.past.load(Ordering::Acquire);
+            if !self.slot.pin.covers() {
+                continue;
+            }
+            let node = self.find_past(past);
+            let node =
+                node.unwrap_or_else(|| unreachable!("a value of time {} is gone, although it is read", self.time));
+            // SAFETY: a cell's chain is of nodes of words; `find_past` gives nodes that stay.
+            return *unsafe { node::value::<u64>(node) };
+        }
+    }
+
+    fn read_node_of_snapshot(&mut self, variable: &Stamp) -> u64 {
+        let mut spins = 0;
+        loop {
+            let stamp = variable.load(Ordering::Acquire);
+            if !self.slot.pin.covers() {
+                continue;
+            }
+            if stamp & LOCKED != 0 {
+                spins += 1;
+                wait_a_little(spins);
+                continue;
+            }
+            let node = self.find_past(stamp & !FLAGS);
+            return node.unwrap_or_else(|| unreachable!("a value of time {} is gone, although it is read", self.time));
+        }
+    }
+
+    /// The newest node of a chain that belongs to the snapshot.
+    fn find_past(&self, mut address: u64) -> Option<u64> {
+        while address != 0 {
+            // SAFETY: the first address was loaded under an announcement that covers it; the others were in the chain,
+            // hence not retired, when they were loaded from a node that is not newer than the announcement, and are older.
+            let header = unsafe { node::header(address) };
+            if version(header.mark.load(Ordering::Relaxed)) <= self.time {
+                return Some(address);
+            }
+            address = header.past.load(Ordering::Acquire);
+        }
+        None
+    }
+}
+
+/// Waits for a commit that is under way: it takes some tens of nanoseconds, unless it has lost its processor.
+pub(crate) fn wait_a_little(spins: u32) {
+    if spins.is_multiple_of(64) || cfg!(any(enact_loom, enact_shuttle)) {
+        thread::yield_now();
+    } else {
+        hint::spin_loop();
+    }
+}

@@ -1,0 +1,280 @@
+//! What the closure of a transaction gets to work with.
+use super::{Abort, Effect, Reason, Variable, Worker};
+use crate::context;
+use crate::fate::Fate;
+use crate::lock::OwnerId;
+use enact_sync::unmodelled::Arc;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Instant;
+
+/// A running attempt of a transaction.
+///
+/// `'t` is the attempt: references into the snapshot live no longer. `'env` is what the closure borrows. Every operation
+/// gives a `Result` to be passed on with `?`. A `Tx` stays on its thread and cannot be kept.
+///
+/// Reading outside a transaction, keeping a reference, waiting on a future inside, or counting attempts in a captured
+/// variable does not compile:
+/// ```compile_fail,E0521
+/// # use enact_stm::*;
+/// let v = TVar::new(String::new());
+/// let kept: &str = atomically(|tx| tx.read(&v).map(|s| s.as_str())).run();
+/// ```
+/// ```compile_fail,E0597
+/// # use enact_stm::*;
+/// atomically(|tx| { let v = TVar::new(1); tx.write(&v, 2)?; Ok(()) }).run();
+/// ```
+/// ```compile_fail,E0728
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// let f = async { atomically(|tx| { std::future::ready(()).await; tx.read(&n) }).run() };
+/// ```
+/// ```compile_fail,E0594
+/// # use enact_stm::*;
+/// let (n, mut attempts) = (TCell::new(1), 0);
+/// atomically(|tx| { attempts += 1; tx.read(&n) }).run();
+/// ```
+/// ```compile_fail,E0277
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// atomically(|tx| { std::thread::scope(|s| { s.spawn(|| tx.read(&n).is_ok()); }); Ok(()) }).run();
+/// ```
+pub struct Tx<'t, 'env: 't> {
+    pub(crate) worker: &'t mut Worker,
+    _attempt: PhantomData<&'t mut &'t ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+    _here: PhantomData<*mut ()>,
+}
+
+/// Says that a deadline has passed; see [`Tx::retry_until`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expired;
+
+/// The version of a variable that an attempt has read: another one after each commit that has written it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version(u64);
+
+impl<'t, 'env> Tx<'t, 'env> {
+    #[inline]
+    pub(crate) fn new(worker: &'t mut Worker) -> Self {
+        Self { worker, _attempt: PhantomData, _env: PhantomData, _here: PhantomData }
+    }
+
+    /// The value of a variable in this transaction's snapshot, own writes included: `&'t T` for a
+    /// [`TVar`](crate::TVar), the value itself for a [`TCell`](crate::TCell).
+    ///
+    /// All reads of an attempt belong to one state that existed at one moment, also in attempts that will fail.
+    ///
+    /// # Errors
+    /// If the snapshot cannot be kept.
+    ///
+    /// # Complexity
+    /// Constant; linear in the variables read so far if somebody has committed something newer meanwhile.
+    #[inline]
+    pub fn read<V: Variable>(&mut self, variable: &'t V) -> Result<V::Read<'t>, Abort> {
+        variable.read(self)
+    }
+
+    /// Replaces the value of a variable when the transaction commits, and gives it as a read would.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    ///
+    /// # Panics
+    /// In a [`snapshot`](crate::snapshot).
+    #[inline]
+    pub fn write<V: Variable>(&mut self, variable: &'t V, value: V::Value) -> Result<V::Read<'t>, Abort> {
+        variable.write(self, value)
+    }
+
+    /// Reads a variable and writes what `change` makes of it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    #[inline]
+    pub fn update<V: Variable>(
+        &mut self,
+        variable: &'t V,
+        change: impl FnOnce(V::Read<'t>) -> V::Value,
+    ) -> Result<V::Read<'t>, Abort> {
+        let value = variable.read(self)?;
+        variable.write(self, change(value))
+    }
+
+    /// Applies `change` to whatever value the commit finds.
+    ///
+    /// For changes whose order does not matter, like counting: it is no read, so it does not make this transaction conflict
+    /// with others that change the variable. Nothing is returned, because any value given here could be wrong by then. A
+    /// read of the variable in the same transaction sees the change and makes it an ordinary read and write. `change` runs
+    /// while the variable is locked: it should be short, and it must be a pure function.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    ///
+    /// # Panics
+    /// In a [`snapshot`](crate::snapshot).
+    pub fn commute<V: Variable>(
+        &mut self,
+        variable: &'t V,
+        change: impl Fn(&V::Value) -> V::Value + Send + 'static,
+    ) -> Result<(), Abort> {
+        variable.commute(self, change)
+    }
+
+    /// Gives up this attempt, sleeps until something it has read changes, and runs the transaction again.
+    ///
+    /// # Errors
+    /// Always.
+    ///
+    /// # Panics
+    /// If nothing has been read: the transaction would sleep for ever. In a [`snapshot`](crate::snapshot), and after
+    /// [`irrevocable`](Self::irrevocable).
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{TCell, atomically};
+    /// let stock = TCell::new(0_u32);
+    /// std::thread::scope(|scope| {
+    ///     let buyer = scope.spawn(|| {
+    ///         atomically(|tx| {
+    ///             let left = tx.read(&stock)?;
+    ///             if left == 0 { tx.retry() } else { tx.write(&stock, left - 1) }
+    ///         })
+    ///         .run()
+    ///     });
+    ///     atomically(|tx| tx.write(&stock, 3)).run();
+    ///     assert_eq!(buyer.join().unwrap(), 2);
+    /// });
+    /// ```
+    pub fn retry<R>(&mut self) -> Result<R, Abort> {
+        self.worker.needs_log()?;
+        Err(Abort(Reason::Retry))
+    }
+
+    /// As [`retry`](Self::retry), but sleeps no longer than until `deadline`: the run after it gets `Ok`.
+    ///
+    /// # Errors
+    /// Until the deadline has passed.
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{TCell, atomically};
+    /// use std::time::{Duration, Instant};
+    /// let (stock, deadline) = (TCell::new(0_u32), Instant::now() + Duration::from_millis(5));
+    /// let got = atomically(|tx| {
+    ///     if tx.read(&stock)? == 0 {
+    ///         tx.retry_until(deadline)?;
+    ///         return Ok(false);
+    ///     }
+    ///     Ok(true)
+    /// })
+    /// .run();
+    /// assert!(!got);
+    /// ```
+    pub fn retry_until(&mut self, deadline: Instant) -> Result<Expired, Abort> {
+        self.worker.needs_log()?;
+        if Instant::now() >= deadline {
+            return Ok(Expired);
+        }
+        let earliest = self.worker.extras.deadline.map_or(deadline, |known| known.min(deadline));
+        self.worker.add().deadline = Some(earliest);
+        Err(Abort(Reason::Retry))
+    }
+
+    /// Sleeps until the value of a variable meets `condition`, and gives it.
+    ///
+    /// A commit that changes the variable tests the condition before it wakes this transaction, so that nobody runs for
+    /// nothing. `condition` must be a pure function of the value; it runs on the threads of others.
+    ///
+    /// # Errors
+    /// If the condition is not met, or if the snapshot cannot be kept.
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{TCell, atomically};
+    /// let progress = TCell::new(0_u32);
+    /// std::thread::scope(|scope| {
+    ///     let half = scope.spawn(|| atomically(|tx| tx.wait_for(&progress, |done| *done >= 50)).run());
+    ///     for _ in 0..60 {
+    ///         atomically(|tx| tx.update(&progress, |done| done + 1)).run();
+    ///     }
+    ///     assert!(half.join().unwrap() >= 50);
+    /// });
+    /// ```
+    pub fn wait_for<V: Variable>(
+        &mut self,
+        variable: &'t V,
+        condition: impl Fn(&V::Value) -> bool + Send + Sync + 'static,
+    ) -> Result<V::Read<'t>, Abort> {
+        let logged = self.worker.reads.len();
+        let value = variable.read(self)?;
+        if V::with_value(value, &condition) {
+            return Ok(value);
+        }
+        self.worker.needs_log()?;
+        if self.worker.reads.len() > logged {
+            let condition = Arc::new(move |published| V::with_published(published, &condition));
+            self.worker.add().conditions.push((logged, condition));
+        }
+        Err(Abort(Reason::Retry))
+    }
+
+    /// Reads a variable for its version only.
+    ///
+    /// The version is that of the committed value: a write of this transaction does not change it.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read).
+    ///
+    /// # Panics
+    /// In a [`snapshot`](crate::snapshot).
+    pub fn version<V: Variable>(&mut self, variable: &'t V) -> Result<Version, Abort> {
+        variable.version(self).map(Version)
+    }
+
+    /// From here on this transaction runs alone and is sure to commit, so that it may do what cannot be undone.
+    ///
+    /// The first call makes the transaction start again as soon as no other commits and no deferred operation is under way;
+    /// everybody else can read and run meanwhile, but not commit. See [`synchronized`](crate::synchronized).
+    ///
+    /// # Errors
+    /// If it does not run alone yet.
+    ///
+    /// # Panics
+    /// In a [`snapshot`](crate::snapshot).
+    pub fn irrevocable(&mut self) -> Result<(), Abort> {
+        self.worker.needs_log()?;
+        if self.worker.is_irrevocable {
+            return Ok(());
+        }
+        Err(Abort(Reason::NeedsAlone))
+    }
+
+    /// The number of this attempt, 1 for the first.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.worker.attempt
+    }
+
+    /// For whom this transaction acquires locks.
+    pub(crate) fn owner(&mut self) -> OwnerId {
+        let owner = self.worker.extras.owner.or_else(context::operation).unwrap_or_else(OwnerId::fresh);
+        self.worker.add().owner = Some(owner);
+        owner
+    }
+
+    /// The fate of the part of the transaction that runs now; see [`hooks::fate`](crate::hooks::fate).
+    pub(crate) fn fate(&mut self) -> Fate {
+        self.worker.fate()
+    }
+
+    pub(crate) fn add_effect(&mut self, effect: Effect) {
+        self.worker.add().effects.push(effect);
+    }
+}
+
+impl fmt::Debug for Tx<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx").field("attempt", &self.worker.attempt).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! A transactional variable whose small value is stored in place.
+use crate::domain::DOMAIN;
+use crate::variable::stamp::{Stamp, WAITED};
+use crate::variable::{Word, node};
+use enact_sync::atomic::{AtomicU64, Ordering};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The part of a cell that does not depend on its type.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct CellCore {
+    pub(crate) stamp: Stamp,
+    pub(crate) value: AtomicU64,
+    /// Address of the newest `Node<u64>` that a running snapshot may need, 0 for none.
+    pub(crate) past: AtomicU64,
+}
+
+/// A transactional variable for a small `Copy` value: a counter, a balance, an id, a flag.
+///
+/// The value lies inline beside its version, so that reading it costs two loads of one cache line and a commit allocates
+/// nothing. For anything larger there is [`TVar`](crate::TVar). A cell is not `Clone`; embed it in your structures like
+/// an atomic and share those.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TCell, atomically};
+/// let (from, to) = (TCell::new(100_i64), TCell::new(0_i64));
+/// atomically(|tx| {
+///     tx.update(&from, |balance| balance - 30)?;
+///     tx.update(&to, |balance| balance + 30)
+/// })
+/// .run();
+/// assert_eq!((from.into_inner(), to.into_inner()), (70, 30));
+/// ```
+pub struct TCell<W: Word> {
+    pub(crate) core: CellCore,
+    word: PhantomData<W>,
+}
+
+impl<W: Word> TCell<W> {
+    /// A cell that holds `value`, at the oldest of versions.
+    pub fn new(value: W) -> Self {
+        let core = CellCore { stamp: Stamp::new(0), value: AtomicU64::new(value.into_bits()), past: AtomicU64::new(0) };
+        Self { core, word: PhantomData }
+    }
+
+    /// The value of an owned cell: no transaction can have it.
+    pub fn into_inner(self) -> W {
+        W::from_bits(self.core.value.load(Ordering::Acquire))
+    }
+
+    /// Replaces the value without a transaction, which exclusive access makes sound.
+    pub fn set_mut(&mut self, value: W) {
+        self.core.value.store(value.into_bits(), Ordering::Release);
+    }
+}
+
+impl<W: Word + Default> Default for TCell<W> {
+    fn default() -> Self {
+        Self::new(W::default())
+    }
+}
+
+impl<W: Word> fmt::Debug for TCell<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TCell").finish_non_exhaustive()
+    }
+}
+
+impl Drop for CellCore {
+    fn drop(&mut self) {
+        if self.stamp.load(Ordering::Acquire) & WAITED != 0 {
+            DOMAIN.sleepers.wake_for_good(&self.stamp);
+        }
+        let mut past = self.past.load(Ordering::Acquire);
+        while past != 0 {
+            // SAFETY: who owns the cell owns its chain: nothing else leads to these nodes, and none of them was retired.
+            let next = unsafe { node::header(past) }.past.load(Ordering::Acquire);
+            // SAFETY: as above; each node is freed once.
+            unsafe { node::free::<u64>(past) };
+            past = next;
+        }
+    }
+}
