@@ -4,5 +4,6 @@
 //! its report. No figure is reported for a run whose result its oracle refused.
 #![forbid(unsafe_code)]
 
+pub mod defer;
 pub mod measure;
 pub mod transfers;

@@ -6,6 +6,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use enact_bench::defer::DeferError;
 use enact_bench::transfers::BenchError;
 use enact_journal::{CloseError, OpenError};
 use enact_server::BindError;
@@ -50,6 +51,8 @@ pub(crate) enum Failure {
     Program(#[source] io::Error),
     #[error("the benchmark has no result")]
     Bench(#[from] BenchError),
+    #[error("the benchmark has no result")]
+    Defer(#[from] DeferError),
 }
 
 impl Failure {
@@ -62,7 +65,7 @@ impl Failure {
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
-            Self::Program(_) | Self::Bench(_) => 7,
+            Self::Program(_) | Self::Bench(_) | Self::Defer(_) => 7,
         };
         ExitCode::from(status)
     }

@@ -1,5 +1,6 @@
 //! The `enact` program as its users see it.
 
+mod bench;
 mod check;
 mod contract;
 mod crash;
