@@ -31,6 +31,8 @@ pub(crate) enum Bench {
     Transfers(enact_bench::transfers::Options),
     /// Transactional memory against locks and other libraries, by workload and number of threads
     Stm(enact_bench::stm::Options),
+    /// Input and output deferred by transactions, against locks and irrevocable transactions
+    Defer(enact_bench::defer::Options),
 }
 
 #[derive(Debug, Args)]

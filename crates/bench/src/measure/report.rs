@@ -49,6 +49,12 @@ impl Series {
         self.samples.iter().map(|sample| sample.lap.wall.as_secs_f64()).collect()
     }
 
+    /// None if CPU time is unknown of any sample.
+    fn median_cpu_s(&self) -> Option<f64> {
+        let cpu_s = |sample: &Sample| sample.lap.cpu.map(|cpu| cpu.as_secs_f64());
+        self.samples.iter().map(cpu_s).collect::<Option<Vec<_>>>().map(|cpu_s| median(&cpu_s))
+    }
+
     fn median_cores(&self) -> Option<f64> {
         self.samples.iter().map(Sample::cores).collect::<Option<Vec<_>>>().map(|cores| median(&cores))
     }
@@ -171,7 +177,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let facts = self.facts();
         let mut table = comfy_table::Table::new();
-        let columns = ["workload", "contender", "median ms", "per second", "best", "cores", "to first", "95 %"];
+        let columns =
+            ["workload", "contender", "median ms", "CPU ms", "cores", "per second", "best", "to first", "95 %"];
         table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns.into_iter().chain(facts.clone()));
         for race in &self.races {
             for (place, series) in race.series.iter().enumerate() {
@@ -194,16 +201,17 @@ impl fmt::Display for Report {
     }
 }
 
-fn row(race: &Race, place: usize, series: &Series) -> [String; 8] {
+fn row(race: &Race, place: usize, series: &Series) -> [String; 9] {
     let comparison = race.compare(place);
     let interval = |known: Interval| format!("{:.2}-{:.2}", known.low, known.high);
     [
         race.workload.clone(),
         series.name.clone(),
         format!("{:.2}", median(&series.walls_s()) * 1_000.0),
+        series.median_cpu_s().map_or_else(String::new, |cpu_s| format!("{:.2}", cpu_s * 1_000.0)),
+        series.median_cores().map_or_else(String::new, |cores| format!("{cores:.2}")),
         in_short(series.median_rate()),
         in_short(series.best_rate()),
-        series.median_cores().map_or_else(String::new, |cores| format!("{cores:.2}")),
         if place == 0 { "1".to_owned() } else { format!("{:.2}", comparison.speed_up) },
         if place == 0 { String::new() } else { comparison.interval.map_or_else(String::new, interval) },
     ]
@@ -251,8 +259,8 @@ mod tests {
             let line = text.lines().find(|line| line.contains(name)).expect("a row for each contender");
             line.split('|').map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect::<Vec<_>>()
         };
-        assert_eq!(cells("slow"), ["sums", "slow", "200.00", "5.00k", "5.00k", "0.50", "1", "7"]);
-        assert_eq!(cells("fast"), ["sums", "fast", "100.00", "10.0k", "20.0k", "0.50", "4.00", "7"]);
+        assert_eq!(cells("slow"), ["sums", "slow", "200.00", "100.00", "0.50", "5.00k", "5.00k", "1", "7"]);
+        assert_eq!(cells("fast"), ["sums", "fast", "100.00", "50.00", "0.50", "10.0k", "20.0k", "4.00", "7"]);
         assert!(text.ends_with("6 verified samples, 1 of them taken while others used over a tenth of the machine"));
     }
 

@@ -69,6 +69,7 @@ fn executable(directory: &Path) -> io::Result<PathBuf> {
         return Err(io::Error::other(format!("cargo ended with {}", built.status)));
     }
     let messages = built.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let mut executables = messages.filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()));
+    let mut executables =
+        messages.filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()));
     executables.next_back().ok_or_else(|| io::Error::other("cargo built no program"))
 }
