@@ -304,14 +304,25 @@ impl<'env, B: Body<'env>> Future for Atomically<'env, B> {
 impl<'env, B: Body<'env>> Unpin for Atomically<'env, B> {}
 
 impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
+    #[inline]
     fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Over) {
+            self.abandon();
+        }
+        self.step_down();
+    }
+}
+
+impl<'env, B: Body<'env>> Atomically<'env, B> {
+    /// Ends what is under way.
+    #[cold]
+    fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => nap.end(),
             Stage::Finished { worker, .. } => drop(engine::Attempt::new(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
         }
-        self.step_down();
     }
 }
 
