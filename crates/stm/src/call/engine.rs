@@ -67,7 +67,17 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
+    #[inline]
     fn drop(&mut self) {
+        if self.0.is_some() {
+            self.roll_back();
+        }
+    }
+}
+
+impl Attempt {
+    #[cold]
+    fn roll_back(&mut self) {
         if let Some(mut worker) = self.0.take() {
             if std::thread::panicking() {
                 worker.slot.counters.panics.add_one();
@@ -478,7 +488,15 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
 impl<B, O> Atomically<'_, B, O> {
     /// Gives up whatever this transaction has been granted over others.
+    #[inline]
     pub(super) fn step_down(&mut self) {
+        if self.priority.is_some() || self.ticket.is_some() {
+            self.give_back_grants();
+        }
+    }
+
+    #[cold]
+    fn give_back_grants(&mut self) {
         if let Some(priority) = self.priority.take() {
             DOMAIN.gate.forget(priority);
         }

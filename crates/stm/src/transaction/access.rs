@@ -151,6 +151,12 @@ impl Worker {
     /// What this attempt has written to a variable, if anything.
     #[inline]
     fn find(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
+        if self.writes.may_have(variable) { self.find_written(variable) } else { Ok(None) }
+    }
+
+    /// Apart, so that reads of what was not written stay small enough to be inlined.
+    #[inline(never)]
+    fn find_written(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
         let Some(entry) = self.writes.find(variable) else { return Ok(None) };
         if self.writes[entry].state == State::Commutes {
             self.promote(entry)?;

@@ -135,7 +135,21 @@ impl Worker {
         DOMAIN.snapshots.fetch_sub(1, Ordering::AcqRel);
     }
 
+    #[inline]
     fn read_cell_of_snapshot(&mut self, cell: &CellCore) -> u64 {
+        let stamp = cell.stamp.load(Ordering::Acquire);
+        let value = cell.value.load(Ordering::Acquire);
+        // As in `read_cell`.
+        fence(Ordering::Acquire);
+        if stamp & LOCKED == 0 && version(stamp) <= self.time && cell.stamp.load(Ordering::Relaxed) == stamp {
+            return value;
+        }
+        self.read_past_of_cell(cell)
+    }
+
+    /// Reads a cell that is being written, or is newer than the snapshot.
+    #[cold]
+    fn read_past_of_cell(&mut self, cell: &CellCore) -> u64 {
         let mut spins = 0;
         loop {
             let stamp = cell.stamp.load(Ordering::Acquire);
