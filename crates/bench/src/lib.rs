@@ -4,4 +4,7 @@
 //! its report. No figure is reported for a run whose result its oracle refused.
 #![forbid(unsafe_code)]
 
+pub mod defer;
+pub mod measure;
+pub mod stm;
 pub mod transfers;

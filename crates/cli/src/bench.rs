@@ -2,7 +2,7 @@
 
 use std::env;
 
-use enact_bench::transfers;
+use enact_bench::{defer, stm, transfers};
 
 use crate::args::Bench;
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ pub(crate) fn run(benchmark: &Bench) -> Result<(), Failure> {
             let program = env::current_exe().map_err(Failure::Program)?;
             println!("{}", transfers::run(options, &program)?);
         }
+        Bench::Defer(options) => println!("{}", defer::run(options)?),
+        Bench::Stm(options) => println!("{}", stm::run(options)?),
     }
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! What happens between attempts.
-use super::{Atomically, Body, Nap, Stage, Verdict, timer};
+use super::timer::Alarm;
+use super::{Atomically, Body, Nap, Stage, Verdict};
 use crate::context::{self, Inside};
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
+use crate::gate::Underway;
 use crate::hooks::Retracted;
 use crate::sleepers::Sleeper;
 use crate::transaction::{Cause, Mode, Reason, Refused, Tx, Worker};
@@ -65,7 +67,17 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
+    #[inline]
     fn drop(&mut self) {
+        if self.0.is_some() {
+            self.roll_back();
+        }
+    }
+}
+
+impl Attempt {
+    #[cold]
+    fn roll_back(&mut self) {
         if let Some(mut worker) = self.0.take() {
             if std::thread::panicking() {
                 worker.slot.counters.panics.add_one();
@@ -73,7 +85,7 @@ impl Drop for Attempt {
             worker.decide_abort();
             worker.end();
             worker.kept.clear();
-            worker.forgo_rights();
+            worker.step_down();
             context::give_back(worker);
         }
     }
@@ -130,12 +142,16 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         let worker = attempt.worker();
         worker.attempt = self.attempts;
         worker.mode = self.mode;
-        if self.attempts > 1 || self.owner.is_some() {
+        worker.extras.owner = self.owner;
+        if self.attempts > 1 {
             self.prepare(worker);
         }
         let body = &self.body;
         match attempt.inside(|worker| body.attempt(&mut Tx::new(worker))) {
-            Ok(verdict) => self.conclude(attempt, verdict, patience, waker),
+            Ok(verdict) => match attempt.worker().aborted {
+                None => self.conclude(attempt, verdict, patience, waker),
+                Some(reason) => self.give_up(attempt, reason, patience, waker),
+            },
             Err(abort) => self.give_up(attempt, abort.0, patience, waker),
         }
     }
@@ -144,7 +160,6 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     #[cold]
     fn prepare(&mut self, worker: &mut Worker) {
         std::mem::swap(&mut worker.kept, &mut self.kept);
-        worker.extras.owner = self.owner;
         worker.alone = self.ticket.is_some();
         worker.has_priority = self.priority.is_some();
         worker.is_irrevocable = self.ticket.is_some() && self.exclusive;
@@ -166,14 +181,15 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     ) -> Next<O> {
         if let Some(fate) = &self.dependency {
             match fate.decision() {
+                None if cfg!(plant = "commit_before_the_dependency") => {}
                 None => {
                     self.stage = Stage::Finished { worker: attempt.suspend(), verdict };
                     return Next::Loop;
                 }
                 Some(Decision::Aborted) => return self.retract(attempt),
                 Some(Decision::Committed) => {
-                    if let Err(reason) = attempt.worker().catch_up() {
-                        return self.give_up(attempt, reason, patience, waker);
+                    if let Err(abort) = attempt.worker().catch_up() {
+                        return self.give_up(attempt, abort.0, patience, waker);
                     }
                 }
             }
@@ -185,7 +201,8 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         let is_busy = attempt.worker().is_busy();
         let is_snapshot = attempt.worker().mode != Mode::Logged;
         let only_reads = attempt.worker().only_reads();
-        let has_operations = is_busy && attempt.worker().starts_operations(self.owner.is_none());
+        let has_follow_up = is_busy && attempt.worker().has_follow_up(self.owner.is_none());
+        let underway = has_follow_up.then(Underway::begin);
         let committed = {
             let _inside = is_busy.then(Inside::enter);
             attempt.worker().commit()
@@ -205,15 +222,13 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                     counters.commits.add_one();
                 }
                 if is_busy || self.attempts > 1 {
-                    return self.after_commit(attempt, output, has_operations);
+                    return self.after_commit(attempt, output, underway);
                 }
                 attempt.finish();
                 Next::Done(Ok(output))
             }
             Err(refused) => {
-                if has_operations {
-                    DOMAIN.gate.operation_ends();
-                }
+                drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
                     Refused::Closed => {
@@ -227,12 +242,12 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
     #[cold]
-    fn after_commit(&mut self, mut attempt: Attempt, output: O, has_operations: bool) -> Next<O> {
+    fn after_commit(&mut self, mut attempt: Attempt, output: O, underway: Option<Underway>) -> Next<O> {
         let worker = attempt.worker();
-        let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
+        let after = AfterCommit::take(worker, self.owner.is_none(), underway);
         worker.decide_commit();
         worker.kept.clear();
-        worker.forgo_rights();
+        worker.step_down();
         attempt.finish();
         self.step_down();
         match after {
@@ -270,7 +285,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
         worker.kept.clear();
-        worker.forgo_rights();
+        worker.step_down();
         attempt.finish();
     }
 
@@ -369,7 +384,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             "`retry` without having read anything: the transaction would sleep for ever"
         );
         let sleeper = Arc::new(Sleeper::default());
-        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, has_timer: false };
+        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, alarm: None };
         let sleeps = worker.waits().all(|(stamp, seen, condition)| {
             let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition);
             if registered {
@@ -405,9 +420,11 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             self.stage = Stage::Ready;
             return Next::Loop;
         }
-        if let (Some(deadline), Patience::Task, false) = (nap.deadline, patience, nap.has_timer) {
-            timer::wake_at(deadline, waker());
-            nap.has_timer = true;
+        if let (Some(deadline), Patience::Task) = (nap.deadline, patience) {
+            match &nap.alarm {
+                None => nap.alarm = Some(Alarm::set(deadline, waker())),
+                Some(alarm) => alarm.redirect(waker()),
+            }
         }
         self.stage = Stage::Asleep(nap);
         Next::Wait
@@ -471,7 +488,15 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
 impl<B, O> Atomically<'_, B, O> {
     /// Gives up whatever this transaction has been granted over others.
+    #[inline]
     pub(super) fn step_down(&mut self) {
+        if self.priority.is_some() || self.ticket.is_some() {
+            self.give_back_grants();
+        }
+    }
+
+    #[cold]
+    fn give_back_grants(&mut self) {
         if let Some(priority) = self.priority.take() {
             DOMAIN.gate.forget(priority);
         }

@@ -74,7 +74,8 @@ struct Nap {
     sleeper: Arc<Sleeper>,
     addresses: Vec<usize>,
     deadline: Option<Instant>,
-    has_timer: bool,
+    /// Set when a task first waits for the deadline.
+    alarm: Option<timer::Alarm>,
 }
 
 /// What a closure that has ended wants.
@@ -202,6 +203,9 @@ where
     let counters = &attempt.worker().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
+    if attempt.worker().is_busy() {
+        attempt.worker().decide_commit();
+    }
     attempt.finish();
     result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
 }
@@ -306,14 +310,25 @@ impl<'env, B: Body<'env, Output = O>, O> Future for Atomically<'env, B, O> {
 impl<B, O> Unpin for Atomically<'_, B, O> {}
 
 impl<B, O> Drop for Atomically<'_, B, O> {
+    #[inline]
     fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Over) {
+            self.abandon();
+        }
+        self.step_down();
+    }
+}
+
+impl<B, O> Atomically<'_, B, O> {
+    /// Ends what is under way.
+    #[cold]
+    fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => nap.end(),
             Stage::Finished { worker, .. } => drop(engine::Attempt::new(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
         }
-        self.step_down();
     }
 }
 

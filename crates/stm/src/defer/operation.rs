@@ -2,7 +2,7 @@
 use super::objects::{Objects, release};
 use crate::call::block_on;
 use crate::context;
-use crate::domain::DOMAIN;
+use crate::gate::Underway;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::{Abort, Tx, Worker};
 use enact_sync::Mutex;
@@ -87,6 +87,9 @@ impl<'t> Tx<'t, '_> {
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
                 let locks = O::locks(&shares);
+                if cfg!(plant = "release_before_the_operation") {
+                    release(&locks, owner);
+                }
                 let result = take::<O>(shares).and_then(|mut held| {
                     let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
                     O::put_back(held, result.is_err());
@@ -176,7 +179,9 @@ fn take<'t, O: Objects<'t>>(shares: O::Shares) -> Result<O::Held, Panic> {
 /// Keeps the outcome, and lets others at the objects, which were put back.
 fn end<R>(owner: OwnerId, locks: &[TxLock], result: Result<R, Panic>, outcome: &Mutex<Option<R>>) -> Result<(), Panic> {
     let result = result.map(|value| *outcome.lock() = Some(value));
-    release(locks, owner);
+    if !cfg!(plant = "release_before_the_operation") {
+        release(locks, owner);
+    }
     result
 }
 
@@ -202,21 +207,21 @@ pub(crate) struct AfterCommit {
     running: Option<Running>,
     /// Locks to be released at the very end.
     acquired: Vec<TxLock>,
-    counted: bool,
+    underway: Option<Underway>,
     panic: Option<Panic>,
 }
 
 impl AfterCommit {
     /// Takes what a committed attempt has left, if anything.
-    pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
+    pub(crate) fn take(worker: &mut Worker, releases: bool, underway: Option<Underway>) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
-        operations.iter().for_each(|_| worker.slot.counters.operations.add_one());
         let acquired = if releases { acquired } else { Vec::new() };
-        if operations.is_empty() && acquired.is_empty() && !counted {
+        if operations.is_empty() && acquired.is_empty() {
             return None;
         }
+        worker.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
-        Some(Self { owner, operations: operations.into(), running: None, acquired, counted, panic: None })
+        Some(Self { owner, operations: operations.into(), running: None, acquired, underway, panic: None })
     }
 
     /// Goes on with the operations, in their order.
@@ -249,9 +254,7 @@ impl AfterCommit {
         for lock in self.acquired.drain(..) {
             lock.release_if_held(self.owner);
         }
-        if std::mem::take(&mut self.counted) {
-            DOMAIN.gate.operation_ends();
-        }
+        self.underway = None;
         Poll::Ready(self.panic.take().map_or(Ok(()), Err))
     }
 

@@ -1,7 +1,6 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
 use super::{Kind, Worker};
 use crate::defer::Operation;
-use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::log::{State, Write};
@@ -178,14 +177,9 @@ impl crate::transaction::Tx<'_, '_> {
 }
 
 impl Worker {
-    /// Counts what this attempt's commit is about to start, if there is anything: operations and, if it `releases` what
-    /// it has acquired, that too, for it writes the locks.
-    pub(crate) fn starts_operations(&self, releases: bool) -> bool {
-        let starts = !self.extras.operations.is_empty() || releases && !self.extras.acquired.is_empty();
-        if starts {
-            DOMAIN.gate.operation_starts();
-        }
-        starts
+    /// True if there are operations to be run after the commit, or locks to be released then.
+    pub(crate) fn has_follow_up(&self, releases: bool) -> bool {
+        !self.extras.operations.is_empty() || (releases && !self.extras.acquired.is_empty())
     }
 
     /// Takes out what a committed attempt has left to do: for whom, its operations, and the locks that it has acquired

@@ -123,9 +123,13 @@ impl Tx<'_, '_> {
         first: impl FnOnce(&mut Self) -> Result<R, Abort>,
         second: impl FnOnce(&mut Self) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
+        let before = self.worker.aborted;
         let part = Part::enter(self);
         match first(part.tx) {
-            Err(Abort(Reason::Retry)) => part.leave(false),
+            Err(Abort(Reason::Retry)) => {
+                part.tx.worker.aborted = part.tx.worker.aborted.filter(|reason| *reason != Reason::Retry).or(before);
+                part.leave(false);
+            }
             result => {
                 part.leave(result.is_ok());
                 return result;

@@ -1,5 +1,4 @@
 //! What the closure of a transaction gets to work with.
-use super::log::Read;
 use super::{Abort, Effect, Reason, Variable, Worker};
 use crate::context;
 use crate::fate::Fate;
@@ -171,7 +170,7 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// ```
     pub fn retry<R>(&mut self) -> Result<R, Abort> {
         self.worker.needs_log()?;
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// As [`retry`](Self::retry), but sleeps no longer than until `deadline`: the run after it gets `Ok`.
@@ -201,7 +200,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         }
         let earliest = self.worker.extras.deadline.map_or(deadline, |known| known.min(deadline));
         self.worker.add().deadline = Some(earliest);
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// Sleeps until the value of a variable meets `condition`, and gives it.
@@ -235,14 +234,12 @@ impl<'t, 'env> Tx<'t, 'env> {
             return Ok(value);
         }
         self.worker.needs_log()?;
-        // A condition on what others publish says nothing about a value that this transaction has changed itself: then any
-        // change is worth a wake-up.
-        let is_of_others = |read: &Read| self.worker.writes.find(read.stamp).is_none();
-        if self.worker.reads.get(logged).is_some_and(is_of_others) {
+        // Not if this transaction has changed the variable itself: the condition is about the result of that.
+        if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
             let condition = Arc::new(move |published| V::with_published(published, &condition));
             self.worker.add().conditions.push((logged, condition));
         }
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// Reads a variable for its version only.
@@ -273,7 +270,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         if self.worker.is_irrevocable {
             return Ok(());
         }
-        Err(Abort(Reason::NeedsAlone))
+        Err(self.worker.abort(Reason::NeedsAlone))
     }
 
     /// The number of this attempt, 1 for the first.

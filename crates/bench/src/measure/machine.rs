@@ -1,0 +1,175 @@
+//! The machine that was measured on, and what else ran on it.
+use std::fmt;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::sample::cpu_time_of_process;
+
+/// What a reader of figures has to know about where they come from; `None` where this system does not tell.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Processor model.
+    pub processor: Option<String>,
+    /// Threads that can run at once.
+    pub cores: usize,
+    /// Main memory in MiB.
+    pub memory_mib: Option<u64>,
+    /// Operating system and architecture.
+    pub system: String,
+    /// Version of the operating system's kernel.
+    pub kernel: Option<String>,
+    /// Version of Enact.
+    pub version: &'static str,
+    /// Whether the program was built without optimisation: its figures mean nothing then.
+    pub debug_build: bool,
+    /// Runnable threads, averaged over the last minute, when the measurement began.
+    pub load_before: Option<f64>,
+    /// The same when it ended.
+    pub load_after: Option<f64>,
+}
+
+impl Machine {
+    /// This machine, now.
+    pub fn here() -> Self {
+        Self {
+            processor: field("/proc/cpuinfo", "model name"),
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            memory_mib: field("/proc/meminfo", "MemTotal").and_then(|kib| mib(&kib)),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            kernel: read("/proc/sys/kernel/osrelease").map(|release| release.trim().to_owned()),
+            version: env!("CARGO_PKG_VERSION"),
+            debug_build: cfg!(debug_assertions),
+            load_before: load(),
+            load_after: None,
+        }
+    }
+
+    /// Notes the load at the end of the measurement.
+    pub fn measured(&mut self) {
+        self.load_after = load();
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unknown = "processor unknown";
+        write!(f, "{}, {} cores", self.processor.as_deref().unwrap_or(unknown), self.cores)?;
+        if let Some(memory) = self.memory_mib {
+            write!(f, ", {memory} MiB")?;
+        }
+        write!(f, ", {}", self.system)?;
+        if let Some(kernel) = &self.kernel {
+            write!(f, " {kernel}")?;
+        }
+        write!(f, ", enact {}", self.version)?;
+        if let (Some(before), Some(after)) = (self.load_before, self.load_after) {
+            write!(f, ", load {before:.1} to {after:.1}")?;
+        }
+        if self.debug_build {
+            write!(f, "\nA build without optimisation: these figures mean nothing")?;
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
+fn field(path: &str, name: &str) -> Option<String> {
+    field_of(&read(path)?, name).map(str::to_owned)
+}
+
+/// The value in the first line `name : value` of `text`.
+fn field_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+fn mib(kib: &str) -> Option<u64> {
+    Some(kib.strip_suffix(" kB")?.parse::<u64>().ok()? / 1024)
+}
+
+fn load() -> Option<f64> {
+    read("/proc/loadavg")?.split(' ').next()?.parse().ok()
+}
+
+/// Ticks a second in which Linux counts CPU time, the same on all its architectures that matter here.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// How much CPU time this process, and how much all of them, have used up to a moment.
+#[derive(Debug)]
+pub(super) struct Occupation {
+    at: Instant,
+    own: Duration,
+    all_ticks: u64,
+    processors: usize,
+}
+
+impl Occupation {
+    pub(super) fn now() -> Option<Self> {
+        let stat = read("/proc/stat")?;
+        let (all_ticks, processors) = (busy_ticks(&stat)?, processors(&stat));
+        Some(Self { at: Instant::now(), own: cpu_time_of_process(), all_ticks, processors })
+    }
+
+    /// The share of the machine's CPU time since `earlier` that other processes used, but for `helpers_cpu`.
+    pub(super) fn of_others_since(&self, earlier: &Self, helpers_cpu: Duration) -> Option<f64> {
+        let wall = (self.at - earlier.at).as_secs_f64();
+        let own = (self.own.saturating_sub(earlier.own) + helpers_cpu).as_secs_f64();
+        share_of_others(self.all_ticks.saturating_sub(earlier.all_ticks), own, wall, self.processors)
+    }
+}
+
+/// None for a time so short that a tick on each core decides.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn share_of_others(all_ticks: u64, own_s: f64, wall_s: f64, processors: usize) -> Option<f64> {
+    let whole = wall_s * processors as f64;
+    let tells = wall_s * TICKS_PER_SECOND >= 20.0;
+    tells.then(|| ((all_ticks as f64 / TICKS_PER_SECOND - own_s) / whole).clamp(0.0, 1.0))
+}
+
+/// Ticks that were neither idle nor waiting for a disk, of all processors; time stolen by the host counts as busy.
+fn busy_ticks(stat: &str) -> Option<u64> {
+    let mut ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map(str::parse::<u64>);
+    let mut next = || ticks.next()?.ok();
+    let (user, nice, system, _idle, _disk) = (next()?, next()?, next()?, next()?, next()?);
+    let (interrupts, soft_interrupts, stolen) = (next()?, next()?, next()?);
+    Some(user + nice + system + interrupts + soft_interrupts + stolen)
+}
+
+/// Processors that the ticks are of, whether or not this process may run on them.
+fn processors(stat: &str) -> usize {
+    stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 85\nmodel name\t: A Processor @ 2.7GHz\nmodel name\t: another\n";
+        assert_eq!(field_of(text, "model name"), Some("A Processor @ 2.7GHz"));
+        assert_eq!(field_of(text, "name"), None);
+        assert_eq!(field_of("MemTotal:       2048 kB\n", "MemTotal").and_then(mib), Some(2));
+    }
+
+    #[test]
+    fn busy_ticks_leave_out_idle_and_disk_and_guests() {
+        let stat = "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 1 1\ncpu1 1 1\nintr 1 2\n";
+        assert_eq!((busy_ticks(stat), processors(stat)), (Some(87_600_321), 2));
+        assert_eq!(busy_ticks("intr 1 2"), None);
+    }
+
+    #[test]
+    fn others_are_what_is_busy_beside_this_process() {
+        // One second on two cores: 150 ticks busy, of which one second ours: half a second of two was others'.
+        assert_eq!(share_of_others(150, 1.0, 1.0, 2), Some(0.25));
+        assert_eq!(share_of_others(90, 1.0, 1.0, 2), Some(0.0));
+        assert_eq!(share_of_others(10, 0.1, 0.1, 2), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! Measurement that survives a shared, noisy machine: interleaved rounds, medians and intervals.
+//!
+//! A [`race`] runs each contender once a round, so that whatever else the machine does hits all of them alike, and
+//! compares them *within* rounds: the figure for "faster" is the median over the rounds of the ratio to the first
+//! contender of that round, with a bootstrap interval. Figures of different races are never compared.
+//!
+//! # Who does what
+//! * A [`Contender`] prepares, runs under a [`Stopwatch`], verifies its result *after* the clock has stopped, and gives
+//!   a [`Sample`] or its error. A sample therefore exists only for a verified result.
+//! * [`race`] decides the order, discards the warm-up, and notes what other processes took of the machine meanwhile.
+//! * [`Report`] is what people (a table) and programs (JSON with every raw sample) get.
+//!
+//! # Order within a round
+//! Round r starts with contender r and every second round goes backwards: none of them always runs first, last, or after
+//! the same other one.
+mod machine;
+mod report;
+mod sample;
+mod statistics;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use machine::Occupation;
+
+pub use machine::Machine;
+pub use report::{Comparison, Race, Report, Series};
+pub use sample::{Lap, Sample, Stopwatch, cpu_time_of_process, cpu_time_of_thread, in_parallel};
+pub use statistics::{Interval, bootstrap_of_median, median, quantile};
+
+/// How often to measure.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Plan {
+    /// Measured rounds; each runs every contender once.
+    #[arg(long, default_value_t = 15, value_parser = at_least_one)]
+    pub rounds: usize,
+    /// Discarded rounds before them.
+    #[arg(long, default_value_t = 1)]
+    pub warm_up: usize,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least one".to_owned()),
+        Ok(number) => Ok(number),
+        Err(wrong) => Err(format!("{wrong}")),
+    }
+}
+
+/// One of the things that a race compares.
+pub struct Contender<'a, E> {
+    name: String,
+    run: Box<dyn FnMut() -> Result<Sample, E> + 'a>,
+}
+
+impl<'a, E> Contender<'a, E> {
+    /// A contender called `name`; each call of `run` prepares, measures and verifies once.
+    pub fn new(name: impl Into<String>, run: impl FnMut() -> Result<Sample, E> + 'a) -> Self {
+        Self { name: name.into(), run: Box::new(run) }
+    }
+}
+
+/// Measures all contenders of `workload`, interleaved; the first one is the baseline of the comparison.
+///
+/// `unit` names in the plural what [`Sample::work`] counts.
+///
+/// # Errors
+/// The first error of any contender; there is no result then.
+/// # Panics
+/// Without a contender or a round.
+pub fn race<E>(
+    workload: impl Into<String>,
+    unit: &'static str,
+    plan: &Plan,
+    mut contenders: Vec<Contender<'_, E>>,
+) -> Result<Race, E> {
+    assert!(!contenders.is_empty(), "a race needs a contender");
+    assert!(plan.rounds > 0, "a race needs a round");
+    let workload = workload.into();
+    let bar = progress(plan, contenders.len());
+    let mut series: Vec<_> = contenders.iter().map(|c| Series::new(c.name.clone())).collect();
+    for round in 0..plan.warm_up + plan.rounds {
+        for place in order(round, contenders.len()) {
+            let contender = &mut contenders[place];
+            bar.set_message(format!("{workload}: {}", contender.name));
+            let before = Occupation::now();
+            let mut sample = (contender.run)()?;
+            let occupied = before.zip(Occupation::now());
+            sample.others = occupied.and_then(|(before, after)| after.of_others_since(&before, sample.helpers_cpu));
+            if round >= plan.warm_up {
+                series[place].samples.push(sample);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(Race { workload, unit, series })
+}
+
+/// The order in which `round` runs `count` contenders.
+fn order(round: usize, count: usize) -> Vec<usize> {
+    let mut places: Vec<_> = (0..count).map(|step| (round + step) % count).collect();
+    if round % 2 == 1 {
+        places.reverse();
+    }
+    places
+}
+
+fn progress(plan: &Plan, contenders: usize) -> ProgressBar {
+    let runs = (plan.warm_up + plan.rounds) * contenders;
+    ProgressBar::new(runs as u64).with_style(
+        ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (eta {eta})").expect("the template is well formed"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::time::Duration;
+
+    use super::*;
+
+    fn lap(wall_ms: u64) -> Lap {
+        Lap { wall: Duration::from_millis(wall_ms), cpu: None }
+    }
+
+    #[test]
+    fn every_round_runs_every_contender_once_and_each_comes_first_and_last() {
+        let orders: Vec<_> = (0..6).map(|round| order(round, 3)).collect();
+        for places in &orders {
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2]);
+        }
+        for contender in 0..3 {
+            assert!(orders.iter().any(|places| places[0] == contender), "{contender} never runs first: {orders:?}");
+            assert!(orders.iter().any(|places| places[2] == contender), "{contender} never runs last: {orders:?}");
+        }
+    }
+
+    #[test]
+    fn warm_up_rounds_are_discarded_and_samples_stand_in_order_of_rounds() {
+        let calls = RefCell::new(0);
+        let contender = Contender::new("only", || {
+            *calls.borrow_mut() += 1;
+            Ok::<_, ()>(Sample::new(lap(*calls.borrow()), 1))
+        });
+        let race = race("w", "calls", &Plan { rounds: 3, warm_up: 2 }, vec![contender]).expect("no contender fails");
+        let walls: Vec<_> = race.series[0].samples.iter().map(|sample| sample.lap.wall.as_millis()).collect();
+        assert_eq!(walls, [3, 4, 5]);
+    }
+
+    #[test]
+    fn a_contender_that_fails_leaves_no_result() {
+        let good = Contender::new("good", || Ok(Sample::new(lap(1), 1)));
+        let bad = Contender::new("bad", || Err("wrong sum"));
+        assert_eq!(race("w", "calls", &Plan { rounds: 1, warm_up: 0 }, vec![good, bad]).err(), Some("wrong sum"));
+    }
+
+    #[test]
+    fn comparison_is_the_median_of_the_ratios_of_one_round_to_its_baseline() {
+        // Rounds in which the machine was 1, 10 and 100 times slower: the ratio in each is 2, whatever the round.
+        let mut slow = [10_u64, 100, 1_000, 10, 100].into_iter();
+        let mut fast = [5_u64, 50, 500, 5, 50].into_iter();
+        let base = Contender::new("base", move || Ok::<_, ()>(Sample::new(lap(slow.next().expect("five rounds")), 10)));
+        let other = Contender::new("other", move || Ok(Sample::new(lap(fast.next().expect("five rounds")), 10)));
+        let race = race("w", "calls", &Plan { rounds: 5, warm_up: 0 }, vec![base, other]).expect("no contender fails");
+        let comparison = race.compare(1);
+        assert_eq!(comparison.speed_up, 2.0);
+        assert_eq!(comparison.interval, Some(Interval { low: 2.0, high: 2.0 }));
+        assert_eq!(race.series[1].median_rate(), 10.0 / 0.050);
+        assert_eq!(race.series[1].best_rate(), 10.0 / 0.005);
+    }
+
+    #[test]
+    fn plan_refuses_zero_rounds() {
+        assert_eq!(at_least_one("1"), Ok(1));
+        assert!(at_least_one("0").is_err());
+        assert!(at_least_one("x").is_err());
+    }
+}
