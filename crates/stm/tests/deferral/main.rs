@@ -9,6 +9,7 @@ mod locks;
 mod log;
 mod nesting;
 mod order;
+mod random;
 mod support;
 mod threads;
 
