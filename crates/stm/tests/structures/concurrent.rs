@@ -56,6 +56,9 @@ fn map_loses_no_insertion_while_it_grows() {
         snapshot(|tx| Ok(map.entries(tx)?.into_iter().map(|(key, value)| (*key, *value)).collect()));
     assert_eq!(entries.len(), THREADS * EACH);
     assert!(entries.iter().all(|(key, value)| key / THREADS == *value));
+    for (key, value) in entries {
+        assert_eq!(once(|tx| map.remove(tx, &key).map(Option::<&usize>::copied)), Some(value), "key {key}");
+    }
 }
 
 #[test]
