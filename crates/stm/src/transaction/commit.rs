@@ -3,7 +3,7 @@ use super::{Cause, Kind, Worker};
 use crate::domain::DOMAIN;
 use crate::transaction::log::Write;
 use crate::transaction::read::wait_a_little;
-use crate::variable::node::{self, Node};
+use crate::variable::node::{self, Node, Type};
 use crate::variable::stamp::{FLAGS, LOCKED, Stamp, WAITED, mark, version};
 use enact_sync::atomic::{Ordering, ordered};
 
@@ -98,7 +98,7 @@ impl Worker {
                     cell.value.store(value, Ordering::Release);
                     stamp.store(mark | (locked & WAITED), Ordering::Release);
                 }
-                Kind::Node(free) => {
+                Kind::Node(&Type { free, .. }) => {
                     // SAFETY: the node is ours until the store below publishes it.
                     let new = unsafe { node::header(value) };
                     new.mark.store(mark, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Worker {
         for write in published.iter().filter(|write| write.locked & WAITED != 0) {
             // SAFETY: the attempt still borrows the variable.
             let stamp = unsafe { &*write.stamp };
-            DOMAIN.sleepers.wake(stamp, write.value);
+            DOMAIN.sleepers.wake(stamp, write.value, write.kind.node());
         }
     }
 

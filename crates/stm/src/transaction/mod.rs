@@ -203,10 +203,10 @@ impl Worker {
 
     /// Keeps a value that will not be published until the attempt has ended: there may be references to it.
     fn discard(&mut self, kind: Kind, value: u64) {
-        if let Kind::Node(free) = kind
+        if let Kind::Node(node) = kind
             && value != 0
         {
-            self.extras.spent.push((value, free));
+            self.extras.spent.push((value, node.free));
             self.busy = true;
         }
     }
