@@ -306,7 +306,7 @@ impl<'env, B: Body<'env>> Unpin for Atomically<'env, B> {}
 impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Over) {
+        if matches!(self.stage, Stage::Asleep(_) | Stage::Finished { .. } | Stage::Committed { .. }) {
             self.abandon();
         }
         self.step_down();
