@@ -173,7 +173,8 @@ impl Worker {
     /// Buffers a write.
     #[inline]
     fn write(&mut self, variable: &Stamp, kind: Kind, value: u64) -> Result<(), Abort> {
-        match self.writes.find(variable) {
+        let written = if self.writes.may_have(variable) { self.writes.find(variable) } else { None };
+        match written {
             Some(entry) => self.overwrite(entry, value),
             None => {
                 if self.mode != Mode::Logged
