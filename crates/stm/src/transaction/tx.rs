@@ -3,7 +3,6 @@ use super::{Abort, Effect, Reason, Variable, Worker};
 use crate::context;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
-use enact_sync::unmodelled::Arc;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -236,8 +235,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         self.worker.needs_log()?;
         // Not if this transaction has changed the variable itself: the condition is about the result of that.
         if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
-            let condition = Arc::new(move |published| V::with_published(published, &condition));
-            self.worker.add().conditions.push((logged, condition));
+            self.worker.add().conditions.push((logged, V::condition(condition)));
         }
         Err(self.worker.abort(Reason::Retry))
     }
