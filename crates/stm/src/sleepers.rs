@@ -150,7 +150,10 @@ impl Sleepers {
     /// Takes a sleeper out again, wherever it still is.
     pub(crate) fn forget(&self, addresses: &[usize], sleeper: &Arc<Sleeper>) {
         for address in addresses {
-            self.stripe(*address).lock().retain(|entry| !Arc::ptr_eq(&entry.sleeper, sleeper));
+            let is_it = |entry: &mut Entry| Arc::ptr_eq(&entry.sleeper, sleeper);
+            // Dropped without the lock: conditions are of users, and may own anything.
+            let gone: Vec<Entry> = self.stripe(*address).lock().extract_if(.., is_it).collect();
+            drop(gone);
         }
     }
 }

@@ -348,6 +348,29 @@ fn h11_a_cancelled_waiter_with_a_deadline_leaves_no_timer() {
 }
 
 #[test]
+fn h11_a_condition_that_is_dropped_with_its_waiter_may_run_transactions() {
+    struct Sets(Arc<TCell<u32>>);
+    impl Sets {
+        fn is_met(&self, n: u32) -> bool {
+            n > 0 && Arc::strong_count(&self.0) > 0
+        }
+    }
+    impl Drop for Sets {
+        fn drop(&mut self) {
+            set(&*self.0, 7);
+        }
+    }
+    let cell = Arc::new(TCell::new(0));
+    let mut waiter = Step::new(atomically(|tx| {
+        let sets = Sets(Arc::clone(&cell));
+        tx.wait_for(&*cell, move |n| sets.is_met(*n))
+    }));
+    assert!(waiter.poll().is_pending());
+    waiter.cancel();
+    assert_eq!(atomically(|tx| tx.read(&*cell)).run(), 7);
+}
+
+#[test]
 fn h12_a_variable_that_was_read_and_then_written_still_wakes() {
     for form in FORMS {
         for is_boxed in [false, true] {
