@@ -2,27 +2,24 @@
 use crate::domain::DOMAIN;
 use crate::lock::OwnerId;
 use crate::transaction::Worker;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 /// Runs a blocking piece of work where blocking does no harm.
 pub(crate) type HandOver = fn(Box<dyn FnOnce() + Send + '_>);
 
 struct Local {
     /// The worker that this thread reuses.
-    worker: RefCell<Home>,
+    worker: Cell<Option<Box<Worker>>>,
     is_in_transaction: Cell<bool>,
     /// The owner for whom a deferred operation runs here.
     operation: Cell<Option<OwnerId>>,
     hand_over: Cell<Option<HandOver>>,
 }
 
-/// Gives its worker to the pool when the thread ends.
-struct Home(Option<Box<Worker>>);
-
-impl Drop for Home {
+impl Drop for Local {
     fn drop(&mut self) {
         // loom takes statics away before the locals of its main thread.
-        if let Some(worker) = self.0.take()
+        if let Some(worker) = self.worker.take()
             && !cfg!(enact_loom)
         {
             DOMAIN.workers.give_back(worker);
@@ -32,26 +29,26 @@ impl Drop for Home {
 
 enact_sync::thread_local! {
     static LOCAL: Local = Local {
-        worker: RefCell::new(Home(None)),
+        worker: Cell::new(None),
         is_in_transaction: Cell::new(false),
         operation: Cell::new(None),
         hand_over: Cell::new(None),
     };
 }
 
-/// Takes a worker for a transaction that begins on this thread.
+/// Takes a worker for an attempt, and marks this thread as inside a transaction until [`leave`] or [`finish`].
 ///
 /// # Panics
 /// If the thread is inside a transaction.
 #[inline]
-pub(crate) fn take_worker() -> Box<Worker> {
+pub(crate) fn enter() -> Box<Worker> {
     let (worker, operation) = LOCAL
         .try_with(|local| {
             assert!(
-                !local.is_in_transaction.get(),
+                !local.is_in_transaction.replace(true),
                 "a transaction was started inside the closure of another one; nest with `tx.nested` or pass `tx` on"
             );
-            (local.worker.borrow_mut().0.take(), local.operation.get())
+            (local.worker.take(), local.operation.get())
         })
         .unwrap_or_default();
     let mut worker = worker.unwrap_or_else(|| DOMAIN.workers.take());
@@ -59,36 +56,31 @@ pub(crate) fn take_worker() -> Box<Worker> {
     worker
 }
 
-/// Gives a worker back to this thread or, if it has one, to the pool.
+/// Marks this thread as outside of any transaction.
 #[inline]
-pub(crate) fn give_back(worker: Box<Worker>) {
+pub(crate) fn leave() {
+    let _ = LOCAL.try_with(|local| local.is_in_transaction.set(false));
+}
+
+/// [`leave`]s, and gives the worker back.
+#[inline]
+pub(crate) fn finish(worker: Box<Worker>) {
     let mut worker = Some(worker);
     let _ = LOCAL.try_with(|local| {
-        let mut home = local.worker.borrow_mut();
-        if home.0.is_none() {
-            home.0 = worker.take();
-        }
+        local.is_in_transaction.set(false);
+        worker = local.worker.replace(worker.take());
     });
-    if let Some(worker) = worker {
-        DOMAIN.workers.give_back(worker);
+    if let Some(other) = worker {
+        DOMAIN.workers.give_back(other);
     }
 }
 
-/// Marks this thread as inside a transaction until dropped.
-pub(crate) struct Inside;
-
-impl Inside {
-    #[inline]
-    pub(crate) fn enter() -> Self {
-        let _ = LOCAL.try_with(|local| local.is_in_transaction.set(true));
-        Self
-    }
-}
-
-impl Drop for Inside {
-    #[inline]
-    fn drop(&mut self) {
-        let _ = LOCAL.try_with(|local| local.is_in_transaction.set(false));
+/// Gives a worker back to this thread or, if it has one, to the pool.
+pub(crate) fn give_back(worker: Box<Worker>) {
+    let mut worker = Some(worker);
+    let _ = LOCAL.try_with(|local| worker = local.worker.replace(worker.take()));
+    if let Some(other) = worker {
+        DOMAIN.workers.give_back(other);
     }
 }
 

@@ -4,6 +4,7 @@ use crate::variable::TCell;
 use crate::{atomically, context};
 use enact_sync::unmodelled::{Arc, AtomicU64};
 use std::fmt;
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
 const DEPTH_BITS: u32 = 16;
@@ -13,11 +14,11 @@ static OWNERS: AtomicU64 = AtomicU64::new(1);
 
 /// Who holds a lock: a transaction, or the deferred operations that follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct OwnerId(u64);
+pub struct OwnerId(NonZeroU64);
 
 impl OwnerId {
     pub(crate) fn fresh() -> Self {
-        Self(OWNERS.fetch_add(1, Ordering::Relaxed))
+        Self(NonZeroU64::new(OWNERS.fetch_add(1, Ordering::Relaxed)).expect("numbers begin with 1"))
     }
 }
 
@@ -115,7 +116,7 @@ impl TxLock {
             }
             Some(_) => return tx.retry(),
         };
-        tx.write(&*self.state, owner.0 << DEPTH_BITS | depth)?;
+        tx.write(&*self.state, owner.0.get() << DEPTH_BITS | depth)?;
         Ok(depth)
     }
 
@@ -192,7 +193,7 @@ impl TxLock {
 }
 
 fn holder(state: u64) -> Option<(OwnerId, u32)> {
-    (state != 0).then_some((OwnerId(state >> DEPTH_BITS), (state & DEPTH_MASK) as u32))
+    NonZeroU64::new(state >> DEPTH_BITS).map(|owner| (OwnerId(owner), (state & DEPTH_MASK) as u32))
 }
 
 impl Default for TxLock {

@@ -1,7 +1,7 @@
 //! What happens between attempts.
 use super::timer::Alarm;
 use super::{Atomically, Body, Nap, Stage, Verdict};
-use crate::context::{self, Inside};
+use crate::context;
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
@@ -29,56 +29,63 @@ pub(super) enum Patience {
 }
 
 /// A worker in an attempt. Dropping it rolls the attempt back, which is what a panic does.
-pub(super) struct Attempt(Option<Box<Worker>>);
+pub(super) struct Attempt {
+    worker: Option<Box<Worker>>,
+    /// This thread is marked as inside the transaction.
+    is_inside: bool,
+}
 
 impl Attempt {
+    /// Begins an attempt on this thread, inside the transaction until [`leave`](Self::leave).
     #[inline]
-    pub(super) fn new(worker: Box<Worker>) -> Self {
-        Self(Some(worker))
+    pub(super) fn enter() -> Self {
+        Self { worker: Some(context::enter()), is_inside: true }
+    }
+
+    /// Goes on with an attempt that was suspended.
+    pub(super) fn resume(worker: Box<Worker>) -> Self {
+        Self { worker: Some(worker), is_inside: false }
     }
 
     #[inline]
     pub(super) fn worker(&mut self) -> &mut Worker {
-        self.0.as_mut().expect("the worker is there until the attempt is finished")
+        self.worker.as_mut().expect("the worker is there until the attempt is finished")
     }
 
-    /// Runs code of the user as part of the attempt, from its beginning.
+    /// From here on code of the user may start transactions.
     #[inline]
-    pub(super) fn inside<R>(&mut self, work: impl FnOnce(&mut Worker) -> R) -> R {
-        let _inside = Inside::enter();
-        self.worker().begin();
-        work(self.worker())
+    pub(super) fn leave(&mut self) {
+        if std::mem::take(&mut self.is_inside) {
+            context::leave();
+        }
     }
 
     /// Ends the attempt; what was not published is gone.
     #[inline]
     pub(super) fn finish(mut self) {
-        if let Some(mut worker) = self.0.take() {
+        if let Some(mut worker) = self.worker.take() {
+            if worker.runs_code_at_its_end() {
+                self.leave();
+            }
             worker.end();
             worker.clean();
-            context::give_back(worker);
+            if self.is_inside {
+                context::finish(worker);
+            } else {
+                context::give_back(worker);
+            }
+            self.is_inside = false;
         }
     }
 
     /// The worker with its logs, to go on with the attempt later.
     fn suspend(mut self) -> Box<Worker> {
-        self.0.take().expect("the worker is there until the attempt is finished")
+        self.worker.take().expect("the worker is there until the attempt is finished")
     }
-}
 
-impl Drop for Attempt {
-    #[inline]
-    fn drop(&mut self) {
-        if self.0.is_some() {
-            self.roll_back();
-        }
-    }
-}
-
-impl Attempt {
     #[cold]
     fn roll_back(&mut self) {
-        if let Some(mut worker) = self.0.take() {
+        if let Some(mut worker) = self.worker.take() {
             if std::thread::panicking() {
                 worker.slot.counters.panics.add_one();
             }
@@ -87,6 +94,16 @@ impl Attempt {
             worker.kept.clear();
             worker.step_down();
             context::give_back(worker);
+        }
+    }
+}
+
+impl Drop for Attempt {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
+        if self.worker.is_some() {
+            self.roll_back();
         }
     }
 }
@@ -137,7 +154,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
     #[inline]
     fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
-        let mut attempt = Attempt::new(context::take_worker());
+        let mut attempt = Attempt::enter();
         self.attempts = self.attempts.wrapping_add(1);
         let worker = attempt.worker();
         worker.attempt = self.attempts;
@@ -147,7 +164,8 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             self.prepare(worker);
         }
         let body = &self.body;
-        match attempt.inside(|worker| body.attempt(&mut Tx::new(worker))) {
+        attempt.worker().begin();
+        match body.attempt(&mut Tx::new(attempt.worker())) {
             Ok(verdict) => match attempt.worker().aborted {
                 None => self.conclude(attempt, verdict, patience, waker),
                 Some(reason) => self.give_up(attempt, reason, patience, waker),
@@ -203,13 +221,10 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         let only_reads = attempt.worker().only_reads();
         let has_follow_up = is_busy && attempt.worker().has_follow_up(self.owner.is_none());
         let underway = has_follow_up.then(Underway::begin);
-        let committed = {
-            let _inside = is_busy.then(Inside::enter);
-            attempt.worker().commit()
-        };
-        match committed {
+        match attempt.worker().commit() {
             Ok(waited) => {
                 if waited {
+                    attempt.leave();
                     attempt.worker().wake();
                 }
                 let counters = &attempt.worker().slot.counters;
@@ -243,6 +258,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
     #[cold]
     fn after_commit(&mut self, mut attempt: Attempt, output: O, underway: Option<Underway>) -> Next<O> {
+        attempt.leave();
         let worker = attempt.worker();
         let after = AfterCommit::take(worker, self.owner.is_none(), underway);
         worker.decide_commit();
@@ -281,6 +297,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Ends an attempt that has no effect; what it keeps stays with the transaction.
     #[cold]
     fn leave(&mut self, mut attempt: Attempt) {
+        attempt.leave();
         let worker = attempt.worker();
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
@@ -444,7 +461,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             self.stage = Stage::Finished { worker, verdict };
             return Next::Wait;
         }
-        self.conclude(Attempt::new(worker), verdict, patience, waker)
+        self.conclude(Attempt::resume(worker), verdict, patience, waker)
     }
 
     /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.

@@ -6,7 +6,6 @@ mod timer;
 
 pub(crate) use block::block_on;
 
-use crate::context;
 use crate::defer::AfterCommit;
 use crate::fate::Fate;
 use crate::gate::{Priority, Ticket};
@@ -197,13 +196,15 @@ pub fn snapshot<'env, R, F>(body: F) -> R
 where
     F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
-    let mut attempt = engine::Attempt::new(context::take_worker());
+    let mut attempt = engine::Attempt::enter();
     attempt.worker().mode = Mode::SnapshotOnly;
-    let result = attempt.inside(|worker| body(&mut Tx::new(worker)));
+    attempt.worker().begin();
+    let result = body(&mut Tx::new(attempt.worker()));
     let counters = &attempt.worker().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
     if attempt.worker().is_busy() {
+        attempt.leave();
         attempt.worker().decide_commit();
     }
     attempt.finish();
@@ -326,7 +327,7 @@ impl<B, O> Atomically<'_, B, O> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => nap.end(),
-            Stage::Finished { worker, .. } => drop(engine::Attempt::new(worker)),
+            Stage::Finished { worker, .. } => drop(engine::Attempt::resume(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
         }
     }

@@ -166,6 +166,12 @@ impl Worker {
         }
     }
 
+    /// True if ending the attempt drops values of the user.
+    #[inline]
+    pub(crate) fn runs_code_at_its_end(&self) -> bool {
+        self.busy || !self.writes.is_empty() || self.garbage.is_due()
+    }
+
     /// Ends an attempt, whichever way: forgets logs and references. What was not published is freed.
     #[inline]
     pub(crate) fn end(&mut self) {
