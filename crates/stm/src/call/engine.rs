@@ -260,19 +260,20 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     fn after_commit(&mut self, mut attempt: Attempt, output: O, underway: Option<Underway>) -> Next<O> {
         attempt.leave();
         let worker = attempt.worker();
-        let after = AfterCommit::take(worker, self.owner.is_none(), underway);
+        // Kept before any effect runs: if one panics, the operations are carried through all the same.
+        let output = match AfterCommit::take(worker, self.owner.is_none(), underway) {
+            None => Some(output),
+            Some(after) => {
+                self.stage = Stage::Committed { after, output };
+                None
+            }
+        };
         worker.decide_commit();
         worker.kept.clear();
         worker.step_down();
         attempt.finish();
         self.step_down();
-        match after {
-            None => Next::Done(Ok(output)),
-            Some(after) => {
-                self.stage = Stage::Committed { after, output };
-                Next::Loop
-            }
-        }
+        output.map_or(Next::Loop, |output| Next::Done(Ok(output)))
     }
 
     /// The user wants nothing of it to have happened.

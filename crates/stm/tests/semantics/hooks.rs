@@ -103,6 +103,23 @@ fn effects_of_a_commit_happen_in_order_and_before_deferred_operations() {
 }
 
 #[test]
+fn an_effect_that_panics_does_not_keep_deferred_operations_from_running() {
+    for form in FORMS {
+        let log = Arc::new(Deferrable::new(TCell::new(0), ()));
+        let message = panic_of(|| {
+            form.run(atomically(|tx| {
+                hooks::on_commit(tx, || panic!("on purpose"));
+                tx.defer((&log,), |(log,)| set(log.shared(), 1)).map(drop)
+            }));
+        });
+        assert_eq!(message, "on purpose", "{form:?}");
+        // This waits until the operation has given the object back.
+        let lines = form.run(atomically(|tx| tx.open(&log).and_then(|lines| tx.read(lines))));
+        assert_eq!(lines, 1, "{form:?}");
+    }
+}
+
+#[test]
 fn effects_of_an_abort_happen_for_every_attempt_that_fails_whatever_the_reason() {
     for form in FORMS {
         let (story, x) = (Story::default(), TCell::new(0));
