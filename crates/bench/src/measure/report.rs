@@ -8,14 +8,12 @@ use std::path::Path;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::machine::Machine;
+use super::machine::{Machine, Occupation};
 use super::sample::Sample;
 use super::statistics::{Interval, bootstrap_of_median, median, quantile};
 
 /// Seed of the resampling: the interval of given samples is always the same.
 const RESAMPLING_SEED: u64 = 34;
-/// A sample during which others took more of the machine than this is counted as disturbed.
-const OTHERS_MAX: f64 = 0.10;
 
 /// All samples of one contender in one race, one per round.
 #[derive(Debug, Clone)]
@@ -63,10 +61,6 @@ impl Series {
     fn median_fact(&self, name: &str) -> Option<f64> {
         let values: Vec<_> = self.samples.iter().filter_map(|sample| sample.facts.get(name)).copied().collect();
         (!values.is_empty()).then(|| median(&values))
-    }
-
-    fn disturbed(&self) -> usize {
-        self.samples.iter().filter(|sample| sample.others.is_some_and(|share| share > OTHERS_MAX)).count()
     }
 }
 
@@ -141,6 +135,9 @@ pub struct Report {
     pub title: String,
     /// Where.
     pub machine: Machine,
+    /// The share of the machine's CPU time that went to other processes from the first run to the last, where the system
+    /// tells; a tenth is much.
+    pub others: Option<f64>,
     /// What.
     pub races: Vec<Race>,
 }
@@ -151,10 +148,11 @@ impl Report {
     /// # Errors
     /// Those of `measure`.
     pub fn of<E>(title: String, measure: impl FnOnce() -> Result<Vec<Race>, E>) -> Result<Self, E> {
-        let mut machine = Machine::here();
+        let (mut machine, before) = (Machine::here(), Occupation::now());
         let races = measure()?;
+        let others = before.zip(Occupation::now()).and_then(|(before, after)| after.of_others_since(&before));
         machine.measured();
-        Ok(Self { title, machine, races })
+        Ok(Self { title, machine, others, races })
     }
 
     /// Writes everything, every sample included, to the file at `path`.
@@ -189,15 +187,14 @@ impl fmt::Display for Report {
                 );
             }
         }
-        let all: Vec<_> = self.races.iter().flat_map(|race| &race.series).collect();
-        let samples: usize = all.iter().map(|series| series.samples.len()).sum();
-        let disturbed: usize = all.iter().map(|series| series.disturbed()).sum();
-        writeln!(f, "{}\n{table}", self.title)?;
-        writeln!(f, "{}", self.machine)?;
-        write!(
-            f,
-            "medians of {samples} verified samples, {disturbed} of them taken while others used over a tenth of the machine"
-        )
+        let series = self.races.iter().flat_map(|race| &race.series);
+        let samples: usize = series.map(|series| series.samples.len()).sum();
+        writeln!(f, "{}\n{table}\n{}", self.title, self.machine)?;
+        write!(f, "medians of {samples} verified samples")?;
+        match self.others {
+            Some(share) => write!(f, "; other processes used {:.0} % of the machine meanwhile", share * 100.0),
+            None => Ok(()),
+        }
     }
 }
 
@@ -241,15 +238,15 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let sample = |ms, others| {
+        let sample = |ms| {
             let lap = Lap { wall: Duration::from_millis(ms), cpu: Some(Duration::from_millis(ms / 2)) };
-            Sample { others, ..Sample::new(lap, 1_000).with_fact("aborts", 7.0) }
+            Sample { others: Some(0.25), ..Sample::new(lap, 1_000).with_fact("aborts", 7.0) }
         };
         let series = |name: &str, samples| Series { name: name.to_owned(), samples };
-        let slow = series("slow", vec![sample(200, Some(0.11)), sample(400, Some(0.10)), sample(200, None)]);
-        let fast = series("fast", vec![sample(100, None), sample(100, None), sample(50, None)]);
+        let slow = series("slow", vec![sample(200), sample(400), sample(200)]);
+        let fast = series("fast", vec![sample(100), sample(100), sample(50)]);
         let race = Race { workload: "sums".to_owned(), unit: "sums", series: vec![slow, fast] };
-        Report { title: "sums of 1000".to_owned(), machine: Machine::here(), races: vec![race] }
+        Report { title: "sums of 1000".to_owned(), machine: Machine::here(), others: Some(0.42), races: vec![race] }
     }
 
     #[test]
@@ -261,7 +258,7 @@ mod tests {
         };
         assert_eq!(cells("slow"), ["sums", "slow", "200.00", "100.00", "0.50", "5.00k", "5.00k", "1", "7"]);
         assert_eq!(cells("fast"), ["sums", "fast", "100.00", "50.00", "0.50", "10.0k", "20.0k", "4.00", "7"]);
-        assert!(text.ends_with("6 verified samples, 1 of them taken while others used over a tenth of the machine"));
+        assert!(text.ends_with("6 verified samples; other processes used 42 % of the machine meanwhile"), "{text}");
     }
 
     #[test]
@@ -280,7 +277,8 @@ mod tests {
         assert_eq!(contender["samples"][2]["cpu_s"], 0.025);
         assert_eq!(contender["samples"][2]["facts"]["aborts"], 7.0);
         assert_eq!(contender["samples"].as_array().map(Vec::len), Some(3));
-        assert_eq!(json["races"][0]["contenders"][0]["samples"][0]["others"], 0.11);
+        assert_eq!(json["races"][0]["contenders"][0]["samples"][0]["others"], 0.25);
+        assert_eq!(json["others"], 0.42);
     }
 
     #[test]
