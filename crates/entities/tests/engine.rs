@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use enact_actors::System;
 use enact_entities::{
-    Command, Engine, EngineOptions, Idempotency, ReadError, ReadMode, Receipt, Strategy, SubmitError, View,
+    Command, Engine, EngineOptions, Idempotency, ReadError, ReadMode, Receipt, Strategy, SubmitError, View, Wait,
 };
 use enact_journal::{Fault, Journal, Memory};
 use support::bank::{Event, Hand, State};
 use support::chance::Chance;
 use support::key;
 
-const LONG: Duration = Duration::from_secs(5);
+/// Longer than any machine takes: nobody gives up unless the test wants it.
+const LONG: Duration = Duration::from_secs(600);
 
 type Bank = Engine<Hand, Memory>;
 
@@ -49,6 +50,18 @@ async fn balance(bank: &Bank, account: &str) -> i128 {
 async fn until(mut done: impl FnMut() -> bool) {
     while !done() {
         tokio::task::yield_now().await;
+    }
+}
+
+/// What `ask` waited for, with a deadline that is long enough to begin to wait.
+async fn expired(ask: impl AsyncFn(Duration) -> Vec<Wait>) -> Vec<Wait> {
+    let mut deadline = Duration::from_millis(1);
+    loop {
+        let waits_for = ask(deadline).await;
+        if !waits_for.is_empty() {
+            return waits_for;
+        }
+        deadline *= 2;
     }
 }
 
@@ -215,15 +228,23 @@ async fn whoever_waits_past_the_deadline_learns_what_for_and_nothing_happened() 
         async move { bank.submit(command("Account/A", Event::Deposit(1_000))).await }
     });
     until(|| journal.waiting_count() > 0).await;
-    let mut dependent = command("Account/A", Event::Withdraw(10_500));
-    dependent.deadline = Duration::from_millis(20);
-    let Err(SubmitError::Timeout { waits_for, .. }) = bank.submit(dependent).await else {
-        panic!("it depends on the deposit")
-    };
+    let waits_for = expired(async |deadline| {
+        let dependent = Command { deadline, ..command("Account/A", Event::Withdraw(10_500)) };
+        match bank.submit(dependent).await {
+            Err(SubmitError::Timeout { waits_for, .. }) => waits_for,
+            other => panic!("it depends on the deposit: {other:?}"),
+        }
+    })
+    .await;
     assert_eq!(waits_for.len(), 1);
     assert!(waits_for[0].to_string().starts_with("Deposit"), "{}", waits_for[0]);
-    let read = bank.read(&key("Account/A"), ReadMode::Certain, None, Duration::from_millis(20)).await;
-    assert!(matches!(read, Err(ReadError::Timeout { .. })), "{read:?}");
+    let waits_for =
+        expired(async |deadline| match bank.read(&key("Account/A"), ReadMode::Certain, None, deadline).await {
+            Err(ReadError::Timeout { waits_for }) => waits_for,
+            other => panic!("it depends on the deposit: {other:?}"),
+        })
+        .await;
+    assert_eq!(waits_for.len(), 1);
     journal.release();
     assert!(deposit.await.expect("no panic").is_ok());
     assert_eq!(balance(&bank, "Account/A").await, 11_000);

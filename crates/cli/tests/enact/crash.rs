@@ -77,8 +77,7 @@ async fn pay(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_kills_lose_no_acknowledged_transfer_and_repeat_none() {
-    let seed =
-        std::env::var("ENACT_CRASH_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("a number"));
+    let seed = std::env::var("ENACT_CRASH_SEED").map_or(20_150_523, |seed| seed.parse().expect("a number"));
     println!("repeat with: ENACT_CRASH_SEED={seed} cargo test -p enact-cli --test enact crash");
     let mut random = StdRng::seed_from_u64(seed);
     let directory = tempfile::tempdir().expect("a place for the test");

@@ -183,6 +183,14 @@ fn life_name(life: Life) -> &'static str {
     }
 }
 
+/// So many percent of an amount, to the nearest cent and from halfway to the even one: what holds of a contract that does
+/// not declare its rounding. Another rule makes other interests commute.
+fn share(amount: i128, percent: i128) -> Option<i128> {
+    let hundredths = amount.checked_mul(percent)?;
+    let (cents, rest) = (hundredths.div_euclid(100), hundredths.rem_euclid(100));
+    Some(cents + i128::from(rest > 50 || rest == 50 && cents % 2 != 0))
+}
+
 fn account(life: Life, balance: i128, event: &Event) -> Result<State, Vec<Reason>> {
     let (from, to) = match event {
         Event::Open(_) => (Life::Init, Life::Opened),
@@ -211,7 +219,8 @@ fn account(life: Life, balance: i128, event: &Event) -> Result<State, Vec<Reason
             (balance.checked_sub(amount), vec![positive(amount), enough])
         }
         Event::Interest(rate) => {
-            (balance.checked_mul(rate).map(|n| balance + n / 100), vec![guard(rate > 0, "rate > 0", &[])])
+            let earned = share(balance, rate);
+            (earned.and_then(|earned| balance.checked_add(earned)), vec![guard(rate > 0, "rate > 0", &[])])
         }
         Event::Close => (Some(balance), vec![guard(balance == 0, "balance == 0", &[("balance", balance)])]),
         _ => (Some(balance), vec![]),
