@@ -6,4 +6,5 @@
 
 pub mod defer;
 pub mod measure;
+pub mod stm;
 pub mod transfers;

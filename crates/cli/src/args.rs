@@ -29,6 +29,8 @@ pub(crate) enum Command {
 pub(crate) enum Bench {
     /// Money transfers over HTTP against a bank served by this program, by number of clients
     Transfers(enact_bench::transfers::Options),
+    /// Transactional memory against locks and other libraries, by workload and number of threads
+    Stm(enact_bench::stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions
     Defer(enact_bench::defer::Options),
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use enact_bench::{defer, transfers};
+use enact_bench::{defer, stm, transfers};
 
 use crate::args::Bench;
 use crate::failure::Failure;
@@ -15,6 +15,7 @@ pub(crate) fn run(benchmark: &Bench) -> Result<(), Failure> {
             println!("{}", transfers::run(options, &program)?);
         }
         Bench::Defer(options) => println!("{}", defer::run(options)?),
+        Bench::Stm(options) => println!("{}", stm::run(options)?),
     }
     Ok(())
 }

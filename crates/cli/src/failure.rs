@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use enact_bench::defer::DeferError;
+use enact_bench::stm::StmBenchError;
 use enact_bench::transfers::BenchError;
 use enact_journal::{CloseError, OpenError};
 use enact_server::BindError;
@@ -53,6 +54,8 @@ pub(crate) enum Failure {
     Bench(#[from] BenchError),
     #[error("the benchmark has no result")]
     Defer(#[from] DeferError),
+    #[error("the benchmark has no result")]
+    StmBench(#[from] StmBenchError),
 }
 
 impl Failure {
@@ -65,7 +68,7 @@ impl Failure {
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
-            Self::Program(_) | Self::Bench(_) | Self::Defer(_) => 7,
+            Self::Program(_) | Self::Bench(_) | Self::Defer(_) | Self::StmBench(_) => 7,
         };
         ExitCode::from(status)
     }

@@ -43,7 +43,10 @@ pub struct Retracted;
 ///
 /// No cycle can form: a fate is there before the transaction that depends on it begins, so dependencies lead from younger
 /// attempts to older ones.
-pub fn depending_on<'env, B: Body<'env>>(fate: Fate, transaction: Atomically<'env, B>) -> Dependent<'env, B> {
+pub fn depending_on<'env, B: Body<'env, Output = O>, O>(
+    fate: Fate,
+    transaction: Atomically<'env, B, O>,
+) -> Dependent<'env, B, O> {
     debug_assert!(
         fate.decision().is_some() || !context::is_in_transaction(),
         "a dependency is older than its dependent"
@@ -53,9 +56,9 @@ pub fn depending_on<'env, B: Body<'env>>(fate: Fate, transaction: Atomically<'en
 
 /// A transaction with a dependency, to be awaited. Made by [`depending_on`].
 #[must_use = "a transaction does nothing until it is awaited"]
-pub struct Dependent<'env, B: Body<'env>>(Atomically<'env, B>);
+pub struct Dependent<'env, B, O>(Atomically<'env, B, O>);
 
-impl<'env, B: Body<'env>> Dependent<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Dependent<'env, B, O> {
     /// Runs the transaction on this thread, sleeping until the dependency is decided.
     ///
     /// # Errors
@@ -63,20 +66,20 @@ impl<'env, B: Body<'env>> Dependent<'env, B> {
     ///
     /// # Panics
     /// As [`Atomically::run`].
-    pub fn run(self) -> Result<B::Output, Retracted> {
+    pub fn run(self) -> Result<O, Retracted> {
         self.0.run_dependent()
     }
 }
 
-impl<'env, B: Body<'env>> Future for Dependent<'env, B> {
-    type Output = Result<B::Output, Retracted>;
+impl<'env, B: Body<'env, Output = O>, O> Future for Dependent<'env, B, O> {
+    type Output = Result<O, Retracted>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll_dependent(cx)
     }
 }
 
-impl<'env, B: Body<'env>> fmt::Debug for Dependent<'env, B> {
+impl<B, O> fmt::Debug for Dependent<'_, B, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Dependent").field(&self.0).finish()
     }

@@ -46,6 +46,7 @@
 //! | to count without conflicts | [`Tx::commute`] |
 //! | expensive work once, not once an attempt | [`Tx::keep`] |
 //! | input and output | [`Tx::defer`], [`Deferrable`]; at last [`synchronized`] |
+//! | maps, queues, channels, semaphores | [`structures`] |
 //! | a lock that outlives its transaction | [`TxLock`], [`Owner`] |
 //! | numbers for your metrics | [`statistics`] |
 
@@ -60,6 +61,7 @@ mod lock;
 mod memory;
 mod sleepers;
 mod statistics;
+pub mod structures;
 mod transaction;
 mod variable;
 mod watch;
@@ -69,6 +71,7 @@ pub use call::{Atomically, Body, Partial, Total, Verdict, atomically, snapshot, 
 pub use defer::{Deferrable, Deferred, Held, Objects, Poisoned};
 pub use lock::{Owner, OwnerId, TxLock};
 pub use statistics::{Statistics, statistics};
+pub use structures::{Reader, TArray, TChan, TMVar, TMap, TQueue, TSemaphore, TSet};
 pub use transaction::{Abort, Expired, Failed, Tx, Variable, Version};
 pub use variable::{TCell, TVar, Word};
 pub use watch::Watch;

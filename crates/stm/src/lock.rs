@@ -87,25 +87,36 @@ impl TxLock {
     /// # Panics
     /// If the owner has acquired it 65,535 times.
     pub fn acquire<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<(), Abort> {
-        self.acquire_for_operation(tx)?;
+        self.acquire_unless_held(tx, true)?;
         tx.acquired(self.clone());
         Ok(())
     }
 
-    /// As [`acquire`](Self::acquire); the operation that it is for undoes it.
-    pub(crate) fn acquire_for_operation<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<(), Abort> {
+    /// As [`acquire`](Self::acquire), for a deferred operation, which undoes it. True if an operation around this
+    /// transaction has the lock already.
+    ///
+    /// Operations of other transactions are others also if the explicit owner is the same: their objects are in use.
+    pub(crate) fn acquire_for_operation<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<bool, Abort> {
+        let is_acquired_here = tx.has_written(&self.state);
+        let is_inner = !is_acquired_here && context::operation() == Some(tx.owner());
+        let depth = self.acquire_unless_held(tx, is_acquired_here || is_inner)?;
+        Ok(is_inner && depth > 1)
+    }
+
+    /// Acquires the lock if it is free or, for a `reentrant` acquisition, if the owner has it. Gives the depth.
+    fn acquire_unless_held<'t>(&'t self, tx: &mut Tx<'t, '_>, reentrant: bool) -> Result<u64, Abort> {
         let owner = tx.owner();
         let state = tx.read(&*self.state)?;
         let depth = match holder(state) {
             None => 1,
-            Some((holder, depth)) if holder == owner => {
+            Some((holder, depth)) if reentrant && holder == owner => {
                 assert!(u64::from(depth) < DEPTH_MASK, "a lock was acquired {depth} times by one owner");
                 u64::from(depth) + 1
             }
             Some(_) => return tx.retry(),
         };
         tx.write(&*self.state, owner.0 << DEPTH_BITS | depth)?;
-        Ok(())
+        Ok(depth)
     }
 
     /// Makes sure that no other owner has the lock when the transaction commits; sleeps while another has it.
@@ -137,6 +148,7 @@ impl TxLock {
             None => panic!("{owner:?} released a lock that nobody holds"),
         };
         tx.write(&*self.state, after)?;
+        tx.released(self.clone());
         Ok(())
     }
 
@@ -155,6 +167,10 @@ impl TxLock {
     #[must_use]
     pub fn is_held(&self) -> bool {
         crate::snapshot(|tx| self.holder(tx)).is_some()
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
     }
 
     /// Undoes one acquisition of `owner`, from a deferred operation of it.

@@ -97,7 +97,7 @@ impl Sleepers {
         let mut stripe = self.stripe(address).lock();
         loop {
             let now = stamp.load(Ordering::Acquire);
-            if now & !WAITED != seen {
+            if now & !WAITED != seen && !cfg!(plant = "sleep_without_looking") {
                 return false;
             }
             if now & WAITED != 0

@@ -62,7 +62,7 @@ counters! {
     prioritised,
     /// Attempts run alone, after still more conflicts or because they were irrevocable.
     alone,
-    /// Deferred operations that have ended.
+    /// Deferred operations of transactions that have committed.
     operations,
     /// Transactions given up because what they depended on was aborted.
     retracted,
@@ -75,7 +75,12 @@ pub(crate) struct Count(AtomicU64);
 impl Count {
     #[inline]
     pub(crate) fn add_one(&self) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.add(1);
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
     fn get(&self) -> u64 {

@@ -50,7 +50,7 @@ impl<'v, V: Variable> Watch<'v, V> {
     fn step<'env, R>(
         &'env self,
         look: impl Fn(&V::Value) -> R + 'env,
-    ) -> Atomically<'env, impl Body<'env, Output = (R, Version)>> {
+    ) -> Atomically<'env, impl Body<'env, Output = (R, Version)>, (R, Version)> {
         atomically(move |tx: &mut Tx<'_, 'env>| {
             let version = tx.version(self.variable)?;
             if self.seen == Some(version) {

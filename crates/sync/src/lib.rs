@@ -22,8 +22,8 @@ pub use imp::{Arc, Condvar, Mutex, MutexGuard, thread_local};
 /// The initial value is a constant expression in a normal build: write it out with constructors that are `const` there.
 #[macro_export]
 macro_rules! global {
-    ($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;) => {
-        $crate::define_global!($(#[$attribute])* $visibility $name $type, $value);
+    ($(#[$attribute:meta])* pub(crate) static $name:ident: $type:ty = $value:expr;) => {
+        $crate::define_global!($(#[$attribute])* $name $type, $value);
     };
 }
 
@@ -55,7 +55,6 @@ pub mod hint {
 
 /// Threads, as the checker of this build knows them.
 pub mod thread {
-    pub use crate::imp::park_until;
     pub use crate::imp::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
 }
 

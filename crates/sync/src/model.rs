@@ -81,11 +81,6 @@ impl Default for Condvar {
     }
 }
 
-/// Parks this thread until it is unparked: a model has no clock, so the deadline never passes.
-pub fn park_until(_deadline: Instant) {
-    thread::park();
-}
-
 #[cfg(enact_loom)]
 #[doc(hidden)]
 pub use loom::lazy_static as model_lazy_static;
@@ -96,17 +91,20 @@ pub use shuttle::lazy_static as model_lazy_static;
 #[doc(hidden)]
 #[macro_export]
 macro_rules! define_global {
-    ($(#[$attribute:meta])* $visibility:vis $name:ident $type:ty, $value:expr) => {
+    ($(#[$attribute:meta])* $name:ident $type:ty, $value:expr) => {
         $crate::model_lazy_static! {
             $(#[$attribute])*
-            $visibility static ref $name: $type = $value;
+            pub(crate) static ref $name: $type = $value;
         }
     };
 }
 
 #[cfg(enact_loom)]
 pub(crate) fn explore(_schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
-    loom::model(scenario);
+    let mut builder = loom::model::Builder::new();
+    // A scenario of transactions takes more steps than the default allows, and still ends.
+    builder.max_branches = 100_000;
+    builder.check(scenario);
 }
 
 #[cfg(enact_shuttle)]

@@ -39,17 +39,12 @@ impl Condvar {
     }
 }
 
-/// Parks this thread until it is unparked or `deadline` has passed; may also return for no reason.
-pub fn park_until(deadline: Instant) {
-    thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
-}
-
 #[doc(hidden)]
 #[macro_export]
 macro_rules! define_global {
-    ($(#[$attribute:meta])* $visibility:vis $name:ident $type:ty, $value:expr) => {
+    ($(#[$attribute:meta])* $name:ident $type:ty, $value:expr) => {
         $(#[$attribute])*
-        $visibility static $name: $type = $value;
+        pub(crate) static $name: $type = $value;
     };
 }
 

@@ -116,10 +116,10 @@ impl Occupation {
         Some(Self { at: Instant::now(), own: cpu_time_of_process(), all_ticks, processors })
     }
 
-    /// The share of the machine's CPU time since `earlier` that other processes used.
-    pub(super) fn of_others_since(&self, earlier: &Self) -> Option<f64> {
+    /// The share of the machine's CPU time since `earlier` that other processes used, but for `helpers_cpu`.
+    pub(super) fn of_others_since(&self, earlier: &Self, helpers_cpu: Duration) -> Option<f64> {
         let wall = (self.at - earlier.at).as_secs_f64();
-        let own = self.own.saturating_sub(earlier.own).as_secs_f64();
+        let own = (self.own.saturating_sub(earlier.own) + helpers_cpu).as_secs_f64();
         share_of_others(self.all_ticks.saturating_sub(earlier.all_ticks), own, wall, self.processors)
     }
 }

@@ -84,7 +84,8 @@ pub fn race<E>(
             bar.set_message(format!("{workload}: {}", contender.name));
             let before = Occupation::now();
             let mut sample = (contender.run)()?;
-            sample.others = before.zip(Occupation::now()).and_then(|(before, after)| after.of_others_since(&before));
+            let occupied = before.zip(Occupation::now());
+            sample.others = occupied.and_then(|(before, after)| after.of_others_since(&before, sample.helpers_cpu));
             if round >= plan.warm_up {
                 series[place].samples.push(sample);
             }

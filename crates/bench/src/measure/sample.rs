@@ -73,18 +73,28 @@ pub struct Sample {
     pub facts: BTreeMap<&'static str, f64>,
     /// The share of the machine's CPU time that went to other processes meanwhile, where the system tells.
     pub others: Option<f64>,
+    /// CPU time that another process used on behalf of this run, its preparation included.
+    #[serde(skip)]
+    pub(super) helpers_cpu: Duration,
 }
 
 impl Sample {
     /// A run that did `work` in `lap`.
     pub fn new(lap: Lap, work: u64) -> Self {
-        Self { lap, work, facts: BTreeMap::new(), others: None }
+        Self { lap, work, facts: BTreeMap::new(), others: None, helpers_cpu: Duration::ZERO }
     }
 
     /// The same with a further figure.
     #[must_use]
     pub fn with_fact(mut self, name: &'static str, value: f64) -> Self {
         self.facts.insert(name, value);
+        self
+    }
+
+    /// The same, run by another process, which used `cpu` for it in all: that was no disturbance by others.
+    #[must_use]
+    pub fn helped(mut self, cpu: Duration) -> Self {
+        self.helpers_cpu = cpu;
         self
     }
 

@@ -3,54 +3,56 @@ use super::{Atomically, Body};
 use crate::call::engine::Patience;
 use crate::context;
 use crate::hooks::Retracted;
-use enact_sync::atomic::{AtomicBool, Ordering};
-use enact_sync::thread::{self, Thread};
-use enact_sync::unmodelled;
+use enact_sync::{Condvar, Mutex, unmodelled};
 use std::cell::OnceCell;
 use std::future::Future;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-struct Unpark {
-    thread: Thread,
-    is_notified: AtomicBool,
+/// A thread, as something to be woken. A condition variable rather than `thread::park`, whose token loom can lose.
+#[derive(Default)]
+struct Sleeping {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
 }
 
-impl Wake for Unpark {
+impl Wake for Sleeping {
     fn wake(self: unmodelled::Arc<Self>) {
-        self.is_notified.store(true, Ordering::Release);
-        self.thread.unpark();
+        *self.is_woken.lock() = true;
+        self.woken.notify_one();
     }
 }
 
-/// This thread, as something to be woken.
-struct Parker(unmodelled::Arc<Unpark>);
+/// This thread.
+#[derive(Default)]
+struct Parker(unmodelled::Arc<Sleeping>);
 
 impl Parker {
-    fn new() -> Self {
-        Self(unmodelled::Arc::new(Unpark { thread: thread::current(), is_notified: AtomicBool::new(false) }))
-    }
-
     fn waker(&self) -> Waker {
         Waker::from(unmodelled::Arc::clone(&self.0))
     }
 
     /// Sleeps until woken or until the deadline.
     fn park(&self, deadline: Option<Instant>) {
-        while !self.0.is_notified.swap(false, Ordering::Acquire) {
-            match deadline {
-                None => thread::park(),
-                Some(deadline) if Instant::now() < deadline => thread::park_until(deadline),
-                Some(_) => return,
+        let mut is_woken = self.0.is_woken.lock();
+        while !*is_woken {
+            let is_late;
+            (is_woken, is_late) = match deadline {
+                None => (self.0.woken.wait(is_woken), false),
+                Some(deadline) => self.0.woken.wait_until(is_woken, deadline),
+            };
+            if is_late {
+                break;
             }
         }
+        *is_woken = false;
     }
 }
 
-impl<'env, B: Body<'env>> Atomically<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Drives to the end. Almost always that is one attempt, which needs no waker.
     #[inline]
-    pub(super) fn drive_blocking(&mut self) -> Result<B::Output, Retracted> {
+    pub(super) fn drive_blocking(&mut self) -> Result<O, Retracted> {
         match self.try_once_on_thread() {
             Some(result) => result,
             None => self.drive_on(),
@@ -58,10 +60,10 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     #[cold]
-    fn drive_on(&mut self) -> Result<B::Output, Retracted> {
+    fn drive_on(&mut self) -> Result<O, Retracted> {
         let parker = OnceCell::new();
         loop {
-            let waker = || parker.get_or_init(Parker::new).waker();
+            let waker = || parker.get_or_init(Parker::default).waker();
             if let Poll::Ready(result) = self.drive(Patience::Thread, &waker) {
                 return result;
             }
@@ -69,14 +71,14 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
                 context::hand_over().is_none(),
                 "a transaction would have to wait on a thread that must not block: use `.await` instead of `.run()`"
             );
-            parker.get_or_init(Parker::new).park(self.deadline());
+            parker.get_or_init(Parker::default).park(self.deadline());
         }
     }
 }
 
 /// Runs a future to its end on this thread.
 pub(crate) fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
-    let parker = Parker::new();
+    let parker = Parker::default();
     let waker = parker.waker();
     let mut cx = Context::from_waker(&waker);
     loop {

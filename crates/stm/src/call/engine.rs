@@ -1,9 +1,11 @@
 //! What happens between attempts.
-use super::{Atomically, Body, Nap, Stage, Verdict, timer};
+use super::timer::Alarm;
+use super::{Atomically, Body, Nap, Stage, Verdict};
 use crate::context::{self, Inside};
 use crate::defer::AfterCommit;
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
+use crate::gate::Underway;
 use crate::hooks::Retracted;
 use crate::sleepers::Sleeper;
 use crate::transaction::{Cause, Mode, Reason, Refused, Tx, Worker};
@@ -65,7 +67,17 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
+    #[inline]
     fn drop(&mut self) {
+        if self.0.is_some() {
+            self.roll_back();
+        }
+    }
+}
+
+impl Attempt {
+    #[cold]
+    fn roll_back(&mut self) {
         if let Some(mut worker) = self.0.take() {
             if std::thread::panicking() {
                 worker.slot.counters.panics.add_one();
@@ -73,6 +85,7 @@ impl Drop for Attempt {
             worker.decide_abort();
             worker.end();
             worker.kept.clear();
+            worker.step_down();
             context::give_back(worker);
         }
     }
@@ -85,13 +98,9 @@ enum Next<O> {
     Done(Result<O, Retracted>),
 }
 
-impl<'env, B: Body<'env>> Atomically<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Goes on until the transaction is over, or has to wait: then a waker has been left where it will be woken.
-    pub(super) fn drive(
-        &mut self,
-        patience: Patience,
-        waker: &dyn Fn() -> Waker,
-    ) -> Poll<Result<B::Output, Retracted>> {
+    pub(super) fn drive(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Poll<Result<O, Retracted>> {
         loop {
             let next = match std::mem::replace(&mut self.stage, Stage::Over) {
                 Stage::Ready => self.try_once(patience, waker),
@@ -119,7 +128,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// One attempt.
     #[inline]
-    pub(super) fn try_once_on_thread(&mut self) -> Option<Result<B::Output, Retracted>> {
+    pub(super) fn try_once_on_thread(&mut self) -> Option<Result<O, Retracted>> {
         match self.try_once(Patience::Thread, &|| unreachable!("an attempt that does not wait needs no waker")) {
             Next::Done(result) => Some(result),
             Next::Loop | Next::Wait => None,
@@ -127,18 +136,22 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     #[inline]
-    fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let mut attempt = Attempt::new(context::take_worker());
         self.attempts = self.attempts.wrapping_add(1);
         let worker = attempt.worker();
         worker.attempt = self.attempts;
         worker.mode = self.mode;
-        if self.attempts > 1 || self.owner.is_some() {
+        worker.extras.owner = self.owner;
+        if self.attempts > 1 {
             self.prepare(worker);
         }
         let body = &self.body;
         match attempt.inside(|worker| body.attempt(&mut Tx::new(worker))) {
-            Ok(verdict) => self.conclude(attempt, verdict, patience, waker),
+            Ok(verdict) => match attempt.worker().aborted {
+                None => self.conclude(attempt, verdict, patience, waker),
+                Some(reason) => self.give_up(attempt, reason, patience, waker),
+            },
             Err(abort) => self.give_up(attempt, abort.0, patience, waker),
         }
     }
@@ -147,7 +160,6 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     #[cold]
     fn prepare(&mut self, worker: &mut Worker) {
         std::mem::swap(&mut worker.kept, &mut self.kept);
-        worker.extras.owner = self.owner;
         worker.alone = self.ticket.is_some();
         worker.has_priority = self.priority.is_some();
         worker.is_irrevocable = self.ticket.is_some() && self.exclusive;
@@ -163,20 +175,21 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     fn conclude(
         &mut self,
         mut attempt: Attempt,
-        verdict: Verdict<B::Output>,
+        verdict: Verdict<O>,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         if let Some(fate) = &self.dependency {
             match fate.decision() {
+                None if cfg!(plant = "commit_before_the_dependency") => {}
                 None => {
                     self.stage = Stage::Finished { worker: attempt.suspend(), verdict };
                     return Next::Loop;
                 }
                 Some(Decision::Aborted) => return self.retract(attempt),
                 Some(Decision::Committed) => {
-                    if let Err(reason) = attempt.worker().catch_up() {
-                        return self.give_up(attempt, reason, patience, waker);
+                    if let Err(abort) = attempt.worker().catch_up() {
+                        return self.give_up(attempt, abort.0, patience, waker);
                     }
                 }
             }
@@ -188,7 +201,8 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         let is_busy = attempt.worker().is_busy();
         let is_snapshot = attempt.worker().mode != Mode::Logged;
         let only_reads = attempt.worker().only_reads();
-        let has_operations = is_busy && attempt.worker().starts_operations();
+        let has_follow_up = is_busy && attempt.worker().has_follow_up(self.owner.is_none());
+        let underway = has_follow_up.then(Underway::begin);
         let committed = {
             let _inside = is_busy.then(Inside::enter);
             attempt.worker().commit()
@@ -208,15 +222,13 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
                     counters.commits.add_one();
                 }
                 if is_busy || self.attempts > 1 {
-                    return self.after_commit(attempt, output, has_operations);
+                    return self.after_commit(attempt, output, underway);
                 }
                 attempt.finish();
                 Next::Done(Ok(output))
             }
             Err(refused) => {
-                if has_operations {
-                    DOMAIN.gate.operation_ends();
-                }
+                drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
                     Refused::Closed => {
@@ -230,12 +242,12 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
     #[cold]
-    fn after_commit(&mut self, mut attempt: Attempt, output: B::Output, has_operations: bool) -> Next<B::Output> {
+    fn after_commit(&mut self, mut attempt: Attempt, output: O, underway: Option<Underway>) -> Next<O> {
         let worker = attempt.worker();
-        let after = AfterCommit::take(worker, self.owner.is_none(), has_operations);
+        let after = AfterCommit::take(worker, self.owner.is_none(), underway);
         worker.decide_commit();
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.step_down();
         attempt.finish();
         self.step_down();
         match after {
@@ -249,7 +261,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// The user wants nothing of it to have happened.
     #[cold]
-    fn roll_back(&mut self, mut attempt: Attempt, output: B::Output) -> Next<B::Output> {
+    fn roll_back(&mut self, mut attempt: Attempt, output: O) -> Next<O> {
         let worker = attempt.worker();
         worker.slot.counters.errors.add_one();
         self.leave(attempt);
@@ -259,7 +271,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// What this transaction depends on never happened.
     #[cold]
-    fn retract(&mut self, mut attempt: Attempt) -> Next<B::Output> {
+    fn retract(&mut self, mut attempt: Attempt) -> Next<O> {
         attempt.worker().slot.counters.retracted.add_one();
         self.leave(attempt);
         self.step_down();
@@ -273,7 +285,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         worker.decide_abort();
         std::mem::swap(&mut worker.kept, &mut self.kept);
         worker.kept.clear();
-        (worker.alone, worker.has_priority, worker.is_irrevocable) = (false, false, false);
+        worker.step_down();
         attempt.finish();
     }
 
@@ -285,7 +297,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         reason: Reason,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         let worker = attempt.worker();
         let counters = &worker.slot.counters;
         match reason {
@@ -337,7 +349,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     /// Gives way after a lost attempt: longer and longer, and at random, so that two do not meet again and again.
-    fn back_off(&mut self, random: u64, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn back_off(&mut self, random: u64, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         if cfg!(any(enact_loom, enact_shuttle)) {
             thread::yield_now();
             return Next::Loop;
@@ -359,7 +371,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Registers with everything that was read.
     #[cold]
-    fn fall_asleep(&mut self, mut attempt: Attempt) -> Next<B::Output> {
+    fn fall_asleep(&mut self, mut attempt: Attempt) -> Next<O> {
         let worker = attempt.worker();
         worker.slot.counters.retries.add_one();
         assert!(
@@ -372,7 +384,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             "`retry` without having read anything: the transaction would sleep for ever"
         );
         let sleeper = Arc::new(Sleeper::default());
-        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, has_timer: false };
+        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, alarm: None };
         let sleeps = worker.waits().all(|(stamp, seen, condition)| {
             let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition);
             if registered {
@@ -395,7 +407,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     }
 
     /// Looks whether the transaction has been woken.
-    fn sleep(&mut self, mut nap: Nap, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn sleep(&mut self, mut nap: Nap, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let decided = self.dependency.as_ref().map(|fate| fate.poll(&waker()));
         if let Some(Poll::Ready(Decision::Aborted)) = decided {
             nap.end();
@@ -408,9 +420,11 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             self.stage = Stage::Ready;
             return Next::Loop;
         }
-        if let (Some(deadline), Patience::Task, false) = (nap.deadline, patience, nap.has_timer) {
-            timer::wake_at(deadline, waker());
-            nap.has_timer = true;
+        if let (Some(deadline), Patience::Task) = (nap.deadline, patience) {
+            match &nap.alarm {
+                None => nap.alarm = Some(Alarm::set(deadline, waker())),
+                Some(alarm) => alarm.redirect(waker()),
+            }
         }
         self.stage = Stage::Asleep(nap);
         Next::Wait
@@ -421,10 +435,10 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     fn resume(
         &mut self,
         worker: Box<Worker>,
-        verdict: Verdict<B::Output>,
+        verdict: Verdict<O>,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
-    ) -> Next<B::Output> {
+    ) -> Next<O> {
         let undecided = self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending());
         if undecided || (self.ticket.is_none() && !worker.in_operation && DOMAIN.gate.poll_open(waker).is_pending()) {
             self.stage = Stage::Finished { worker, verdict };
@@ -435,7 +449,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.
     #[cold]
-    fn queue(&mut self, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn queue(&mut self, waker: &dyn Fn() -> Waker) -> Next<O> {
         self.stage = Stage::Queued;
         if let Some(fate) = &self.dependency {
             match fate.poll(&waker()) {
@@ -460,7 +474,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
 
     /// Runs what was deferred.
     #[cold]
-    fn follow_up(&mut self, mut after: AfterCommit, output: B::Output, waker: &dyn Fn() -> Waker) -> Next<B::Output> {
+    fn follow_up(&mut self, mut after: AfterCommit, output: O, waker: &dyn Fn() -> Waker) -> Next<O> {
         match after.poll(waker) {
             Poll::Pending => {
                 self.stage = Stage::Committed { after, output };
@@ -470,9 +484,19 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
             Poll::Ready(Err(panic)) => std::panic::resume_unwind(panic),
         }
     }
+}
 
+impl<B, O> Atomically<'_, B, O> {
     /// Gives up whatever this transaction has been granted over others.
+    #[inline]
     pub(super) fn step_down(&mut self) {
+        if self.priority.is_some() || self.ticket.is_some() {
+            self.give_back_grants();
+        }
+    }
+
+    #[cold]
+    fn give_back_grants(&mut self) {
         if let Some(priority) = self.priority.take() {
             DOMAIN.gate.forget(priority);
         }

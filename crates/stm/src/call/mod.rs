@@ -30,11 +30,13 @@ use std::time::Instant;
 /// Dropping the future before it is ready rolls the transaction back, unless it has committed already and waits for its
 /// deferred operations: those are then carried through on a thread of their own.
 #[must_use = "a transaction does nothing until it is run or awaited"]
-pub struct Atomically<'env, B: Body<'env>> {
+// The output is a parameter, and nothing here asks for `B: Body<'env>`, because the compiler forgets `'env` when it finds
+// out whether a task that awaits a transaction is `Send`: it could not show the bound for every `'env`.
+pub struct Atomically<'env, B, O> {
     body: B,
     owner: Option<OwnerId>,
     dependency: Option<Fate>,
-    stage: Stage<B::Output>,
+    stage: Stage<O>,
     /// Attempts so far, and how many of them were lost to others.
     attempts: u32,
     losses: u32,
@@ -72,7 +74,8 @@ struct Nap {
     sleeper: Arc<Sleeper>,
     addresses: Vec<usize>,
     deadline: Option<Instant>,
-    has_timer: bool,
+    /// Set when a task first waits for the deadline.
+    alarm: Option<timer::Alarm>,
 }
 
 /// What a closure that has ended wants.
@@ -154,7 +157,7 @@ where
 /// assert_eq!(sum, 100);
 /// ```
 #[inline]
-pub fn atomically<'env, R, F>(body: F) -> Atomically<'env, Total<F, R>>
+pub fn atomically<'env, R, F>(body: F) -> Atomically<'env, Total<F, R>, R>
 where
     F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
@@ -171,7 +174,7 @@ where
 /// assert!(number.is_err());
 /// ```
 #[inline]
-pub fn try_atomically<'env, R, E, F>(body: F) -> Atomically<'env, Partial<F, R, E>>
+pub fn try_atomically<'env, R, E, F>(body: F) -> Atomically<'env, Partial<F, R, E>, Result<R, E>>
 where
     F: for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Failed<E>>,
 {
@@ -200,6 +203,9 @@ where
     let counters = &attempt.worker().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
+    if attempt.worker().is_busy() {
+        attempt.worker().decide_commit();
+    }
     attempt.finish();
     result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
 }
@@ -236,7 +242,7 @@ where
     .run()
 }
 
-impl<'env, B: Body<'env>> Atomically<'env, B> {
+impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     #[inline]
     fn new(body: B) -> Self {
         Self {
@@ -262,7 +268,7 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
     /// Inside a transaction; if it would have to sleep on a thread that must not; and if the closure or a deferred
     /// operation panics.
     #[inline]
-    pub fn run(mut self) -> B::Output {
+    pub fn run(mut self) -> O {
         match self.drive_blocking() {
             Ok(output) => output,
             Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
@@ -280,19 +286,19 @@ impl<'env, B: Body<'env>> Atomically<'env, B> {
         self
     }
 
-    pub(crate) fn run_dependent(mut self) -> Result<B::Output, Retracted> {
+    pub(crate) fn run_dependent(mut self) -> Result<O, Retracted> {
         self.drive_blocking()
     }
 
-    pub(crate) fn poll_dependent(&mut self, cx: &mut Context<'_>) -> Poll<Result<B::Output, Retracted>> {
+    pub(crate) fn poll_dependent(&mut self, cx: &mut Context<'_>) -> Poll<Result<O, Retracted>> {
         self.drive(engine::Patience::Task, &|| cx.waker().clone())
     }
 }
 
-impl<'env, B: Body<'env>> Future for Atomically<'env, B> {
-    type Output = B::Output;
+impl<'env, B: Body<'env, Output = O>, O> Future for Atomically<'env, B, O> {
+    type Output = O;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
         self.get_mut().poll_dependent(cx).map(|result| match result {
             Ok(output) => output,
             Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
@@ -301,21 +307,32 @@ impl<'env, B: Body<'env>> Future for Atomically<'env, B> {
 }
 
 // The closure and the output are never pinned: they are moved like any value.
-impl<'env, B: Body<'env>> Unpin for Atomically<'env, B> {}
+impl<B, O> Unpin for Atomically<'_, B, O> {}
 
-impl<'env, B: Body<'env>> Drop for Atomically<'env, B> {
+impl<B, O> Drop for Atomically<'_, B, O> {
+    #[inline]
     fn drop(&mut self) {
+        if !matches!(self.stage, Stage::Over) {
+            self.abandon();
+        }
+        self.step_down();
+    }
+}
+
+impl<B, O> Atomically<'_, B, O> {
+    /// Ends what is under way.
+    #[cold]
+    fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => nap.end(),
             Stage::Finished { worker, .. } => drop(engine::Attempt::new(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
         }
-        self.step_down();
     }
 }
 
-impl<'env, B: Body<'env>> fmt::Debug for Atomically<'env, B> {
+impl<B, O> fmt::Debug for Atomically<'_, B, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Atomically").field("attempts", &self.attempts).finish_non_exhaustive()
     }

@@ -46,7 +46,7 @@ use std::ops::{Deref, DerefMut};
 /// assert_eq!((lines.into_inner(), text), (1, vec!["line 1".to_owned()]));
 /// ```
 pub struct Deferrable<S, P> {
-    pub(super) lock: TxLock,
+    lock: TxLock,
     is_poisoned: TCell<bool>,
     shared: S,
     /// Taken out by who holds the lock.
@@ -110,6 +110,26 @@ impl<S, P> Deferrable<S, P> {
     }
 }
 
+impl<S, P> Deferrable<S, P> {
+    /// Acquires the object for an operation that the transaction defers.
+    pub(super) fn acquire<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<(), Abort> {
+        let is_inner = self.lock.acquire_for_operation(tx)?;
+        if tx.read(&self.is_poisoned)? {
+            panic!("{Poisoned}");
+        }
+        // Operations around this one that have the lock and have not begun have the private part still in its place.
+        assert!(
+            !is_inner || self.private.lock().is_some(),
+            "an operation deferred an operation on an object that it works on itself"
+        );
+        Ok(())
+    }
+
+    pub(super) fn lock(&self) -> TxLock {
+        self.lock.clone()
+    }
+}
+
 impl<S: fmt::Debug, P> fmt::Debug for Deferrable<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deferrable").field("shared", &self.shared).finish_non_exhaustive()
@@ -127,7 +147,7 @@ impl<S, P> Held<S, P> {
     /// Takes the private part of an object whose lock is held.
     pub(super) fn take(object: Arc<Deferrable<S, P>>) -> Self {
         let private = object.private.lock().take();
-        assert!(private.is_some(), "a deferred operation lists an object once");
+        assert!(private.is_some(), "an object is in the hands of two operations of one owner");
         Self { object, private, is_poisoned: false }
     }
 
@@ -142,15 +162,16 @@ impl<S, P> Held<S, P> {
         self.is_poisoned = true;
     }
 
-    pub(super) fn lock(&self) -> TxLock {
-        self.object.lock.clone()
-    }
-
     /// Puts the private part back, and marks the object if it is poisoned.
-    pub(super) fn put_back(mut self) {
+    pub(super) fn put_back(self) {
         if self.is_poisoned {
             crate::atomically(|tx| tx.write(&self.object.is_poisoned, true)).run();
         }
+    }
+}
+
+impl<S, P> Drop for Held<S, P> {
+    fn drop(&mut self) {
         *self.object.private.lock() = self.private.take();
     }
 }

@@ -20,14 +20,17 @@ pub trait Objects<'t>: sealed::Sealed {
     fn acquire(&self, tx: &mut Tx<'t, '_>) -> Result<(), Abort>;
 
     #[doc(hidden)]
+    fn locks(shares: &Self::Shares) -> Vec<TxLock>;
+
+    #[doc(hidden)]
     fn into_shares(self) -> Self::Shares;
 
     #[doc(hidden)]
     fn take(shares: Self::Shares) -> Self::Held;
 
-    /// Puts everything back, and gives the locks that are to be released.
+    /// Puts everything back.
     #[doc(hidden)]
-    fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock>;
+    fn put_back(held: Self::Held, poison: bool);
 }
 
 macro_rules! objects {
@@ -39,9 +42,15 @@ macro_rules! objects {
 
             fn acquire(&self, tx: &mut Tx<'t, '_>) -> Result<(), Abort> {
                 let ($($object,)*) = *self;
-                $($object.lock.acquire_for_operation(tx)?;)*
+                assert_distinct(&[$(Arc::as_ptr($object).cast()),*]);
+                $($object.acquire(tx)?;)*
                 let _ = tx;
                 Ok(())
+            }
+
+            fn locks(shares: &Self::Shares) -> Vec<TxLock> {
+                let ($($object,)*) = shares;
+                vec![$($object.lock()),*]
             }
 
             #[allow(clippy::unused_unit, reason = "the tuple of no objects")]
@@ -56,17 +65,15 @@ macro_rules! objects {
                 ($(Held::take($object),)*)
             }
 
-            fn put_back(held: Self::Held, poison: bool) -> Vec<TxLock> {
+            fn put_back(held: Self::Held, poison: bool) {
                 let ($(mut $object,)*) = held;
                 let _ = poison;
-                let locks = vec![$($object.lock()),*];
                 $(
                     if poison {
                         $object.poison();
                     }
                     $object.put_back();
                 )*
-                locks
             }
         }
     };
@@ -77,6 +84,11 @@ objects!(S1 P1 a);
 objects!(S1 P1 a, S2 P2 b);
 objects!(S1 P1 a, S2 P2 b, S3 P3 c);
 objects!(S1 P1 a, S2 P2 b, S3 P3 c, S4 P4 d);
+
+fn assert_distinct(objects: &[*const ()]) {
+    let is_repeated = |n: usize| objects[..n].contains(&objects[n]);
+    assert!(!(0..objects.len()).any(is_repeated), "a deferred operation lists an object twice");
+}
 
 /// Gives back one acquisition of each lock.
 pub(super) fn release(locks: &[TxLock], owner: OwnerId) {

@@ -2,7 +2,7 @@
 use super::objects::{Objects, release};
 use crate::call::block_on;
 use crate::context;
-use crate::domain::DOMAIN;
+use crate::gate::Underway;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::{Abort, Tx, Worker};
 use enact_sync::Mutex;
@@ -65,7 +65,8 @@ impl<'t> Tx<'t, '_> {
     /// attempt has to be run again.
     ///
     /// # Panics
-    /// If an object is listed twice, when the operation begins. In a [`snapshot`](crate::snapshot).
+    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands.
+    /// In a [`snapshot`](crate::snapshot).
     pub fn defer<O, R>(
         &mut self,
         objects: O,
@@ -78,9 +79,16 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
-                let mut held = O::take(shares);
-                let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                end::<O, R>(owner, held, result, &outcome)
+                let locks = O::locks(&shares);
+                if cfg!(plant = "release_before_the_operation") {
+                    release(&locks, owner);
+                }
+                let result = take::<O>(shares).and_then(|mut held| {
+                    let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
+                    O::put_back(held, result.is_err());
+                    result
+                });
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -125,15 +133,19 @@ impl<'t> Tx<'t, '_> {
         let (shares, outcome, deferred) = self.prepare(objects)?;
         let operation = Operation::Task(Box::new(move |owner| {
             Box::pin(async move {
-                let mut held = O::take(shares);
-                let result = {
-                    let started = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
-                    match started {
-                        Ok(future) => Caught(future).await,
-                        Err(panic) => Err(panic),
+                let locks = O::locks(&shares);
+                let result = match take::<O>(shares) {
+                    Ok(mut held) => {
+                        let result = match catch_unwind(AssertUnwindSafe(|| operation(&mut held))) {
+                            Ok(future) => Caught(future).await,
+                            Err(panic) => Err(panic),
+                        };
+                        O::put_back(held, result.is_err());
+                        result
                     }
+                    Err(panic) => Err(panic),
                 };
-                end::<O, R>(owner, held, result, &outcome)
+                end(owner, &locks, result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -145,6 +157,7 @@ impl<'t> Tx<'t, '_> {
         &mut self,
         objects: O,
     ) -> Result<(O::Shares, Arc<Mutex<Option<R>>>, Deferred<R>), Abort> {
+        self.worker.needs_log()?;
         self.owner();
         objects.acquire(self)?;
         let outcome = Arc::new(Mutex::new(None));
@@ -152,16 +165,16 @@ impl<'t> Tx<'t, '_> {
     }
 }
 
-/// Puts the objects back, keeps the outcome, and lets others at the objects.
-fn end<'t, O: Objects<'t>, R>(
-    owner: OwnerId,
-    held: O::Held,
-    result: Result<R, Panic>,
-    outcome: &Mutex<Option<R>>,
-) -> Result<(), Panic> {
-    let locks = O::put_back(held, result.is_err());
+fn take<'t, O: Objects<'t>>(shares: O::Shares) -> Result<O::Held, Panic> {
+    catch_unwind(AssertUnwindSafe(|| O::take(shares)))
+}
+
+/// Keeps the outcome, and lets others at the objects, which were put back.
+fn end<R>(owner: OwnerId, locks: &[TxLock], result: Result<R, Panic>, outcome: &Mutex<Option<R>>) -> Result<(), Panic> {
     let result = result.map(|value| *outcome.lock() = Some(value));
-    release(&locks, owner);
+    if !cfg!(plant = "release_before_the_operation") {
+        release(locks, owner);
+    }
     result
 }
 
@@ -187,20 +200,21 @@ pub(crate) struct AfterCommit {
     running: Option<Running>,
     /// Locks to be released at the very end.
     acquired: Vec<TxLock>,
-    counted: bool,
+    underway: Option<Underway>,
     panic: Option<Panic>,
 }
 
 impl AfterCommit {
     /// Takes what a committed attempt has left, if anything.
-    pub(crate) fn take(worker: &mut Worker, releases: bool, counted: bool) -> Option<Self> {
+    pub(crate) fn take(worker: &mut Worker, releases: bool, underway: Option<Underway>) -> Option<Self> {
         let (owner, operations, acquired) = worker.take_operations();
         let acquired = if releases { acquired } else { Vec::new() };
         if operations.is_empty() && acquired.is_empty() {
             return None;
         }
+        worker.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
-        Some(Self { owner, operations: operations.into(), running: None, acquired, counted, panic: None })
+        Some(Self { owner, operations: operations.into(), running: None, acquired, underway, panic: None })
     }
 
     /// Goes on with the operations, in their order.
@@ -233,9 +247,7 @@ impl AfterCommit {
         for lock in self.acquired.drain(..) {
             lock.release_if_held(self.owner);
         }
-        if std::mem::take(&mut self.counted) {
-            DOMAIN.gate.operation_ends();
-        }
+        self.underway = None;
         Poll::Ready(self.panic.take().map_or(Ok(()), Err))
     }
 

@@ -13,6 +13,9 @@
 //! * A reader that has loaded an address sees the epoch unchanged since it announced it, or announces the new one and loads
 //!   again ([`Pin::covers`]). So the node's birth is not after the interval, and it was retired after the interval
 //!   began: the two meet.
+//! * What a transaction makes is born, by its label, in the newest epoch that it has announced, not in a later one that it
+//!   has not noticed. So its announcement covers its own values too, after others have got hold of them and replaced them:
+//!   it still publishes variables inside them, and shows them to conditions.
 //! * A stalled reader announces nothing new. What is born later does not meet its interval and is freed: it keeps at most
 //!   what was alive when it stalled.
 //! * The announcement is followed by a full fence and so is the retirement, so that either the reader loads the new

@@ -31,6 +31,12 @@ impl Pin {
         self.lower.store(0, Ordering::Release);
     }
 
+    /// The newest epoch that is announced. What is born in it is covered, also when others have got hold of it and retire it.
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.upper.load(Ordering::Relaxed)
+    }
+
     /// True if what was loaded before this call is covered by the announcement. If not, the announcement is brought up to
     /// date, and the address must be loaded again.
     #[inline]

@@ -1,7 +1,6 @@
 //! How a transaction reads and writes each kind of variable.
 use super::log::{Kind, State, Write};
 use super::{Abort, Mode, Reason, Tx, Worker};
-use crate::domain::DOMAIN;
 use crate::transaction::effects::{Commute, Undo};
 use crate::variable::node::{self, Node};
 use crate::variable::stamp::{self, Stamp};
@@ -58,7 +57,7 @@ impl<W: Word> Variable for TCell<W> {
         let worker = &mut *tx.worker;
         let bits = match worker.find(&self.core.stamp)? {
             Some(written) => written,
-            None => worker.read_cell(&self.core).map_err(Abort)?,
+            None => worker.read_cell(&self.core)?,
         };
         Ok(W::from_bits(bits))
     }
@@ -84,7 +83,7 @@ impl<W: Word> Variable for TCell<W> {
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
         tx.worker.needs_log()?;
-        tx.worker.read_cell(&self.core).map_err(Abort)?;
+        tx.worker.read_cell(&self.core)?;
         Ok(tx.worker.last_seen())
     }
 }
@@ -98,7 +97,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
         let worker = &mut *tx.worker;
         let address = match worker.find(&self.stamp)? {
             Some(written) => written,
-            None => worker.read_node(&self.stamp).map_err(Abort)?,
+            None => worker.read_node(&self.stamp)?,
         };
         // SAFETY: a node of this variable, protected or unpublished until the attempt ends; `'t` is the attempt.
         Ok(unsafe { node::value::<T>(address) })
@@ -108,19 +107,20 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<&'t T, Abort> {
         let worker = &mut *tx.worker;
         worker.pin();
-        let address = Node::leak(value, 0, DOMAIN.memory.epoch());
+        let address = Node::leak(value, 0, worker.slot.pin.newest());
         worker.write(&self.stamp, Kind::Node(node::free::<T>), address)?;
         // SAFETY: written by this attempt, which frees what it does not publish only when it has ended.
         Ok(unsafe { node::value::<T>(address) })
     }
 
     fn commute<'t>(&'t self, tx: &mut Tx<'t, '_>, function: impl Fn(&T) -> T + Send + 'static) -> Result<(), Abort> {
+        tx.worker.pin();
+        let birth = tx.worker.slot.pin.newest();
         let apply = move |address| {
             // SAFETY: the address of a node of this variable, which the caller protects.
             let value = function(unsafe { node::value::<T>(address) });
-            Node::leak(value, 0, DOMAIN.memory.epoch())
+            Node::leak(value, 0, birth)
         };
-        tx.worker.pin();
         tx.worker.commute(&self.stamp, Kind::Node(node::free::<T>), Box::new(apply))
     }
 
@@ -129,15 +129,21 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     }
 
     fn with_published<R>(published: u64, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: called while the commit that has published the node is pinned, so that it is not freed.
+        // SAFETY: called while the commit that has published the node is pinned in an epoch not before the node's birth.
         look(unsafe { node::value::<T>(published) })
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
         tx.worker.needs_log()?;
-        let address = tx.worker.read_node(&self.stamp).map_err(Abort)?;
+        let address = tx.worker.read_node(&self.stamp)?;
         // SAFETY: the node is protected until the attempt ends.
         Ok(unsafe { node::header(address) }.mark.load(Ordering::Relaxed))
+    }
+}
+
+impl Tx<'_, '_> {
+    pub(crate) fn has_written(&self, cell: &TCell<u64>) -> bool {
+        self.worker.writes.find(&cell.core.stamp).is_some()
     }
 }
 
@@ -145,6 +151,12 @@ impl Worker {
     /// What this attempt has written to a variable, if anything.
     #[inline]
     fn find(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
+        if self.writes.may_have(variable) { self.find_written(variable) } else { Ok(None) }
+    }
+
+    /// Apart, so that reads of what was not written stay small enough to be inlined.
+    #[inline(never)]
+    fn find_written(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
         let Some(entry) = self.writes.find(variable) else { return Ok(None) };
         if self.writes[entry].state == State::Commutes {
             self.promote(entry)?;
@@ -209,11 +221,11 @@ impl Worker {
         let mut value = match kind {
             Kind::Cell(cell) => {
                 // SAFETY: the attempt borrows the cell.
-                self.read_cell(unsafe { &*cell }).map_err(Abort)?
+                self.read_cell(unsafe { &*cell })?
             }
             Kind::Node(_) => {
                 // SAFETY: the attempt borrows the variable.
-                self.read_node(unsafe { &*stamp }).map_err(Abort)?
+                self.read_node(unsafe { &*stamp })?
             }
         };
         let mut is_ours = false;
@@ -232,10 +244,10 @@ impl Worker {
 
     /// Refuses what a snapshot cannot do.
     #[inline]
-    pub(super) fn needs_log(&self) -> Result<(), Abort> {
+    pub(crate) fn needs_log(&mut self) -> Result<(), Abort> {
         match self.mode {
             Mode::Logged => Ok(()),
-            Mode::Snapshot => Err(Abort(Reason::NeedsLog)),
+            Mode::Snapshot => Err(self.abort(Reason::NeedsLog)),
             Mode::SnapshotOnly => {
                 panic!("a snapshot only reads; use `atomically` to write, to wait or to ask for versions")
             }

@@ -41,7 +41,8 @@ impl Worker {
     /// Commits. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has to be called.
     #[inline]
     pub(crate) fn commit(&mut self) -> Result<bool, Refused> {
-        if self.writes.is_empty() {
+        // Who has deferred something passes the gate even without a write, because its operations may write.
+        if self.writes.is_empty() && self.extras.operations.is_empty() {
             return Ok(false);
         }
         self.commit_writes()
@@ -89,7 +90,9 @@ impl Worker {
                 Kind::Cell(cell) => {
                     // SAFETY: as above; the stamp is the first field of this core.
                     let cell = unsafe { &*cell };
-                    if !self.snapshots.is_empty() || cell.past.load(Ordering::Relaxed) != 0 {
+                    if (!self.snapshots.is_empty() && !cfg!(plant = "forget_the_past"))
+                        || cell.past.load(Ordering::Relaxed) != 0
+                    {
                         self.leave_word(cell, locked, at);
                     }
                     cell.value.store(value, Ordering::Release);

@@ -1,7 +1,6 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
 use super::{Kind, Worker};
 use crate::defer::Operation;
-use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::log::{State, Write};
@@ -52,8 +51,9 @@ pub(crate) struct Extras {
     pub(super) fates: Vec<(u32, Fate)>,
     pub(crate) operations: Vec<Operation>,
     pub(crate) owner: Option<OwnerId>,
-    /// Locks that this attempt has acquired.
+    /// Locks that this attempt has acquired, and those that it has released.
     pub(crate) acquired: Vec<TxLock>,
+    pub(crate) released: Vec<TxLock>,
 }
 
 impl fmt::Debug for Extras {
@@ -123,6 +123,7 @@ impl Worker {
         }
         extras.operations.clear();
         extras.acquired.clear();
+        extras.released.clear();
         debug_assert!(extras.effects.is_empty() && extras.fates.is_empty(), "fates are decided before an attempt ends");
     }
 
@@ -164,6 +165,11 @@ impl crate::transaction::Tx<'_, '_> {
         self.worker.add().acquired.push(lock);
     }
 
+    /// Notes a lock that this attempt has released.
+    pub(crate) fn released(&mut self, lock: TxLock) {
+        self.worker.add().released.push(lock);
+    }
+
     /// Notes an operation for after the commit.
     pub(crate) fn add_operation(&mut self, operation: Operation) {
         self.worker.add().operations.push(operation);
@@ -171,18 +177,21 @@ impl crate::transaction::Tx<'_, '_> {
 }
 
 impl Worker {
-    /// Counts the operations that this attempt's commit is about to start, if there are any.
-    pub(crate) fn starts_operations(&self) -> bool {
-        let starts = !self.extras.operations.is_empty();
-        if starts {
-            DOMAIN.gate.operation_starts();
-        }
-        starts
+    /// True if there are operations to be run after the commit, or locks to be released then.
+    pub(crate) fn has_follow_up(&self, releases: bool) -> bool {
+        !self.extras.operations.is_empty() || (releases && !self.extras.acquired.is_empty())
     }
 
-    /// Takes out what a committed attempt has left to do.
+    /// Takes out what a committed attempt has left to do: for whom, its operations, and the locks that it has acquired
+    /// more often than released.
     pub(crate) fn take_operations(&mut self) -> (Option<OwnerId>, Vec<Operation>, Vec<TxLock>) {
         let extras = &mut self.extras;
-        (extras.owner, std::mem::take(&mut extras.operations), std::mem::take(&mut extras.acquired))
+        let mut left = std::mem::take(&mut extras.acquired);
+        for released in &extras.released {
+            if let Some(index) = left.iter().position(|lock| lock.is_same(released)) {
+                left.swap_remove(index);
+            }
+        }
+        (extras.owner, std::mem::take(&mut extras.operations), left)
     }
 }

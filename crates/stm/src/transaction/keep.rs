@@ -6,7 +6,11 @@ use std::panic::Location;
 
 /// What a transaction keeps over its re-runs: by the place in the source that asked, and how often it has asked before.
 #[derive(Default)]
-pub(crate) struct Kept(Vec<Entry>);
+pub(crate) struct Kept(Option<Box<Entries>>);
+
+/// Apart, because almost no transaction keeps anything.
+#[derive(Default)]
+struct Entries(Vec<Entry>);
 
 struct Entry {
     place: &'static Location<'static>,
@@ -17,18 +21,20 @@ struct Entry {
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("count", &self.0.len()).finish()
+        f.debug_struct("Kept").field("count", &self.0.as_ref().map_or(0, |entries| entries.0.len())).finish()
     }
 }
 
 impl Kept {
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if !self.0.is_empty() {
-            self.0.clear();
+        if self.0.is_some() {
+            self.0 = None;
         }
     }
+}
 
+impl Entries {
     /// The index of the first entry of `place` that this attempt has not used yet, used now.
     fn find<K: 'static>(&mut self, place: &'static Location<'static>, attempt: u32) -> Option<usize> {
         let is_it = |entry: &Entry| entry.place == place && entry.attempt != attempt && entry.value.is::<K>();
@@ -41,11 +47,12 @@ impl Kept {
 impl Worker {
     fn keep<K: Send + 'static>(&mut self, place: &'static Location<'static>, work: impl FnOnce() -> K) -> &K {
         let attempt = self.attempt;
-        let index = self.kept.find::<K>(place, attempt).unwrap_or_else(|| {
-            self.kept.0.push(Entry { place, attempt, value: Box::new(work()) });
-            self.kept.0.len() - 1
+        let kept = self.kept.0.get_or_insert_default();
+        let index = kept.find::<K>(place, attempt).unwrap_or_else(|| {
+            kept.0.push(Entry { place, attempt, value: Box::new(work()) });
+            kept.0.len() - 1
         });
-        self.kept.0[index].value.downcast_ref().expect("found by its type")
+        kept.0[index].value.downcast_ref().expect("found by its type")
     }
 }
 

@@ -71,9 +71,14 @@ pub(super) fn filter_bit(stamp: *const Stamp) -> u64 {
 }
 
 impl WriteSet {
+    /// False if the variable is not in the set: the answer to most reads.
     #[inline]
+    pub(super) fn may_have(&self, stamp: *const Stamp) -> bool {
+        self.filter & filter_bit(stamp) != 0
+    }
+
     pub(super) fn find(&self, stamp: *const Stamp) -> Option<usize> {
-        if self.filter & filter_bit(stamp) == 0 {
+        if !self.may_have(stamp) {
             return None;
         }
         if self.index.is_empty() {

@@ -88,6 +88,8 @@ pub(crate) struct Worker {
     pub(crate) is_irrevocable: bool,
     /// This transaction runs inside a deferred operation.
     pub(crate) in_operation: bool,
+    /// Why this attempt cannot go on, from when that is known: whatever its closure makes of it.
+    pub(crate) aborted: Option<Reason>,
     /// There is something in `extras`.
     busy: bool,
     reads: Vec<Read>,
@@ -117,6 +119,7 @@ impl Worker {
             has_priority: false,
             is_irrevocable: false,
             in_operation: false,
+            aborted: None,
             busy: false,
             reads: Vec::new(),
             writes: WriteSet::default(),
@@ -132,12 +135,20 @@ impl Worker {
     /// Starts an attempt.
     #[inline]
     pub(crate) fn begin(&mut self) {
+        self.aborted = None;
         if self.mode == Mode::Logged {
             self.time = DOMAIN.clock.load(Ordering::Acquire);
             ordered();
         } else {
             self.begin_snapshot();
         }
+    }
+
+    /// Notes that the attempt cannot go on, and gives what its closure is to pass on.
+    #[cold]
+    fn abort(&mut self, reason: Reason) -> Abort {
+        self.aborted.get_or_insert(reason);
+        Abort(reason)
     }
 
     /// Protects what the attempt reads by reference.
@@ -166,6 +177,12 @@ impl Worker {
         if self.busy {
             self.clear_extras();
         }
+    }
+
+    /// Ends what this attempt was granted over others: the worker goes on with other transactions.
+    #[cold]
+    pub(crate) fn step_down(&mut self) {
+        (self.alone, self.has_priority, self.is_irrevocable) = (false, false, false);
     }
 
     /// Frees what can be freed. The caller is not inside a transaction, for destructors of users run here.
@@ -205,6 +222,10 @@ impl Worker {
     /// True if the attempt has written nothing so far.
     pub(crate) fn only_reads(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    fn has_written(&self, stamp: *const Stamp) -> bool {
+        self.writes.find(stamp).is_some()
     }
 
     pub(crate) fn has_read_nothing(&self) -> bool {

@@ -13,6 +13,7 @@ struct Mark {
     effects: usize,
     operations: usize,
     acquired: usize,
+    released: usize,
 }
 
 impl Worker {
@@ -30,6 +31,7 @@ impl Worker {
             effects: extras.effects.len(),
             operations: extras.operations.len(),
             acquired: extras.acquired.len(),
+            released: extras.released.len(),
         }
     }
 
@@ -64,6 +66,7 @@ impl Worker {
         self.extras.commutes.truncate(mark.commutes);
         self.extras.operations.truncate(mark.operations);
         self.extras.acquired.truncate(mark.acquired);
+        self.extras.released.truncate(mark.released);
         self.abort_since(mark.fates, mark.effects);
     }
 }
@@ -120,9 +123,13 @@ impl Tx<'_, '_> {
         first: impl FnOnce(&mut Self) -> Result<R, Abort>,
         second: impl FnOnce(&mut Self) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
+        let before = self.worker.aborted;
         let part = Part::enter(self);
         match first(part.tx) {
-            Err(Abort(Reason::Retry)) => part.leave(false),
+            Err(Abort(Reason::Retry)) => {
+                part.tx.worker.aborted = part.tx.worker.aborted.filter(|reason| *reason != Reason::Retry).or(before);
+                part.leave(false);
+            }
             result => {
                 part.leave(result.is_ok());
                 return result;

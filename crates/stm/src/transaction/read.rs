@@ -1,5 +1,5 @@
 //! Reading: the present state, checked, or a snapshot of the past, never in conflict.
-use super::{Cause, Mode, Reason, Worker};
+use super::{Abort, Cause, Mode, Reason, Worker};
 use crate::domain::DOMAIN;
 use crate::transaction::log::Read;
 use crate::variable::cell::CellCore;
@@ -15,7 +15,7 @@ const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 96 };
 impl Worker {
     /// The bits in a cell.
     #[inline]
-    pub(super) fn read_cell(&mut self, cell: &CellCore) -> Result<u64, Reason> {
+    pub(super) fn read_cell(&mut self, cell: &CellCore) -> Result<u64, Abort> {
         if self.mode != Mode::Logged {
             return Ok(self.read_cell_of_snapshot(cell));
         }
@@ -41,7 +41,7 @@ impl Worker {
 
     /// The address of the node that a variable leads to; good until the attempt ends.
     #[inline]
-    pub(super) fn read_node(&mut self, variable: &Stamp) -> Result<u64, Reason> {
+    pub(super) fn read_node(&mut self, variable: &Stamp) -> Result<u64, Abort> {
         self.pin();
         if self.mode != Mode::Logged {
             return Ok(self.read_node_of_snapshot(variable));
@@ -73,10 +73,10 @@ impl Worker {
     }
 
     #[cold]
-    fn spin(&self, spins: &mut u32) -> Result<(), Reason> {
+    fn spin(&mut self, spins: &mut u32) -> Result<(), Abort> {
         *spins += 1;
         if *spins > SPINS && !self.alone {
-            return Err(Reason::Conflict(Cause::Locked));
+            return Err(self.abort(Reason::Conflict(Cause::Locked)));
         }
         wait_a_little(*spins);
         Ok(())
@@ -84,22 +84,22 @@ impl Worker {
 
     /// Moves the snapshot to a time at which `version` is part of it, if nothing that was read has changed.
     #[cold]
-    pub(super) fn extend(&mut self, version: u64) -> Result<(), Reason> {
+    pub(super) fn extend(&mut self, version: u64) -> Result<(), Abort> {
         let clock = &DOMAIN.clock;
         if clock.load(Ordering::Acquire) < version {
             clock.fetch_max(version, Ordering::AcqRel);
         }
         let time = clock.load(Ordering::Acquire);
         ordered();
-        if !cfg!(plant = "skip_validation_of_extension") && !self.is_unchanged() {
-            return Err(Reason::Conflict(Cause::Changed));
+        if !cfg!(plant = "skip_validation") && !self.is_unchanged() {
+            return Err(self.abort(Reason::Conflict(Cause::Changed)));
         }
         self.time = time;
         Ok(())
     }
 
     /// Extends to the present: what the attempt has read is current, after everything that happened before this call.
-    pub(crate) fn catch_up(&mut self) -> Result<(), Reason> {
+    pub(crate) fn catch_up(&mut self) -> Result<(), Abort> {
         self.extend(0)
     }
 
@@ -135,7 +135,21 @@ impl Worker {
         DOMAIN.snapshots.fetch_sub(1, Ordering::AcqRel);
     }
 
+    #[inline]
     fn read_cell_of_snapshot(&mut self, cell: &CellCore) -> u64 {
+        let stamp = cell.stamp.load(Ordering::Acquire);
+        let value = cell.value.load(Ordering::Acquire);
+        // As in `read_cell`.
+        fence(Ordering::Acquire);
+        if stamp & LOCKED == 0 && version(stamp) <= self.time && cell.stamp.load(Ordering::Relaxed) == stamp {
+            return value;
+        }
+        self.read_past_of_cell(cell)
+    }
+
+    /// Reads a cell that is being written, or is newer than the snapshot.
+    #[cold]
+    fn read_past_of_cell(&mut self, cell: &CellCore) -> u64 {
         let mut spins = 0;
         loop {
             let stamp = cell.stamp.load(Ordering::Acquire);

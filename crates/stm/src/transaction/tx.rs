@@ -148,7 +148,7 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// ```
     pub fn retry<R>(&mut self) -> Result<R, Abort> {
         self.worker.needs_log()?;
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// As [`retry`](Self::retry), but sleeps no longer than until `deadline`: the run after it gets `Ok`.
@@ -178,7 +178,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         }
         let earliest = self.worker.extras.deadline.map_or(deadline, |known| known.min(deadline));
         self.worker.add().deadline = Some(earliest);
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// Sleeps until the value of a variable meets `condition`, and gives it.
@@ -212,11 +212,12 @@ impl<'t, 'env> Tx<'t, 'env> {
             return Ok(value);
         }
         self.worker.needs_log()?;
-        if self.worker.reads.len() > logged {
+        // Not if this transaction has changed the variable itself: the condition is about the result of that.
+        if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
             let condition = Arc::new(move |published| V::with_published(published, &condition));
             self.worker.add().conditions.push((logged, condition));
         }
-        Err(Abort(Reason::Retry))
+        Err(self.worker.abort(Reason::Retry))
     }
 
     /// Reads a variable for its version only.
@@ -247,7 +248,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         if self.worker.is_irrevocable {
             return Ok(());
         }
-        Err(Abort(Reason::NeedsAlone))
+        Err(self.worker.abort(Reason::NeedsAlone))
     }
 
     /// The number of this attempt, 1 for the first.

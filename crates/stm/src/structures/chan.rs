@@ -1,0 +1,139 @@
+//! A broadcast channel: every reader gets every value.
+//!
+//! # Shape
+//! A chain of places. Each is filled once, with a value and the place after it; the channel knows the last place, which is
+//! empty, and every reader the place that it comes to next. Nothing leads back, so what all readers have passed is freed.
+use crate::{Abort, TVar, Tx};
+use std::sync::Arc;
+
+/// The sending side of a broadcast channel.
+///
+/// Any number of transactions may send, and each [`Reader`] receives every value that was sent after it was made, in one
+/// order for all.
+///
+/// # Conflicts
+/// Sends conflict with sends. Receiving conflicts with receiving by the same reader; with a send only if the reader has
+/// received everything before.
+///
+/// # Complexity
+/// Every operation is O(1). There is no limit: a value is kept until the slowest reader has received it. With no reader
+/// nothing is kept.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TChan, atomically};
+/// let prices = TChan::new();
+/// let (screen, log) = atomically(|tx| Ok((prices.reader(tx)?, prices.reader(tx)?))).run();
+/// atomically(|tx| prices.send(tx, 17).and_then(|()| prices.send(tx, 18))).run();
+/// for reader in [&screen, &log] {
+///     assert_eq!(atomically(|tx| reader.recv(tx).copied()).run(), 17);
+/// }
+/// assert_eq!(atomically(|tx| log.try_recv(tx).map(Option::<&i32>::copied)).run(), Some(18));
+/// assert_eq!(atomically(|tx| log.try_recv(tx).map(Option::<&i32>::copied)).run(), None);
+/// ```
+#[derive(Debug)]
+pub struct TChan<T: Send + Sync + 'static> {
+    /// The place to be filled next.
+    end: TVar<Arc<Place<T>>>,
+}
+
+/// The receiving side of a [`TChan`], with a position of its own. Made by [`TChan::reader`].
+#[derive(Debug)]
+pub struct Reader<T: Send + Sync + 'static> {
+    position: TVar<Arc<Place<T>>>,
+}
+
+#[derive(Debug)]
+struct Place<T: Send + Sync + 'static> {
+    content: TVar<Option<Content<T>>>,
+}
+
+#[derive(Debug)]
+struct Content<T: Send + Sync + 'static> {
+    value: T,
+    next: Arc<Place<T>>,
+}
+
+impl<T: Send + Sync + 'static> TChan<T> {
+    /// A channel without readers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { end: TVar::new(Place::empty()) }
+    }
+
+    /// Sends `value` to every reader there is.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    pub fn send<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<(), Abort> {
+        let place = tx.read(&self.end)?;
+        let next = Place::empty();
+        tx.write(&place.content, Some(Content { value, next: Arc::clone(&next) }))?;
+        tx.write(&self.end, next)?;
+        Ok(())
+    }
+
+    /// A reader that receives what is sent from now on.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    pub fn reader<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Reader<T>, Abort> {
+        let end = tx.read(&self.end)?;
+        Ok(Reader { position: TVar::new(Arc::clone(end)) })
+    }
+}
+
+impl<T: Send + Sync + 'static> Reader<T> {
+    /// The next value; sleeps until one is sent.
+    ///
+    /// # Errors
+    /// If the attempt has to wait or to be run again.
+    pub fn recv<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<&'t T, Abort> {
+        match self.try_recv(tx)? {
+            Some(value) => Ok(value),
+            None => tx.retry(),
+        }
+    }
+
+    /// The next value, if one was sent.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    pub fn try_recv<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Option<&'t T>, Abort> {
+        let place = tx.read(&self.position)?;
+        let Some(content) = tx.read(&place.content)? else { return Ok(None) };
+        tx.write(&self.position, Arc::clone(&content.next))?;
+        Ok(Some(&content.value))
+    }
+
+    /// Another reader at the position of this one.
+    ///
+    /// # Errors
+    /// If the attempt has to be run again.
+    pub fn fork<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Self, Abort> {
+        let place = tx.read(&self.position)?;
+        Ok(Self { position: TVar::new(Arc::clone(place)) })
+    }
+}
+
+impl<T: Send + Sync + 'static> Default for TChan<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send + Sync + 'static> Place<T> {
+    fn empty() -> Arc<Self> {
+        Arc::new(Self { content: TVar::new(None) })
+    }
+}
+
+/// Frees a chain place by place: the drop of a link inside the drop of a link would need as much stack as there are places.
+impl<T: Send + Sync + 'static> Drop for Place<T> {
+    fn drop(&mut self) {
+        let mut content = self.content.get_mut().take();
+        while let Some(mut place) = content.and_then(|content| Arc::into_inner(content.next)) {
+            content = place.content.get_mut().take();
+        }
+    }
+}

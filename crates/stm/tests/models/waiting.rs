@@ -1,0 +1,85 @@
+//! Sleeping and waking.
+use crate::{beside, model};
+use enact_stm::{TCell, atomically, snapshot};
+use enact_sync::Arc;
+
+#[test]
+fn retry_and_commit_never_lose_a_wake_up() {
+    model(|| {
+        let stock = Arc::new(TCell::new(0));
+        let other = Arc::clone(&stock);
+        let buyer = move || {
+            atomically(|tx| match tx.read(&*other)? {
+                0 => tx.retry(),
+                n => tx.write(&*other, n - 1),
+            })
+            .run()
+        };
+        let left = beside(buyer, || {
+            atomically(|tx| tx.write(&*stock, 1)).run();
+        });
+        assert_eq!(left, 0);
+    });
+}
+
+#[test]
+fn a_condition_that_is_met_is_never_missed() {
+    model(|| {
+        let stock = Arc::new(TCell::new(0));
+        let other = Arc::clone(&stock);
+        let seen = beside(
+            move || atomically(|tx| tx.wait_for(&*other, |n| *n >= 2)).run(),
+            || {
+                for _ in 0..2 {
+                    atomically(|tx| tx.update(&*stock, |n| n + 1)).run();
+                }
+            },
+        );
+        assert_eq!(seen, 2);
+    });
+}
+
+#[test]
+fn an_alternative_waits_for_what_both_sides_have_read() {
+    model(|| {
+        let pair = Arc::new((TCell::new(0), TCell::new(0)));
+        let other = Arc::clone(&pair);
+        let waiter = move || {
+            atomically(|tx| {
+                tx.or_else(
+                    |tx| if tx.read(&other.0)? == 0 { tx.retry() } else { Ok(1) },
+                    |tx| if tx.read(&other.1)? == 0 { tx.retry() } else { Ok(2) },
+                )
+            })
+            .run()
+        };
+        let seen = beside(waiter, || {
+            atomically(|tx| tx.write(&pair.0, 1)).run();
+        });
+        assert_eq!(seen, 1);
+    });
+}
+
+#[test]
+fn two_sleepers_are_both_woken() {
+    model(|| {
+        let stock = Arc::new(TCell::new(0));
+        let take = |stock: &TCell<i32>| {
+            atomically(|tx| match tx.read(stock)? {
+                0 => tx.retry(),
+                n => tx.write(stock, n - 1),
+            })
+            .run();
+        };
+        let (first, second) = (Arc::clone(&stock), Arc::clone(&stock));
+        let first = enact_sync::thread::spawn(move || take(&first));
+        beside(
+            move || take(&second),
+            || {
+                atomically(|tx| tx.write(&*stock, 2)).run();
+            },
+        );
+        first.join().expect("no thread of a model panics");
+        assert_eq!(snapshot(|tx| tx.read(&*stock)), 0);
+    });
+}

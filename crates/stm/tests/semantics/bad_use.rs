@@ -1,0 +1,267 @@
+//! Bad use: a clear panic instead of a hang or a wrong result, and afterwards everything works.
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
+use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, hooks, snapshot, synchronized};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Instant;
+
+#[test]
+fn every_way_to_start_a_transaction_inside_another_one_panics_and_the_thread_goes_on() {
+    let x = TCell::new(0);
+    let ways: [&dyn Fn(); 4] = [
+        &|| assert_eq!(atomically(|tx| tx.read(&x)).run(), 0),
+        &|| assert_eq!(snapshot(|tx| tx.read(&x)), 0),
+        &|| assert_eq!(synchronized(|tx| tx.read(&x)), 0),
+        &|| assert!(Step::new(atomically(|tx| tx.read(&x))).poll().is_ready()),
+    ];
+    for way in ways {
+        let message = panic_of(|| {
+            atomically(|tx| {
+                tx.write(&x, 1)?;
+                way();
+                Ok(())
+            })
+            .run();
+        });
+        assert!(message.contains("started inside the closure of another one"), "{message}");
+        way();
+    }
+    assert_eq!(x.into_inner(), 0);
+}
+
+/// Says that no work may block here.
+fn refuse(_: Box<dyn FnOnce() + Send + '_>) {
+    panic!("nothing was to be handed over");
+}
+
+#[test]
+fn a_run_that_would_sleep_on_a_thread_that_must_not_block_says_to_await() {
+    let (x, none) = (TCell::new(0), TCell::new(0));
+    let forbidden = hooks::forbid_waiting_on_this_thread(refuse);
+    for _ in 0..2 {
+        let message = panic_of(|| atomically(|tx| if tx.read(&x)? == 0 { tx.retry::<()>() } else { Ok(()) }).run());
+        assert!(message.contains("use `.await` instead of `.run()`"), "{message}");
+        // What need not wait is fine, a re-run included.
+        let attempts = atomically(|tx| {
+            let seen = tx.read(&none)?;
+            if tx.attempt() == 1 {
+                elsewhere(|| set(&none, 0));
+            }
+            tx.write(&none, seen)?;
+            Ok(tx.attempt())
+        })
+        .run();
+        assert!(attempts >= 2);
+    }
+    let mut awaited = Step::new(atomically(|tx| if tx.read(&x)? == 0 { tx.retry() } else { Ok(()) }));
+    assert!(awaited.poll().is_pending(), "a task may wait on any thread");
+    set(&x, 1);
+    assert!(awaited.poll().is_ready());
+    drop(forbidden);
+    set(&x, 0);
+    let (asks, asked) = mpsc::channel();
+    thread::scope(|scope| {
+        let x = &x;
+        scope.spawn(move || {
+            let _forbidden_here = hooks::forbid_waiting_on_this_thread(refuse);
+            asked.recv().expect("the other thread waits");
+            set(x, 1);
+        });
+        // The ban is of one thread, and over on this one.
+        atomically(|tx| {
+            let seen = tx.read(x)?;
+            asks.send(()).ok();
+            if seen == 0 { tx.retry() } else { Ok(()) }
+        })
+        .run();
+    });
+}
+
+#[test]
+fn a_snapshot_that_does_more_than_reading_panics_and_leaves_nothing() {
+    fn try_to(what: impl for<'t> Fn(&mut Tx<'t, '_>, &'t TCell<i32>, &'t TVar<i32>) -> Result<(), Abort>) -> String {
+        let (x, boxed) = (TCell::new(1), TVar::new(1));
+        let message = panic_of(|| snapshot(|tx| what(tx, &x, &boxed)));
+        assert_eq!((x.into_inner(), boxed.into_inner()), (1, 1));
+        message
+    }
+    let misuses = [
+        try_to(|tx, x, _| tx.write(x, 2).map(drop)),
+        try_to(|tx, _, boxed| tx.write(boxed, 2).map(drop)),
+        try_to(|tx, x, _| tx.update(x, |n| n + 1).map(drop)),
+        try_to(|tx, x, _| tx.commute(x, |n| n + 1)),
+        try_to(|tx, x, _| tx.version(x).map(drop)),
+        try_to(|tx, x, _| tx.read(x).and_then(|_| tx.retry())),
+        try_to(|tx, x, _| tx.wait_for(x, |n| *n == 2).map(drop)),
+        try_to(|tx, _, _| tx.retry_until(Instant::now()).map(drop)),
+        try_to(|tx, _, _| tx.irrevocable()),
+        try_to(|tx, _, _| tx.defer((), |()| ()).map(drop)),
+    ];
+    for message in misuses {
+        assert!(message.contains("a snapshot only reads; use `atomically`"), "{message}");
+    }
+    let x = TCell::new(1);
+    assert_eq!(snapshot(|tx| tx.read(&x)), 1);
+    set(&x, 2);
+}
+
+#[test]
+fn an_irrevocable_transaction_that_asks_to_wait_panics_and_lets_the_others_go_on() {
+    let x = TCell::new(0);
+    let message = panic_of(|| synchronized(|tx| if tx.read(&x)? == 0 { tx.retry::<()>() } else { Ok(()) }));
+    assert!(message.contains("an irrevocable transaction asked to wait"), "{message}");
+    elsewhere(|| set(&x, 1));
+    synchronized(|tx| tx.write(&x, 2));
+    assert_eq!(x.into_inner(), 2);
+}
+
+#[test]
+fn a_panic_while_running_alone_leaves_an_ordinary_thread() {
+    let x = TCell::new(0);
+    let message =
+        panic_of(|| synchronized(|tx| tx.write(&x, 7).and_then(|_| -> Result<(), _> { panic!("on purpose") })));
+    assert_eq!(message, "on purpose");
+    // This thread has no privilege left: it conflicts and runs again like any other.
+    let attempts = atomically(|tx| {
+        let seen = tx.read(&x)?;
+        if tx.attempt() == 1 {
+            elsewhere(|| set(&x, 1));
+        }
+        tx.write(&x, seen + 1)?;
+        Ok(tx.attempt())
+    })
+    .run();
+    assert!(attempts >= 2);
+    assert_eq!(x.into_inner(), 2);
+}
+
+#[test]
+fn an_owner_is_forgotten_with_its_transaction() {
+    let (clerk, drawer, x) = (Owner::new(), TxLock::new(), TCell::new(0));
+    atomically(|tx| drawer.acquire(tx)).owned_by(&clerk).run();
+    // On the same thread: a transaction of the clerk that has nothing to do with locks, and then somebody else's.
+    atomically(|tx| tx.read(&x)).owned_by(&clerk).run();
+    let message = panic_of(|| atomically(|tx| drawer.release(tx)).run());
+    assert!(message.contains("released a lock that is held by"), "{message}");
+    assert!(Step::new(atomically(|tx| drawer.acquire(tx))).poll().is_pending(), "the drawer is the clerk's");
+    atomically(|tx| drawer.release(tx)).owned_by(&clerk).run();
+    assert!(!drawer.is_held());
+}
+
+#[test]
+fn a_commit_that_panics_promises_no_operation() {
+    let (log, x) = (Arc::new(Deferrable::new((), 0)), TCell::new(0));
+    panic_of(|| {
+        atomically(|tx| {
+            tx.commute(&x, |_| panic!("on purpose"))?;
+            tx.defer((&log,), |(log,)| **log += 1).map(drop)
+        })
+        .run();
+    });
+    // This waits until no deferred operation is under way.
+    synchronized(|tx| tx.write(&x, 1));
+    atomically(|tx| tx.open(&log).map(drop)).run();
+    assert_eq!(Arc::into_inner(log).expect("nobody has it").into_inner().1, 0);
+}
+
+#[test]
+fn an_irrevocable_transaction_waits_for_locks_that_are_released_after_a_commit() {
+    let (lock, x) = (TxLock::new(), TCell::new(0));
+    let (says, said) = mpsc::channel();
+    let (tells, told) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let lock = &lock;
+        scope.spawn(move || {
+            let told = Arc::new(std::sync::Mutex::new(told));
+            atomically(|tx| {
+                lock.acquire(tx)?;
+                let (says, told) = (says.clone(), Arc::clone(&told));
+                hooks::on_commit(tx, move || {
+                    says.send(()).expect("the test listens");
+                    told.lock().expect("not poisoned").recv().expect("the test says so");
+                });
+                Ok(())
+            })
+            .run();
+        });
+        said.recv().expect("it has committed");
+        let mut alone = Step::new(atomically(|tx| {
+            tx.irrevocable()?;
+            let is_held = lock.holder(tx)?.is_some();
+            tx.write(&x, 1)?;
+            Ok(is_held)
+        }));
+        assert!(alone.poll().is_pending(), "the lock is still to be released");
+        tells.send(()).expect("the other thread listens");
+        assert!(!crate::executor::block_on(&mut alone.into_inner()), "it has been released");
+    });
+    assert!(!lock.is_held());
+}
+
+#[test]
+fn a_transaction_that_swallows_an_abort_is_run_again_all_the_same() {
+    for form in FORMS {
+        let (x, y) = (TCell::new(0), TCell::new(0));
+        let attempts = form.run(atomically(|tx| {
+            tx.read(&x)?;
+            if tx.attempt() == 1 {
+                elsewhere(|| atomically(|tx| tx.write(&x, 1).and(tx.write(&y, 1))).run());
+            }
+            // The snapshot cannot be kept in the first attempt.
+            let seen = tx.read(&y).unwrap_or(-1);
+            assert_eq!(seen == -1, tx.attempt() == 1, "{form:?}");
+            Ok(tx.attempt())
+        }));
+        assert!(attempts >= 2, "{form:?}");
+    }
+    let x = TCell::new(0);
+    let mut waiting = Step::new(atomically(|tx| {
+        if tx.read(&x)? == 0 {
+            let _ = tx.retry::<()>();
+        }
+        Ok(())
+    }));
+    assert!(waiting.poll().is_pending(), "it has asked to wait");
+    set(&x, 1);
+    assert!(waiting.poll().is_ready());
+}
+
+#[test]
+fn a_lock_in_a_list_that_could_not_be_had_as_a_whole_stays_free() {
+    let (a, b) = (Arc::new(Deferrable::new((), ())), Arc::new(Deferrable::new((), ())));
+    let (ends, end) = mpsc::channel::<()>();
+    let (says, said) = mpsc::channel();
+    let end = Arc::new(std::sync::Mutex::new(end));
+    thread::scope(|scope| {
+        let (b, says, end) = (&b, &says, &end);
+        scope.spawn(move || {
+            atomically(|tx| {
+                let (says, end) = (says.clone(), Arc::clone(end));
+                tx.defer((b,), move |_| {
+                    says.send(()).expect("the test listens");
+                    end.lock().expect("not poisoned").recv().expect("the test says so");
+                })
+                .map(drop)
+            })
+            .run();
+        });
+        said.recv().expect("the operation has begun");
+        // The second object is not to be had. Whoever swallows that has not got the first one either.
+        let mut careless = Step::new(atomically(|tx| {
+            let _ = tx.defer((&a, b), |_| ());
+            Ok(())
+        }));
+        assert!(careless.poll().is_pending());
+        atomically(|tx| tx.open(&a).map(drop)).run();
+        ends.send(()).expect("the operation listens");
+    });
+}
+
+#[test]
+fn a_future_that_is_polled_after_its_end_panics() {
+    let x = TCell::new(0);
+    let mut step = Step::new(atomically(|tx| tx.read(&x)));
+    assert!(step.poll().is_ready());
+    assert!(panic_of(|| step.poll().is_ready()).contains("polled after it was over"));
+}

@@ -1,0 +1,14 @@
+//! What a transaction means, case by case: the laws of waiting and choosing, isolation, what comes from Clojure, bad use,
+//! memory, the hooks. A test is named after the case and the rule it shows.
+mod bad_use;
+mod clojure;
+mod executor;
+mod failing;
+mod forms;
+mod hooks;
+mod isolation;
+mod keeping;
+mod laws;
+mod memory;
+mod waiting;
+mod watching;
