@@ -12,6 +12,7 @@ all=(
     release_before_the_operation
     commit_before_the_dependency
     leave_the_gate_open
+    leave_the_clock_to_readers
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --quiet --package enact-stm --test models)

@@ -9,11 +9,15 @@ use crossbeam_utils::CachePadded;
 use enact_sync::atomic::AtomicU64;
 use enact_sync::global;
 
+/// One snapshot reader that is choosing its time, in [`Domain::snapshots`].
+pub(crate) const CHOOSES: u64 = 1 << 32;
+
 pub(crate) struct Domain {
     /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit reads it and does not write it; see
     /// [`transaction`](crate::transaction).
     pub(crate) clock: CachePadded<AtomicU64>,
-    /// Snapshot readers that have announced themselves.
+    /// How many snapshot readers have announced themselves and, in units of [`CHOOSES`], how many of these do not know
+    /// their time yet.
     pub(crate) snapshots: CachePadded<AtomicU64>,
     pub(crate) gate: Gate,
     pub(crate) memory: Memory,

@@ -15,6 +15,7 @@ use crate::variable::stamp::{LOCKED, Stamp, WAITED};
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::OnceLock;
 use enact_sync::{Arc, Mutex};
+use std::any::TypeId;
 use std::task::Waker;
 
 const STRIPES: usize = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 256 };
@@ -36,9 +37,14 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper(Mutex<Sleep>);
 
-/// What the condition says. If it panics, the sleeper is woken, and meets the panic where it belongs.
-fn holds(condition: &Condition, value: u64) -> bool {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| condition(value))).unwrap_or(true)
+/// What the condition says of a value of type `of`.
+///
+/// A sleeper that is late to take itself out may be in the list of a variable that has been moved, and another one has come
+/// to its address: a condition over another type says yes. If it panics, the sleeper is woken, and meets the panic where it
+/// belongs.
+fn holds(condition: &Condition, value: u64, of: Option<TypeId>) -> bool {
+    condition.of != of
+        || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (condition.test)(value))).unwrap_or(true)
 }
 
 #[derive(Debug, Default)]
@@ -111,12 +117,12 @@ impl Sleepers {
     }
 
     /// Wakes, in the order in which they came, those who sleep on a variable that now has `value`, unless their condition
-    /// says that it is not worth it.
-    pub(crate) fn wake(&self, stamp: &Stamp, value: u64) {
+    /// says that it is not worth it. `of` is the type of a node's value, none for a cell.
+    pub(crate) fn wake(&self, stamp: &Stamp, value: u64, of: Option<TypeId>) {
         let address = std::ptr::from_ref(stamp).addr();
         let mut stripe = self.stripe(address).lock();
         let is_due = |entry: &mut Entry| {
-            entry.address == address && entry.condition.as_ref().is_none_or(|condition| holds(condition, value))
+            entry.address == address && entry.condition.as_ref().is_none_or(|condition| holds(condition, value, of))
         };
         let due: Vec<Entry> = stripe.extract_if(.., is_due).collect();
         if !stripe.iter().any(|entry| entry.address == address) {

@@ -1,15 +1,21 @@
-//! Deferred operations beside transactions that run alone. In a program of their own: whoever wants to run alone waits
-//! for the operations of all tests, and they may wait for a test whose commit is held up by that.
+//! Deferred operations beside transactions that run alone. In a program of their own, and one by one: whoever wants to
+//! run alone waits for the operations of all tests, and holds up the commits of all.
 #[path = "deferral/support.rs"]
 mod support;
 
 use enact_stm::{TCell, TxLock, atomically, hooks, synchronized};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use support::{Task, elsewhere, object, once, panic_of};
 use tokio::sync::oneshot;
 
+fn one_by_one() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn who_wants_to_run_alone_waits_until_operations_under_way_have_ended() {
+    let _turn = one_by_one();
     let (x, o) = (Arc::new(TCell::new(0)), object(()));
     let (finish, finished) = oneshot::channel::<()>();
     let finished = Mutex::new(Some(finished));
@@ -32,11 +38,13 @@ fn who_wants_to_run_alone_waits_until_operations_under_way_have_ended() {
     assert!(alone.poll().is_none());
     finish.send(()).expect("the operation waits");
     assert!(deferring.poll().is_some(), "the commits of operations pass the gate");
-    assert_eq!(alone.finish(), 11);
+    assert!(alone.wakes() > 0);
+    assert_eq!(alone.poll(), Some(11));
 }
 
 #[test]
 fn while_a_transaction_runs_alone_no_operation_starts_be_it_without_objects_and_without_writes() {
+    let _turn = one_by_one();
     let x = Arc::new(TCell::new(0));
     let deferring = Mutex::new(Task::new(atomically(|tx| {
         let x = Arc::clone(&x);
@@ -50,11 +58,13 @@ fn while_a_transaction_runs_alone_no_operation_starts_be_it_without_objects_and_
     });
     assert_eq!(seen, 1);
     let mut deferring = deferring.into_inner().expect("no panic");
-    assert_eq!(deferring.finish().take(), Some(10));
+    assert!(deferring.wakes() > 0);
+    assert_eq!(deferring.poll().expect("the gate is open").take(), Some(10));
 }
 
 #[test]
 fn who_wants_to_run_alone_waits_until_locks_are_given_back_at_the_end_of_a_transaction() {
+    let _turn = one_by_one();
     static LOCK: OnceLock<TxLock> = OnceLock::new();
     let lock = LOCK.get_or_init(TxLock::new);
     let alone = Arc::new(Mutex::new(Task::new(atomically(|tx| {
@@ -71,12 +81,13 @@ fn who_wants_to_run_alone_waits_until_locks_are_given_back_at_the_end_of_a_trans
         });
         Ok(())
     });
-    alone.lock().expect("no panic").finish();
+    assert!(alone.lock().expect("no panic").poll().is_some());
     assert!(!lock.is_held());
 }
 
 #[test]
 fn an_operation_that_asks_to_run_alone_is_refused_because_it_would_wait_for_itself() {
+    let _turn = one_by_one();
     let o = object(());
     let message = panic_of(|| once(|tx| tx.defer((&o,), |_| synchronized(|_| Ok(()))).map(drop)));
     assert!(message.contains("which waits for deferred operations to end"), "{message}");
@@ -85,6 +96,7 @@ fn an_operation_that_asks_to_run_alone_is_refused_because_it_would_wait_for_itse
 
 #[test]
 fn an_irrevocable_transaction_defers_like_any_other() {
+    let _turn = one_by_one();
     let (x, o) = (TCell::new(0), object(0));
     let outcome = synchronized(|tx| {
         tx.write(&x, 1)?;
@@ -98,6 +110,7 @@ fn an_irrevocable_transaction_defers_like_any_other() {
 
 #[test]
 fn after_a_panic_while_alone_the_next_transaction_of_the_thread_has_nothing_of_its_rights() {
+    let _turn = one_by_one();
     let panic = panic_of(|| synchronized(|_| -> Result<(), _> { panic!("alone") }));
     assert_eq!(panic, "alone");
     let attempts = once(|tx| {

@@ -312,7 +312,7 @@ impl<B, O> Unpin for Atomically<'_, B, O> {}
 impl<B, O> Drop for Atomically<'_, B, O> {
     #[inline]
     fn drop(&mut self) {
-        if !matches!(self.stage, Stage::Over) {
+        if matches!(self.stage, Stage::Asleep(_) | Stage::Finished { .. } | Stage::Committed { .. }) {
             self.abandon();
         }
         self.step_down();

@@ -24,7 +24,28 @@ use std::ops::{Deref, DerefMut};
 /// let (a, v) = (Arc::new(Deferrable::new((), 1)), TVar::new(5));
 /// atomically(|tx| { let r = tx.read(&v)?; tx.defer((&a,), move |(a,)| **a += *r).map(drop) }).run();
 /// ```
-/// and neither does a transaction that reaches for an object without subscribing:
+/// ```compile_fail,E0373
+/// # use enact_stm::*; use std::sync::Arc;
+/// let a = Arc::new(Deferrable::new((), 1));
+/// atomically(|tx| { let n = 5; tx.defer((&a,), |(a,)| **a += n).map(drop) }).run();
+/// ```
+/// ```compile_fail,E0277
+/// # use enact_stm::*; use std::{rc::Rc, sync::Arc};
+/// let a = Arc::new(Deferrable::new((), 1));
+/// atomically(|tx| { let n = Rc::new(5); tx.defer((&a,), move |(a,)| **a += *n).map(drop) }).run();
+/// ```
+/// Nor does one that lets its objects out:
+/// ```compile_fail
+/// # use enact_stm::*; use std::sync::Arc;
+/// let a = Arc::new(Deferrable::new((), String::new()));
+/// let text = atomically(|tx| tx.defer((&a,), |(a,)| -> &'static str { a.as_str() })).run();
+/// ```
+/// and neither does a transaction that keeps a shared part, or reaches for it without subscribing:
+/// ```compile_fail,E0521
+/// # use enact_stm::*; use std::sync::Arc;
+/// let a = Arc::new(Deferrable::new(TCell::new(0), ()));
+/// let shared: &TCell<i32> = atomically(|tx| tx.open(&a)).run();
+/// ```
 /// ```compile_fail,E0616
 /// # use enact_stm::*; use std::sync::Arc;
 /// let a = Arc::new(Deferrable::new(TCell::new(0), ()));

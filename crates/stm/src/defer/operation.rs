@@ -60,9 +60,16 @@ impl<'t> Tx<'t, '_> {
     /// them, lets the others run, and then goes on to that caller. An error is a value: return it, and find it in the
     /// [`Deferred`]; [`Held::poison`](super::Held::poison) takes an object out of service.
     ///
+    /// An operation that opens an object of another transaction's operation waits for it, so two can wait for each other for
+    /// ever: list everything that the operation needs. Nor may it wait for a commit of others: a transaction that wants to
+    /// run alone holds these up until operations have ended.
+    ///
     /// # Errors
     /// If another transaction's operation has one of the objects: the transaction sleeps until it is released. If the
     /// attempt has to be run again.
+    ///
+    /// # Blocking
+    /// The operation runs on the thread that runs or polls the transaction.
     ///
     /// # Panics
     /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands.
@@ -102,7 +109,7 @@ impl<'t> Tx<'t, '_> {
     ///
     /// # Cancel safety
     /// If the future of the transaction is dropped while the operation awaits, the operation is carried through on a thread
-    /// of its own.
+    /// of its own: from there on it must not need what its executor gives to its threads.
     ///
     /// # Example
     /// ```

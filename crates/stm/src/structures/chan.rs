@@ -16,8 +16,9 @@ use std::sync::Arc;
 /// received everything before.
 ///
 /// # Complexity
-/// Every operation is O(1). There is no limit: a value is kept until the slowest reader has received it. With no reader
-/// nothing is kept.
+/// Every operation is O(1). There is no limit: a value is kept until the slowest reader has received it, and with no reader
+/// not at all. It is freed when the transactions that ran at that time have ended; one that runs for long, whatever it
+/// does, also keeps what is sent meanwhile.
 ///
 /// # Example
 /// ```

@@ -1,11 +1,13 @@
 //! How a transaction reads and writes each kind of variable.
 use super::log::{Kind, State, Write};
 use super::{Abort, Mode, Reason, Tx, Worker};
-use crate::transaction::effects::{Commute, Undo};
+use crate::transaction::effects::{Commute, Condition, Undo};
 use crate::variable::node::{self, Node};
 use crate::variable::stamp::{self, Stamp};
 use crate::variable::{TCell, TVar, Word};
 use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::Arc;
+use std::any::TypeId;
 
 mod sealed {
     pub trait Sealed {}
@@ -40,9 +42,9 @@ pub trait Variable: sealed::Sealed {
     #[doc(hidden)]
     fn with_value<R>(value: Self::Read<'_>, look: impl FnOnce(&Self::Value) -> R) -> R;
 
-    /// Calls `look` with the value behind what a commit has published.
+    /// A test of what a commit has published.
     #[doc(hidden)]
-    fn with_published<R>(published: u64, look: impl FnOnce(&Self::Value) -> R) -> R;
+    fn condition(test: impl Fn(&Self::Value) -> bool + Send + Sync + 'static) -> Condition;
 
     #[doc(hidden)]
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort>;
@@ -77,8 +79,8 @@ impl<W: Word> Variable for TCell<W> {
         look(&value)
     }
 
-    fn with_published<R>(published: u64, look: impl FnOnce(&W) -> R) -> R {
-        look(&W::from_bits(published))
+    fn condition(test: impl Fn(&W) -> bool + Send + Sync + 'static) -> Condition {
+        Condition { of: None, test: Arc::new(move |bits| test(&W::from_bits(bits))) }
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
@@ -108,7 +110,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
         let worker = &mut *tx.worker;
         worker.pin();
         let address = Node::leak(value, 0, worker.slot.pin.newest());
-        worker.write(&self.stamp, Kind::Node(node::free::<T>), address)?;
+        worker.write(&self.stamp, Kind::Node(Node::<T>::TYPE), address)?;
         // SAFETY: written by this attempt, which frees what it does not publish only when it has ended.
         Ok(unsafe { node::value::<T>(address) })
     }
@@ -121,16 +123,20 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
             let value = function(unsafe { node::value::<T>(address) });
             Node::leak(value, 0, birth)
         };
-        tx.worker.commute(&self.stamp, Kind::Node(node::free::<T>), Box::new(apply))
+        tx.worker.commute(&self.stamp, Kind::Node(Node::<T>::TYPE), Box::new(apply))
     }
 
     fn with_value<R>(value: &T, look: impl FnOnce(&T) -> R) -> R {
         look(value)
     }
 
-    fn with_published<R>(published: u64, look: impl FnOnce(&T) -> R) -> R {
-        // SAFETY: called while the commit that has published the node is pinned in an epoch not before the node's birth.
-        look(unsafe { node::value::<T>(published) })
+    fn condition(test: impl Fn(&T) -> bool + Send + Sync + 'static) -> Condition {
+        let test = move |published| {
+            // SAFETY: a node of a `T`, says `of`; called while the commit that has published it is pinned in an epoch not
+            // before the node's birth.
+            test(unsafe { node::value::<T>(published) })
+        };
+        Condition { of: Some(TypeId::of::<T>()), test: Arc::new(test) }
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
@@ -167,7 +173,8 @@ impl Worker {
     /// Buffers a write.
     #[inline]
     fn write(&mut self, variable: &Stamp, kind: Kind, value: u64) -> Result<(), Abort> {
-        match self.writes.find(variable) {
+        let written = if self.writes.may_have(variable) { self.writes.find(variable) } else { None };
+        match written {
             Some(entry) => self.overwrite(entry, value),
             None => {
                 if self.mode != Mode::Logged

@@ -8,11 +8,16 @@ use crate::variable::node::Free;
 use crate::variable::stamp::FLAGS;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
+use std::any::TypeId;
 use std::fmt;
 use std::time::Instant;
 
-/// A condition on the value of a variable, over the bits of a cell or the address of a node.
-pub(crate) type Condition = Arc<dyn Fn(u64) -> bool + Send + Sync>;
+/// A condition on the value of a variable: over the bits of a cell or the address of a node, whose type is `of`.
+#[derive(Clone)]
+pub struct Condition {
+    pub(crate) of: Option<TypeId>,
+    pub(crate) test: Arc<dyn Fn(u64) -> bool + Send + Sync>,
+}
 
 /// What is to happen when the fate of the attempt, or of the nested part in which it was said, is known.
 pub(crate) struct Effect {

@@ -4,8 +4,9 @@
 //! The worker whose attempt it is. The pointers are to the stamps of variables that the attempt borrows for `'t`, so they
 //! are good until the logs are cleared at its end.
 use crate::variable::cell::CellCore;
-use crate::variable::node::Free;
+use crate::variable::node::Type;
 use crate::variable::stamp::Stamp;
+use std::any::TypeId;
 
 /// A variable that was read, and its stamp without flags.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,17 @@ pub(super) struct Read {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     Cell(*const CellCore),
-    Node(Free),
+    Node(&'static Type),
+}
+
+impl Kind {
+    /// The type of the node's value, none for a cell.
+    pub(super) fn node(self) -> Option<TypeId> {
+        match self {
+            Self::Cell(_) => None,
+            Self::Node(node) => Some(node.id),
+        }
+    }
 }
 
 /// A variable that is to be written.

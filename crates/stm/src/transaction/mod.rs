@@ -24,10 +24,16 @@
 //! Fences: *lock, fence, read clock* in a commit against *read clock, fence, read variable* in a reader.
 //!
 //! # Snapshots
-//! A snapshot reader announces itself, waits until commits that it finds under way are over, takes the newest version
-//! that any worker has published as its time, and raises the clock to it. From then on every commit either has a version
-//! within that time and held its locks when the clock was raised, or is newer and knows of the reader, so that it leaves
-//! what it replaces in the variable's chain of past values. The reader logs nothing and never aborts.
+//! A snapshot reader announces itself, waits until commits that it finds under way are over, and takes the newest version
+//! that any worker has published, or the clock if that is ahead, as its time, to which it raises the clock. Meanwhile it
+//! is *choosing*, and commits that know it raise the clock to their own version, after they have taken their locks and
+//! before they check what they have read.
+//!
+//! What had been published before the reader looked is within its time. A later commit knows of the reader. If its version
+//! is within the time, it had read the clock before that was raised, so it held its locks then, and the reader finds it
+//! wholly locked or wholly new. If it is newer, it leaves what it replaces in the variable's chain of past values, and
+//! whatever follows it, in real time or because of what it has read or written, has read the clock after it had raised it,
+//! and is newer too: so the reader does not see the later without the earlier. It logs nothing and never aborts.
 //!
 //! # Source
 //! Riegel, Felber, Fetzer, *A Lazy Snapshot Algorithm with Eager Validation*, DISC 2006 (snapshot extension); Dice, Shalev,
@@ -203,10 +209,10 @@ impl Worker {
 
     /// Keeps a value that will not be published until the attempt has ended: there may be references to it.
     fn discard(&mut self, kind: Kind, value: u64) {
-        if let Kind::Node(free) = kind
+        if let Kind::Node(node) = kind
             && value != 0
         {
-            self.extras.spent.push((value, free));
+            self.extras.spent.push((value, node.free));
             self.busy = true;
         }
     }

@@ -11,18 +11,18 @@ use crate::worker::ANNOUNCED;
 use enact_sync::atomic::{AtomicU64, Ordering};
 
 impl Worker {
-    /// Collects the times of running snapshots. Called with all locks held, after the fence.
+    /// Collects the times of running snapshots, of which there were so many when all locks were held.
     #[inline]
-    pub(super) fn find_snapshots(&mut self) {
-        if DOMAIN.snapshots.load(Ordering::Acquire) != 0 || !self.snapshots.is_empty() {
-            self.collect_snapshots();
+    pub(super) fn find_snapshots(&mut self, count: u64) {
+        if count != 0 || !self.snapshots.is_empty() {
+            self.collect_snapshots(count);
         }
     }
 
     #[cold]
-    fn collect_snapshots(&mut self) {
+    fn collect_snapshots(&mut self, count: u64) {
         self.snapshots.clear();
-        if DOMAIN.snapshots.load(Ordering::Acquire) == 0 {
+        if count == 0 {
             return;
         }
         let times = DOMAIN.workers.slots().map(|slot| slot.snapshot.load(Ordering::Acquire)).filter(|time| *time != 0);

@@ -1,6 +1,6 @@
 //! Reading: the present state, checked, or a snapshot of the past, never in conflict.
 use super::{Abort, Cause, Mode, Reason, Worker};
-use crate::domain::DOMAIN;
+use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::Read;
 use crate::variable::cell::CellCore;
 use crate::variable::node;
@@ -115,7 +115,7 @@ impl Worker {
     pub(super) fn begin_snapshot(&mut self) {
         self.pin();
         self.slot.snapshot.store(ANNOUNCED, Ordering::Relaxed);
-        DOMAIN.snapshots.fetch_add(1, Ordering::AcqRel);
+        DOMAIN.snapshots.fetch_add(CHOOSES + 1, Ordering::AcqRel);
         // Pairs with the fence of a commit: either it sees the announcement, or it is seen here as under way or over.
         fence(Ordering::SeqCst);
         let newest = DOMAIN.workers.slots().map(|slot| slot.published_before_now()).max().unwrap_or(0);
@@ -126,6 +126,7 @@ impl Worker {
         ordered();
         // From here on commits know which values to keep for this reader.
         self.slot.snapshot.store(self.time, Ordering::Release);
+        DOMAIN.snapshots.fetch_sub(CHOOSES, Ordering::AcqRel);
     }
 
     #[cold]

@@ -3,7 +3,6 @@ use super::{Abort, Effect, Reason, Variable, Worker};
 use crate::context;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
-use enact_sync::unmodelled::Arc;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Instant;
@@ -13,8 +12,14 @@ use std::time::Instant;
 /// `'t` is the attempt: references into the snapshot live no longer. `'env` is what the closure borrows. Every operation
 /// gives a `Result` to be passed on with `?`. A `Tx` stays on its thread and cannot be kept.
 ///
-/// Reading outside a transaction, keeping a reference, waiting on a future inside, or counting attempts in a captured
-/// variable does not compile:
+/// None of this compiles: reading outside a transaction, keeping a reference, a variable that dies with the attempt, waiting
+/// on a future inside, counting attempts in a captured variable, giving the transaction to another thread, using it where
+/// the result must not depend on it, using the outer one inside a nested part, going on after a failed operation.
+/// ```compile_fail,E0599
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// assert_eq!(n.get(), 1);
+/// ```
 /// ```compile_fail,E0521
 /// # use enact_stm::*;
 /// let v = TVar::new(String::new());
@@ -38,6 +43,22 @@ use std::time::Instant;
 /// # use enact_stm::*;
 /// let n = TCell::new(1);
 /// atomically(|tx| { std::thread::scope(|s| { s.spawn(|| tx.read(&n).is_ok()); }); Ok(()) }).run();
+/// ```
+/// ```compile_fail,E0501
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// atomically(|tx| tx.keep(|| tx.read(&n).is_ok()).copied()).run();
+/// ```
+/// ```compile_fail,E0501
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// atomically(|tx| tx.nested(|_| -> Result<i32, Failed<()>> { Ok(tx.read(&n)?) })).run();
+/// ```
+/// ```compile_fail
+/// # #![deny(unused_must_use)]
+/// # use enact_stm::*;
+/// let n = TCell::new(1);
+/// atomically(|tx| { tx.write(&n, 2); Ok(()) }).run();
 /// ```
 pub struct Tx<'t, 'env: 't> {
     pub(crate) worker: &'t mut Worker,
@@ -214,8 +235,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         self.worker.needs_log()?;
         // Not if this transaction has changed the variable itself: the condition is about the result of that.
         if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
-            let condition = Arc::new(move |published| V::with_published(published, &condition));
-            self.worker.add().conditions.push((logged, condition));
+            self.worker.add().conditions.push((logged, V::condition(condition)));
         }
         Err(self.worker.abort(Reason::Retry))
     }

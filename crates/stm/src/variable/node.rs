@@ -7,6 +7,7 @@
 //! * `value`: shared references only, from the moment it is in the node until the node is freed.
 use enact_sync::atomic::AtomicU64;
 use enact_sync::unmodelled::AtomicU64 as Unmodelled;
+use std::any::TypeId;
 
 /// What all nodes begin with.
 #[derive(Debug)]
@@ -33,6 +34,18 @@ impl<T> Node<T> {
         let header = Header { mark: Unmodelled::new(mark), birth, past: AtomicU64::new(0) };
         Box::into_raw(Box::new(Self { header, value })).expose_provenance() as u64
     }
+}
+
+impl<T: 'static> Node<T> {
+    /// What is left of `T` in places that know nodes by their address only.
+    pub(crate) const TYPE: &'static Type = &Type { free: free::<T>, id: TypeId::of::<T>() };
+}
+
+/// The type of the value in a node.
+#[derive(Debug)]
+pub(crate) struct Type {
+    pub(crate) free: Free,
+    pub(crate) id: TypeId,
 }
 
 /// Frees one node.

@@ -1,6 +1,6 @@
 //! A transaction whose future is dropped: before its commit nothing has happened, after it everything does.
 use crate::{Task, is_held, object, once};
-use enact_stm::{Deferrable, TCell, atomically};
+use enact_stm::{Deferrable, Failed, TCell, TVar, Watch, atomically, hooks, try_atomically};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
@@ -128,4 +128,28 @@ fn tasks_of_one_thread_whose_operations_await_take_turns() {
         }
     });
     assert_eq!(crate::private_of(o), 50);
+}
+
+#[test]
+fn a_task_that_awaits_anything_of_this_crate_may_change_threads() {
+    fn may_change_threads<F: Future + Send>(task: F) -> F {
+        task
+    }
+    let (x, text) = (TCell::new(0), TVar::new(String::from("a")));
+    let mut task = Task::new(may_change_threads(async {
+        let seen = atomically(|tx| tx.update(&x, |x| x + 1)).await;
+        let failed = try_atomically(|tx| {
+            tx.write(&x, 5)?;
+            Err::<(), _>(Failed::Error("no"))
+        });
+        let failed = failed.await;
+        let watched = Watch::new(&text).changed(String::clone).await;
+        let fate = atomically(|tx| {
+            tx.write(&x, seen + 1)?;
+            Ok(hooks::fate(tx))
+        });
+        let dependent = hooks::depending_on(fate.await, atomically(|tx| tx.read(&x))).await;
+        (failed, watched, dependent)
+    }));
+    assert_eq!(task.poll(), Some((Err("no"), String::from("a"), Ok(2))));
 }

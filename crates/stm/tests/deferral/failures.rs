@@ -13,7 +13,7 @@ fn s4_panic_the_object_is_poisoned_and_released_and_the_transaction_stays_commit
             once(|tx| {
                 tx.write(&x, 1)?;
                 how.defer(tx, (&o,), |_| panic!("the disk is gone")).map(|_: Deferred<()>| ())
-            })
+            });
         });
         assert_eq!(panic, "the disk is gone", "{how:?}: it reaches the caller");
         assert_eq!(once(|tx| tx.read(&x)), 1);
@@ -42,7 +42,7 @@ fn s4_panic_the_operations_behind_it_run_and_the_first_panic_is_told() {
                 .map(|_: Deferred<()>| ())?;
                 how.defer(tx, (), |()| panic!("second")).map(|_: Deferred<()>| ())?;
                 how.defer(tx, (&c,), |(count,)| **count = 3).map(drop)
-            })
+            });
         }));
         assert_eq!(message(&*panic.expect_err("it panics")), "first", "{how:?}");
         assert_eq!((a.is_poisoned(), b.is_poisoned(), c.is_poisoned()), (false, true, false));
@@ -91,7 +91,7 @@ fn s4_panic_an_async_operation_may_panic_at_any_of_its_steps() {
                     })
                 })
                 .map(drop)
-            })
+            });
         });
         let expected = ["before its first step", "in its first step", "after it has waited"][step];
         assert!(panic.contains(expected), "{panic}");
@@ -142,7 +142,7 @@ fn the_outcome_of_an_operation_that_panicked_is_none() {
                 let outcome = how.defer(tx, (), |()| -> u32 { panic!("no number") })?;
                 *kept.lock().expect("no panic") = Some(outcome);
                 Ok(())
-            })
+            });
         });
         let outcome = kept.into_inner().expect("no panic").expect("the closure has run");
         assert_eq!(outcome.take(), None, "{how:?}");

@@ -143,8 +143,10 @@ fn open_file(pool: &Arc<Deferrable<Pool, System>>, file: u32) -> Result<(), Clos
         }
         let mut victim = None;
         if tx.read(&shared.open_count)? == OPEN_MAX {
-            victim = shared.files.entries(tx)?.first().map(|(file, ())| **file);
-            victim.map_or(Ok(None), |victim| shared.files.remove(tx, &victim))?;
+            let smallest =
+                shared.files.entries(tx)?.into_iter().map(|(file, ())| *file).min().expect("the pool is full");
+            shared.files.remove(tx, &smallest)?;
+            victim = Some(smallest);
         } else {
             tx.update(&shared.open_count, |n| n + 1)?;
         }
@@ -207,10 +209,19 @@ fn s4_l5_a_close_that_fails_is_told_after_the_commit_and_the_pool_stays_consiste
     for file in 0..OPEN_MAX as u32 {
         assert_eq!(open_file(&pool, file), Ok(()));
     }
-    let mut failures = vec![];
-    for file in 10..40 {
-        failures.extend(open_file(&pool, file).err());
-    }
-    assert_eq!(failures, [CloseFailed(0)], "once, and everybody after that got what they wanted");
+    let failures = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (pool, failures) = (&pool, &failures);
+            scope.spawn(move || {
+                for file in (10..40).filter(|file| file % 4 == thread) {
+                    let failure = open_file(pool, file).err();
+                    failures.lock().expect("no panic").extend(failure);
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert_eq!(failures, [CloseFailed(0)], "once, and everybody who waited got what they wanted");
     assert_books_are_right(pool);
 }

@@ -94,7 +94,7 @@ fn s4_inner_deferring_on_what_the_operation_works_on_itself_is_refused_and_relea
                 let shared = Arc::clone(&o);
                 how.defer(tx, (&o,), move |_| once(|tx| how.defer(tx, (&shared,), |_| ()).map(drop))).map(drop)?;
                 how.defer(tx, (&other,), |(count,)| **count += 1).map(drop)
-            })
+            });
         });
         assert!(message.contains("an object that it works on itself"), "{how:?}: {message}");
         assert!(!is_held(&*o) && o.is_poisoned());

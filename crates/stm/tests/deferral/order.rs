@@ -1,8 +1,9 @@
 //! S4-L1, S4-order, S4-abort, S4-free: when operations run, and in which order.
-use crate::{BOTH, How, elsewhere, is_held, object, once, panic_of, private_of};
-use enact_stm::{Failed, TCell, TVar, atomically, statistics, try_atomically};
-use std::sync::Arc;
+use crate::{BOTH, How, Task, elsewhere, is_held, object, once, panic_of, private_of};
+use enact_stm::{Failed, TCell, TMap, TVar, atomically, hooks, statistics, try_atomically};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 #[test]
 fn s4_l1_an_operation_sees_what_its_transaction_did_after_the_call() {
@@ -102,7 +103,7 @@ fn s4_abort_after_an_error_or_a_panic_of_the_closure_nothing_runs_and_the_object
             once(|tx| -> Result<(), _> {
                 how.defer(tx, (&o,), |(count,)| **count += 1).map(drop)?;
                 panic!("in the closure")
-            })
+            });
         });
         assert_eq!(panicked, "in the closure");
         assert!(!is_held(&*o) && !o.is_poisoned());
@@ -210,5 +211,60 @@ fn up_to_four_objects_are_given_to_an_operation_in_the_order_of_the_list() {
         });
         assert_eq!(seen.run().take(), Some((1, 2, 3, 40)), "{how:?}");
         assert_eq!(private_of(d), 40);
+    }
+}
+
+#[test]
+fn an_object_found_in_a_container_is_held_also_if_it_is_taken_out_by_the_same_transaction() {
+    for how in BOTH {
+        let (connections, o) = (TMap::new(), object(vec!["open"]));
+        once(|tx| connections.insert(tx, "client", Arc::clone(&o)).map(drop));
+        once(|tx| {
+            let found = connections.get(tx, "client")?.expect("it was put there");
+            connections.remove(tx, "client")?;
+            let shared = Arc::clone(found);
+            how.defer(tx, (found,), move |(steps,)| {
+                assert!(is_held(&*shared));
+                steps.push("closed");
+            })
+            .map(drop)
+        });
+        let steps = once(|tx| how.defer(tx, (&o,), |(steps,)| steps.clone()));
+        assert_eq!(steps.take().expect("it has run"), ["open", "closed"], "{how:?}");
+    }
+}
+
+#[test]
+fn operations_of_a_dependent_transaction_run_once_what_it_depends_on_has_committed_and_not_before() {
+    for (how, commits) in BOTH.into_iter().flat_map(|how| [(how, true), (how, false)]) {
+        let (x, o) = (TCell::new(0), object(0));
+        let (fate, fates) = mpsc::channel();
+        let (go, goes) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let first = scope.spawn({
+                let x = &x;
+                move || {
+                    try_atomically(|tx| {
+                        tx.write(x, 1)?;
+                        fate.send(hooks::fate(tx)).expect("the test listens");
+                        goes.recv().expect("the test goes on");
+                        if commits { Ok(()) } else { Err(Failed::Error(())) }
+                    })
+                    .run()
+                }
+            });
+            let deferring = atomically(|tx| {
+                let seen = tx.read(&x)?;
+                how.defer(tx, (&o,), move |(value,)| **value = seen + 10).map(drop)
+            });
+            let mut dependent = Task::new(hooks::depending_on(fates.recv().expect("the first runs"), deferring));
+            assert!(dependent.poll().is_none());
+            assert!(!is_held(&*o), "{how:?}: not committed, so nothing is held");
+            go.send(()).expect("the first waits");
+            assert_eq!(first.join().expect("no panic").is_ok(), commits);
+            let outcome = dependent.finish();
+            assert_eq!(outcome.is_ok(), commits);
+        });
+        assert_eq!(private_of(o), if commits { 11 } else { 0 }, "{how:?}");
     }
 }

@@ -51,7 +51,7 @@ fn a_panic_in_a_handed_over_operation_reaches_the_caller() {
         once(|tx| {
             tx.defer((&o,), |_| panic!("over there")).map(|_: enact_stm::Deferred<()>| ())?;
             tx.defer((&other,), |(count,)| **count += 1).map(drop)
-        })
+        });
     }));
     assert_eq!(message(&*panic.expect_err("it panics")), "over there");
     assert!(o.is_poisoned());
@@ -67,7 +67,7 @@ fn run_on_a_thread_that_must_not_block_panics_instead_of_waiting_and_await_works
         once(|tx| {
             tx.read(&x)?;
             wait(tx)
-        })
+        });
     });
     assert!(message.contains("use `.await` instead of `.run()`"), "{message}");
 

@@ -10,7 +10,13 @@ mod cells;
 mod deferral;
 mod dependencies;
 mod gate;
+// loom would explore three threads for hours; it has the models of two.
+#[cfg(not(enact_loom))]
+mod histories;
 mod memory;
+#[cfg(not(enact_loom))]
+#[path = "../histories/program.rs"]
+mod program;
 mod snapshots;
 mod waiting;
 

@@ -119,8 +119,7 @@ fn an_irrevocable_transaction_that_asks_to_wait_panics_and_lets_the_others_go_on
 #[test]
 fn a_panic_while_running_alone_leaves_an_ordinary_thread() {
     let x = TCell::new(0);
-    let message =
-        panic_of(|| synchronized(|tx| tx.write(&x, 7).and_then(|_| -> Result<(), _> { panic!("on purpose") })));
+    let message = panic_of(|| synchronized(|tx| tx.write(&x, 7).map(|_| -> u32 { panic!("on purpose") })));
     assert_eq!(message, "on purpose");
     // This thread has no privilege left: it conflicts and runs again like any other.
     let attempts = atomically(|tx| {

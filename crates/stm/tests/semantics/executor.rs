@@ -47,10 +47,17 @@ impl<F: Future + Unpin> Step<F> {
         Self { future: Some(future), wakes: Arc::default() }
     }
 
+    /// Polls, and polls again if the future has only made room for others, which is no wake-up.
     pub(crate) fn poll(&mut self) -> Poll<F::Output> {
         let waker = Waker::from(Arc::clone(&self.wakes));
         let future = self.future.as_mut().expect("the future was not dropped");
-        Pin::new(future).poll(&mut Context::from_waker(&waker))
+        let before = self.wakes.0.load(Ordering::SeqCst);
+        loop {
+            let polled = Pin::new(&mut *future).poll(&mut Context::from_waker(&waker));
+            if polled.is_ready() || self.wakes.0.swap(before, Ordering::SeqCst) == before {
+                return polled;
+            }
+        }
     }
 
     /// The future, to be driven in another way.

@@ -168,7 +168,7 @@ fn i4_a_look_up_beside_rotations_ends_and_finds() {
             // A rotation at every step of the look-up.
             depth(tx, &root, 2, |_| {
                 if is_first {
-                    elsewhere(rotate_once)
+                    elsewhere(rotate_once);
                 }
             })
         }));

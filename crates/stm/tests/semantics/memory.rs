@@ -201,3 +201,44 @@ fn a_published_value_outlives_the_wake_ups_of_its_commit() {
     let seen = seen.lock().expect("not poisoned");
     assert_eq!((seen.first(), seen.last()), (Some(&0), Some(&1)), "{seen:?}");
 }
+
+#[test]
+fn a_condition_is_never_shown_a_value_of_another_type() {
+    enum Place {
+        Text(TVar<String>),
+        Number(TVar<u64>),
+    }
+    impl Place {
+        fn text(&self) -> &TVar<String> {
+            let Self::Text(text) = self else { panic!("it is a number") };
+            text
+        }
+        fn number(&self) -> &TVar<u64> {
+            let Self::Number(number) = self else { panic!("it is a text") };
+            number
+        }
+    }
+    let mut place = Box::new(Place::Text(TVar::new(String::new())));
+    let address = std::ptr::from_ref(place.text()).addr();
+    let looked = Arc::new(AtomicUsize::new(0));
+    let mut forgotten = Step::new(atomically(|tx| {
+        let looked = Arc::clone(&looked);
+        tx.wait_for(place.text(), move |_| {
+            looked.fetch_add(1, Ordering::SeqCst);
+            false
+        })
+        .map(drop)
+    }));
+    assert!(forgotten.poll().is_pending());
+    // The variable moves away, and one of another type takes its place.
+    let forgotten = forgotten.forget();
+    let moved = std::mem::replace(&mut *place, Place::Number(TVar::new(1)));
+    assert_eq!(std::ptr::from_ref(place.number()).addr(), address, "this is what the test is about");
+    let mut waits = Step::new(atomically(|tx| tx.wait_for(place.number(), |n| *n == 2).copied()));
+    assert!(waits.poll().is_pending());
+    set(place.number(), 2);
+    assert_eq!((waits.wakes(), waits.poll()), (1, std::task::Poll::Ready(2)));
+    assert_eq!(looked.load(Ordering::SeqCst), 1, "only when it was given");
+    assert_eq!((forgotten.wakes(), forgotten.is_registered()), (1, false), "nothing is left of it");
+    drop(moved);
+}

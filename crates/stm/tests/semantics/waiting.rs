@@ -113,7 +113,7 @@ fn h4_only_the_surviving_branch_of_nested_choices_has_written() {
         if n == survivor { Ok(n) } else { tx.retry() }
     }
     for form in FORMS {
-        for survivor in 0..4 {
+        for (survivor, letter) in LETTERS.into_iter().enumerate() {
             for is_deep in [false, true] {
                 let (places, common) = ([const { '-' }; 4].map(TVar::new), TCell::new('-'));
                 let got = form.run(atomically(|tx| {
@@ -150,10 +150,10 @@ fn h4_only_the_surviving_branch_of_nested_choices_has_written() {
                         )
                     }
                 }));
-                let expected: [char; 4] = std::array::from_fn(|n| if n == survivor { LETTERS[n] } else { '-' });
+                let expected: [char; 4] = std::array::from_fn(|n| if n == survivor { letter } else { '-' });
                 assert_eq!(got, survivor, "{form:?}");
                 assert_eq!(places.map(TVar::into_inner), expected, "{form:?}");
-                assert_eq!(common.into_inner(), LETTERS[survivor], "{form:?}");
+                assert_eq!(common.into_inner(), letter, "{form:?}");
             }
         }
     }
@@ -163,7 +163,7 @@ fn h4_only_the_surviving_branch_of_nested_choices_has_written() {
 fn h8_retry_with_an_empty_read_set_panics_at_once() {
     for form in FORMS {
         let x = TCell::new(0);
-        let message = panic_of(|| form.run(atomically(|tx| tx.retry::<()>())));
+        let message = panic_of(|| form.run(atomically(|tx| -> Result<(), Abort> { tx.retry() })));
         assert!(message.contains("sleep for ever"), "{form:?}: {message}");
         let message = panic_of(|| {
             form.run(atomically(|tx| {
@@ -364,9 +364,9 @@ fn h12_a_variable_that_was_read_and_then_written_still_wakes() {
                 });
                 asked.recv().expect("the waiter has read");
                 if is_boxed {
-                    set(boxed, 1)
+                    set(boxed, 1);
                 } else {
-                    set(x, 1)
+                    set(x, 1);
                 }
                 assert_eq!(waiter.join().expect("the waiter wakes"), 201, "{form:?}");
             });

@@ -1,0 +1,30 @@
+//! Small random programs, whose histories are checked for opacity in every schedule.
+use crate::model;
+use crate::program::{self, Store};
+use enact_check::{Criterion, History};
+use enact_sync::Arc;
+
+/// Two threads beside the main one, each with random transactions over a cell and a boxed variable.
+fn check(seed: u64, count: u64) {
+    model(move || {
+        let store = Arc::new(Store::new(1));
+        let others: Vec<_> = (1..=2)
+            .map(|thread| {
+                let store = Arc::clone(&store);
+                enact_sync::thread::spawn(move || program::run(&store, thread, seed, count, 2))
+            })
+            .collect();
+        let mut recorders = vec![program::run(&store, 3, seed, count, 2)];
+        recorders.extend(others.into_iter().map(|thread| thread.join().expect("no thread of a model panics")));
+        if let Err(error) = History::merge(recorders).check(Criterion::Opaque) {
+            panic!("seed {seed}: {error}");
+        }
+    });
+}
+
+#[test]
+fn i11_random_programs_are_opaque_in_every_schedule() {
+    for seed in 1..=3 {
+        check(seed, 2);
+    }
+}
