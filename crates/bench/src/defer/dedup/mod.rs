@@ -184,8 +184,12 @@ impl Trial {
 mod tests {
     use std::io;
 
+    use enact_workloads::dedup::{Fingerprint, Packet, compress};
+
     use super::output::faulty::FaultyDevice;
+    use super::pipeline::{Admitted, Part};
     use super::*;
+    use crate::measure::in_parallel;
 
     const SEED: u64 = 1_234_567;
 
@@ -231,6 +235,33 @@ mod tests {
         assert!(trial.expected.starts_with(&record.bytes), "what was written is not the beginning of the file");
         assert_eq!(version.packets_done(), record.synced_at.len() as u64);
         assert!(version.packets_done() < trial.chunks);
+    }
+
+    /// Writes chunks in order while they are compressed in the opposite order: the first write waits for the last one.
+    #[track_caller]
+    fn check_write_waits<V: Version>(version: fn(Output) -> V) {
+        let (device, record) = FaultyDevice::new(33, usize::MAX);
+        let version = version(Output::new(Box::new(device), false));
+        let inputs: Vec<Arc<[u8]>> = (0..50).map(|seed| generate(10_000, seed).into()).collect();
+        let admit = |input: &Arc<[u8]>| match version.admit(Fingerprint::of(input), Part::whole(input)) {
+            Admitted::New(chunk) => chunk,
+            Admitted::Known(_) => panic!("all chunks are different"),
+        };
+        let chunks: Vec<_> = inputs.iter().map(admit).collect();
+        in_parallel(2, |number| match number {
+            0 => chunks.iter().for_each(|chunk| version.write(chunk).expect("all errors are transient")),
+            _ => chunks.iter().rev().for_each(|chunk| version.compress(chunk)),
+        });
+        let expected: Vec<u8> = inputs.iter().flat_map(|input| Packet::Data(&compress(input)).to_bytes()).collect();
+        assert!(record.lock().expect("no thread panicked").bytes == expected, "a chunk was written too early");
+    }
+
+    #[test]
+    fn a_chunk_is_written_only_after_it_is_compressed() {
+        check_write_waits(Locks::new);
+        check_write_waits(InTransactions::new);
+        check_write_waits(DeferredOutput::new);
+        check_write_waits(AllDeferred::new);
     }
 
     #[test]
