@@ -8,6 +8,7 @@ mod io;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -37,6 +38,9 @@ pub struct Options {
     /// Sync the pipeline's output after every packet
     #[arg(long)]
     pub fsync: bool,
+    /// Instead of syncing, wait as long as a disk of this latency would, in microseconds
+    #[arg(long, value_name = "US", conflicts_with = "fsync")]
+    pub sync_us: Option<u64>,
     /// Parent of the directory for all files; in memory where there is such a place, unless given
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
@@ -128,9 +132,7 @@ pub fn run(options: &Options) -> Result<Report, DeferError> {
             races.extend(io::measure(directory.path(), options.operations, &threads, &options.plan)?);
         }
         if options.part != Part::Io {
-            let pipeline =
-                dedup::Settings { bytes: usize::from(options.mib) << 20, seed: options.seed, sync: options.fsync };
-            races.extend(dedup::measure(directory.path(), pipeline, &threads, &options.plan)?);
+            races.extend(dedup::measure(directory.path(), options.pipeline(), &threads, &options.plan)?);
         }
         Ok(races)
     })?;
@@ -141,10 +143,25 @@ pub fn run(options: &Options) -> Result<Report, DeferError> {
     Ok(report)
 }
 
+impl Options {
+    fn pipeline(&self) -> dedup::Settings {
+        let sync = match self.sync_us {
+            Some(latency) => dedup::Syncing::Simulated(Duration::from_micros(latency)),
+            None if self.fsync => dedup::Syncing::Disk,
+            None => dedup::Syncing::Never,
+        };
+        dedup::Settings { bytes: usize::from(self.mib) << 20, seed: self.seed, sync }
+    }
+}
+
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let io = format!("appending, {} operations", self.operations);
-        let sync = if self.fsync { "synced" } else { "not synced" };
+        let sync = match self.pipeline().sync {
+            dedup::Syncing::Never => "not synced".to_owned(),
+            dedup::Syncing::Disk => "synced".to_owned(),
+            dedup::Syncing::Simulated(latency) => format!("{latency:?} for each sync"),
+        };
         let dedup = format!("pipeline, {} MiB from seed {}, {sync}", self.mib, self.seed);
         match self.part {
             Part::Io => f.write_str(&io),
@@ -152,6 +169,10 @@ impl fmt::Display for Options {
             Part::All => write!(f, "{io}; {dedup}"),
         }
     }
+}
+
+fn threads_in_words(threads: usize) -> String {
+    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
 /// A directory that no disk is behind, where the system has one.

@@ -117,10 +117,11 @@ impl Occupation {
     }
 
     /// The share of the machine's CPU time since `earlier` that other processes used, but for `helpers_cpu`.
-    pub(super) fn of_others_since(&self, earlier: &Self, helpers_cpu: Duration) -> Option<f64> {
-        let wall = (self.at - earlier.at).as_secs_f64();
-        let own = (self.own.saturating_sub(earlier.own) + helpers_cpu).as_secs_f64();
-        share_of_others(self.all_ticks.saturating_sub(earlier.all_ticks), own, wall, self.processors)
+    pub(super) fn others_since(earlier: Option<Self>, helpers_cpu: Duration) -> Option<f64> {
+        let (earlier, now) = (earlier?, Self::now()?);
+        let wall = (now.at - earlier.at).as_secs_f64();
+        let own = (now.own.saturating_sub(earlier.own) + helpers_cpu).as_secs_f64();
+        share_of_others(now.all_ticks.saturating_sub(earlier.all_ticks), own, wall, now.processors)
     }
 }
 

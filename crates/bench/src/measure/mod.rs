@@ -18,6 +18,8 @@ mod report;
 mod sample;
 mod statistics;
 
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 use machine::Occupation;
@@ -78,14 +80,15 @@ pub fn race<E>(
     let workload = workload.into();
     let bar = progress(plan, contenders.len());
     let mut series: Vec<_> = contenders.iter().map(|c| Series::new(c.name.clone())).collect();
+    let (started, mut helpers_cpu) = (Occupation::now(), Duration::ZERO);
     for round in 0..plan.warm_up + plan.rounds {
         for place in order(round, contenders.len()) {
             let contender = &mut contenders[place];
             bar.set_message(format!("{workload}: {}", contender.name));
             let before = Occupation::now();
             let mut sample = (contender.run)()?;
-            let occupied = before.zip(Occupation::now());
-            sample.others = occupied.and_then(|(before, after)| after.of_others_since(&before, sample.helpers_cpu));
+            sample.others = Occupation::others_since(before, sample.helpers_cpu);
+            helpers_cpu += sample.helpers_cpu;
             if round >= plan.warm_up {
                 series[place].samples.push(sample);
             }
@@ -93,7 +96,7 @@ pub fn race<E>(
         }
     }
     bar.finish_and_clear();
-    Ok(Race { workload, unit, series })
+    Ok(Race { workload, unit, series, others: Occupation::others_since(started, helpers_cpu) })
 }
 
 /// The order in which `round` runs `count` contenders.

@@ -14,8 +14,6 @@ use super::statistics::{Interval, bootstrap_of_median, median, quantile};
 
 /// Seed of the resampling: the interval of given samples is always the same.
 const RESAMPLING_SEED: u64 = 34;
-/// A sample during which others took more of the machine than this is counted as disturbed.
-const OTHERS_MAX: f64 = 0.10;
 
 /// All samples of one contender in one race, one per round.
 #[derive(Debug, Clone)]
@@ -64,10 +62,6 @@ impl Series {
         let values: Vec<_> = self.samples.iter().filter_map(|sample| sample.facts.get(name)).copied().collect();
         (!values.is_empty()).then(|| median(&values))
     }
-
-    fn disturbed(&self) -> usize {
-        self.samples.iter().filter(|sample| sample.others.is_some_and(|share| share > OTHERS_MAX)).count()
-    }
 }
 
 /// A contender against the baseline of its race.
@@ -88,6 +82,9 @@ pub struct Race {
     pub unit: &'static str,
     /// One per contender.
     pub series: Vec<Series>,
+    /// The share of the machine's CPU time that went to other processes from the first run to the last, where the system
+    /// tells; a tenth is much.
+    pub others: Option<f64>,
 }
 
 impl Race {
@@ -126,9 +123,10 @@ impl Serialize for Race {
                 samples: &series.samples,
             })
             .collect();
-        let mut race = serializer.serialize_struct("Race", 3)?;
+        let mut race = serializer.serialize_struct("Race", 4)?;
         race.serialize_field("workload", &self.workload)?;
         race.serialize_field("unit", self.unit)?;
+        race.serialize_field("others", &self.others)?;
         race.serialize_field("contenders", &contenders)?;
         race.end()
     }
@@ -189,15 +187,15 @@ impl fmt::Display for Report {
                 );
             }
         }
-        let all: Vec<_> = self.races.iter().flat_map(|race| &race.series).collect();
-        let samples: usize = all.iter().map(|series| series.samples.len()).sum();
-        let disturbed: usize = all.iter().map(|series| series.disturbed()).sum();
-        writeln!(f, "{}\n{table}", self.title)?;
-        writeln!(f, "{}", self.machine)?;
-        write!(
-            f,
-            "medians of {samples} verified samples, {disturbed} of them taken while others used over a tenth of the machine"
-        )
+        let series = self.races.iter().flat_map(|race| &race.series);
+        let samples: usize = series.map(|series| series.samples.len()).sum();
+        writeln!(f, "{}\n{table}\n{}", self.title, self.machine)?;
+        write!(f, "medians of {samples} verified samples")?;
+        let others: Vec<_> = self.races.iter().filter_map(|race| race.others).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; other processes used {:.0} % of the machine in the median race", median(&others) * 100.0)
     }
 }
 
@@ -241,14 +239,14 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let sample = |ms, others| {
+        let sample = |ms| {
             let lap = Lap { wall: Duration::from_millis(ms), cpu: Some(Duration::from_millis(ms / 2)) };
-            Sample { others, ..Sample::new(lap, 1_000).with_fact("aborts", 7.0) }
+            Sample { others: Some(0.25), ..Sample::new(lap, 1_000).with_fact("aborts", 7.0) }
         };
         let series = |name: &str, samples| Series { name: name.to_owned(), samples };
-        let slow = series("slow", vec![sample(200, Some(0.11)), sample(400, Some(0.10)), sample(200, None)]);
-        let fast = series("fast", vec![sample(100, None), sample(100, None), sample(50, None)]);
-        let race = Race { workload: "sums".to_owned(), unit: "sums", series: vec![slow, fast] };
+        let slow = series("slow", vec![sample(200), sample(400), sample(200)]);
+        let fast = series("fast", vec![sample(100), sample(100), sample(50)]);
+        let race = Race { workload: "sums".to_owned(), unit: "sums", series: vec![slow, fast], others: Some(0.42) };
         Report { title: "sums of 1000".to_owned(), machine: Machine::here(), races: vec![race] }
     }
 
@@ -261,7 +259,10 @@ mod tests {
         };
         assert_eq!(cells("slow"), ["sums", "slow", "200.00", "100.00", "0.50", "5.00k", "5.00k", "1", "7"]);
         assert_eq!(cells("fast"), ["sums", "fast", "100.00", "50.00", "0.50", "10.0k", "20.0k", "4.00", "7"]);
-        assert!(text.ends_with("6 verified samples, 1 of them taken while others used over a tenth of the machine"));
+        assert!(
+            text.ends_with("6 verified samples; other processes used 42 % of the machine in the median race"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -280,7 +281,8 @@ mod tests {
         assert_eq!(contender["samples"][2]["cpu_s"], 0.025);
         assert_eq!(contender["samples"][2]["facts"]["aborts"], 7.0);
         assert_eq!(contender["samples"].as_array().map(Vec::len), Some(3));
-        assert_eq!(json["races"][0]["contenders"][0]["samples"][0]["others"], 0.11);
+        assert_eq!(json["races"][0]["contenders"][0]["samples"][0]["others"], 0.25);
+        assert_eq!(json["races"][0]["others"], 0.42);
     }
 
     #[test]

@@ -19,18 +19,19 @@ mod transactions;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use enact_workloads::dedup::{UnpackError, generate, packets, unpack};
 use thiserror::Error;
 
 use locks::Locks;
-use output::{Device, Output};
+use output::{Output, SlowFile};
 use pipeline::Version;
 use transactions::{AllDeferred, DeferredOutput, InTransactions};
 
 use crate::measure::{Contender, Lap, Plan, Race, Sample, Stopwatch, race};
 
-use super::DeferError;
+use super::{DeferError, threads_in_words};
 
 /// How the output differs from what the input has to give.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -70,8 +71,17 @@ pub enum WrongFile {
 pub(super) struct Settings {
     pub(super) bytes: usize,
     pub(super) seed: u64,
-    /// Sync the output after every packet.
-    pub(super) sync: bool,
+    pub(super) sync: Syncing,
+}
+
+/// What happens to the output after every packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syncing {
+    Never,
+    /// It is written through to the disk.
+    Disk,
+    /// As on a disk that takes so long.
+    Simulated(Duration),
 }
 
 /// Measures all versions with every number of threads a pool; the output lies in `directory`.
@@ -83,7 +93,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Race>, DeferError> {
     let trial = Trial::new(settings, directory.join("output"))?;
     let race_of = |&pool: &usize| {
-        let workload = format!("pipeline, {pool} threads a pool");
+        let workload = format!("pipeline, {} a pool", threads_in_words(pool));
         race(workload, "bytes", plan, trial.contenders(pool))
     };
     threads.iter().map(race_of).collect()
@@ -95,7 +105,7 @@ struct Trial {
     expected: Vec<u8>,
     chunks: u64,
     path: PathBuf,
-    sync: bool,
+    sync: Syncing,
 }
 
 impl Trial {
@@ -125,14 +135,14 @@ impl Trial {
     }
 
     fn run<V: Version>(&self, name: &'static str, version: fn(Output) -> V, pool: usize) -> Result<Sample, DeferError> {
-        let version = version(Output::new(self.device()?, self.sync));
+        let version = version(self.output()?);
         let (ended, lap) = pipeline::run(&version, &self.input, pool);
         ended.map_err(DeferError::when("writing the output"))?;
         self.sample(name, lap, version.packets_done())
     }
 
     fn run_sequentially(&self) -> Result<Sample, DeferError> {
-        let mut output = Output::new(self.device()?, self.sync);
+        let mut output = self.output()?;
         let stopwatch = Stopwatch::start();
         let ended = packets(&self.input).try_for_each(|packet| output.put(&packet));
         let lap = stopwatch.stop();
@@ -140,8 +150,14 @@ impl Trial {
         self.sample("sequential", lap, output.done())
     }
 
-    fn device(&self) -> Result<Box<dyn Device>, DeferError> {
-        Ok(Box::new(File::create(&self.path).map_err(DeferError::when("creating the output"))?))
+    /// An empty file.
+    fn output(&self) -> Result<Output, DeferError> {
+        let file = File::create(&self.path).map_err(DeferError::when("creating the output"))?;
+        Ok(match self.sync {
+            Syncing::Never => Output::new(Box::new(file), false),
+            Syncing::Disk => Output::new(Box::new(file), true),
+            Syncing::Simulated(sync_latency) => Output::new(Box::new(SlowFile { file, sync_latency }), true),
+        })
     }
 
     /// The sample of a run, if its file is right.
@@ -168,22 +184,26 @@ impl Trial {
 mod tests {
     use std::io;
 
+    use enact_workloads::dedup::{Fingerprint, Packet, compress};
+
     use super::output::faulty::FaultyDevice;
+    use super::pipeline::{Admitted, Part};
     use super::*;
+    use crate::measure::in_parallel;
 
     const SEED: u64 = 1_234_567;
 
-    fn trial(bytes: usize) -> (tempfile::TempDir, Trial) {
+    fn trial(bytes: usize, sync: Syncing) -> (tempfile::TempDir, Trial) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("output");
-        let trial = Trial::new(Settings { bytes, seed: SEED, sync: true }, path).expect("the sequential file unpacks");
+        let trial = Trial::new(Settings { bytes, seed: SEED, sync }, path).expect("the sequential file unpacks");
         (directory, trial)
     }
 
     /// Runs `version` on a device that interrupts, blocks and takes too little, and compares all that it wrote.
     #[track_caller]
     fn check_with_faults<V: Version>(version: fn(Output) -> V) {
-        let (_directory, trial) = trial(3 << 20);
+        let (_directory, trial) = trial(3 << 20, Syncing::Never);
         for pool in [1, 3] {
             let (device, record) = FaultyDevice::new(31, usize::MAX);
             let version = version(Output::new(Box::new(device), true));
@@ -206,7 +226,7 @@ mod tests {
     /// The device is full after some packets: the error comes back, no stage waits for ever, nothing more is written.
     #[track_caller]
     fn check_fatal_error<V: Version>(version: fn(Output) -> V) {
-        let (_directory, trial) = trial(1 << 20);
+        let (_directory, trial) = trial(1 << 20, Syncing::Never);
         let (device, record) = FaultyDevice::new(32, 100_000);
         let version = version(Output::new(Box::new(device), true));
         let (ended, _) = pipeline::run(&version, &trial.input, 2);
@@ -215,6 +235,33 @@ mod tests {
         assert!(trial.expected.starts_with(&record.bytes), "what was written is not the beginning of the file");
         assert_eq!(version.packets_done(), record.synced_at.len() as u64);
         assert!(version.packets_done() < trial.chunks);
+    }
+
+    /// Writes chunks in order while they are compressed in the opposite order: the first write waits for the last one.
+    #[track_caller]
+    fn check_write_waits<V: Version>(version: fn(Output) -> V) {
+        let (device, record) = FaultyDevice::new(33, usize::MAX);
+        let version = version(Output::new(Box::new(device), false));
+        let inputs: Vec<Arc<[u8]>> = (0..50).map(|seed| generate(10_000, seed).into()).collect();
+        let admit = |input: &Arc<[u8]>| match version.admit(Fingerprint::of(input), Part::whole(input)) {
+            Admitted::New(chunk) => chunk,
+            Admitted::Known(_) => panic!("all chunks are different"),
+        };
+        let chunks: Vec<_> = inputs.iter().map(admit).collect();
+        in_parallel(2, |number| match number {
+            0 => chunks.iter().for_each(|chunk| version.write(chunk).expect("all errors are transient")),
+            _ => chunks.iter().rev().for_each(|chunk| version.compress(chunk)),
+        });
+        let expected: Vec<u8> = inputs.iter().flat_map(|input| Packet::Data(&compress(input)).to_bytes()).collect();
+        assert!(record.lock().expect("no thread panicked").bytes == expected, "a chunk was written too early");
+    }
+
+    #[test]
+    fn a_chunk_is_written_only_after_it_is_compressed() {
+        check_write_waits(Locks::new);
+        check_write_waits(InTransactions::new);
+        check_write_waits(DeferredOutput::new);
+        check_write_waits(AllDeferred::new);
     }
 
     #[test]
@@ -258,15 +305,18 @@ mod tests {
     }
 
     #[test]
-    fn sequential_version_writes_the_expected_file() {
-        let (_directory, trial) = trial(1 << 20);
-        let sample = trial.run_sequentially().expect("the file is right");
-        assert_eq!(sample.work, 1 << 20);
+    fn every_contender_writes_the_expected_file_however_it_is_synced() {
+        for sync in [Syncing::Never, Syncing::Disk, Syncing::Simulated(Duration::from_micros(10))] {
+            let (_directory, trial) = trial(200_000, sync);
+            let plan = Plan { rounds: 1, warm_up: 0 };
+            let race = race("pipeline", "bytes", &plan, trial.contenders(2)).expect("all files are right");
+            assert!(race.series.iter().all(|series| series.samples[0].work == 200_000), "{sync:?}");
+        }
     }
 
     #[test]
     fn a_wrong_file_is_found() {
-        let (_directory, trial) = trial(100_000);
+        let (_directory, trial) = trial(100_000, Syncing::Never);
         let expected_bytes = trial.expected.len();
         let mut flipped = trial.expected.clone();
         flipped[500] ^= 1;

@@ -1,8 +1,10 @@
 //! Writing packets whole to a device that may take less than it is given.
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::thread;
+use std::time::Duration;
 
-/// What packets are written to: a file, or a test's stand-in that fails on purpose.
+/// What packets are written to.
 pub(super) trait Device: Send {
     /// Takes some of `bytes`, and tells how many.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
@@ -17,6 +19,23 @@ impl Device for File {
 
     fn sync(&mut self) -> io::Result<()> {
         self.sync_data()
+    }
+}
+
+/// A file on a disk of a known latency, which no other program can change.
+pub(super) struct SlowFile {
+    pub(super) file: File,
+    pub(super) sync_latency: Duration,
+}
+
+impl Device for SlowFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Write::write(&mut self.file, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        thread::sleep(self.sync_latency);
+        Ok(())
     }
 }
 

@@ -26,7 +26,7 @@ use logs::{CoarseLock, Deferral, FineLocks, Irrevocable, Logs};
 
 use crate::measure::{Contender, Plan, Race, Sample, in_parallel, race};
 
-use super::DeferError;
+use super::{DeferError, threads_in_words};
 
 pub use oracle::WrongLog;
 
@@ -86,7 +86,7 @@ impl<'a> Trial<'a> {
     }
 
     fn name(&self) -> String {
-        format!("{}, {} threads", self.workload.name, self.operations.len())
+        format!("{}, {}", self.workload.name, threads_in_words(self.operations.len()))
     }
 
     fn contenders(&self) -> Vec<Contender<'_, DeferError>> {
