@@ -42,18 +42,17 @@ enact_sync::thread_local! {
 /// If the thread is inside a transaction.
 #[inline]
 pub(crate) fn enter() -> Box<Worker> {
-    let (worker, operation) = LOCAL
+    LOCAL
         .try_with(|local| {
             assert!(
                 !local.is_in_transaction.replace(true),
                 "a transaction was started inside the closure of another one; nest with `tx.nested` or pass `tx` on"
             );
-            (local.worker.take(), local.operation.get())
+            let mut worker = local.worker.take().unwrap_or_else(|| DOMAIN.workers.take());
+            worker.in_operation = local.operation.get().is_some();
+            worker
         })
-        .unwrap_or_default();
-    let mut worker = worker.unwrap_or_else(|| DOMAIN.workers.take());
-    worker.in_operation = operation.is_some();
-    worker
+        .unwrap_or_else(|_| DOMAIN.workers.take())
 }
 
 /// Marks this thread as outside of any transaction.
