@@ -3,22 +3,29 @@ use super::{Atomically, Body};
 use crate::call::engine::Patience;
 use crate::context;
 use crate::hooks::Retracted;
-use enact_sync::{Condvar, Mutex, unmodelled};
+use enact_sync::atomic::{AtomicBool, Ordering};
+use enact_sync::{Condvar, Mutex, hint, unmodelled};
 use std::cell::OnceCell;
 use std::future::Future;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+/// So often a thread looks before it sleeps: most locks and turns are waited for shorter than a sleep and a wake-up take.
+const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 0 } else { 100 };
+
 /// A thread, as something to be woken. A condition variable rather than `thread::park`, whose token loom can lose.
 #[derive(Default)]
 struct Sleeping {
-    is_woken: Mutex<bool>,
+    is_woken: AtomicBool,
+    falls_asleep: Mutex<()>,
     woken: Condvar,
 }
 
 impl Wake for Sleeping {
     fn wake(self: unmodelled::Arc<Self>) {
-        *self.is_woken.lock() = true;
+        self.is_woken.store(true, Ordering::Release);
+        // Who has found the flag unset holds the lock until it sleeps.
+        drop(self.falls_asleep.lock());
         self.woken.notify_one();
     }
 }
@@ -34,18 +41,24 @@ impl Parker {
 
     /// Sleeps until woken or until the deadline.
     fn park(&self, deadline: Option<Instant>) {
-        let mut is_woken = self.0.is_woken.lock();
-        while !*is_woken {
+        let sleeping = &*self.0;
+        for _ in 0..SPINS {
+            if sleeping.is_woken.load(Ordering::Relaxed) && sleeping.is_woken.swap(false, Ordering::Acquire) {
+                return;
+            }
+            hint::spin_loop();
+        }
+        let mut guard = sleeping.falls_asleep.lock();
+        while !sleeping.is_woken.swap(false, Ordering::Acquire) {
             let is_late;
-            (is_woken, is_late) = match deadline {
-                None => (self.0.woken.wait(is_woken), false),
-                Some(deadline) => self.0.woken.wait_until(is_woken, deadline),
+            (guard, is_late) = match deadline {
+                None => (sleeping.woken.wait(guard), false),
+                Some(deadline) => sleeping.woken.wait_until(guard, deadline),
             };
             if is_late {
-                break;
+                return;
             }
         }
-        *is_woken = false;
     }
 }
 
