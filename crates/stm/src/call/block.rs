@@ -16,16 +16,19 @@ const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 0 } else { 100 };
 /// A thread, as something to be woken. A condition variable rather than `thread::park`, whose token loom can lose.
 #[derive(Default)]
 struct Sleeping {
-    is_woken: AtomicBool,
-    falls_asleep: Mutex<()>,
+    is_woken: Mutex<bool>,
     woken: Condvar,
+    /// What `is_woken` was last, to be looked at without its lock.
+    hint: AtomicBool,
 }
 
 impl Wake for Sleeping {
     fn wake(self: unmodelled::Arc<Self>) {
-        self.is_woken.store(true, Ordering::Release);
-        // Who has found the flag unset holds the lock until it sleeps.
-        drop(self.falls_asleep.lock());
+        {
+            let mut is_woken = self.is_woken.lock();
+            *is_woken = true;
+            self.hint.store(true, Ordering::Relaxed);
+        }
         self.woken.notify_one();
     }
 }
@@ -42,23 +45,24 @@ impl Parker {
     /// Sleeps until woken or until the deadline.
     fn park(&self, deadline: Option<Instant>) {
         let sleeping = &*self.0;
-        for _ in 0..SPINS {
-            if sleeping.is_woken.load(Ordering::Relaxed) && sleeping.is_woken.swap(false, Ordering::Acquire) {
-                return;
-            }
+        let mut spins = 0;
+        while spins < SPINS && !sleeping.hint.load(Ordering::Relaxed) {
+            spins += 1;
             hint::spin_loop();
         }
-        let mut guard = sleeping.falls_asleep.lock();
-        while !sleeping.is_woken.swap(false, Ordering::Acquire) {
+        let mut is_woken = sleeping.is_woken.lock();
+        while !*is_woken {
             let is_late;
-            (guard, is_late) = match deadline {
-                None => (sleeping.woken.wait(guard), false),
-                Some(deadline) => sleeping.woken.wait_until(guard, deadline),
+            (is_woken, is_late) = match deadline {
+                None => (sleeping.woken.wait(is_woken), false),
+                Some(deadline) => sleeping.woken.wait_until(is_woken, deadline),
             };
             if is_late {
-                return;
+                break;
             }
         }
+        *is_woken = false;
+        sleeping.hint.store(false, Ordering::Relaxed);
     }
 }
 
