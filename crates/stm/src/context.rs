@@ -52,7 +52,16 @@ pub(crate) fn enter() -> Box<Worker> {
             worker.in_operation = local.operation.get().is_some();
             worker
         })
-        .unwrap_or_else(|_| DOMAIN.workers.take())
+        .unwrap_or_else(|_| {
+            let mut worker = DOMAIN.workers.take();
+            worker.in_operation = false;
+            worker
+        })
+}
+
+/// Marks this thread as inside a transaction, until [`leave`]; false if it was already.
+pub(crate) fn enter_again() -> bool {
+    LOCAL.try_with(|local| !local.is_in_transaction.replace(true)).unwrap_or(false)
 }
 
 /// Marks this thread as outside of any transaction.

@@ -13,7 +13,7 @@ use enact_sync::global;
 pub(crate) const CHOOSES: u64 = 1 << 32;
 
 pub(crate) struct Domain {
-    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit reads it and does not write it; see
+    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit reads it, and writes it only while a snapshot chooses its time; see
     /// [`transaction`](crate::transaction).
     pub(crate) clock: CachePadded<AtomicU64>,
     /// How many snapshot readers have announced themselves and, in units of [`CHOOSES`], how many of these do not know

@@ -1,4 +1,5 @@
 //! What becomes of an attempt, for those who depend on it.
+use crate::waking::wake_all;
 use enact_sync::{Arc, Mutex};
 use std::fmt;
 use std::task::{Poll, Waker};
@@ -69,7 +70,7 @@ impl Fate {
         let State::Pending(_) = &*state else { panic!("the fate of an attempt is decided once") };
         let State::Pending(wakers) = std::mem::replace(&mut *state, decision) else { return };
         drop(state);
-        wakers.into_iter().for_each(Waker::wake);
+        wake_all(wakers);
     }
 }
 

@@ -16,8 +16,9 @@
 //! they asked.
 use crate::domain::DOMAIN;
 use crate::transaction::{Cause, Refused, Worker};
+use crate::waking::wake_all;
 use crossbeam_utils::CachePadded;
-use enact_sync::atomic::{AtomicU64, Ordering, fence};
+use enact_sync::atomic::{AtomicU64, Ordering, fence, ordered};
 use enact_sync::{Arc, Mutex};
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -167,10 +168,12 @@ impl Gate {
 
     /// Waits for the ticket's turn and for the commits under way; with `exclusive`, also for deferred operations.
     pub(crate) fn poll_closed(&self, ticket: &Ticket, exclusive: bool, waker: impl Fn() -> Waker) -> Poll<()> {
+        // Wakers are of users: neither cloned nor dropped under a lock.
+        let mut known = Some(waker());
         match &mut *ticket.0.lock() {
             Turn::Granted => {}
-            Turn::Waiting(known) => {
-                *known = Some(waker());
+            Turn::Waiting(place) => {
+                std::mem::swap(place, &mut known);
                 return Poll::Pending;
             }
             Turn::GivenUp => unreachable!("a ticket is not used after it was given up"),
@@ -184,7 +187,8 @@ impl Gate {
             }
         }
         if exclusive && self.operations.load(Ordering::Acquire) != 0 {
-            self.queue.lock().blocked.push(waker());
+            let waker = waker();
+            self.queue.lock().blocked.push(waker);
             // Looked at again: the last operation may have ended before the waker was there.
             if self.operations.load(Ordering::Acquire) != 0 {
                 return Poll::Pending;
@@ -207,9 +211,7 @@ impl Gate {
                 drop(turn);
                 self.word.fetch_and(!EXCLUSIVE, Ordering::AcqRel);
                 drop(queue);
-                if let Some(waker) = waker {
-                    waker.wake();
-                }
+                wake_all(waker);
                 return;
             }
         }
@@ -217,23 +219,27 @@ impl Gate {
         self.word.fetch_and(!(CLOSED | EXCLUSIVE), Ordering::AcqRel);
         let blocked = std::mem::take(&mut queue.blocked);
         drop(queue);
-        blocked.into_iter().for_each(Waker::wake);
+        wake_all(blocked);
     }
 
     /// Waits until nobody runs alone.
     pub(crate) fn poll_open(&self, waker: impl Fn() -> Waker) -> Poll<()> {
+        let waker = waker();
         let mut queue = self.queue.lock();
         if !queue.is_held {
             return Poll::Ready(());
         }
-        queue.blocked.push(waker());
+        queue.blocked.push(waker);
         Poll::Pending
     }
 
     fn operation_ends(&self) {
-        if self.operations.fetch_sub(1, Ordering::AcqRel) == 1 && self.word.load(Ordering::Acquire) & EXCLUSIVE != 0 {
+        let was_last = self.operations.fetch_sub(1, Ordering::AcqRel) == 1;
+        // Pairs with the fence of `poll_closed`: it sees the last operation ended, or is seen here.
+        ordered();
+        if was_last && self.word.load(Ordering::Acquire) & EXCLUSIVE != 0 {
             let blocked = std::mem::take(&mut self.queue.lock().blocked);
-            blocked.into_iter().for_each(Waker::wake);
+            wake_all(blocked);
         }
     }
 }

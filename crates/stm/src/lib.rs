@@ -64,6 +64,7 @@ mod statistics;
 pub mod structures;
 mod transaction;
 mod variable;
+mod waking;
 mod watch;
 mod worker;
 

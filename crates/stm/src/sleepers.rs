@@ -12,10 +12,12 @@
 //! its publication nobody changes it. Shown by the model `retry_and_commit_never_lose_a_wake_up`.
 use crate::transaction::Condition;
 use crate::variable::stamp::{LOCKED, Stamp, WAITED};
+use crate::waking::wake_all;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::OnceLock;
 use enact_sync::{Arc, Mutex};
 use std::any::TypeId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 const STRIPES: usize = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 256 };
@@ -33,6 +35,15 @@ struct Entry {
     condition: Option<Condition>,
 }
 
+/// Wakes sleepers that were taken out. Their conditions may own anything: if dropping one panics, the panic hook has said
+/// so, and the others are woken all the same.
+fn wake_entries(due: Vec<Entry>) {
+    for entry in due {
+        entry.sleeper.wake();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(entry)));
+    }
+}
+
 /// One transaction that waits. The first wake-up counts, further ones do nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Sleeper(Mutex<Sleep>);
@@ -43,8 +54,7 @@ pub(crate) struct Sleeper(Mutex<Sleep>);
 /// to its address: a condition over another type says yes. If it panics, the sleeper is woken, and meets the panic where it
 /// belongs.
 fn holds(condition: &Condition, value: u64, of: Option<TypeId>) -> bool {
-    condition.of != of
-        || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (condition.test)(value))).unwrap_or(true)
+    condition.of != of || catch_unwind(AssertUnwindSafe(|| (condition.test)(value))).unwrap_or(true)
 }
 
 #[derive(Debug, Default)]
@@ -56,11 +66,15 @@ struct Sleep {
 impl Sleeper {
     /// True if something has changed; otherwise `waker` is woken as soon as it does.
     pub(crate) fn is_woken(&self, waker: impl Fn() -> Waker) -> bool {
+        // Wakers are of users: neither cloned nor dropped under a lock.
+        let mut known = Some(waker());
         let mut sleep = self.0.lock();
         if !sleep.is_over {
-            sleep.waker = Some(waker());
+            std::mem::swap(&mut sleep.waker, &mut known);
         }
-        sleep.is_over
+        let is_over = sleep.is_over;
+        drop(sleep);
+        is_over
     }
 
     fn wake(&self) {
@@ -69,9 +83,7 @@ impl Sleeper {
             sleep.is_over = true;
             sleep.waker.take()
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wake_all(waker);
     }
 }
 
@@ -133,18 +145,14 @@ impl Sleepers {
             }
         }
         drop(stripe);
-        for entry in due {
-            entry.sleeper.wake();
-        }
+        wake_entries(due);
     }
 
     /// Wakes all who sleep on a variable that is about to be gone.
     pub(crate) fn wake_for_good(&self, stamp: &Stamp) {
         let address = std::ptr::from_ref(stamp).addr();
         let due: Vec<Entry> = self.stripe(address).lock().extract_if(.., |entry| entry.address == address).collect();
-        for entry in due {
-            entry.sleeper.wake();
-        }
+        wake_entries(due);
     }
 
     /// Takes a sleeper out again, wherever it still is.

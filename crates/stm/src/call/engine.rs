@@ -10,6 +10,7 @@ use crate::hooks::Retracted;
 use crate::sleepers::Sleeper;
 use crate::transaction::{Cause, Mode, Reason, Refused, Tx, Worker};
 use enact_sync::{Arc, hint, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -45,6 +46,11 @@ impl Attempt {
     /// Goes on with an attempt that was suspended.
     pub(super) fn resume(worker: Box<Worker>) -> Self {
         Self { worker: Some(worker), is_inside: false }
+    }
+
+    /// Marks this thread as inside the transaction, whose functions may still have to run.
+    fn enter_again(&mut self) {
+        self.is_inside = context::enter_again();
     }
 
     #[inline]
@@ -89,11 +95,16 @@ impl Attempt {
             if std::thread::panicking() {
                 worker.slot.counters.panics.add_one();
             }
-            worker.decide_abort();
+            worker.step_down();
+            let decided = catch_unwind(AssertUnwindSafe(|| worker.decide_abort()));
             worker.end();
             worker.kept.clear();
-            worker.step_down();
             context::give_back(worker);
+            if let Err(panic) = decided
+                && !std::thread::panicking()
+            {
+                resume_unwind(panic);
+            }
         }
     }
 }
@@ -201,6 +212,9 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             match fate.decision() {
                 None if cfg!(plant = "commit_before_the_dependency") => {}
                 None => {
+                    // Nobody stands back for who cannot go on.
+                    attempt.worker().step_down();
+                    self.step_down();
                     self.stage = Stage::Finished { worker: attempt.suspend(), verdict };
                     return Next::Loop;
                 }
@@ -418,7 +432,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         if sleeps {
             self.stage = Stage::Asleep(nap);
         } else {
-            nap.end();
+            drop(nap);
             self.stage = Stage::Ready;
         }
         Next::Loop
@@ -428,13 +442,13 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     fn sleep(&mut self, mut nap: Nap, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let decided = self.dependency.as_ref().map(|fate| fate.poll(&waker()));
         if let Some(Poll::Ready(Decision::Aborted)) = decided {
-            nap.end();
+            drop(nap);
             self.step_down();
             return Next::Done(Err(Retracted));
         }
         let is_late = nap.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if nap.sleeper.is_woken(waker) || is_late {
-            nap.end();
+            drop(nap);
             self.stage = Stage::Ready;
             return Next::Loop;
         }
@@ -462,7 +476,9 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             self.stage = Stage::Finished { worker, verdict };
             return Next::Wait;
         }
-        self.conclude(Attempt::resume(worker), verdict, patience, waker)
+        let mut attempt = Attempt::resume(worker);
+        attempt.enter_again();
+        self.conclude(attempt, verdict, patience, waker)
     }
 
     /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.
@@ -499,7 +515,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                 Next::Wait
             }
             Poll::Ready(Ok(())) => Next::Done(Ok(output)),
-            Poll::Ready(Err(panic)) => std::panic::resume_unwind(panic),
+            Poll::Ready(Err(panic)) => resume_unwind(panic),
         }
     }
 }
@@ -524,8 +540,8 @@ impl<B, O> Atomically<'_, B, O> {
     }
 }
 
-impl Nap {
-    pub(super) fn end(self) {
+impl Drop for Nap {
+    fn drop(&mut self) {
         DOMAIN.sleepers.forget(&self.addresses, &self.sleeper);
     }
 }

@@ -197,7 +197,8 @@ where
     F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
     let mut attempt = engine::Attempt::enter();
-    attempt.worker().mode = Mode::SnapshotOnly;
+    let worker = attempt.worker();
+    (worker.mode, worker.attempt, worker.extras.owner) = (Mode::SnapshotOnly, 1, None);
     attempt.worker().begin();
     let result = body(&mut Tx::new(attempt.worker()));
     let counters = &attempt.worker().slot.counters;
@@ -326,7 +327,7 @@ impl<B, O> Atomically<'_, B, O> {
     fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
-            Stage::Asleep(nap) => nap.end(),
+            Stage::Asleep(nap) => drop(nap),
             Stage::Finished { worker, .. } => drop(engine::Attempt::resume(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
         }

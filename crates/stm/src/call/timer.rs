@@ -1,4 +1,5 @@
 //! One thread that wakes tasks at their deadlines; started by the first one.
+use crate::waking::wake_all;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -84,9 +85,7 @@ impl Timer {
                 Some(deadline) if deadline <= now => {
                     let due = alarms.pending.pop_first();
                     drop(alarms);
-                    if let Some((_, waker)) = due {
-                        waker.wake();
-                    }
+                    wake_all(due.map(|(_, waker)| waker));
                     self.alarms()
                 }
                 Some(deadline) => {

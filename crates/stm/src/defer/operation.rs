@@ -275,7 +275,17 @@ impl AfterCommit {
 /// Runs a blocking operation here or, if this thread must not block, where that does no harm.
 fn run_blocking(owner: OwnerId, work: Box<dyn FnOnce(OwnerId) -> Result<(), Panic> + Send>) -> Result<(), Panic> {
     let Some(hand_over) = context::hand_over() else { return work(owner) };
-    let mut result = Ok(());
-    hand_over(Box::new(|| result = work(owner)));
-    result
+    let (mut work, mut result) = (Some(work), Ok(()));
+    let handed_over = catch_unwind(AssertUnwindSafe(|| {
+        hand_over(Box::new(|| {
+            if let Some(work) = work.take() {
+                result = work(owner);
+            }
+        }));
+    }));
+    // If whoever was to run it has not, its objects would stay locked for ever.
+    if let Some(work) = work {
+        result = work(owner);
+    }
+    result.and(handed_over)
 }

@@ -64,6 +64,7 @@ impl Worker {
         if snapshots >= CHOOSES && !cfg!(plant = "leave_the_clock_to_readers") {
             // Whoever comes after this commit must not get a lower version, which the snapshot could take for older.
             DOMAIN.clock.fetch_max(version, Ordering::AcqRel);
+            ordered();
         }
         if !cfg!(plant = "skip_validation") && !worker.is_current() {
             return Err(Refused::Conflict(Cause::Changed));
@@ -149,7 +150,9 @@ impl Worker {
         self.reads.iter().all(|read| {
             // SAFETY: the attempt still borrows the variable.
             let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
-            now == read.seen || (now == read.seen | LOCKED && self.writes.find(read.stamp).is_some())
+            now == read.seen
+                || (now == read.seen | LOCKED
+                    && (self.writes.find(read.stamp).is_some() || (self.alone && Self::settles(read))))
         })
     }
 

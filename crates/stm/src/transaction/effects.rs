@@ -10,6 +10,7 @@ use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 use std::any::TypeId;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
 /// A condition on the value of a variable: over the bits of a cell or the address of a node, whose type is `of`.
@@ -102,14 +103,12 @@ impl Worker {
     /// The fate of the part of the attempt that runs now: each nested part has its own, because it can fail by itself.
     pub(super) fn fate(&mut self) -> Fate {
         let part = self.extras.part;
-        match self.extras.fates.last() {
-            Some((of, fate)) if *of == part => fate.clone(),
-            _ => {
-                let fate = Fate::pending();
-                self.add().fates.push((part, fate.clone()));
-                fate
-            }
+        if let Some((_, fate)) = self.extras.fates.iter().rfind(|(of, _)| *of == part) {
+            return fate.clone();
         }
+        let fate = Fate::pending();
+        self.add().fates.push((part, fate.clone()));
+        fate
     }
 
     /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect.
@@ -118,6 +117,8 @@ impl Worker {
         self.busy = false;
         let extras = &mut self.extras;
         (extras.part, extras.parts) = (0, 0);
+        assert!(extras.undo.is_empty(), "every nested part of an attempt is left before it ends");
+        self.kept.clear();
         extras.commutes.clear();
         extras.conditions.clear();
         extras.deadline = None;
@@ -135,32 +136,54 @@ impl Worker {
     /// Decides what the attempt did not get to: everything it has promised for its abort happens.
     #[cold]
     pub(crate) fn decide_abort(&mut self) {
-        self.abort_since(0, 0);
-    }
-
-    /// Aborts the fates and effects that were added after the first so many.
-    pub(super) fn abort_since(&mut self, fates: usize, effects: usize) {
-        for (_, fate) in self.extras.fates.split_off(fates).into_iter().rev() {
-            fate.abort();
-        }
-        for effect in self.extras.effects.split_off(effects).into_iter().rev() {
-            if let Some(on_abort) = effect.on_abort {
-                on_abort();
-            }
-        }
+        self.take_undecided().abort();
     }
 
     /// Tells whoever depends on the attempt that it has committed.
     #[cold]
     pub(crate) fn decide_commit(&mut self) {
-        for (_, fate) in self.extras.fates.drain(..) {
+        self.take_undecided().commit();
+    }
+
+    fn take_undecided(&mut self) -> Undecided {
+        let extras = &mut self.extras;
+        Undecided { fates: std::mem::take(&mut extras.fates), effects: std::mem::take(&mut extras.effects) }
+    }
+}
+
+/// Fates and effects of an attempt or of a part of it, which happen in one way or the other.
+pub(super) struct Undecided {
+    pub(super) fates: Vec<(u32, Fate)>,
+    pub(super) effects: Vec<Effect>,
+}
+
+impl Undecided {
+    /// Aborts, the latest first. If an effect panics, the others happen all the same before the panic goes on.
+    pub(super) fn abort(self) {
+        for (_, fate) in self.fates.into_iter().rev() {
+            fate.abort();
+        }
+        run_all(self.effects.into_iter().rev().filter_map(|effect| effect.on_abort));
+    }
+
+    /// Commits, in order. If an effect panics, the others happen all the same before the panic goes on.
+    fn commit(self) {
+        for (_, fate) in self.fates {
             fate.commit();
         }
-        for effect in self.extras.effects.drain(..) {
-            if let Some(on_commit) = effect.on_commit {
-                on_commit();
-            }
+        run_all(self.effects.into_iter().filter_map(|effect| effect.on_commit));
+    }
+}
+
+fn run_all(effects: impl Iterator<Item = Box<dyn FnOnce() + Send>>) {
+    let mut first = None;
+    for effect in effects {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(effect)) {
+            first.get_or_insert(panic);
         }
+    }
+    if let Some(panic) = first {
+        resume_unwind(panic);
     }
 }
 

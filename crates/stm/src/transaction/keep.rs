@@ -47,6 +47,8 @@ impl Entries {
 impl Worker {
     fn keep<K: Send + 'static>(&mut self, place: &'static Location<'static>, work: impl FnOnce() -> K) -> &K {
         let attempt = self.attempt;
+        // So that the end of the transaction forgets it.
+        self.busy = true;
         let kept = self.kept.0.get_or_insert_default();
         let index = kept.find::<K>(place, attempt).unwrap_or_else(|| {
             kept.0.push(Entry { place, attempt, value: Box::new(work()) });

@@ -1,6 +1,9 @@
 //! Closed nesting: parts of a transaction that can be rolled back by themselves.
+use super::effects::{Commute, Undecided};
 use super::log::State;
 use super::{Abort, Failed, Reason, Tx, Worker};
+use crate::defer::Operation;
+use crate::lock::TxLock;
 
 /// How much of each log there was when a part began.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +52,9 @@ impl Worker {
     }
 
     /// Takes everything back that the part has done. Its reads stay: they have decided that it failed.
-    fn roll_back(&mut self, mark: &Mark) {
+    ///
+    /// What is given runs code of users when it is aborted or dropped, so only when the part has been left.
+    fn roll_back(&mut self, mark: &Mark) -> RolledBack {
         for undo in self.extras.undo.split_off(mark.undo).into_iter().rev() {
             let write = self.writes[undo.entry];
             self.discard(write.kind, write.value);
@@ -63,12 +68,27 @@ impl Worker {
                 }
             }
         }
-        self.extras.commutes.truncate(mark.commutes);
-        self.extras.operations.truncate(mark.operations);
-        self.extras.acquired.truncate(mark.acquired);
-        self.extras.released.truncate(mark.released);
-        self.abort_since(mark.fates, mark.effects);
+        let extras = &mut self.extras;
+        RolledBack {
+            _commutes: extras.commutes.split_off(mark.commutes),
+            _operations: extras.operations.split_off(mark.operations),
+            _acquired: extras.acquired.split_off(mark.acquired),
+            _released: extras.released.split_off(mark.released),
+            undecided: Undecided {
+                fates: extras.fates.split_off(mark.fates),
+                effects: extras.effects.split_off(mark.effects),
+            },
+        }
     }
+}
+
+/// What a part that was rolled back had promised.
+struct RolledBack {
+    _commutes: Vec<Commute>,
+    _operations: Vec<Operation>,
+    _acquired: Vec<TxLock>,
+    _released: Vec<TxLock>,
+    undecided: Undecided,
 }
 
 /// Counts the part as left, however it is left.
@@ -91,10 +111,11 @@ impl<'a, 't, 'env> Part<'a, 't, 'env> {
 
 impl Drop for Part<'_, '_, '_> {
     fn drop(&mut self) {
-        if !self.stands {
-            self.tx.worker.roll_back(&self.mark);
-        }
+        let rolled_back = (!self.stands).then(|| self.tx.worker.roll_back(&self.mark));
         self.tx.worker.leave_part(&self.mark);
+        if let Some(rolled_back) = rolled_back {
+            rolled_back.undecided.abort();
+        }
     }
 }
 

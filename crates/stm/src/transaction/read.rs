@@ -106,9 +106,26 @@ impl Worker {
     fn is_unchanged(&self) -> bool {
         self.reads.iter().all(|read| {
             // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-            let stamp = unsafe { &*read.stamp };
-            stamp.load(Ordering::Acquire) & !WAITED == read.seen
+            let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
+            now == read.seen || (self.alone && now == read.seen | LOCKED && Self::settles(read))
         })
+    }
+
+    /// Waits until a variable is unlocked, for whoever runs alone: the lock may be one of a commit that is about to be refused.
+    /// True if it has left what was read.
+    #[cold]
+    pub(super) fn settles(read: &Read) -> bool {
+        // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
+        let stamp = unsafe { &*read.stamp };
+        let mut spins = 0;
+        loop {
+            let now = stamp.load(Ordering::Acquire) & !WAITED;
+            if now & LOCKED == 0 {
+                return now == read.seen;
+            }
+            spins += 1;
+            wait_a_little(spins);
+        }
     }
 
     #[cold]

@@ -12,8 +12,8 @@ use std::marker::PhantomData;
 /// until the attempt ends, whatever others commit meanwhile; nothing is cloned and no shared counter is touched. A write
 /// replaces the value as a whole. A variable is not `Clone`; embed it in your structures like an atomic and share those.
 ///
-/// A replaced value is dropped once no running transaction can have a reference to it, on the thread of whichever
-/// transaction finds that out. Interior mutability inside a value (`Cell`, `Mutex`) escapes the transactional memory.
+/// A replaced value is dropped after no running transaction can have a reference to it, by the worker that has replaced it:
+/// when that has replaced some hundred values more, so that the last ones may stay as long as the process. Interior mutability inside a value (`Cell`, `Mutex`) escapes the transactional memory.
 ///
 /// # Example
 /// ```

@@ -258,3 +258,30 @@ fn a_dependent_goes_on_with_the_attempt_that_has_waited() {
     assert_eq!(poll(&mut dependent), Poll::Ready(Ok(1)));
     assert_eq!(statistics().since(&before).commits, 2);
 }
+
+#[test]
+fn an_irrevocable_transaction_does_not_take_commits_that_are_refused_for_conflicts() {
+    let _turn = my_turn();
+    let cells: Vec<TCell<u64>> = (0..50).map(|_| TCell::new(0)).collect();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    atomically(|tx| cells.iter().try_for_each(|cell| tx.update(cell, |n| n + 1).map(drop))).run();
+                }
+            });
+        }
+        for _ in 0..3_000 {
+            synchronized(|tx| {
+                let mut sum = 0;
+                for cell in &cells {
+                    sum += tx.read(cell)?;
+                }
+                assert_eq!(sum % 50, 0);
+                Ok(())
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}

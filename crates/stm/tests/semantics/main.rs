@@ -4,6 +4,7 @@ mod bad_use;
 mod clojure;
 mod executor;
 mod failing;
+mod faults_of_others;
 mod forms;
 mod hooks;
 mod isolation;
