@@ -62,3 +62,22 @@ fn a_snapshot_sees_what_had_returned_before_it_began() {
         });
     });
 }
+
+#[test]
+fn a_snapshot_never_has_the_later_of_two_commits_without_the_earlier() {
+    // The commits of one cell leave the clock behind, so that the commit of the other gets a lower version than they have.
+    model(|| {
+        let pair = Arc::new((TCell::new(0), TCell::new(0)));
+        let other = Arc::clone(&pair);
+        let writer = move || {
+            for _ in 0..3 {
+                atomically(|tx| tx.update(&other.0, |n| n + 1)).run();
+            }
+            atomically(|tx| tx.write(&other.1, 1)).run();
+        };
+        beside(writer, || {
+            let (earlier, later) = snapshot(|tx| Ok((tx.read(&pair.0)?, tx.read(&pair.1)?)));
+            assert!(later == 0 || earlier == 3, "{earlier} and {later}");
+        });
+    });
+}
