@@ -64,7 +64,7 @@ pub(crate) fn enter_again() -> bool {
     LOCAL.try_with(|local| !local.is_in_transaction.replace(true)).unwrap_or(false)
 }
 
-/// Marks this thread as outside of any transaction.
+/// Marks this thread as outside of any transaction. While a thread ends it has no locals any more, and nothing to mark.
 #[inline]
 pub(crate) fn leave() {
     let _ = LOCAL.try_with(|local| local.is_in_transaction.set(false));

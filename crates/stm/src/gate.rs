@@ -18,7 +18,7 @@ use crate::domain::DOMAIN;
 use crate::transaction::{Cause, Refused, Worker};
 use crate::waking::wake_all;
 use crossbeam_utils::CachePadded;
-use enact_sync::atomic::{AtomicU64, Ordering, fence, ordered};
+use enact_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence, ordered};
 use enact_sync::{Arc, Mutex};
 use std::collections::VecDeque;
 use std::task::{Poll, Waker};
@@ -32,11 +32,9 @@ const STAND_BACK_MAX: u32 = 32;
 
 pub(crate) struct Gate {
     word: CachePadded<AtomicU64>,
-    /// A filter of what the transaction with priority has touched, and its number, 0 if there is none.
+    /// A filter of what the transaction with priority has touched, and whether there is one.
     filter: AtomicU64,
-    preferred: AtomicU64,
-    /// The next number.
-    priorities: AtomicU64,
+    is_preferred: AtomicBool,
     /// Transactions that have committed and whose deferred operations and releases of locks have not ended.
     operations: CachePadded<AtomicU64>,
     queue: Mutex<Queue>,
@@ -51,7 +49,7 @@ struct Queue {
 
 /// The right to be stood back for, given up by [`Gate::forget`].
 #[derive(Debug)]
-pub(crate) struct Priority(#[expect(dead_code, reason = "tells priorities apart in debug output")] u64);
+pub(crate) struct Priority(());
 
 /// A place in the queue of those who want to run alone.
 #[derive(Debug)]
@@ -88,8 +86,7 @@ impl Gate {
         Self {
             word: CachePadded::new(AtomicU64::new(0)),
             filter: AtomicU64::new(0),
-            preferred: AtomicU64::new(0),
-            priorities: AtomicU64::new(1),
+            is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
             queue: Mutex::new(Queue { is_held: false, next: VecDeque::new(), blocked: Vec::new() }),
         }
@@ -100,8 +97,7 @@ impl Gate {
         Self {
             word: CachePadded::new(AtomicU64::new(0)),
             filter: AtomicU64::new(0),
-            preferred: AtomicU64::new(0),
-            priorities: AtomicU64::new(1),
+            is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
             queue: Mutex::new(Queue { is_held: false, next: VecDeque::new(), blocked: Vec::new() }),
         }
@@ -135,11 +131,8 @@ impl Gate {
 
     /// Announces what a starving transaction has touched. Only one has priority at a time: others go without.
     pub(crate) fn prefer(&self, priority: &mut Option<Priority>, worker: &Worker) {
-        if priority.is_none() {
-            let number = self.priorities.fetch_add(1, Ordering::Relaxed);
-            if self.preferred.compare_exchange(0, number, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-                *priority = Some(Priority(number));
-            }
+        if priority.is_none() && !self.is_preferred.swap(true, Ordering::AcqRel) {
+            *priority = Some(Priority(()));
         }
         if priority.is_some() {
             self.filter.store(worker.footprint(), Ordering::Relaxed);
@@ -150,7 +143,7 @@ impl Gate {
     /// Ends a priority.
     pub(crate) fn forget(&self, _priority: Priority) {
         self.word.fetch_and(!PRIORITY, Ordering::AcqRel);
-        self.preferred.store(0, Ordering::Release);
+        self.is_preferred.store(false, Ordering::Release);
     }
 
     /// Asks to run alone.

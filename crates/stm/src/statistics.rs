@@ -64,7 +64,7 @@ counters! {
     alone,
     /// Deferred operations of transactions that have committed.
     operations,
-    /// Transactions given up because what they depended on was aborted.
+    /// Attempts that had run to their end and were given up because what they depended on was aborted.
     retracted,
 }
 
