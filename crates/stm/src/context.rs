@@ -1,8 +1,9 @@
 //! What this thread is doing: whether it is inside a transaction or a deferred operation, and whether it may block.
 use crate::domain::DOMAIN;
+use crate::fate::Fate;
 use crate::lock::OwnerId;
 use crate::transaction::Worker;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Runs a blocking piece of work where blocking does no harm.
 pub(crate) type HandOver = fn(Box<dyn FnOnce() + Send + '_>);
@@ -14,6 +15,9 @@ struct Local {
     /// The owner for whom a deferred operation runs here.
     operation: Cell<Option<OwnerId>>,
     hand_over: Cell<Option<HandOver>>,
+    /// What the transactions that begin here depend on, and whether there is something.
+    dependency: RefCell<Option<Fate>>,
+    is_dependent: Cell<bool>,
 }
 
 impl Drop for Local {
@@ -33,6 +37,8 @@ enact_sync::thread_local! {
         is_in_transaction: Cell::new(false),
         operation: Cell::new(None),
         hand_over: Cell::new(None),
+        dependency: RefCell::new(None),
+        is_dependent: Cell::new(false),
     };
 }
 
@@ -50,11 +56,13 @@ pub(crate) fn enter() -> Box<Worker> {
             );
             let mut worker = local.worker.take().unwrap_or_else(|| DOMAIN.workers.take());
             worker.in_operation = local.operation.get().is_some();
+            worker.is_dependent = local.is_dependent.get();
             worker
         })
         .unwrap_or_else(|_| {
             let mut worker = DOMAIN.workers.take();
             worker.in_operation = false;
+            worker.is_dependent = false;
             worker
         })
 }
@@ -115,12 +123,27 @@ pub(crate) fn operation() -> Option<OwnerId> {
     LOCAL.try_with(|local| local.operation.get()).unwrap_or_default()
 }
 
-/// Forbids or allows this thread to block; see [`hooks::forbid_waiting_on_this_thread`](crate::hooks).
+/// Sets what the transactions that begin on this thread depend on; gives what it was.
+pub(crate) fn set_dependency(dependency: Option<Fate>) -> Option<Fate> {
+    LOCAL
+        .try_with(|local| {
+            local.is_dependent.set(dependency.is_some());
+            local.dependency.replace(dependency)
+        })
+        .unwrap_or_default()
+}
+
+/// What the transactions that begin on this thread depend on.
+pub(crate) fn dependency() -> Option<Fate> {
+    LOCAL.try_with(|local| local.dependency.borrow().clone()).unwrap_or_default()
+}
+
+/// Sets how this thread blocks; see [`hooks::hand_over_on_this_thread`](crate::hooks).
 pub(crate) fn set_hand_over(hand_over: Option<HandOver>) -> Option<HandOver> {
     LOCAL.try_with(|local| local.hand_over.replace(hand_over)).unwrap_or_default()
 }
 
-/// How to run what blocks, on a thread that must not.
+/// How to run what blocks, on a thread with other duties.
 pub(crate) fn hand_over() -> Option<HandOver> {
     LOCAL.try_with(|local| local.hand_over.get()).unwrap_or_default()
 }

@@ -1,7 +1,9 @@
 //! What becomes of an attempt, for those who depend on it.
-use crate::waking::wake_all;
+use crate::waking::{Wakers, wake_all};
+use enact_sync::unmodelled::AtomicU64;
 use enact_sync::{Arc, Mutex};
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
 /// The fate of one attempt of a transaction, or of one nested part of it: pending, then committed or aborted for good.
@@ -9,12 +11,18 @@ use std::task::{Poll, Waker};
 /// Cloning shares it. Every attempt has a new one.
 #[derive(Clone)]
 pub struct Fate {
-    shared: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Counts the fates there have been: who came first.
+    serial: u64,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
 enum State {
-    Pending(Vec<Waker>),
+    Pending(Wakers),
     Committed,
     Aborted,
 }
@@ -30,31 +38,42 @@ pub enum Decision {
 
 impl Fate {
     pub(crate) fn pending() -> Self {
-        Self { shared: Arc::new(Mutex::new(State::Pending(Vec::new()))) }
+        static FATES: AtomicU64 = AtomicU64::new(0);
+        let serial = FATES.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::new(Shared { serial, state: Mutex::new(State::Pending(Wakers::default())) }) }
     }
 
     /// The decision, if there is one.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
-        self.shared.lock().decision()
+        self.shared.state.lock().decision()
     }
 
     /// The decision, or a promise to wake `waker` when there is one. Each call adds a waker, unless it would wake the same
     /// task as one that waits already.
     pub fn poll(&self, waker: &Waker) -> Poll<Decision> {
-        let mut state = self.shared.lock();
-        if let State::Pending(wakers) = &mut *state
-            && !wakers.iter().any(|known| known.will_wake(waker))
-        {
-            wakers.push(waker.clone());
-        }
-        state.decision().map_or(Poll::Pending, Poll::Ready)
+        // Cloned and dropped outside the lock, because both run code of others.
+        let waker = waker.clone();
+        let mut state = self.shared.state.lock();
+        let unneeded = match &mut *state {
+            State::Pending(wakers) => wakers.add(waker),
+            State::Committed | State::Aborted => Some(waker),
+        };
+        let decision = state.decision();
+        drop(state);
+        drop(unneeded);
+        decision.map_or(Poll::Pending, Poll::Ready)
     }
 
     /// True if both are the fate of the same attempt.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// True if this fate was there before `other`.
+    pub(crate) fn is_older_than(&self, other: &Self) -> bool {
+        self.shared.serial < other.shared.serial
     }
 
     pub(crate) fn commit(&self) {
@@ -66,11 +85,11 @@ impl Fate {
     }
 
     fn decide(&self, decision: State) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let State::Pending(_) = &*state else { panic!("the fate of an attempt is decided once") };
         let State::Pending(wakers) = std::mem::replace(&mut *state, decision) else { return };
         drop(state);
-        wake_all(wakers);
+        wake_all(wakers.into_all());
     }
 }
 

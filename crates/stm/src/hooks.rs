@@ -3,13 +3,15 @@
 //! * [`fate`]: what becomes of the attempt, to be given to whoever works on something tentative.
 //! * [`on_commit`], [`on_abort`]: effects that happen with the fate.
 //! * [`depending_on`]: a transaction that commits only after another one has.
-//! * [`forbid_waiting_on_this_thread`]: threads that must not block.
+//! * [`depend_on_this_thread`]: the same for whatever begins on a thread, for code that does not know of it.
+//! * [`hand_over_on_this_thread`]: threads that have more to do than to wait.
 use crate::call::{Atomically, Body};
 use crate::context;
 pub use crate::fate::{Decision, Fate};
 use crate::transaction::{Effect, Tx};
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -34,6 +36,13 @@ pub fn on_abort(tx: &mut Tx<'_, '_>, effect: impl FnOnce() + Send + 'static) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the transaction was retracted, because what it depended on was aborted")]
 pub struct Retracted;
+
+impl Retracted {
+    /// Leaves the code that has asked for the transaction, which has no answer for it.
+    pub(crate) fn unwind<O>(self) -> O {
+        std::panic::resume_unwind(Box::new(self))
+    }
+}
 
 /// Lets `transaction` commit only after the one with `fate` has.
 ///
@@ -91,25 +100,46 @@ pub fn is_in_a_transaction() -> bool {
     context::is_in_transaction()
 }
 
-/// How a thread that must not block gets blocking work done: the function runs the work somewhere else, or makes room for
-/// the thread's other duties first, and returns when the work is done.
+/// How a thread with other duties gets blocking work done: the function hands these duties over, or runs the work somewhere
+/// else, and returns when the work is done.
 pub type HandOver = context::HandOver;
 
-/// Makes [`Atomically::run`] panic on this thread when it would have to sleep, and deferred operations run through
-/// `hand_over`, until the guard is dropped.
+/// Has deferred operations that may block, and waits of [`Atomically::run`], go through `hand_over` on this thread, until
+/// the guard is dropped.
 #[must_use]
-pub fn forbid_waiting_on_this_thread(hand_over: HandOver) -> WaitingForbidden {
-    WaitingForbidden { before: context::set_hand_over(Some(hand_over)) }
+pub fn hand_over_on_this_thread(hand_over: HandOver) -> HandingOver {
+    HandingOver { before: context::set_hand_over(Some(hand_over)) }
 }
 
-/// Ends what [`forbid_waiting_on_this_thread`] has begun.
+/// Ends what [`hand_over_on_this_thread`] has begun.
 #[derive(Debug)]
-pub struct WaitingForbidden {
+pub struct HandingOver {
     before: Option<HandOver>,
 }
 
-impl Drop for WaitingForbidden {
+impl Drop for HandingOver {
     fn drop(&mut self) {
         context::set_hand_over(self.before);
+    }
+}
+
+/// Lets every transaction that begins on this thread depend on `fate`, or on nothing, until the guard is dropped: as
+/// [`depending_on`], for code that does not know. If the dependency is aborted, the transaction unwinds with [`Retracted`]
+/// as the payload.
+#[must_use]
+pub fn depend_on_this_thread(fate: Option<Fate>) -> Depending {
+    Depending { before: context::set_dependency(fate), _on_its_thread: PhantomData }
+}
+
+/// Ends what [`depend_on_this_thread`] has begun.
+#[derive(Debug)]
+pub struct Depending {
+    before: Option<Fate>,
+    _on_its_thread: PhantomData<*const ()>,
+}
+
+impl Drop for Depending {
+    fn drop(&mut self) {
+        context::set_dependency(self.before.take());
     }
 }

@@ -1,6 +1,46 @@
 //! Waking others: tasks, of whatever executor.
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
+
+/// How many wakers are compared one by one before they are looked up.
+const FEW: usize = 16;
+
+/// Wakers in the order in which they came, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers {
+    all: Vec<Waker>,
+    /// What [`all`](Self::all) wakes, once there are more than a few.
+    known: HashSet<(usize, usize)>,
+}
+
+impl Wakers {
+    /// Adds a waker; gives it back if one is there already that wakes the same.
+    pub(crate) fn add(&mut self, waker: Waker) -> Option<Waker> {
+        let is_known = if self.all.len() < FEW {
+            self.all.iter().any(|known| known.will_wake(&waker))
+        } else {
+            if self.known.is_empty() {
+                self.known.extend(self.all.iter().map(target));
+            }
+            !self.known.insert(target(&waker))
+        };
+        if is_known {
+            return Some(waker);
+        }
+        self.all.push(waker);
+        None
+    }
+
+    pub(crate) fn into_all(self) -> Vec<Waker> {
+        self.all
+    }
+}
+
+/// What a waker wakes: two with the same wake the same.
+fn target(waker: &Waker) -> (usize, usize) {
+    (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
+}
 
 /// Wakes one after the other.
 ///

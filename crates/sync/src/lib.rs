@@ -56,6 +56,7 @@ pub mod hint {
 /// Threads, as the checker of this build knows them.
 pub mod thread {
     pub use crate::imp::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
+    pub use crate::imp::{has_ended, spawn_named};
 }
 
 /// The standard library's own, in every build: for what no model explores.

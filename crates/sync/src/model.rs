@@ -17,6 +17,23 @@ pub(crate) use model::atomic;
 pub use model::{Arc, MutexGuard};
 use std::time::Instant;
 
+/// As `spawn`: a model takes no notice of names and sizes.
+///
+/// # Errors
+/// None in a model.
+pub fn spawn_named(
+    _name: String,
+    _stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    Ok(thread::spawn(body))
+}
+
+/// No thread of a model is known to have ended.
+pub fn has_ended(_thread: &thread::JoinHandle<()>) -> bool {
+    false
+}
+
 /// A mutual exclusion lock of the model; see `parking_lot::Mutex`.
 #[derive(Debug)]
 pub struct Mutex<T>(model::Mutex<T>);
@@ -107,7 +124,14 @@ pub(crate) fn explore(_schedules: usize, scenario: impl Fn() + Send + Sync + 'st
     builder.check(scenario);
 }
 
+/// Memory is only used as far as a stack grows.
+#[cfg(enact_shuttle)]
+const STACK_BYTES: usize = 1 << 20;
+
 #[cfg(enact_shuttle)]
 pub(crate) fn explore(schedules: usize, scenario: impl Fn() + Send + Sync + 'static) {
-    shuttle::check_random(scenario, schedules);
+    let mut config = shuttle::Config::new();
+    // Turns inside turns need more than the default, and all threads of a model share one pool of stacks.
+    config.stack_size = STACK_BYTES;
+    shuttle::Runner::new(shuttle::scheduler::RandomScheduler::new(schedules), config).run(scenario);
 }

@@ -6,6 +6,23 @@ pub use std::thread_local;
 use std::time::Instant;
 pub(crate) use std::{hint, thread};
 
+/// Starts a thread that runs `body` under this name and on a stack of this size.
+///
+/// # Errors
+/// If the operating system refuses the thread.
+pub fn spawn_named(
+    name: String,
+    stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name).stack_size(stack_bytes).spawn(body)
+}
+
+/// Whether a thread is known to have ended; no thread of a model is.
+pub fn has_ended(thread: &thread::JoinHandle<()>) -> bool {
+    thread.is_finished()
+}
+
 /// A condition variable.
 #[derive(Debug, Default)]
 pub struct Condvar(parking_lot::Condvar);

@@ -2,6 +2,7 @@
 use super::{Atomically, Body};
 use crate::call::engine::Patience;
 use crate::context;
+use crate::fate::Decision;
 use crate::hooks::Retracted;
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::{Condvar, Mutex, hint, unmodelled};
@@ -34,7 +35,7 @@ impl Wake for Sleeping {
 }
 
 /// This thread.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Parker(unmodelled::Arc<Sleeping>);
 
 impl Parker {
@@ -84,11 +85,32 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             if let Poll::Ready(result) = self.drive(Patience::Thread, &waker) {
                 return result;
             }
-            assert!(
-                context::hand_over().is_none(),
-                "a transaction would have to wait on a thread that must not block: use `.await` instead of `.run()`"
-            );
-            parker.get_or_init(Parker::default).park(self.deadline());
+            sleep(parker.get_or_init(Parker::default), self.deadline());
+        }
+    }
+}
+
+/// Sleeps; a thread with other duties hands them over first.
+fn sleep(parker: &Parker, deadline: Option<Instant>) {
+    match context::hand_over() {
+        None => parker.park(deadline),
+        Some(hand_over) => {
+            let parker = parker.clone();
+            hand_over(Box::new(move || parker.park(deadline)));
+        }
+    }
+}
+
+/// Waits until what this thread's transactions depend on has committed; unwinds if it is aborted.
+#[cold]
+pub(super) fn await_dependency() {
+    let Some(fate) = context::dependency() else { return };
+    let parker = Parker::default();
+    loop {
+        match fate.poll(&parker.waker()) {
+            Poll::Ready(Decision::Committed) => return,
+            Poll::Ready(Decision::Aborted) => Retracted.unwind(),
+            Poll::Pending => sleep(&parker, None),
         }
     }
 }

@@ -49,7 +49,7 @@ impl Attempt {
     }
 
     /// Marks this thread as inside the transaction, whose functions may still have to run.
-    fn enter_again(&mut self) {
+    pub(super) fn enter_again(&mut self) {
         self.is_inside = context::enter_again();
     }
 
@@ -134,6 +134,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                 Stage::Ready => self.try_once(patience, waker),
                 Stage::Asleep(nap) => self.sleep(nap, patience, waker),
                 Stage::Finished { worker, verdict } => self.resume(worker, verdict, patience, waker),
+                Stage::Outside => self.wait_outside(waker),
                 Stage::Queued => self.queue(waker),
                 Stage::Committed { after, output } => self.follow_up(after, output, waker),
                 Stage::Over => panic!("a transaction was polled after it was over"),
@@ -171,6 +172,10 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         worker.attempt = self.attempts;
         worker.mode = self.mode;
         worker.extras.owner = self.owner;
+        // Also in a later attempt: the transaction may have slept on another thread before.
+        if worker.is_dependent {
+            self.adopt_dependency();
+        }
         if self.attempts > 1 {
             self.prepare(worker);
         }
@@ -182,6 +187,14 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                 Some(reason) => self.give_up(attempt, reason, patience, waker),
             },
             Err(abort) => self.give_up(attempt, abort.0, patience, waker),
+        }
+    }
+
+    /// Takes over what this thread's transactions depend on, if that is still open.
+    #[cold]
+    fn adopt_dependency(&mut self) {
+        if self.dependency.is_none() {
+            self.dependency = context::dependency().filter(|fate| fate.decision() != Some(Decision::Committed));
         }
     }
 
@@ -209,6 +222,10 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
         if let Some(fate) = &self.dependency {
+            debug_assert!(
+                attempt.worker().has_only_fates_younger_than(fate),
+                "a dependency is older than its dependent"
+            );
             match fate.decision() {
                 None if cfg!(plant = "commit_before_the_dependency") => {}
                 None => {
@@ -260,6 +277,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                 drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
+                    Refused::Closed if attempt.worker().has_fates() => self.stay_outside(attempt),
                     Refused::Closed => {
                         self.stage = Stage::Finished { worker: attempt.suspend(), verdict: Verdict::Commit(output) };
                         Next::Loop
@@ -472,13 +490,39 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
         let undecided = self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending());
-        if undecided || (self.ticket.is_none() && !worker.in_operation && DOMAIN.gate.poll_open(waker).is_pending()) {
+        let heeds_gate = self.ticket.is_none() && !worker.in_operation;
+        let is_closed = !undecided && heeds_gate && DOMAIN.gate.poll_open(waker).is_pending();
+        if is_closed && worker.has_fates() {
+            return self.stay_outside(Attempt::resume(worker));
+        }
+        if undecided || is_closed {
             self.stage = Stage::Finished { worker, verdict };
             return Next::Wait;
         }
         let mut attempt = Attempt::resume(worker);
         attempt.enter_again();
         self.conclude(attempt, verdict, patience, waker)
+    }
+
+    /// Gives up an attempt that would have to wait for the gate, because others depend on it: an actor may wait for its fate
+    /// before it goes on with the very task that makes it, or with what an operation needs that whoever runs alone waits for.
+    #[cold]
+    fn stay_outside(&mut self, attempt: Attempt) -> Next<O> {
+        self.leave(attempt);
+        self.losses += 1;
+        self.stage = if self.losses >= LOSSES_BEFORE_ALONE { Stage::Queued } else { Stage::Outside };
+        Next::Loop
+    }
+
+    /// Waits until the gate is open, with no attempt under way.
+    #[cold]
+    fn wait_outside(&mut self, waker: &dyn Fn() -> Waker) -> Next<O> {
+        if DOMAIN.gate.poll_open(waker).is_pending() {
+            self.stage = Stage::Outside;
+            return Next::Wait;
+        }
+        self.stage = Stage::Ready;
+        Next::Loop
     }
 
     /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.

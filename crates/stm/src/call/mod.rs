@@ -59,6 +59,8 @@ enum Stage<O> {
         worker: Box<Worker>,
         verdict: Verdict<O>,
     },
+    /// Waits for the gate before it tries again.
+    Outside,
     /// Wants to run alone.
     Queued,
     /// Has committed, and its deferred operations run.
@@ -182,6 +184,8 @@ where
 
 /// Reads one consistent state, as of now, without a log and without a conflict: it never aborts and delays nobody.
 ///
+/// In a tentative turn of an actor, it first waits until the turn is definitive.
+///
 /// # Panics
 /// If `body` writes, waits, defers or asks for a version. Inside a transaction.
 ///
@@ -197,6 +201,11 @@ where
     F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
     let mut attempt = engine::Attempt::enter();
+    if attempt.worker().is_dependent {
+        attempt.leave();
+        block::await_dependency();
+        attempt.enter_again();
+    }
     let worker = attempt.worker();
     (worker.mode, worker.attempt, worker.extras.owner) = (Mode::SnapshotOnly, 1, None);
     attempt.worker().begin();
@@ -219,7 +228,7 @@ where
 ///
 /// # Panics
 /// If `body` asks to wait, or needs a lock that is held under an explicit [`Owner`]; if called inside a transaction or
-/// inside a deferred operation, which it would wait for; on a thread that must not block.
+/// inside a deferred operation, which it would wait for.
 ///
 /// # Example
 /// ```
@@ -267,14 +276,10 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Runs the transaction on this thread, sleeping while it has to wait, and then its deferred operations.
     ///
     /// # Panics
-    /// Inside a transaction; if it would have to sleep on a thread that must not; and if the closure or a deferred
-    /// operation panics.
+    /// Inside a transaction, and if the closure or a deferred operation panics.
     #[inline]
     pub fn run(mut self) -> O {
-        match self.drive_blocking() {
-            Ok(output) => output,
-            Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
-        }
+        self.drive_blocking().unwrap_or_else(Retracted::unwind)
     }
 
     /// Lets the transaction acquire and release locks for `owner`, instead of for itself alone.
@@ -301,10 +306,7 @@ impl<'env, B: Body<'env, Output = O>, O> Future for Atomically<'env, B, O> {
     type Output = O;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
-        self.get_mut().poll_dependent(cx).map(|result| match result {
-            Ok(output) => output,
-            Err(Retracted) => unreachable!("a transaction without a dependency is not retracted"),
-        })
+        self.get_mut().poll_dependent(cx).map(|result| result.unwrap_or_else(Retracted::unwind))
     }
 }
 
@@ -326,7 +328,7 @@ impl<B, O> Atomically<'_, B, O> {
     #[cold]
     fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Ready | Stage::Queued | Stage::Over => {}
+            Stage::Ready | Stage::Outside | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => drop(nap),
             Stage::Finished { worker, .. } => drop(engine::Attempt::resume(worker)),
             Stage::Committed { after, .. } => after.carry_through(),

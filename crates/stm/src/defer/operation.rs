@@ -272,7 +272,7 @@ impl AfterCommit {
     }
 }
 
-/// Runs a blocking operation here or, if this thread must not block, where that does no harm.
+/// Runs a blocking operation here or, on a thread with other duties, where that does no harm.
 fn run_blocking(owner: OwnerId, work: Box<dyn FnOnce(OwnerId) -> Result<(), Panic> + Send>) -> Result<(), Panic> {
     let Some(hand_over) = context::hand_over() else { return work(owner) };
     let (mut work, mut result) = (Some(work), Ok(()));

@@ -111,6 +111,16 @@ impl Worker {
         fate
     }
 
+    /// True if somebody may depend on this attempt.
+    pub(crate) fn has_fates(&self) -> bool {
+        !self.extras.fates.is_empty()
+    }
+
+    /// True if whoever depends on this attempt got to know it after `fate` was there.
+    pub(crate) fn has_only_fates_younger_than(&self, fate: &Fate) -> bool {
+        self.extras.fates.iter().all(|(_, own)| fate.is_older_than(own))
+    }
+
     /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect.
     #[cold]
     pub(super) fn clear_extras(&mut self) {

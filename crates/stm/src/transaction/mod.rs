@@ -94,6 +94,8 @@ pub(crate) struct Worker {
     pub(crate) is_irrevocable: bool,
     /// This transaction runs inside a deferred operation.
     pub(crate) in_operation: bool,
+    /// This thread has set what transactions depend on.
+    pub(crate) is_dependent: bool,
     /// Why this attempt cannot go on, from when that is known: whatever its closure makes of it.
     pub(crate) aborted: Option<Reason>,
     /// There is something in `extras`.
@@ -125,6 +127,7 @@ impl Worker {
             has_priority: false,
             is_irrevocable: false,
             in_operation: false,
+            is_dependent: false,
             aborted: None,
             busy: false,
             reads: Vec::new(),

@@ -1,5 +1,5 @@
 //! Threads that must not block hand their blocking operations over.
-use crate::{Task, message, object, once, panic_of};
+use crate::{Task, message, object, once};
 use enact_stm::{TCell, atomically, hooks};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, ThreadId};
@@ -12,7 +12,7 @@ fn to_another_thread(work: Box<dyn FnOnce() + Send + '_>) {
 fn on_a_thread_that_must_not_block_a_blocking_operation_is_handed_over_and_an_async_one_stays() {
     let o = object(Vec::<ThreadId>::new());
     let here = thread::current().id();
-    let _forbidden = hooks::forbid_waiting_on_this_thread(to_another_thread);
+    let _forbidden = hooks::hand_over_on_this_thread(to_another_thread);
     once(|tx| {
         tx.defer((&o,), |(ran_on,)| ran_on.push(thread::current().id())).map(drop)?;
         tx.defer_async((&o,), |(ran_on,)| Box::pin(async move { ran_on.push(thread::current().id()) })).map(drop)?;
@@ -25,7 +25,7 @@ fn on_a_thread_that_must_not_block_a_blocking_operation_is_handed_over_and_an_as
 #[test]
 fn a_handed_over_operation_may_wait_and_keeps_its_objects_and_its_owner() {
     let o = std::sync::Arc::new(enact_stm::Deferrable::new(TCell::new(0), ()));
-    let _forbidden = hooks::forbid_waiting_on_this_thread(to_another_thread);
+    let _forbidden = hooks::hand_over_on_this_thread(to_another_thread);
     let seen = once(|tx| {
         let shared = std::sync::Arc::clone(&o);
         tx.defer((&o,), move |_| {
@@ -46,7 +46,7 @@ fn a_handed_over_operation_may_wait_and_keeps_its_objects_and_its_owner() {
 #[test]
 fn a_panic_in_a_handed_over_operation_reaches_the_caller() {
     let (o, other) = (object(0), object(0));
-    let _forbidden = hooks::forbid_waiting_on_this_thread(to_another_thread);
+    let _forbidden = hooks::hand_over_on_this_thread(to_another_thread);
     let panic = catch_unwind(AssertUnwindSafe(|| {
         once(|tx| {
             tx.defer((&o,), |_| panic!("over there")).map(|_: enact_stm::Deferred<()>| ())?;
@@ -59,18 +59,9 @@ fn a_panic_in_a_handed_over_operation_reaches_the_caller() {
 }
 
 #[test]
-fn run_on_a_thread_that_must_not_block_panics_instead_of_waiting_and_await_works() {
-    let (x, o) = (TCell::new(0), object(0));
-    let forbidden = hooks::forbid_waiting_on_this_thread(to_another_thread);
-    let wait = |tx: &mut enact_stm::Tx<'_, '_>| tx.retry::<()>();
-    let message = panic_of(|| {
-        once(|tx| {
-            tx.read(&x)?;
-            wait(tx)
-        });
-    });
-    assert!(message.contains("use `.await` instead of `.run()`"), "{message}");
-
+fn an_async_operation_is_awaited_on_a_thread_with_other_duties() {
+    let o = object(0);
+    let forbidden = hooks::hand_over_on_this_thread(to_another_thread);
     let (finish, finished) = tokio::sync::oneshot::channel::<()>();
     let finished = std::sync::Mutex::new(Some(finished));
     let body = atomically(|tx| {

@@ -30,54 +30,6 @@ fn every_way_to_start_a_transaction_inside_another_one_panics_and_the_thread_goe
     assert_eq!(x.into_inner(), 0);
 }
 
-/// Says that no work may block here.
-fn refuse(_: Box<dyn FnOnce() + Send + '_>) {
-    panic!("nothing was to be handed over");
-}
-
-#[test]
-fn a_run_that_would_sleep_on_a_thread_that_must_not_block_says_to_await() {
-    let (x, none) = (TCell::new(0), TCell::new(0));
-    let forbidden = hooks::forbid_waiting_on_this_thread(refuse);
-    for _ in 0..2 {
-        let message = panic_of(|| atomically(|tx| if tx.read(&x)? == 0 { tx.retry::<()>() } else { Ok(()) }).run());
-        assert!(message.contains("use `.await` instead of `.run()`"), "{message}");
-        // What need not wait is fine, a re-run included.
-        let attempts = atomically(|tx| {
-            let seen = tx.read(&none)?;
-            if tx.attempt() == 1 {
-                elsewhere(|| set(&none, 0));
-            }
-            tx.write(&none, seen)?;
-            Ok(tx.attempt())
-        })
-        .run();
-        assert!(attempts >= 2);
-    }
-    let mut awaited = Step::new(atomically(|tx| if tx.read(&x)? == 0 { tx.retry() } else { Ok(()) }));
-    assert!(awaited.poll().is_pending(), "a task may wait on any thread");
-    set(&x, 1);
-    assert!(awaited.poll().is_ready());
-    drop(forbidden);
-    set(&x, 0);
-    let (asks, asked) = mpsc::channel();
-    thread::scope(|scope| {
-        let x = &x;
-        scope.spawn(move || {
-            let _forbidden_here = hooks::forbid_waiting_on_this_thread(refuse);
-            asked.recv().expect("the other thread waits");
-            set(x, 1);
-        });
-        // The ban is of one thread, and over on this one.
-        atomically(|tx| {
-            let seen = tx.read(x)?;
-            asks.send(()).ok();
-            if seen == 0 { tx.retry() } else { Ok(()) }
-        })
-        .run();
-    });
-}
-
 #[test]
 fn a_snapshot_that_does_more_than_reading_panics_and_leaves_nothing() {
     fn try_to(what: impl for<'t> Fn(&mut Tx<'t, '_>, &'t TCell<i32>, &'t TVar<i32>) -> Result<(), Abort>) -> String {

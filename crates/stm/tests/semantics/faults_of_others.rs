@@ -175,7 +175,7 @@ fn a_waker_that_panics_does_not_stop_the_clock() {
 #[test]
 fn a_hand_over_that_panics_leaves_no_object_locked() {
     let (object, other) = (Arc::new(Deferrable::new((), 0)), Arc::new(Deferrable::new((), 0)));
-    let forbidden = hooks::forbid_waiting_on_this_thread(|_| panic!("no place to block"));
+    let forbidden = hooks::hand_over_on_this_thread(|_| panic!("no place to block"));
     let result = catch_unwind(AssertUnwindSafe(|| {
         atomically(|tx| {
             tx.defer((&object,), |(count,)| **count += 1).map(drop)?;

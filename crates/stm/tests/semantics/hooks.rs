@@ -2,7 +2,9 @@
 use crate::executor::Step;
 use crate::forms::{FORMS, elsewhere, panic_of, set};
 use enact_stm::hooks::{self, Decision, Fate, Retracted};
-use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, try_atomically};
+use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, synchronized, try_atomically};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread::{self, Scope};
@@ -444,10 +446,218 @@ fn a_chain_of_dependents_is_decided_by_its_beginning() {
 }
 
 #[test]
+fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_gate() {
+    let (x, fates) = (TCell::new(0), Mutex::new(Vec::new()));
+    let (opens, is_open) = mpsc::channel();
+    let gate = Mutex::new(Some(is_open));
+    thread::scope(|scope| {
+        let transaction = atomically(|tx| {
+            fates.lock().expect("not poisoned").push(hooks::fate(tx));
+            if let Some(is_open) = gate.lock().expect("not poisoned").take() {
+                let (closes, is_closed) = mpsc::channel();
+                scope.spawn(move || {
+                    synchronized(|_| {
+                        closes.send(()).expect("the closure waits for it");
+                        is_open.recv().expect("the test opens it");
+                        Ok(())
+                    });
+                });
+                is_closed.recv().expect("the gate is closed");
+            }
+            tx.write(&x, 1)
+        });
+        let mut step = Step::new(transaction);
+        assert!(step.poll().is_pending());
+        let decisions = || fates.lock().expect("not poisoned").iter().map(Fate::decision).collect::<Vec<_>>();
+        assert_eq!(decisions(), [Some(Decision::Aborted)], "whoever polls this task may wait for that first");
+        opens.send(()).expect("the gate is closed");
+        assert_eq!(crate::executor::block_on(&mut step.into_inner()), 1);
+        assert_eq!(decisions().last(), Some(&Some(Decision::Committed)));
+    });
+}
+
+#[test]
 fn a_thread_knows_whether_it_is_in_a_transaction() {
     assert!(!hooks::is_in_a_transaction());
     assert!(atomically(|_| Ok(hooks::is_in_a_transaction())).run());
     assert!(snapshot(|_| Ok(hooks::is_in_a_transaction())));
     assert!(!atomically(|_| Ok(elsewhere(hooks::is_in_a_transaction))).run());
     assert!(!hooks::is_in_a_transaction());
+}
+
+#[test]
+fn what_begins_on_a_dependent_thread_depends_without_knowing_it() {
+    for commits in [true, false] {
+        let (x, y) = (TCell::new(0), TCell::new(0));
+        thread::scope(|scope| {
+            let first = Undecided::begin(scope, &x, 1);
+            let mut step = Step::new(atomically(|tx| {
+                let seen = tx.read(&x)?;
+                tx.write(&y, 10 + seen)
+            }));
+            let depending = hooks::depend_on_this_thread(Some(first.fate.clone()));
+            assert!(step.poll().is_pending());
+            let independent = hooks::depend_on_this_thread(None);
+            assert_eq!(snapshot(|tx| tx.read(&y)), 0, "and at once: a guard inside another");
+            drop((independent, depending));
+            first.decide(commits);
+            if commits {
+                assert_eq!(step.poll(), Poll::Ready(11));
+            } else {
+                let panic = catch_unwind(AssertUnwindSafe(|| step.poll())).expect_err("there is no answer");
+                assert!(panic.is::<Retracted>());
+            }
+        });
+        assert_eq!(y.into_inner(), if commits { 11 } else { 0 });
+    }
+}
+
+#[test]
+fn what_has_slept_elsewhere_depends_from_its_next_attempt_on() {
+    let (x, y, z) = (TCell::new(0), TCell::new(0), TCell::new(0));
+    let mut step = Step::new(atomically(|tx| if tx.read(&x)? == 0 { tx.retry() } else { tx.write(&y, 1) }));
+    assert!(step.poll().is_pending());
+    set(&x, 1);
+    thread::scope(|scope| {
+        let first = Undecided::begin(scope, &z, 1);
+        let depending = hooks::depend_on_this_thread(Some(first.fate.clone()));
+        assert!(step.poll().is_pending());
+        drop(depending);
+        assert_eq!(snapshot(|tx| tx.read(&y)), 0);
+        first.decide(true);
+    });
+    assert!(step.poll().is_ready());
+    assert_eq!(snapshot(|tx| tx.read(&y)), 1);
+}
+
+#[test]
+fn nor_is_one_that_waits_with_its_thread() {
+    let x = TCell::new(0);
+    let (closes, is_closed) = mpsc::channel();
+    let (opens, is_open) = mpsc::channel();
+    let (gives, given) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            synchronized(|_| {
+                closes.send(()).expect("the test listens");
+                is_open.recv().expect("the test opens it");
+                Ok(())
+            });
+        });
+        is_closed.recv().expect("the gate is closed");
+        scope.spawn(|| {
+            let gives = gives;
+            atomically(|tx| {
+                gives.send(hooks::fate(tx)).expect("the test listens");
+                tx.write(&x, 1)
+            })
+            .run()
+        });
+        let fate = given.recv().expect("there is an attempt");
+        let decided = crate::executor::block_on(&mut std::future::poll_fn(|cx| fate.poll(cx.waker())));
+        assert_eq!(decided, Decision::Aborted, "whoever runs alone may wait for somebody who waits for it");
+        opens.send(()).expect("the gate is closed");
+    });
+    assert_eq!(given.iter().last().expect("there was another").decision(), Some(Decision::Committed));
+}
+
+#[test]
+fn a_run_or_a_snapshot_on_a_dependent_thread_waits_for_the_decision() {
+    for commits in [true, false] {
+        let x = TCell::new(0);
+        thread::scope(|scope| {
+            let first = Undecided::begin(scope, &x, 1);
+            let (fate, x) = (first.fate.clone(), &x);
+            let (says, said) = mpsc::channel();
+            let dependents = [true, false].map(|by_snapshot| {
+                let (says, fate) = (says.clone(), fate.clone());
+                scope.spawn(move || {
+                    let _depending = hooks::depend_on_this_thread(Some(fate));
+                    says.send(()).expect("the test listens");
+                    let read =
+                        || if by_snapshot { snapshot(|tx| tx.read(x)) } else { atomically(|tx| tx.read(x)).run() };
+                    catch_unwind(AssertUnwindSafe(read)).map_err(|panic| panic.is::<Retracted>())
+                })
+            });
+            said.iter().take(dependents.len()).for_each(drop);
+            first.decide(commits);
+            for dependent in dependents {
+                assert_eq!(dependent.join().expect("it ends"), if commits { Ok(1) } else { Err(true) });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_dependency_that_has_committed_costs_nothing() {
+    let (x, y) = (TCell::new(0), TCell::new(0));
+    let fate = atomically(|tx| {
+        tx.write(&x, 1)?;
+        Ok(hooks::fate(tx))
+    })
+    .run();
+    let _depending = hooks::depend_on_this_thread(Some(fate));
+    let attempts = atomically(|tx| {
+        let seen = tx.read(&x)?;
+        tx.write(&y, seen)?;
+        Ok(tx.attempt())
+    });
+    assert_eq!(Step::new(attempts).poll(), Poll::Ready(1));
+    assert_eq!(snapshot(|tx| tx.read(&y)), 1);
+}
+
+thread_local! {
+    static HANDED_OVER: RefCell<Option<mpsc::Sender<()>>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn a_run_hands_over_before_it_sleeps_and_not_before_it_runs_again() {
+    let (x, other) = (TCell::new(0), TCell::new(0));
+    let (tells, told) = mpsc::channel();
+    thread::scope(|scope| {
+        HANDED_OVER.set(Some(tells));
+        let _handing_over = hooks::hand_over_on_this_thread(|work| {
+            HANDED_OVER.with_borrow(|tells| tells.as_ref().expect("it is set").send(())).expect("the test listens");
+            work();
+        });
+        atomically(|tx| {
+            let seen = tx.read(&other)?;
+            if tx.attempt() == 1 {
+                elsewhere(|| set(&other, 0));
+            }
+            tx.write(&other, seen)
+        })
+        .run();
+        assert!(told.try_recv().is_err(), "to run again is not to wait");
+        let x = &x;
+        scope.spawn(move || {
+            told.recv().expect("the thread tells before it sleeps");
+            set(x, 1);
+            told.iter().for_each(drop);
+        });
+        atomically(|tx| if tx.read(x)? == 0 { tx.retry() } else { Ok(()) }).run();
+        HANDED_OVER.set(None);
+    });
+}
+
+#[test]
+fn a_fate_wakes_each_of_many_once_however_often_they_ask() {
+    let x = TCell::new(0);
+    let steps = thread::scope(|scope| {
+        let first = Undecided::begin(scope, &x, 1);
+        let mut steps: Vec<_> = (0..100)
+            .map(|_| {
+                let fate = first.fate.clone();
+                Step::new(std::future::poll_fn(move |cx| fate.poll(cx.waker())))
+            })
+            .collect();
+        for _ in 0..3 {
+            assert!(steps.iter_mut().all(|step| step.poll().is_pending()));
+        }
+        first.decide(true);
+        steps
+    });
+    for mut step in steps {
+        assert_eq!((step.wakes(), step.poll()), (1, Poll::Ready(Decision::Committed)));
+    }
 }
