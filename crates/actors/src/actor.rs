@@ -1,12 +1,18 @@
 //! What makes a type an actor.
 use std::ops::Deref;
 
+use enact_stm::Tx;
+
 use crate::{Handle, Spec, scheduler};
 
 /// A type whose values live as actors; implemented by [`#[actor]`](macro@crate::actor).
 pub trait Actor: Sized + Send + 'static {
     /// The typed handle of these actors.
     type Ref: From<Handle<Self>> + Deref<Target = Handle<Self>> + Clone + Send + Sync + 'static;
+
+    /// How to copy the state for a tentative turn; none unless the actor is speculative.
+    #[doc(hidden)]
+    const COPY: Option<fn(&Self) -> Self> = None;
 
     /// Makes this value an actor of the system in whose turn it is called, as a child of the actor whose turn it is.
     ///
@@ -38,5 +44,15 @@ pub trait Actor: Sized + Send + 'static {
         let parent = crate::frame::current()
             .expect("`Actor::spawn` is called in a turn of an actor; elsewhere, use `System::spawn`");
         scheduler::spawn(parent.scheduler(), Spec::new(self), Some(&parent))
+    }
+
+    /// As [`spawn`](Self::spawn), if `tx` commits: see [`Cx::spawn_within`](crate::Cx::spawn_within).
+    ///
+    /// # Panics
+    /// Outside a turn; use [`System::spawn_within`](crate::System::spawn_within) there.
+    fn spawn_within(self, tx: &mut Tx<'_, '_>) -> Self::Ref {
+        let parent = crate::frame::current()
+            .expect("`Actor::spawn_within` is called in a turn of an actor; elsewhere, use `System::spawn_within`");
+        scheduler::spawn_within(tx, parent.scheduler(), Spec::new(self), Some(&parent))
     }
 }

@@ -4,12 +4,14 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
+use enact_stm::Tx;
+use enact_stm::hooks::Decision;
 use enact_sync::unmodelled::Arc;
 
 use crate::cell::{ActorCell, Process, Signal};
 use crate::error::{Exit, ExitReason};
 use crate::turn::Lease;
-use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, ending, frame, scheduler};
+use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, ending, frame, scheduler, tentative};
 
 /// The actor as its own turn sees it.
 ///
@@ -52,6 +54,10 @@ impl<A: Actor> Cx<A> {
         Self { cell }
     }
 
+    pub(crate) fn cell(&self) -> &Arc<ActorCell<A>> {
+        &self.cell
+    }
+
     /// This actor's id.
     #[must_use]
     pub fn id(&self) -> ActorId {
@@ -84,10 +90,15 @@ impl<A: Actor> Cx<A> {
     }
 
     fn lease(&self, what: &str) -> Lease<A> {
-        let actor = self.cell.identity();
-        assert!(frame::is_turn_of(self.id()), "`{what}` of {actor} was called outside a turn of that actor");
-        Lease::take(&self.cell)
-            .unwrap_or_else(|| panic!("`{what}` of {actor} was called in a turn that has the state already"))
+        self.assert_turn(what);
+        Lease::take(&self.cell).unwrap_or_else(|| {
+            panic!("`{what}` of {} was called in a turn that has the state already", self.cell.identity())
+        })
+    }
+
+    fn assert_turn(&self, what: &str) {
+        let is_turn = frame::is_turn_of(self.id());
+        assert!(is_turn, "`{what}` of {} was called outside a turn of that actor", self.cell.identity());
     }
 
     /// Lets others go first: in a cooperative handler, whatever is in the mailbox; in one that holds the actor, other
@@ -138,12 +149,63 @@ impl<A: Actor> Cx<A> {
         scheduler::spawn(self.cell.scheduler(), spec.into(), Some(&parent))
     }
 
+    /// As [`spawn`](Self::spawn), if `tx` commits: the handle can be used at once, the actor begins at the commit. If the
+    /// attempt fails, it never was; messages to it fail with [`ActorError::Stopped`](crate::ActorError::Stopped).
+    pub fn spawn_within<B: Actor>(&self, tx: &mut Tx<'_, '_>, spec: impl Into<Spec<B>>) -> B::Ref {
+        let parent: Arc<dyn Process> = self.process();
+        scheduler::spawn_within(tx, self.cell.scheduler(), spec.into(), Some(&parent))
+    }
+
+    /// Has the next turn begin with `state`; the rest of this one keeps what it has. In a cooperative handler, the turn
+    /// ends here at its next await.
+    ///
+    /// # Panics
+    /// Outside a turn of this actor.
+    pub fn become_next(&self, state: A) {
+        self.assert_turn("become_next");
+        let cell = Arc::clone(&self.cell);
+        tentative::perform(move || cell.set_next(state));
+    }
+
+    /// As [`become_next`](Self::become_next), if `tx` commits.
+    ///
+    /// # Panics
+    /// Outside a turn of this actor.
+    pub fn become_within(&self, tx: &mut Tx<'_, '_>, state: A) {
+        self.assert_turn("become_within");
+        let cell = Arc::clone(&self.cell);
+        tentative::perform_within(tx, move || cell.set_next(state), || ());
+    }
+
+    /// Waits until this turn is definitive: at once, unless its message belongs to a transaction that is still open. If
+    /// that is aborted, the turn ends here.
+    ///
+    /// For what cannot be taken back, such as input and output of one's own.
+    ///
+    /// # Panics
+    /// Outside a turn of this actor: a task that the turn has started elsewhere would not wait for it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub async fn definitive(&self) {
+        poll_fn(|cx| {
+            self.assert_turn("definitive");
+            match tentative::poll(cx.waker()) {
+                Poll::Ready(Decision::Committed) => Poll::Ready(()),
+                // Whoever runs this turn ends it.
+                Poll::Ready(Decision::Aborted) | Poll::Pending => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
     /// Ends this actor after the turn that it is in. What is in the mailbox, and suspended turns, fail with
     /// [`ActorError::Stopped`](crate::ActorError::Stopped); this turn still answers.
     ///
     /// In an asynchronous handler, the turn ends at its next await.
     pub fn stop(&self) {
-        self.process().signal(Signal::Stop(ExitReason::Stopped));
+        let process = self.process();
+        tentative::perform(move || process.signal(Signal::Stop(ExitReason::Stopped)));
     }
 
     /// Answers with a value, in a handler that may also [forward](Forward).
@@ -166,13 +228,18 @@ impl<A: Actor> Cx<A> {
         let own = timer.clone();
         // The alarm owns the actor, which may have nothing else to live by.
         let cell = Arc::clone(&self.cell);
-        self.cell.timers.arm(&timer, self.cell.scheduler().tokio(), delay, move || {
-            cell.push_own("after", move |state, cx| {
-                if own.cancel() {
-                    f(state, cx);
-                }
+        let unused = timer.clone();
+        let arm = move || {
+            let (timers, clock) = (Arc::clone(&cell.timers), cell.scheduler().tokio().clone());
+            timers.arm(&own.clone(), &clock, delay, move || {
+                cell.push_own("after", move |state, cx| {
+                    if own.finish() {
+                        f(state, cx);
+                    }
+                });
             });
-        });
+        };
+        tentative::perform_or(arm, move || _ = unused.finish());
         timer
     }
 
@@ -181,7 +248,9 @@ impl<A: Actor> Cx<A> {
     /// Ends with the actor; it does not keep it alive. The time is tokio's.
     pub fn every(&self, period: Duration, f: impl FnMut(&mut A, &Self) + Send + 'static) -> Timer {
         let timer = self.cell.timers.add(true);
-        self.repeat(&timer, period, f);
+        let (own, unused) = (timer.clone(), timer.clone());
+        let cx = Self::new(Arc::clone(&self.cell));
+        tentative::perform_or(move || cx.repeat(&own, period, f), move || _ = unused.finish());
         timer
     }
 
@@ -191,7 +260,7 @@ impl<A: Actor> Cx<A> {
         self.cell.timers.arm(timer, self.cell.scheduler().tokio(), period, move || {
             let Some(cell) = cell.upgrade() else { return };
             cell.push_own("every", move |state, cx| {
-                if cx.cell.timers.is_pending(&own) {
+                if own.is_pending() {
                     f(state, cx);
                     cx.repeat(&own, period, f);
                 }
@@ -204,22 +273,27 @@ impl<A: Actor> Cx<A> {
     /// Does not keep either alive.
     pub fn watch<B: Actor>(&self, other: &Handle<B>, f: impl FnOnce(&mut A, &Self, Exit) + Send + 'static) {
         let cell = Arc::downgrade(&self.cell);
-        other.watch().on_settled(move |exit| {
-            if let (Ok(exit), Some(cell)) = (exit, cell.upgrade()) {
-                cell.push_own("watch", move |state, cx| f(state, cx, exit));
-            }
+        let end = other.watch();
+        tentative::perform(move || {
+            end.on_settled(move |exit| {
+                if let (Ok(exit), Some(cell)) = (exit, cell.upgrade()) {
+                    cell.push_own("watch", move |state, cx| f(state, cx, exit));
+                }
+            });
         });
     }
 
     /// Ties the two actors' failures: if either ends by a failure ([`ExitReason::is_failure`]), so does the other. An
     /// orderly end of one leaves the other alone.
     pub fn link<B: Actor>(&self, other: &Handle<B>) {
-        ending::link(&self.process(), &other.process());
+        let (own, other) = (self.process(), other.process());
+        tentative::perform(move || ending::link(&own, &other));
     }
 
     /// Undoes [`link`](Self::link).
     pub fn unlink<B: Actor>(&self, other: &Handle<B>) {
-        ending::unlink(&self.process(), &other.process());
+        let (own, other) = (self.process(), other.process());
+        tentative::perform(move || ending::unlink(&own, &other));
     }
 
     fn process(&self) -> Arc<dyn Process> {

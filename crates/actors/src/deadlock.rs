@@ -32,9 +32,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{Ordering, fence};
 use std::task::Waker;
 
-use enact_sync::Mutex;
-use enact_sync::atomic::AtomicBool;
+use enact_sync::atomic::{AtomicBool, AtomicUsize};
 use enact_sync::unmodelled::{Arc, AtomicU64, LazyLock, Weak};
+use enact_sync::{Mutex, global};
 
 use crate::error::Cycle;
 use crate::{ActorError, ActorId, Identity};
@@ -112,9 +112,14 @@ impl Verdict {
     }
 }
 
-/// How many holders are suspended: a hint that spares the lock when there is none.
-static HOLDERS: AtomicU64 = AtomicU64::new(0);
-static GRAPH: LazyLock<Mutex<Graph>> = LazyLock::new(Mutex::default);
+global! {
+    /// How many holders are suspended: a hint that spares the lock when there is none.
+    pub(crate) static HOLDERS: AtomicUsize = AtomicUsize::new(0);
+}
+global! {
+    /// The process's own.
+    pub(crate) static GRAPH: LazyLock<Mutex<Graph>> = LazyLock::new(Mutex::default);
+}
 
 /// Enters turns that all suspend together, the last one at the far end of a chain of synchronous calls.
 ///
@@ -173,7 +178,7 @@ const CHAIN_MAX: usize = 100_000;
 const NESTING_MAX: usize = 32;
 
 #[derive(Default)]
-struct Graph {
+pub(crate) struct Graph {
     suspended: HashMap<TurnId, Node>,
     holders: HashMap<ActorId, TurnId>,
 }
@@ -195,7 +200,7 @@ impl Graph {
     fn insert(&mut self, suspension: Suspension) {
         if suspension.holds {
             self.holders.insert(suspension.actor.id(), suspension.turn);
-            HOLDERS.store(self.holders.len() as u64, Ordering::Relaxed);
+            HOLDERS.store(self.holders.len(), Ordering::Relaxed);
         }
         self.suspended.insert(suspension.turn, Node { suspension, verdict: None });
     }
@@ -205,7 +210,7 @@ impl Graph {
         let actor = node.suspension.actor.id();
         if self.holders.get(&actor) == Some(&turn) {
             self.holders.remove(&actor);
-            HOLDERS.store(self.holders.len() as u64, Ordering::Relaxed);
+            HOLDERS.store(self.holders.len(), Ordering::Relaxed);
         }
         Some(node)
     }

@@ -60,6 +60,9 @@ pub enum ActorError {
         /// How many messages its mailbox holds.
         capacity: usize,
     },
+    /// The transaction that the message belonged to was aborted, so the message was never sent.
+    #[error("the transaction that the message belonged to was aborted")]
+    Retracted,
     /// Whoever was to answer gave the [`Resolver`](crate::Resolver) up, or a race had no runner.
     #[error("nobody is left who could answer")]
     Abandoned,
@@ -125,6 +128,8 @@ pub enum ExitReason {
     },
     /// Its system was shut down.
     Shutdown,
+    /// The transaction that was to make it was aborted: it never ran.
+    Retracted,
 }
 
 impl ExitReason {

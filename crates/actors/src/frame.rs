@@ -6,17 +6,23 @@
 use std::cell::RefCell;
 use std::task::Waker;
 
+use enact_stm::hooks::{self, Depending};
 use enact_sync::atomic::AtomicBool;
 use enact_sync::unmodelled::Arc;
 
 use crate::cell::Process;
 use crate::deadlock::{self, Source, Suspension, TurnId, Verdict, Wait};
+use crate::tentative::Tentative;
 use crate::{ActorError, ActorId};
 
 struct Frame {
     /// `None` while code runs that belongs to no turn, such as a promise's callback.
     process: Option<Arc<dyn Process>>,
     polled: Option<Polled>,
+    /// Set while a tentative turn runs.
+    tentative: Option<Arc<Tentative>>,
+    /// Inside a tentative turn, what another one does depends on nothing.
+    _independent: Option<Depending>,
 }
 
 /// An asynchronous turn while it is polled.
@@ -61,7 +67,7 @@ impl Waits {
     }
 }
 
-std::thread_local! {
+enact_sync::thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -81,7 +87,9 @@ pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
 }
 
 fn push(process: Option<Arc<dyn Process>>) -> Entered {
-    FRAMES.with(|frames| frames.borrow_mut().push(Frame { process, polled: None }));
+    let independent = tentative().map(|_| hooks::depend_on_this_thread(None));
+    let frame = Frame { process, polled: None, tentative: None, _independent: independent };
+    FRAMES.with(|frames| frames.borrow_mut().push(frame));
     Entered(())
 }
 
@@ -92,6 +100,28 @@ impl Drop for Entered {
         let left = FRAMES.with(|frames| frames.borrow_mut().pop());
         drop(left);
     }
+}
+
+/// Marks the turn that runs in this frame as tentative until dropped.
+pub(crate) fn enter_tentatively(tentative: Arc<Tentative>) -> Tentatively {
+    let fate = tentative.open_fate().filter(|_| !cfg!(plant = "commit_before_the_dependency"));
+    let depending = hooks::depend_on_this_thread(fate);
+    innermost(|frame| frame.tentative = Some(tentative));
+    Tentatively(depending)
+}
+
+pub(crate) struct Tentatively(#[expect(dead_code, reason = "undone when dropped")] Depending);
+
+impl Drop for Tentatively {
+    fn drop(&mut self) {
+        let left = innermost(|frame| frame.tentative.take());
+        drop(left);
+    }
+}
+
+/// The tentative turn that this thread is in.
+pub(crate) fn tentative() -> Option<Arc<Tentative>> {
+    innermost(|frame| frame.tentative.clone()).flatten()
 }
 
 /// How many turns are nested on this thread.
@@ -165,6 +195,8 @@ pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
     if frames.is_empty() {
         return None;
     }
+    // The fate of a tentative turn wakes it, too.
+    let opaque = tentative().is_some_and(|tentative| tentative.open_fate().is_some());
     let callees = frames.iter().skip(1).map(|(callee, _)| Wait::Actor(callee.id())).collect::<Vec<_>>();
     let waits = callees.into_iter().chain([wait]);
     let suspensions: Vec<Suspension> = frames
@@ -175,7 +207,7 @@ pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
             actor,
             holds: true,
             waits: vec![wait],
-            opaque: false,
+            opaque,
             woken: Arc::new(AtomicBool::new(false)),
             waker: waker.clone(),
         })

@@ -3,6 +3,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::task::Poll;
 
+use enact_stm::hooks::{self, Decision};
 use enact_sync::unmodelled::Arc;
 
 use crate::cell::{ActorCell, Entry, Process, Signal};
@@ -11,8 +12,9 @@ use crate::error::{Exit, ExitReason};
 use crate::mailbox::Refused;
 use crate::parker::Parker;
 use crate::spec::WhenFull;
-use crate::turn::{self, Envelope, Message, Reply, Value};
-use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler};
+use crate::turn::{self, Envelope, Lease, Message, Reply, Value};
+use crate::within::{Ask, Within};
+use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler, tentative};
 
 /// How many calls are run inline one inside the other before the next one is sent.
 const INLINE_DEPTH_MAX: usize = 64;
@@ -61,6 +63,13 @@ pub struct Handle<A: Actor>(Arc<ActorCell<A>>);
 pub struct Sent(Result<(), ActorError>);
 
 impl Sent {
+    fn told(sent: Result<(), ActorError>) -> Self {
+        if let Err(error) = &sent {
+            tracing::debug!(%error, "a one-way message was refused");
+        }
+        Self(sent)
+    }
+
     /// Whether the message is in the mailbox.
     ///
     /// # Errors
@@ -97,19 +106,21 @@ impl<A: Actor> Handle<A> {
     ///
     /// For infrastructure that works with any actor; within a program, declare a handler.
     pub fn run<R: Send + 'static>(&self, f: impl FnOnce(&mut A, &Cx<A>) -> R + Send + 'static) -> Promise<R> {
-        self.ask(turn::plain("run", move |state: &mut A, cx: &Cx<A>| Value(f(state, cx))))
+        self.ask(turn::plain("run", move |state: &mut Lease<A>, cx: &Cx<A>| Value(f(state, cx))))
     }
 
     /// Has the actor stop when it has taken up what is in its mailbox now, and its turns under way have ended. What is
     /// sent to it from now on fails with [`ActorError::Stopped`].
     pub fn stop(&self) {
-        self.0.schedule(self.0.mailbox.drain());
+        let cell = Arc::clone(&self.0);
+        tentative::perform(move || cell.schedule(cell.mailbox.drain()));
     }
 
     /// Has the actor stop after the turn that it is in. What is in its mailbox, and the turns that are suspended, fail
     /// with [`ActorError::Stopped`].
     pub fn kill(&self) {
-        self.process().signal(Signal::Stop(ExitReason::Stopped));
+        let process = self.process();
+        tentative::perform(move || process.signal(Signal::Stop(ExitReason::Stopped)));
     }
 
     /// The promise of the actor's end; kept at once if it has ended.
@@ -128,18 +139,28 @@ impl<A: Actor> Handle<A> {
     pub fn ask<M: Message<A>>(&self, message: M) -> Promise<M::Value> {
         let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
         // Whether it was accepted is for the promise to say.
-        let _accepted = self.deliver(message.owing(Reply::to(resolver)));
+        let _accepted = self.send(message.owing(Reply::to(resolver)));
         promise
+    }
+
+    /// Sends a message of a transaction that is to be answered.
+    #[doc(hidden)]
+    pub fn ask_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Ask<M::Value> {
+        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        let _accepted = self.send_within(within, message.owing(Reply::to(resolver)));
+        Ask::new(promise)
     }
 
     /// Sends a message without wanting an answer.
     #[doc(hidden)]
     pub fn tell<M: Message<A>>(&self, message: M) -> Sent {
-        let sent = self.deliver(message.owing(Reply::none()));
-        if let Err(error) = &sent {
-            tracing::debug!(%error, "a one-way message was refused");
-        }
-        Sent(sent)
+        Sent::told(self.send(message.owing(Reply::none())))
+    }
+
+    /// Sends a message of a transaction without wanting an answer.
+    #[doc(hidden)]
+    pub fn tell_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Sent {
+        Sent::told(self.send_within(within, message.owing(Reply::none())))
     }
 
     /// Has the actor answer in the place of the turn that returns this.
@@ -148,19 +169,23 @@ impl<A: Actor> Handle<A> {
         let target = self.clone();
         Forward::new(move |reply| {
             reply.now_owed_by(Owner::Actor(target.id()));
-            let _accepted = target.deliver(message.owing(reply));
+            let _accepted = target.send(message.owing(reply));
         })
     }
 
     /// Has the message taken up before this returns.
     #[doc(hidden)]
     pub fn call<M: Message<A>>(&self, message: M) -> Result<M::Value, ActorError> {
+        assert!(
+            !hooks::is_in_a_transaction(),
+            "`call` was used inside a transaction, whose own messages are answered after its commit only: use `within`"
+        );
+        tentative::wait_until_definitive();
         let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
         let envelope = message.owing(Reply::to(resolver));
-        if self.is_near() && self.0.mailbox.claim() {
-            self.0.run_claimed(envelope);
-        } else {
-            let _accepted = self.deliver(envelope);
+        match if self.is_near() { self.0.mailbox.claim() } else { None } {
+            Some(body) => self.0.run_claimed(body, envelope),
+            None => _ = self.send(envelope),
         }
         block_on(promise)
     }
@@ -169,6 +194,15 @@ impl<A: Actor> Handle<A> {
     fn is_near(&self) -> bool {
         (1..INLINE_DEPTH_MAX).contains(&frame::depth())
             && frame::current().is_some_and(|caller| Arc::ptr_eq(caller.scheduler(), self.0.scheduler()))
+    }
+
+    /// Sends on behalf of the turn that this thread is in, if any.
+    fn send(&self, envelope: Envelope<A>) -> Result<(), ActorError> {
+        self.deliver(Envelope { dependency: tentative::dependency(), ..envelope })
+    }
+
+    fn send_within(&self, within: &Within<'_>, envelope: Envelope<A>) -> Result<(), ActorError> {
+        self.deliver(Envelope { dependency: Some(within.fate.clone()), ..envelope })
     }
 
     fn deliver(&self, envelope: Envelope<A>) -> Result<(), ActorError> {
@@ -184,6 +218,8 @@ impl<A: Actor> Handle<A> {
             Err(Refused::Closed(entry)) => self.refuse(entry, self.0.stopped()),
             Err(Refused::Full(entry)) => match self.0.when_full() {
                 WhenFull::Fail => self.refuse(entry, self.0.full()),
+                // What fills it may be the transaction's own.
+                WhenFull::Wait if hooks::is_in_a_transaction() => self.refuse(entry, self.0.full()),
                 WhenFull::Wait => self.deliver_when_room(entry),
             },
         }
@@ -200,6 +236,11 @@ impl<A: Actor> Handle<A> {
                 }
                 Err(Refused::Closed(entry)) => return self.refuse(entry, self.0.stopped()),
                 Err(Refused::Full(back)) => entry = back,
+            }
+            // The room may be that of an actor which begins, or ends, when this turn is decided.
+            if tentative::poll(&waker) == Poll::Ready(Decision::Aborted) {
+                let _refused = self.refuse(entry, ActorError::Retracted);
+                tentative::leave();
             }
             if let Some(error) = scheduler::block(Wait::Actor(self.id()), &parker) {
                 return self.refuse(entry, error);

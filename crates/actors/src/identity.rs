@@ -1,6 +1,7 @@
 //! Who an actor is, in errors, logs and notices.
 use std::fmt;
 
+use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64};
 use std::sync::atomic::Ordering;
 
@@ -10,8 +11,10 @@ pub struct ActorId(u64);
 
 impl ActorId {
     pub(crate) fn fresh() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Relaxed: only uniqueness matters.
+        global! {
+            // Relaxed: only uniqueness matters.
+            pub(crate) static NEXT: AtomicU64 = AtomicU64::new(1);
+        }
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 

@@ -2,13 +2,15 @@
 //!
 //! # States
 //! *Activation*: `Idle` (in no run queue), `Scheduled` (in exactly one), `Running` (one thread owns the actor).
-//! *Hold*: while an `async fn(&mut self)` turn is suspended the actor is held, and messages queue up behind it.
+//! *Hold*: while an `async fn(&mut self)` turn is suspended, or a transaction that the actor works for is open, the actor
+//! is held, and messages queue up behind it.
 //! *Intake*: `Open`; `Draining` (new messages are refused, those that are in are taken up); `Closed`.
 //!
 //! # Who may touch what
 //! Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: whoever comes second
 //! sees the first. The transitions `Idle -> Scheduled` and `Idle -> Running` (a claim, for a call run inline) are each
-//! made by one thread, which then owes the schedule or the turn. Only the owner of `Running` takes messages out.
+//! made by one thread, which then owes the schedule or the turn. Only the owner of `Running` takes messages out, all that
+//! are there at a time; it has the actor's *body* meanwhile, which lies here otherwise.
 //!
 //! # No lost wake-up, no second runner
 //! A sender that finds the actor idle schedules it; one that finds it scheduled or running knows that the owner looks
@@ -21,15 +23,17 @@ use enact_sync::atomic::{AtomicBool, Ordering};
 
 use crate::deadlock::TurnId;
 
-pub(crate) struct Mailbox<M, S> {
-    inner: Mutex<Inner<M, S>>,
+pub(crate) struct Mailbox<M, S, B> {
+    inner: Mutex<Inner<M, S, B>>,
     /// Whether a signal waits: read between two turns without the lock.
     signalled: AtomicBool,
     capacity: usize,
 }
 
-struct Inner<M, S> {
+struct Inner<M, S, B> {
     messages: VecDeque<M>,
+    /// What the owner of `Running` has; not here while somebody is.
+    body: Option<B>,
     signals: VecDeque<S>,
     activation: Activation,
     intake: Intake,
@@ -57,6 +61,18 @@ enum Intake {
 struct Hold {
     turn: TurnId,
     woken: bool,
+    reason: Reason,
+}
+
+/// Why an actor is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    /// A turn has the state.
+    Turn,
+    /// The turn may never have been: signals wait, too.
+    TentativeTurn,
+    /// The next message may never have been sent: turns under way go on.
+    Message,
 }
 
 /// The caller has made the actor runnable and must put it in a run queue.
@@ -73,25 +89,36 @@ pub(crate) enum Refused<M> {
     Closed(M),
 }
 
+/// What takes messages up: it has room for those that it is about to.
+pub(crate) trait Body<M> {
+    /// What was taken out of the mailbox and not taken up yet.
+    fn batch(&mut self) -> &mut VecDeque<M>;
+    /// Whether turns are under way that hold nothing.
+    fn has_suspended(&self) -> bool;
+}
+
 /// What the owner of `Running` may do after its batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rest {
+#[derive(Debug)]
+pub(crate) enum Rest<B> {
+    /// It may go on: there are messages again.
+    GoOn(B),
     /// The actor is runnable and must go to the back of a run queue.
     Again,
     /// The actor is idle.
     Idle,
     /// The mailbox has drained: the owner still owns the actor and ends it.
-    Drained,
+    Drained(B),
     /// Nobody needs the actor any more: the owner still owns it and ends it.
-    Released,
+    Released(B),
 }
 
-impl<M, S> Mailbox<M, S> {
+impl<M, S, B: Body<M>> Mailbox<M, S, B> {
     /// An empty mailbox with room for `capacity` messages, `usize::MAX` for one without bound.
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize, body: B) -> Self {
         Self {
             inner: Mutex::new(Inner {
                 messages: VecDeque::new(),
+                body: Some(body),
                 signals: VecDeque::new(),
                 activation: Activation::Idle,
                 intake: Intake::Open,
@@ -133,6 +160,23 @@ impl<M, S> Mailbox<M, S> {
     /// and taken while the mailbox drains.
     pub(crate) fn push_own(&self, message: M) -> Result<Schedule, M> {
         let mut inner = self.inner.lock();
+        self.add_own(&mut inner, message)?;
+        Ok(inner.schedule_if(|inner| inner.hold.is_none()))
+    }
+
+    /// As [`push_own`](Self::push_own), for the resumption of a turn: it reaches an actor that is held before a message.
+    pub(crate) fn push_resumption(&self, message: M) -> Result<Schedule, M> {
+        let mut inner = self.inner.lock();
+        self.add_own(&mut inner, message)?;
+        if let Some(hold) = &mut inner.hold
+            && hold.reason == Reason::Message
+        {
+            hold.woken = true;
+        }
+        Ok(inner.schedule_if(|inner| inner.hold.as_ref().is_none_or(|hold| hold.reason == Reason::Message)))
+    }
+
+    fn add_own(&self, inner: &mut Inner<M, S, B>, message: M) -> Result<(), M> {
         if inner.intake == Intake::Closed {
             return Err(message);
         }
@@ -140,7 +184,7 @@ impl<M, S> Mailbox<M, S> {
             inner.occupied += 1;
         }
         inner.messages.push_back(message);
-        Ok(inner.schedule_if(|inner| inner.hold.is_none()))
+        Ok(())
     }
 
     /// Adds a signal, which overtakes all messages and reaches a held actor too. Dropped if the actor is gone.
@@ -151,7 +195,7 @@ impl<M, S> Mailbox<M, S> {
         }
         inner.signals.push_back(signal);
         self.signalled.store(true, Ordering::Release);
-        inner.schedule_if(|_| true)
+        inner.schedule_if(|inner| !inner.delays_signals())
     }
 
     /// Refuses new messages from now on.
@@ -178,31 +222,34 @@ impl<M, S> Mailbox<M, S> {
         inner.schedule_if(|_| true)
     }
 
-    /// Takes an idle actor with nothing to do for an inline call; whether it succeeded.
-    pub(crate) fn claim(&self) -> bool {
+    /// Takes an idle actor with nothing to do for an inline call, if it is one.
+    pub(crate) fn claim(&self) -> Option<B> {
         let mut inner = self.inner.lock();
         let free = inner.activation == Activation::Idle
             && inner.intake == Intake::Open
             && inner.hold.is_none()
             && inner.messages.is_empty()
             && inner.signals.is_empty();
-        if free {
-            inner.activation = Activation::Running;
-        }
-        free
+        free.then(|| inner.run())
     }
 
-    /// Begins the activation that was scheduled.
-    pub(crate) fn begin(&self) {
+    /// Begins the activation that was scheduled, with all messages.
+    pub(crate) fn begin(&self) -> B {
         let mut inner = self.inner.lock();
         assert_eq!(inner.activation, Activation::Scheduled, "an actor is begun by the queue that it is scheduled in");
-        inner.activation = Activation::Running;
+        let mut body = inner.run();
+        inner.fill(&mut body);
+        body
     }
 
-    /// Moves all messages into the empty `batch`. Only for the owner of `Running`.
-    pub(crate) fn take(&self, batch: &mut VecDeque<M>) {
-        debug_assert!(batch.is_empty(), "what was taken before is taken up first");
-        std::mem::swap(batch, &mut self.inner.lock().messages);
+    /// Takes an actor that was never begun and never will be.
+    pub(crate) fn seize(&self) -> B {
+        self.inner.lock().run()
+    }
+
+    /// Adds all messages to `batch`. Only for the owner of `Running`.
+    pub(crate) fn take_more(&self, batch: &mut VecDeque<M>) {
+        batch.append(&mut self.inner.lock().messages);
     }
 
     /// The next signal. Only for the owner of `Running`.
@@ -228,7 +275,28 @@ impl<M, S> Mailbox<M, S> {
 
     /// The owner's turn `turn` is about to be polled and may hold the actor. Wake-ups count from here.
     pub(crate) fn hold(&self, turn: TurnId) {
-        self.inner.lock().hold = Some(Hold { turn, woken: false });
+        self.hold_because(turn, Reason::Turn);
+    }
+
+    /// As [`hold`](Self::hold), until the next message is decided, of which `turn` is told.
+    pub(crate) fn hold_before_message(&self, turn: TurnId) {
+        self.hold_because(turn, Reason::Message);
+    }
+
+    /// As [`hold`](Self::hold), and signals wait until [`obey_signals`](Self::obey_signals) or [`unhold`](Self::unhold).
+    pub(crate) fn hold_firmly(&self, turn: TurnId) {
+        self.hold_because(turn, Reason::TentativeTurn);
+    }
+
+    fn hold_because(&self, turn: TurnId, reason: Reason) {
+        self.inner.lock().hold = Some(Hold { turn, woken: false, reason });
+    }
+
+    /// The held turn is an ordinary one from now on.
+    pub(crate) fn obey_signals(&self) {
+        if let Some(hold) = &mut self.inner.lock().hold {
+            hold.reason = Reason::Turn;
+        }
     }
 
     /// The held turn has ended.
@@ -241,30 +309,39 @@ impl<M, S> Mailbox<M, S> {
         self.inner.lock().hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.woken))
     }
 
-    /// Gives `Running` up after a batch, of which `leftover` says whether messages are left.
+    /// Gives `Running` up after a batch, unless there are messages again and the owner `may_go_on`.
     ///
     /// `is_needed` tells whether an actor without messages has something else to live for; it is asked under the lock,
     /// so that whoever lets go of it afterwards finds the actor idle and can [`nudge`](Self::nudge) it.
-    pub(crate) fn rest(&self, leftover: bool, suspended: bool, is_needed: impl FnOnce() -> bool) -> Rest {
+    pub(crate) fn rest(&self, mut body: B, may_go_on: bool, is_needed: impl FnOnce() -> bool) -> Rest<B> {
         let mut inner = self.inner.lock();
         assert_eq!(inner.activation, Activation::Running, "only the owner of an activation gives it up");
-        let runnable = !inner.signals.is_empty()
+        let is_signalled = !inner.signals.is_empty() && !inner.delays_signals();
+        let runnable = is_signalled
             || match &inner.hold {
                 Some(hold) => hold.woken,
-                None => leftover || !inner.messages.is_empty(),
+                None => {
+                    !body.batch().is_empty() || (!inner.messages.is_empty() && !cfg!(plant = "rest_without_looking"))
+                }
             };
         if runnable {
+            if may_go_on {
+                inner.fill(&mut body);
+                return Rest::GoOn(body);
+            }
+            inner.body = Some(body);
             inner.activation = Activation::Scheduled;
             return Rest::Again;
         }
-        if inner.hold.is_none() && !suspended {
+        if inner.hold.is_none() && !body.has_suspended() {
             if inner.intake == Intake::Draining {
-                return Rest::Drained;
+                return Rest::Drained(body);
             }
             if !is_needed() {
-                return Rest::Released;
+                return Rest::Released(body);
             }
         }
+        inner.body = Some(body);
         inner.activation = Activation::Idle;
         Rest::Idle
     }
@@ -290,7 +367,23 @@ impl<M, S> Mailbox<M, S> {
     }
 }
 
-impl<M, S> Inner<M, S> {
+impl<M, S, B: Body<M>> Inner<M, S, B> {
+    fn run(&mut self) -> B {
+        self.activation = Activation::Running;
+        self.body.take().expect("nobody has the body of an actor that does not run")
+    }
+
+    /// Moves all messages into the body's batch, if what was taken before has been taken up.
+    fn fill(&mut self, body: &mut B) {
+        if body.batch().is_empty() {
+            std::mem::swap(body.batch(), &mut self.messages);
+        }
+    }
+
+    fn delays_signals(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.reason == Reason::TentativeTurn)
+    }
+
     fn schedule_if(&mut self, runnable: impl FnOnce(&Self) -> bool) -> Schedule {
         if self.activation == Activation::Idle && self.intake != Intake::Closed && runnable(self) {
             self.activation = Activation::Scheduled;

@@ -1,18 +1,22 @@
 //! A system: worker threads and the actors they run.
 use std::io;
 use std::num::NonZeroUsize;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use enact_sync::Mutex;
+use enact_stm::Tx;
+use enact_stm::hooks;
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
+use enact_sync::{Mutex, thread};
 
+use crate::io::OwnIo;
 use crate::scheduler::{self, Scheduler};
-use crate::{Actor, Identity, Promise, Resolver, Spec};
+use crate::{Actor, Identity, Promise, Resolver, Spec, tentative};
 
 /// The size of a worker's stack unless set otherwise: inline calls nest on it.
 const STACK_BYTES: usize = 4 << 20;
+/// The stack of the thread that watches over a shutdown: destructors of actors may run on it.
+const WATCHER_STACK_BYTES: usize = 2 << 20;
 /// How long actors that are told to end at the deadline of a shutdown have for the turns they are in.
 const LAST_TURN_TIME: Duration = Duration::from_secs(1);
 
@@ -61,13 +65,6 @@ struct Inner {
     /// Whether threads were left behind, in a turn that did not end.
     left_behind: AtomicBool,
     io: Mutex<Option<OwnIo>>,
-}
-
-/// A tokio runtime of the system's own, on a thread of its own.
-struct OwnIo {
-    /// Dropped to end the thread.
-    running: Resolver<()>,
-    thread: JoinHandle<()>,
 }
 
 /// How a shutdown went.
@@ -129,27 +126,16 @@ impl Builder {
     pub fn build(self) -> io::Result<System> {
         let workers = match self.workers {
             Some(workers) => workers,
-            None => thread::available_parallelism()?,
+            None => std::thread::available_parallelism()?,
         };
         let (tokio, own_io) = match self.tokio.or_else(|| tokio::runtime::Handle::try_current().ok()) {
             Some(tokio) => (tokio, None),
-            None => start_io().map(|(tokio, own_io)| (tokio, Some(own_io)))?,
+            None => crate::io::start().map(|(tokio, own_io)| (tokio, Some(own_io)))?,
         };
         let scheduler = Scheduler::start(workers.get(), self.thread_name, self.stack_bytes, tokio)?;
         let inner = Inner { scheduler, left_behind: AtomicBool::new(false), io: Mutex::new(own_io) };
         Ok(System { inner: Arc::new(inner) })
     }
-}
-
-fn start_io() -> io::Result<(tokio::runtime::Handle, OwnIo)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let tokio = runtime.handle().clone();
-    let (ended, running) = Promise::pair();
-    let thread = thread::Builder::new().name("enact-io".into()).spawn(move || {
-        // Ends when the resolver is dropped.
-        let _abandoned = runtime.block_on(ended);
-    })?;
-    Ok((tokio, OwnIo { running, thread }))
 }
 
 impl System {
@@ -161,6 +147,11 @@ impl System {
     /// Makes an actor, from its state or from a [`Spec`]. After a shutdown has begun, one that has ended already.
     pub fn spawn<A: Actor>(&self, spec: impl Into<Spec<A>>) -> A::Ref {
         scheduler::spawn(&self.inner.scheduler, spec.into(), None)
+    }
+
+    /// As [`spawn`](Self::spawn), if `tx` commits: see [`Cx::spawn_within`](crate::Cx::spawn_within).
+    pub fn spawn_within<A: Actor>(&self, tx: &mut Tx<'_, '_>, spec: impl Into<Spec<A>>) -> A::Ref {
+        scheduler::spawn_within(tx, &self.inner.scheduler, spec.into(), None)
     }
 
     /// The actors that are alive, in no order.
@@ -184,21 +175,25 @@ impl System {
     pub fn shutdown(&self, deadline: Duration) -> Promise<Shutdown> {
         let (promise, resolver) = Promise::pair();
         let inner = Arc::clone(&self.inner);
-        inner.scheduler.accept_only_own();
-        let due = Instant::now() + deadline;
-        let watch_over = move || {
-            let outcome = inner.finish(due);
-            drop(inner);
-            resolver.resolve(outcome);
-        };
-        if let Err(error) = thread::Builder::new().name("enact-shutdown".into()).spawn(watch_over) {
-            tracing::error!(%error, "no thread to watch over the shutdown");
-        }
+        tentative::perform(move || inner.shut_down(deadline, resolver));
         promise
     }
 }
 
 impl Inner {
+    fn shut_down(self: Arc<Self>, deadline: Duration, resolver: Resolver<Shutdown>) {
+        self.scheduler.accept_only_own();
+        let due = Instant::now() + deadline;
+        let watch_over = move || {
+            let outcome = self.finish(due);
+            drop(self);
+            resolver.resolve(outcome);
+        };
+        if let Err(error) = thread::spawn_named("enact-shutdown".into(), WATCHER_STACK_BYTES, watch_over) {
+            tracing::error!(%error, "no thread to watch over the shutdown");
+        }
+    }
+
     fn finish(&self, due: Instant) -> Shutdown {
         let drained = self.scheduler.wait_until_settled(due);
         self.scheduler.close();
@@ -213,14 +208,12 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.scheduler.close();
-        if !self.left_behind.load(Ordering::Acquire) {
+        // An actor may have to wait for the transaction that this thread is in.
+        if !self.left_behind.load(Ordering::Acquire) && !hooks::is_in_a_transaction() {
             self.scheduler.join();
         }
-        let Some(OwnIo { running, thread }) = self.io.lock().take() else { return };
-        drop(running);
-        // On a worker or on the runtime's own thread, the threads end by themselves.
-        if !scheduler::is_worker() && thread.thread().id() != thread::current().id() && thread.join().is_err() {
-            tracing::error!("the thread of the system's own runtime panicked");
+        if let Some(own_io) = self.io.lock().take() {
+            own_io.end();
         }
     }
 }

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use enact_sync::Mutex;
-use enact_sync::unmodelled::{Arc, LazyLock, Weak};
+use enact_sync::unmodelled::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+
+use crate::{frame, io, tentative};
 
 /// A delayed or repeated turn that an actor has asked for.
 ///
@@ -48,7 +50,23 @@ impl Timer {
     /// Called in a turn of the timer's actor, it is exact: the delayed turn will not run, not even if its time has come.
     #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
     pub fn cancel(&self) -> bool {
+        if frame::tentative().is_none() {
+            return self.finish();
+        }
+        let was_pending = self.is_pending();
+        let timer = self.clone();
+        tentative::perform(move || _ = timer.finish());
+        was_pending
+    }
+
+    /// Takes the timer out; whether it was in.
+    pub(crate) fn finish(&self) -> bool {
         self.timers.upgrade().is_some_and(|timers| timers.finish(self.key))
+    }
+
+    /// Whether it is neither cancelled nor finished.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.timers.upgrade().is_some_and(|timers| timers.is_pending(self.key))
     }
 }
 
@@ -89,13 +107,11 @@ impl Timers {
         }
     }
 
-    /// Whether `timer` is neither cancelled nor finished.
-    pub(crate) fn is_pending(&self, timer: &Timer) -> bool {
-        self.0.lock().armed.contains_key(&timer.key)
+    fn is_pending(&self, key: u64) -> bool {
+        self.0.lock().armed.contains_key(&key)
     }
 
-    /// Takes the timer out; whether it was in.
-    pub(crate) fn finish(&self, key: u64) -> bool {
+    fn finish(&self, key: u64) -> bool {
         let armed = self.0.lock().armed.remove(&key);
         if let Some(alarm) = armed.as_ref().and_then(|armed| armed.alarm.as_ref()) {
             alarm.abort();
@@ -130,19 +146,5 @@ fn alarm_on(clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'stati
 
 /// Calls `ring` after `delay`, by the clock of the runtime that this thread is in, or else by the process's own.
 pub(crate) fn alarm(delay: Duration, ring: impl FnOnce() + Send + 'static) -> AbortHandle {
-    alarm_on(&Handle::try_current().unwrap_or_else(|_| OWN_CLOCK.clone()), delay, ring)
+    alarm_on(&Handle::try_current().unwrap_or_else(|_| io::own_clock()), delay, ring)
 }
-
-/// For plain threads: a runtime whose only thread sleeps until the next alarm.
-static OWN_CLOCK: LazyLock<Handle> = LazyLock::new(|| {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime without I/O needs nothing that could be refused");
-    let clock = runtime.handle().clone();
-    std::thread::Builder::new()
-        .name("enact-clock".into())
-        .spawn(move || runtime.block_on(std::future::pending::<()>()))
-        .expect("the process has room for one thread that keeps time");
-    clock
-});

@@ -11,9 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use enact_stm::hooks::{Decision, Fate};
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::ActorCell;
+use crate::cell::{ActorCell, Stored};
 use crate::deadlock::Owner;
 use crate::error::panic_text;
 use crate::{Actor, ActorError, Cx, Forward, Identity, Resolver};
@@ -84,6 +85,8 @@ pub trait Message<A: Actor>: Send + 'static {
 pub struct Envelope<A: Actor> {
     pub(crate) handler: &'static str,
     pub(crate) turn: Turn<A>,
+    /// Without its commit, the message was never sent.
+    pub(crate) dependency: Option<Fate>,
 }
 
 pub(crate) enum Turn<A: Actor> {
@@ -93,6 +96,20 @@ pub(crate) enum Turn<A: Actor> {
 }
 
 impl<A: Actor> Envelope<A> {
+    fn new(handler: &'static str, turn: Turn<A>) -> Self {
+        Self { handler, turn, dependency: None }
+    }
+
+    /// What the message depends on, as long as that is open.
+    pub(crate) fn open_fate(&self) -> Option<Fate> {
+        self.dependency.clone().filter(|fate| fate.decision().is_none())
+    }
+
+    /// Whether what the message depends on was aborted.
+    pub(crate) fn is_retracted(&self) -> bool {
+        self.dependency.as_ref().is_some_and(|fate| fate.decision() == Some(Decision::Aborted))
+    }
+
     /// Answers the message with an error instead of taking it up.
     pub(crate) fn refuse(self, error: ActorError) {
         // Arguments are the user's: a destructor that panics ends here.
@@ -124,7 +141,7 @@ pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
 
 /// A turn that runs to completion.
 pub(crate) trait PlainTurn<A: Actor>: Send {
-    fn run(self: Box<Self>, state: &mut A, cx: &Cx<A>) -> Result<(), Panic>;
+    fn run(self: Box<Self>, state: &mut Lease<A>, cx: &Cx<A>) -> Result<(), Panic>;
     fn refuse(self: Box<Self>, error: ActorError);
 }
 
@@ -160,7 +177,7 @@ pub fn plain<A, N, F>(name: &'static str, handler: F) -> Plain<F>
 where
     A: Actor,
     N: Answer,
-    F: FnOnce(&mut A, &Cx<A>) -> N + Send + 'static,
+    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send + 'static,
 {
     Plain { name, handler }
 }
@@ -169,12 +186,12 @@ impl<A, N, F> Message<A> for Plain<F>
 where
     A: Actor,
     N: Answer,
-    F: FnOnce(&mut A, &Cx<A>) -> N + Send + 'static,
+    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send + 'static,
 {
     type Value = N::Value;
 
     fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope { handler: self.name, turn: Turn::Plain(Box::new(Owing { handler: self.handler, reply })) }
+        Envelope::new(self.name, Turn::Plain(Box::new(Owing { handler: self.handler, reply })))
     }
 }
 
@@ -182,9 +199,9 @@ impl<A, N, F> PlainTurn<A> for Owing<F, N::Value>
 where
     A: Actor,
     N: Answer,
-    F: FnOnce(&mut A, &Cx<A>) -> N + Send,
+    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send,
 {
-    fn run(self: Box<Self>, state: &mut A, cx: &Cx<A>) -> Result<(), Panic> {
+    fn run(self: Box<Self>, state: &mut Lease<A>, cx: &Cx<A>) -> Result<(), Panic> {
         let Self { handler, reply } = *self;
         match contain(|| handler(state, cx)) {
             Ok(answer) => contain(|| answer.give(reply)),
@@ -201,16 +218,30 @@ where
 }
 
 /// The state of an actor while a turn owns it; given back when dropped, also by a panic.
+///
+/// A tentative turn owns the state itself only until it writes: from then on it has a copy, which replaces the state if
+/// the turn becomes definitive.
 pub struct Lease<A: Actor> {
     state: Option<Box<A>>,
     cell: Arc<ActorCell<A>>,
+    copies_before_write: bool,
 }
 
 impl<A: Actor> Lease<A> {
     /// The state, unless some turn owns it.
     pub(crate) fn take(cell: &Arc<ActorCell<A>>) -> Option<Self> {
-        let state = cell.state.lock().take()?;
-        Some(Self { state: Some(state), cell: Arc::clone(cell) })
+        let mut slot = cell.state.lock();
+        let state = slot.current.take()?.into_inner();
+        Some(Self { state: Some(state), cell: Arc::clone(cell), copies_before_write: slot.copies_before_write })
+    }
+
+    #[cold]
+    fn copy(&mut self) {
+        let copy = A::COPY.expect("only actors that can be copied have tentative turns")(self);
+        let original = self.state.replace(Box::new(copy));
+        self.copies_before_write = false;
+        let mut slot = self.cell.state.lock();
+        (slot.original, slot.copies_before_write) = (original.map(Stored::new), false);
     }
 }
 
@@ -224,13 +255,16 @@ impl<A: Actor> Deref for Lease<A> {
 
 impl<A: Actor> DerefMut for Lease<A> {
     fn deref_mut(&mut self) -> &mut A {
+        if self.copies_before_write {
+            self.copy();
+        }
         self.state.as_mut().expect("a lease has the state until it is dropped")
     }
 }
 
 impl<A: Actor> Drop for Lease<A> {
     fn drop(&mut self) {
-        *self.cell.state.lock() = self.state.take();
+        self.cell.state.lock().current = self.state.take().map(Stored::new);
     }
 }
 
@@ -261,7 +295,7 @@ where
     type Value = N::Value;
 
     fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope { handler: self.name, turn: Turn::Held(Box::new(Owing { handler: self.handler, reply })) }
+        Envelope::new(self.name, Turn::Held(Box::new(Owing { handler: self.handler, reply })))
     }
 }
 
@@ -309,7 +343,7 @@ where
     type Value = N::Value;
 
     fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope { handler: self.name, turn: Turn::Cooperative(Box::new(Owing { handler: self.handler, reply })) }
+        Envelope::new(self.name, Turn::Cooperative(Box::new(Owing { handler: self.handler, reply })))
     }
 }
 

@@ -206,3 +206,37 @@ fn a_forward_can_be_neither_sent_nor_cloned() {
     impl<T: Clone> Unambiguous<IsClone> for T {}
     <Forward<i64> as Unambiguous<_>>::holds();
 }
+
+macro_rules! chain {
+    ($($name:ident($next:ty)),* $(,)?) => {
+        $(
+            struct $name($next);
+            #[actor]
+            impl $name {
+                fn next(&self) -> $next {
+                    self.0.clone()
+                }
+            }
+        )*
+    };
+}
+
+#[derive(Clone)]
+struct Sink;
+
+chain! {
+    L0(L1Ref), L1(L2Ref), L2(L3Ref), L3(L4Ref), L4(L5Ref), L5(L6Ref),
+    L6(L7Ref), L7(L8Ref), L8(L9Ref), L9(L10Ref), L10(L11Ref), L11(L12Ref),
+    L12(L13Ref), L13(L14Ref), L14(L15Ref), L15(L16Ref), L16(L17Ref), L17(L18Ref),
+    L18(L19Ref), L19(L20Ref), L20(L21Ref), L21(L22Ref), L22(L23Ref), L23(L24Ref),
+    L24(L25Ref), L25(L26Ref), L26(L27Ref), L27(L28Ref), L28(L29Ref), L29(L30Ref),
+    L30(L31Ref), L31(L32Ref), L32(L33Ref), L33(L34Ref), L34(L35Ref), L35(L36Ref),
+    L36(L37Ref), L37(L38Ref), L38(L39Ref), L39(L40Ref), L40(L41Ref), L41(L42Ref),
+    L42(L43Ref), L43(L44Ref), L44(L45Ref), L45(L46Ref), L46(L47Ref), L47(Sink),
+}
+
+#[test]
+fn a_handle_is_send_without_a_look_at_the_handles_in_the_state_however_long_their_chain() {
+    fn is_send<T: Send + Sync>() {}
+    is_send::<L0Ref>();
+}

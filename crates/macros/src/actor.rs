@@ -2,8 +2,9 @@
 use proc_macro_crate::{FoundCrate, crate_name};
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
+use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Type, Visibility, parse_quote};
+use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Token, Type, Visibility, parse_quote};
 
 use crate::handle;
 use crate::handler::Handler;
@@ -14,6 +15,8 @@ pub(crate) struct ActorImpl {
     /// The type's name, from which those of handle and views are made.
     pub(crate) name: Ident,
     pub(crate) visibility: Visibility,
+    /// Where it says that tentative messages are taken up at once.
+    pub(crate) speculative: Option<Span>,
     pub(crate) handlers: Vec<Handler>,
     /// The path to the runtime in the user's crate.
     pub(crate) runtime: Path,
@@ -63,12 +66,9 @@ impl ActorImpl {
                 },
             }
         }
-        let visibility = if options.is_empty() {
-            widest(handlers.iter().map(|handler| &handler.visibility))
-        } else {
-            syn::parse2(options)?
-        };
-        Ok((Self { name, visibility, handlers, runtime: runtime_path(), block }, errors))
+        let Options { visibility, speculative } = syn::parse2(options)?;
+        let visibility = visibility.unwrap_or_else(|| widest(handlers.iter().map(|handler| &handler.visibility)));
+        Ok((Self { name, visibility, speculative, handlers, runtime: runtime_path(), block }, errors))
     }
 
     /// The path to the runtime, written as if at `span`.
@@ -82,6 +82,31 @@ impl ActorImpl {
 
     pub(crate) fn handle_name(&self) -> Ident {
         format_ident!("{}Ref", self.name)
+    }
+}
+
+/// What stands in the attribute: `pub`, `speculative`, or both in this order.
+struct Options {
+    visibility: Option<Visibility>,
+    speculative: Option<Span>,
+}
+
+impl Parse for Options {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let visibility = (input.peek(Token![pub])).then(|| input.parse()).transpose()?;
+        if visibility.is_some() && !input.is_empty() {
+            input.parse::<Token![,]>()?;
+        }
+        let speculative = if input.is_empty() {
+            None
+        } else {
+            let option: Ident = input.parse()?;
+            if option != "speculative" {
+                return Err(Error::new(option.span(), "an actor is `speculative` or not; its visibility comes first"));
+            }
+            Some(option.span())
+        };
+        Ok(Self { visibility, speculative })
     }
 }
 

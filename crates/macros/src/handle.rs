@@ -13,25 +13,52 @@ struct View {
     suffix: &'static str,
     /// The method of the handle that gives it.
     method: &'static str,
-    /// Whether that method asks for the context of a turn.
-    takes_cx: bool,
+    /// What that method asks for.
+    asks_for: Asks,
     about: &'static str,
 }
 
-const VIEWS: [View; 3] = [
-    View { suffix: "Tell", method: "tell", takes_cx: false, about: "Sends without an answer: no promise is made." },
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Nothing,
+    /// The context of a turn.
+    Cx,
+    /// A transaction, for whose part that runs now the view sends.
+    Tx,
+}
+
+const VIEWS: [View; 5] = [
+    View {
+        suffix: "Tell",
+        method: "tell",
+        asks_for: Asks::Nothing,
+        about: "Sends without an answer: no promise is made.",
+    },
     View {
         suffix: "Call",
         method: "call",
-        takes_cx: true,
+        asks_for: Asks::Cx,
         about: "Has a message taken up before the call returns: on this thread if the actor is idle, \
                 else by sending it and waiting.",
     },
     View {
         suffix: "Forward",
         method: "forward",
-        takes_cx: true,
+        asks_for: Asks::Cx,
         about: "Has a message answered in the place of the turn that returns the forward.",
+    },
+    View {
+        suffix: "Within",
+        method: "within",
+        asks_for: Asks::Tx,
+        about: "Sends as a part of a transaction: at once, and never if that does not commit. The answer comes after the \
+                commit.",
+    },
+    View {
+        suffix: "TellWithin",
+        method: "tell_within",
+        asks_for: Asks::Tx,
+        about: "Sends as a part of a transaction, without an answer.",
     },
 ];
 
@@ -69,6 +96,10 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
         path_text(actor)
     );
     let shown = name.to_string();
+    let copy = actor.speculative.map(|span| {
+        let clone = quote_spanned!(span=> <#ty as ::core::clone::Clone>::clone);
+        quote!(const COPY: ::core::option::Option<fn(&Self) -> Self> = ::core::option::Option::Some(#clone);)
+    });
     quote! {
         #[doc = #doc]
         #lenient
@@ -79,6 +110,7 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
         #[automatically_derived]
         impl #generics #runtime::Actor for #ty #bounds {
             type Ref = #name #arguments;
+            #copy
         }
 
         #[automatically_derived]
@@ -154,6 +186,7 @@ fn view_type(actor: &ActorImpl, view: &View) -> TokenStream {
     let ty = &block.self_ty;
     let generics = view_generics(actor);
     let (generics, _, bounds) = generics.split_for_impl();
+    let within = (view.asks_for == Asks::Tx).then(|| quote!(within: #runtime::message::Within<'__handle>,));
     let doc = format!("View of a [`{}`]: {}{}", actor.handle_name(), view.about[..1].to_lowercase(), &view.about[1..]);
     quote! {
         #[doc = #doc]
@@ -162,6 +195,7 @@ fn view_type(actor: &ActorImpl, view: &View) -> TokenStream {
         #[must_use = "a view sends nothing by itself"]
         #visibility struct #name #generics #bounds {
             handle: &'__handle #runtime::Handle<#ty>,
+            #within
         }
     }
 }
@@ -174,14 +208,19 @@ fn asks(actor: &ActorImpl) -> TokenStream {
     let (generics, arguments, bounds) = block.generics.split_for_impl();
     let parameters = block.generics.params.iter().map(parameter_name).collect::<Vec<_>>();
     let views = VIEWS.iter().map(|view| {
-        let View { method, takes_cx, about, .. } = view;
+        let View { method, asks_for, about, .. } = view;
         let method = Ident::new(method, Span::call_site());
         let view = view_name(actor, view);
-        let cx = takes_cx.then(|| quote!(, _cx: &'__handle #runtime::Cx<impl #runtime::Actor>));
+        let asked = match asks_for {
+            Asks::Nothing => None,
+            Asks::Cx => Some(quote!(, _cx: &'__handle #runtime::Cx<impl #runtime::Actor>)),
+            Asks::Tx => Some(quote!(, tx: &'__handle mut #runtime::message::Tx<'_, '_>)),
+        };
+        let within = (*asks_for == Asks::Tx).then(|| quote!(, within: #runtime::message::Within::new(tx)));
         quote! {
             #[doc = #about]
-            #visibility fn #method<'__handle>(&'__handle self #cx) -> #view<'__handle #(, #parameters)*> {
-                #view { handle: &self.handle }
+            #visibility fn #method<'__handle>(&'__handle self #asked) -> #view<'__handle #(, #parameters)*> {
+                #view { handle: &self.handle #within }
             }
         }
     });
@@ -211,19 +250,25 @@ fn sends(actor: &ActorImpl, view: &View) -> TokenStream {
     let name = view_name(actor, view);
     let generics = view_generics(actor);
     let (generics, arguments, bounds) = generics.split_for_impl();
-    let method = Ident::new(view.method, Span::call_site());
+    let (method, within) = match view.method {
+        "within" => ("ask_within", Some(quote!(&self.within,))),
+        "tell_within" => ("tell_within", Some(quote!(&self.within,))),
+        method => (method, None),
+    };
+    let method = Ident::new(method, Span::call_site());
     let messages = actor.handlers.iter().map(|handler| {
         let Handler { attributes, visibility, name, value, .. } = handler;
         let (declared, message) = send_parts(actor, handler);
         let returned = match view.method {
-            "tell" => quote!(#runtime::Sent),
+            "tell" | "tell_within" => quote!(#runtime::Sent),
+            "within" => quote!(#runtime::Ask<#value>),
             "call" => quote!(::core::result::Result<#value, #runtime::ActorError>),
             _ => quote!(#runtime::Forward<#value>),
         };
         quote! {
             #(#attributes)*
             #visibility fn #name(&self #(, #declared)*) -> #returned {
-                self.handle.#method(#message)
+                self.handle.#method(#within #message)
             }
         }
     });
@@ -300,7 +345,9 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
         Kind::Plain => {
             let cx_lent = lent(quote!(#cx));
             let answer = answer(quote_spanned!(span=> <#ty>::#name(#state, #cx_lent #(#arguments),*)));
-            quote_spanned!(span=> #here::message::plain(#shown, move |#state: &mut #ty, #cx: &#here::Cx<#ty>| #answer))
+            quote_spanned! {span=>
+                #here::message::plain(#shown, move |#state: &mut #here::message::Lease<#ty>, #cx: &#here::Cx<#ty>| #answer)
+            }
         }
         Kind::Held => {
             let cx_lent = lent(quote!(&#cx));

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 }
 
 /// Methods of every handle that choose the view: a message of that name could not be sent.
-const VIEWS: [&str; 3] = ["tell", "call", "forward"];
+const VIEWS: [&str; 5] = ["tell", "call", "forward", "within", "tell_within"];
 
 impl Handler {
     /// The message that `function` is; `None` if it is a plain associated function.

@@ -28,6 +28,9 @@ use proc_macro::TokenStream;
 /// as visible as the most visible handler; say `#[actor(pub)]`, `#[actor(pub(crate))]` or `#[actor(pub(self))]` to set
 /// it, which must be the visibility of the type itself.
 ///
+/// `#[actor(speculative)]`, or `#[actor(pub, speculative)]`, has the actor take up messages of transactions that are still
+/// open, on a copy of its state: the type is `Clone`. Other actors wait for the decision; the outcome is the same.
+///
 /// Inside the impl block, handlers are still ordinary functions: a synchronous call on oneself is a method call.
 ///
 /// ```

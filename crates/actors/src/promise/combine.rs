@@ -11,16 +11,19 @@ use super::{Promise, Resolver};
 use crate::ActorError;
 use crate::deadlock::{Owner, Source};
 use crate::error::panic_text;
-use crate::timer;
+use crate::{tentative, timer};
 
 impl<T: Send + 'static> Promise<T> {
     /// The promise of what `f` makes of the value.
     ///
     /// `f` runs exactly once if a value comes, on the thread that brings it, or at once if it is there; it should be
-    /// short. A panic in it fails the promise with [`ActorError::CallbackPanicked`].
+    /// short. A panic in it fails the promise with [`ActorError::CallbackPanicked`]. What a tentative turn asks for is
+    /// done when the turn is definitive.
     pub fn map<U: Send + 'static>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Promise<U> {
         let (mapped, resolver) = self.derive();
-        self.on_settled(move |outcome| resolver.settle(outcome.and_then(|value| contain(|| f(value)))));
+        tentative::perform(move || {
+            self.on_settled(move |outcome| resolver.settle(outcome.and_then(|value| contain(|| f(value)))));
+        });
         mapped
     }
 
@@ -46,7 +49,7 @@ impl<T: Send + 'static> Promise<T> {
         next: impl FnOnce(Result<T, ActorError>) -> Promise<U> + Send + 'static,
     ) -> Promise<U> {
         let (chained, resolver) = self.derive();
-        self.on_settled(move |outcome| next(outcome).settle_into(resolver));
+        tentative::perform(move || self.on_settled(move |outcome| next(outcome).settle_into(resolver)));
         chained
     }
 

@@ -1,8 +1,11 @@
 //! Handing the duty to answer to somebody else.
+use enact_stm::hooks::Decision;
+use enact_sync::unmodelled::Arc;
+
+use super::cell::Outcome;
 use crate::deadlock::Owner;
 use crate::turn::Reply;
-use crate::{ActorError, Promise};
-use enact_sync::unmodelled::Arc;
+use crate::{ActorError, Promise, tentative};
 
 /// The end of a turn that lets somebody else answer in its place.
 ///
@@ -55,7 +58,10 @@ impl<T: Send + 'static> Forward<T> {
             if let Some(source) = promise.source() {
                 reply.now_owed_by(Owner::Needs(Arc::downgrade(&source)));
             }
-            promise.on_settled(move |outcome: Result<T, ActorError>| reply.settle(outcome));
+            tentative::follow(move |decision| match decision {
+                Decision::Committed => promise.on_settled(move |outcome: Outcome<T>| reply.settle(outcome)),
+                Decision::Aborted => reply.settle(Err(ActorError::Retracted)),
+            });
         })
     }
 

@@ -11,13 +11,14 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use enact_stm::hooks::{self, Decision};
 use enact_sync::unmodelled::Arc;
 
 use self::cell::{Cell, Outcome};
 pub use self::forward::Forward;
 use crate::deadlock::{self, Owner, Source};
 use crate::parker::Parker;
-use crate::{ActorError, frame, scheduler};
+use crate::{ActorError, frame, scheduler, tentative};
 
 /// An answer that is on its way, or has arrived.
 ///
@@ -112,7 +113,7 @@ impl<T: Send + 'static> Promise<T> {
     ///
     /// # Panics
     /// On a worker thread of a [`System`](crate::System): a handler that waits is written `async` and awaits, or uses
-    /// the `call(cx)` view.
+    /// the `call(cx)` view. Inside a transaction, whose own messages are answered after its commit only.
     ///
     /// # Blocking
     /// Until the answer comes; bound it with [`timeout`](Self::timeout).
@@ -120,6 +121,10 @@ impl<T: Send + 'static> Promise<T> {
         assert!(
             !scheduler::is_worker(),
             "`wait` would block a worker thread: await the promise in an `async` handler, or use `call(cx)`"
+        );
+        assert!(
+            !hooks::is_in_a_transaction(),
+            "`wait` was called inside a transaction, whose own messages are answered after its commit only"
         );
         self.wait_here()
     }
@@ -224,7 +229,7 @@ impl<T: Send + 'static> Resolver<T> {
 
     pub(crate) fn settle(mut self, outcome: Outcome<T>) {
         if let Some(cell) = self.cell.take() {
-            cell.settle(outcome);
+            settle(cell, outcome);
         }
     }
 
@@ -246,9 +251,17 @@ impl<T: Send + 'static> Resolver<T> {
 impl<T: Send + 'static> Drop for Resolver<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            cell.settle(Err(ActorError::Abandoned));
+            settle(cell, Err(ActorError::Abandoned));
         }
     }
+}
+
+/// Settles `cell`, in a tentative turn when that is definitive.
+fn settle<T: Send + 'static>(cell: Arc<Cell<T>>, outcome: Outcome<T>) {
+    tentative::follow(move |decision| match decision {
+        Decision::Committed => cell.settle(outcome),
+        Decision::Aborted => cell.settle(Err(ActorError::Retracted)),
+    });
 }
 
 impl<T: Send + 'static> fmt::Debug for Resolver<T> {

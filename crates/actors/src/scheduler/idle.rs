@@ -6,18 +6,30 @@
 //! side, at least one sees the other: either the worker sees the work, or the work's owner sees the sleeper. While
 //! somebody searches, nobody is woken: the searcher will see the work, and the last one to stop searching because it
 //! has found something wakes the next.
+//!
+//! # Work that is not worth a wake-up
+//! Moving an actor to another core costs more than most turns do, so a worker whose turns are short wakes nobody for
+//! what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next turn is a long one after
+//! all, the last to fall asleep while others are awake is the *sentinel*: it looks around again and again, with pauses
+//! that grow, and sleeps without end only when everybody does.
 use std::sync::atomic::fence;
+use std::time::{Duration, Instant};
 
 use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicUsize, Ordering};
+use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::parker::Parker;
+
+/// The first pause of the sentinel, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Idle {
     /// The sleepers, the last one to fall asleep at the end: it is woken first, its cache being the warmest.
     asleep: Mutex<Vec<usize>>,
     asleep_count: AtomicUsize,
     searching: AtomicUsize,
+    has_sentinel: AtomicBool,
     parkers: Vec<Parker>,
 }
 
@@ -27,6 +39,7 @@ impl Idle {
             asleep: Mutex::new(Vec::with_capacity(workers)),
             asleep_count: AtomicUsize::new(0),
             searching: AtomicUsize::new(0),
+            has_sentinel: AtomicBool::new(false),
             parkers: (0..workers).map(|_| Parker::default()).collect(),
         }
     }
@@ -61,10 +74,11 @@ impl Idle {
         }
     }
 
-    /// A searcher has found nothing: sleeps until it is woken, and is a searcher again.
+    /// A searcher has found nothing for the `times`th time in a row: sleeps until it is woken, or for a while if it is the
+    /// sentinel, and is a searcher again.
     ///
     /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake.
-    pub(crate) fn sleep(&self, worker: usize, has_work: impl FnOnce() -> bool, all_asleep: impl FnOnce()) {
+    pub(crate) fn sleep(&self, worker: usize, times: u32, has_work: impl FnOnce() -> bool, all_asleep: impl FnOnce()) {
         let mut asleep = self.asleep.lock();
         asleep.push(worker);
         let count = asleep.len();
@@ -73,11 +87,19 @@ impl Idle {
         self.searching.fetch_sub(1, Ordering::Relaxed);
         // Pairs with the fence in `work_added`.
         fence(Ordering::SeqCst);
-        if has_work() && self.get_up(worker) {
+        if !cfg!(plant = "sleep_without_looking") && has_work() && self.get_up(worker) {
             return;
         }
         if count == self.parkers.len() {
             all_asleep();
+        } else if !self.has_sentinel.swap(true, Ordering::Relaxed) {
+            let pause = FIRST_PAUSE.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE);
+            let woken = self.parkers[worker].park_until(Instant::now() + pause);
+            self.has_sentinel.store(false, Ordering::Relaxed);
+            if woken || self.get_up(worker) {
+                return;
+            }
+            // Somebody is about to wake it.
         }
         self.parkers[worker].park();
     }

@@ -12,7 +12,7 @@ struct Local {
     core: Option<Core>,
 }
 
-std::thread_local! {
+enact_sync::thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
 }
 
@@ -21,11 +21,11 @@ fn with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
 }
 
 pub(super) fn set(scheduler: Arc<Scheduler>) {
-    LOCAL.set(Some(Local { scheduler, core: None }));
+    LOCAL.with(|local| local.replace(Some(Local { scheduler, core: None })));
 }
 
 pub(super) fn clear() {
-    let left = LOCAL.take();
+    let left = LOCAL.with(RefCell::take);
     drop(left);
 }
 

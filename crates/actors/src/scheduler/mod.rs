@@ -16,8 +16,10 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crossbeam_deque::{Injector, Stealer};
+use enact_stm::Tx;
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use enact_sync::thread;
 use enact_sync::unmodelled::Arc;
 
 use self::idle::Idle;
@@ -28,7 +30,7 @@ use crate::cell::{ActorCell, Process, Signal};
 use crate::deadlock::Wait;
 use crate::error::ExitReason;
 use crate::parker::Parker;
-use crate::{Actor, ActorError, ActorId, Handle, Spec, frame};
+use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, tentative};
 
 pub(crate) type Task = Arc<dyn Process>;
 
@@ -47,7 +49,7 @@ pub(crate) struct Scheduler {
     closing: AtomicBool,
     /// Woken when all workers sleep, and when the last actor has ended.
     quiet: Parker,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
     thread_name: String,
     stack_bytes: usize,
     tokio: tokio::runtime::Handle,
@@ -91,12 +93,9 @@ impl Scheduler {
 
     fn start_thread(self: &Arc<Self>) -> io::Result<()> {
         let scheduler = Arc::clone(self);
-        let thread = std::thread::Builder::new()
-            .name(self.thread_name.clone())
-            .stack_size(self.stack_bytes)
-            .spawn(move || worker::run(&scheduler))?;
+        let thread = thread::spawn_named(self.thread_name.clone(), self.stack_bytes, move || worker::run(&scheduler))?;
         let mut threads = self.threads.lock();
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|thread| !thread::has_ended(thread));
         threads.push(thread);
         Ok(())
     }
@@ -108,26 +107,34 @@ impl Scheduler {
     /// Makes an actor that was just sent to, or woken, the next one of this worker.
     pub(crate) fn schedule(&self, task: Task) {
         let mut task = Some(task);
-        local::with_core_of(self, |core| {
+        let worth_a_wake_up = local::with_core_of(self, |core| {
             let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), task.take());
             if let Some(displaced) = displaced {
                 core.deque.push(displaced);
             }
+            core.is_worth_a_wake_up()
         });
-        if let Some(task) = task {
-            self.injector.push(task);
-        }
-        self.idle.work_added();
+        self.finish_scheduling(task, worth_a_wake_up);
     }
 
     /// Puts an actor that has used its batch up at the back of the queue.
     pub(crate) fn schedule_behind(&self, task: Task) {
         let mut task = Some(task);
-        local::with_core_of(self, |core| task.take().into_iter().for_each(|task| core.deque.push(task)));
+        let worth_a_wake_up = local::with_core_of(self, |core| {
+            task.take().into_iter().for_each(|task| core.deque.push(task));
+            core.is_worth_a_wake_up()
+        });
+        self.finish_scheduling(task, worth_a_wake_up);
+    }
+
+    /// Puts what is not in a worker's own queue into everybody's, and wakes somebody if that is worth it.
+    fn finish_scheduling(&self, task: Option<Task>, worth_a_wake_up: Option<bool>) {
         if let Some(task) = task {
             self.injector.push(task);
         }
-        self.idle.work_added();
+        if worth_a_wake_up != Some(false) {
+            self.idle.work_added();
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -167,6 +174,13 @@ impl Scheduler {
                 self.idle.wake_all();
             }
         }
+    }
+
+    /// Adds an actor; whether it may take anything up.
+    fn admit(&self, process: &Task) -> bool {
+        self.population.add(process);
+        // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
+        !self.closing.load(Ordering::SeqCst) && self.accepts()
     }
 
     pub(crate) fn population(&self) -> &Population {
@@ -231,17 +245,48 @@ impl Scheduler {
     }
 }
 
-/// Makes an actor.
+/// Makes an actor, in a tentative turn when that is definitive.
 pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Task>) -> A::Ref {
     let cell = ActorCell::new(ActorId::fresh(), spec, Arc::clone(scheduler), parent);
     let handle = Handle::new(Arc::clone(&cell));
-    let process = cell as Task;
-    scheduler.population.add(&process);
-    // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
-    if scheduler.closing.load(Ordering::SeqCst) || !scheduler.accepts() {
-        process.signal(Signal::Stop(ExitReason::Shutdown));
+    if frame::tentative().is_none() {
+        let process = cell as Task;
+        if !scheduler.admit(&process) {
+            process.signal(Signal::Stop(ExitReason::Shutdown));
+        }
+    } else {
+        cell.hold_back();
+        let unwanted = Arc::clone(&cell);
+        tentative::perform_or(move || begin(&cell), move || unwanted.discard(ExitReason::Retracted));
     }
     A::Ref::from(handle)
+}
+
+/// Makes an actor that begins when `tx` commits.
+pub(crate) fn spawn_within<A: Actor>(
+    tx: &mut Tx<'_, '_>,
+    scheduler: &Arc<Scheduler>,
+    spec: Spec<A>,
+    parent: Option<&Task>,
+) -> A::Ref {
+    let cell = ActorCell::new(ActorId::fresh(), spec, Arc::clone(scheduler), parent);
+    let handle = Handle::new(Arc::clone(&cell));
+    if !cfg!(plant = "begin_before_the_commit") {
+        cell.hold_back();
+    }
+    let unwanted = Arc::clone(&cell);
+    tentative::perform_within(tx, move || begin(&cell), move || unwanted.discard(ExitReason::Retracted));
+    A::Ref::from(handle)
+}
+
+/// Lets an actor begin that was held back.
+fn begin<A: Actor>(cell: &Arc<ActorCell<A>>) {
+    if cell.scheduler().admit(&(Arc::clone(cell) as Task)) {
+        cell.let_go();
+    } else {
+        // Not by a signal: the workers may have gone home while it was held back.
+        cell.discard(ExitReason::Shutdown);
+    }
 }
 
 /// Whether this thread belongs to a system.
@@ -254,9 +299,21 @@ pub(crate) fn is_worker() -> bool {
 /// A worker's other actors are run by another thread meanwhile.
 pub(crate) fn block(wait: Wait, parker: &Arc<Parker>) -> Option<ActorError> {
     let blocked = frame::block(wait, &Waker::from(Arc::clone(parker)));
-    if let Some((core, scheduler)) = local::take_core_and_scheduler() {
+    park(parker);
+    blocked.and_then(frame::Blocked::end)
+}
+
+/// Blocks this thread until `parker` is woken, for something that comes without any actor's doing.
+pub(crate) fn park(parker: &Parker) {
+    hand_over();
+    parker.park();
+}
+
+/// Has another thread run this worker's other actors from here on, if this is a worker.
+fn hand_over() {
+    if !cfg!(plant = "keep_the_worker")
+        && let Some((core, scheduler)) = local::take_core_and_scheduler()
+    {
         scheduler.hand_over(core);
     }
-    parker.park();
-    blocked.and_then(frame::Blocked::end)
 }

@@ -1,8 +1,12 @@
 //! A worker: the loop that looks for runnable actors and activates them.
+use std::time::{Duration, Instant};
+
 use crossbeam_deque::{Steal, Worker as Deque};
+use enact_stm::hooks;
 use enact_sync::unmodelled::Arc;
 
 use super::{Scheduler, Task, local};
+use crate::tentative;
 
 /// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
 const SLOT_STREAK_MAX: u32 = 16;
@@ -11,6 +15,13 @@ const INJECTOR_PERIOD: u32 = 61;
 /// How often a searching worker looks around before it sleeps.
 const SEARCH_ROUNDS: u32 = 4;
 
+/// How many activations a worker's clock is read for.
+const ACTIVATIONS_PER_LOOK: u32 = 32;
+/// What it costs to run an actor on another core than the one that has it in its cache: several cache lines and a wake-up.
+const COST_OF_A_MOVE: Duration = Duration::from_micros(1);
+/// How much work in its queue a worker keeps for itself.
+const BACKLOG_MAX: Duration = Duration::from_micros(500);
+
 /// What makes a thread a worker. Exactly one thread has it at any time.
 pub(crate) struct Core {
     pub(crate) index: usize,
@@ -18,21 +29,61 @@ pub(crate) struct Core {
     /// Activations so far.
     tick: u32,
     slot_streak: u32,
+    pace: Pace,
+}
+
+/// What an activation on this worker costs of late.
+#[derive(Default)]
+struct Pace {
+    /// When counting began; none while the worker has nothing to do.
+    since: Option<Instant>,
+    activations: u32,
+    average: Duration,
+}
+
+impl Pace {
+    fn count(&mut self) {
+        self.activations += 1;
+        if self.activations < ACTIVATIONS_PER_LOOK && self.since.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        if let Some(since) = self.since.replace(now) {
+            let average = (now - since) / self.activations;
+            self.average = (self.average * 3 + average) / 4;
+        }
+        self.activations = 0;
+    }
+
+    /// The worker has nothing to do for a while.
+    fn pause(&mut self) {
+        self.since = None;
+    }
 }
 
 impl Core {
     pub(crate) fn new(index: usize) -> Self {
-        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0 }
+        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0, pace: Pace::default() }
+    }
+
+    /// Whether what this worker adds to its own queue is worth waking another: if a turn costs more than to move it, or if
+    /// there is much to do. A model explores what several workers do, not what it costs.
+    pub(crate) fn is_worth_a_wake_up(&self) -> bool {
+        cfg!(any(enact_loom, enact_shuttle))
+            || self.pace.average >= COST_OF_A_MOVE
+            || self.pace.average.saturating_mul(u32::try_from(self.deque.len()).unwrap_or(u32::MAX)) >= BACKLOG_MAX
     }
 
     /// The next actor to activate; `None` once the system has ended.
     fn next(&mut self, scheduler: &Scheduler) -> Option<Task> {
         self.tick = self.tick.wrapping_add(1);
+        self.pace.count();
         if let Some(task) = self.next_own(scheduler) {
             return Some(task);
         }
+        self.pace.pause();
         scheduler.idle.start_searching();
-        loop {
+        for times in 0.. {
             if let Some(task) = self.search(scheduler) {
                 scheduler.idle.stop_searching();
                 return Some(task);
@@ -42,8 +93,9 @@ impl Core {
                 return None;
             }
             let has_work = || scheduler.has_work() || scheduler.has_ended();
-            scheduler.idle.sleep(self.index, has_work, || scheduler.quiet.unpark());
+            scheduler.idle.sleep(self.index, times, has_work, || scheduler.quiet.unpark());
         }
+        unreachable!("a worker searches until it has found something")
     }
 
     fn next_own(&mut self, scheduler: &Scheduler) -> Option<Task> {
@@ -97,7 +149,14 @@ fn insist(mut steal: impl FnMut() -> Steal<Task>) -> Option<Task> {
 
 /// The life of a worker thread: a core as long as it can keep it, then the next one.
 pub(crate) fn run(scheduler: &Arc<Scheduler>) {
+    // A model has no I/O, and its threads share the one thread that could be entered here.
+    #[cfg(not(any(enact_loom, enact_shuttle)))]
     let _io = scheduler.tokio.enter();
+    let _handing_over = hooks::hand_over_on_this_thread(|work| {
+        tentative::catch_up();
+        super::hand_over();
+        work();
+    });
     local::set(Arc::clone(scheduler));
     while let Some(core) = scheduler.spares.take() {
         local::put_core(core);

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Plants one bug after the other into enact-actors (all, or those named), and shows that its models find each under
+# shuttle. Takes a quarter of an hour.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export CARGO_TERM_COLOR=never ENACT_SCHEDULES=3000 RUST_BACKTRACE=0
+CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/plants"
+export CARGO_TARGET_DIR
+
+all=(
+    rest_without_looking
+    sleep_without_looking
+    keep_the_worker
+    take_up_the_undecided
+    take_up_the_retracted
+    keep_what_was_tried
+    do_effects_at_once
+    forward_no_dependency
+    commit_before_the_dependency
+    begin_before_the_commit
+    wake_only_once
+)
+readonly plants=("${@:-${all[@]}}")
+readonly models=(cargo test --release --quiet --package enact-actors --test models)
+export RUSTFLAGS="--cfg enact_shuttle"
+
+# Has a plant in the crates of the workspace, and in no other, so that those are built once.
+plant() {
+    export RUSTC_WORKSPACE_WRAPPER="$CARGO_TARGET_DIR/with-$1"
+    mkdir -p "$CARGO_TARGET_DIR"
+    printf '#!/bin/sh\nexec "$@" --cfg plant=\\"%s\\"\n' "$1" >"$RUSTC_WORKSPACE_WRAPPER"
+    chmod +x "$RUSTC_WORKSPACE_WRAPPER"
+}
+
+# Names the models that fail with a plant; a build that fails finds nothing.
+finders() {
+    local report
+    plant "$1"
+    "${models[@]}" --no-run
+    report=$("${models[@]}" 2>&1) || sed -n 's/^    \([a-z_]*::[a-z0-9_]*\)$/\1/p' <<<"$report" | sort -u
+}
+
+survivors=()
+for plant in "${plants[@]}"; do
+    found=$(finders "$plant")
+    if [ -n "$found" ]; then
+        echo "$plant: found by $(wc -l <<<"$found") models"
+        sed 's/^/    /' <<<"$found"
+    else
+        survivors+=("$plant")
+        echo "$plant: NOT FOUND"
+    fi
+done
+echo "$((${#plants[@]} - ${#survivors[@]})) of ${#plants[@]} planted bugs were found"
+[ ${#survivors[@]} -eq 0 ]

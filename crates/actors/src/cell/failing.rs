@@ -1,0 +1,126 @@
+//! Failures and what supervision makes of them, stops, and the end.
+use std::collections::VecDeque;
+
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::{Arc, Weak};
+
+use super::state::Stored;
+use super::{ActorCell, Body, Next, Signal};
+use crate::deadlock;
+use crate::error::{Exit, ExitReason};
+use crate::spec::OnPanic;
+use crate::turn::{Panic, contain};
+use crate::{Actor, ActorError, Restarts};
+
+impl<A: Actor> ActorCell<A> {
+    pub(super) fn after_turn(self: &Arc<Self>, body: &mut Body<A>, ended: Result<(), Panic>) -> Next {
+        match ended {
+            Ok(()) => Next::GoOn,
+            Err(Panic(text)) => {
+                tracing::error!(actor = %self.identity, text = &*text, "a turn panicked");
+                self.fail(body, ExitReason::Panicked { text })
+            }
+        }
+    }
+
+    pub(super) fn obey(self: &Arc<Self>, body: &mut Body<A>, signal: Signal) -> Next {
+        match signal {
+            Signal::Stop(reason) => {
+                self.end(body, reason);
+                Next::Ended
+            }
+            Signal::ChildFailed(exit) => self.fail(body, ExitReason::Failed { because_of: exit.actor }),
+        }
+    }
+
+    /// What supervision makes of a failure.
+    pub(super) fn fail(self: &Arc<Self>, body: &mut Body<A>, reason: ExitReason) -> Next {
+        if self.restart(body) {
+            return Next::GoOn;
+        }
+        match body.supervision.otherwise {
+            OnPanic::Resume => return Next::GoOn,
+            OnPanic::Stop => self.end(body, reason),
+            OnPanic::Escalate => {
+                let exit = Exit { actor: self.identity.clone(), reason: reason.clone() };
+                self.end(body, reason);
+                if let Some(parent) = self.parent.as_ref().and_then(Weak::upgrade) {
+                    parent.signal(Signal::ChildFailed(exit));
+                }
+            }
+        }
+        Next::Ended
+    }
+
+    /// Replaces the state, if it may be restarted once more and its maker does not panic.
+    pub(super) fn restart(self: &Arc<Self>, body: &mut Body<A>) -> bool {
+        let Some((limit, make)) = &mut body.supervision.restart else { return false };
+        if !admit_restart(*limit, &mut body.restarts) {
+            return false;
+        }
+        let Ok(state) = contain(make) else { return false };
+        self.cut_short(body, &ActorError::Restarted { actor: self.identity.clone() });
+        self.timers.cancel_all();
+        let old = self.state.lock().current.replace(Stored::new(Box::new(state)));
+        // A destructor that panics has no turn to fail.
+        let _dropped = contain(|| drop(old));
+        tracing::info!(actor = %self.identity, "restarted");
+        true
+    }
+
+    /// Ends all turns under way with `error`.
+    pub(super) fn cut_short(&self, body: &mut Body<A>, error: &ActorError) {
+        let cooperative = std::mem::take(&mut body.cooperative);
+        body.undecided = None;
+        self.under_way.store(0, Ordering::Relaxed);
+        for task in body.held.take().into_iter().chain(cooperative.into_values()) {
+            deadlock::resume(task.waker.turn);
+            task.turn.cut_short(error.clone());
+        }
+        self.mailbox.unhold();
+        self.changes.lock().clear();
+    }
+
+    /// Ends the actor. The caller owns the activation, which is never given up again.
+    pub(super) fn end(self: &Arc<Self>, body: &mut Body<A>, reason: ExitReason) {
+        let stopped = self.stopped();
+        let queued = self.mailbox.close();
+        self.cut_short(body, &stopped);
+        self.timers.close();
+        for entry in body.batch.drain(..).chain(queued) {
+            self.refuse(entry, &stopped);
+        }
+        let states = self.state.lock().take_all();
+        if contain(|| drop(states)).is_err() {
+            tracing::error!(actor = %self.identity, "the state's destructor panicked");
+        }
+        // The maker may own handles, its own among them.
+        body.supervision.restart = None;
+        self.ending.end(&Exit { actor: self.identity.clone(), reason });
+        self.scheduler.forget(self.identity.id());
+    }
+}
+
+impl<A: Actor> Drop for ActorCell<A> {
+    fn drop(&mut self) {
+        // The last thing that it lived by was taken back, such as a timer: it ends without another turn.
+        if self.ending.exit().is_none() {
+            self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
+            self.scheduler.forget(self.identity.id());
+        }
+    }
+}
+
+/// Whether one more restart is within the limit; counts it if so.
+fn admit_restart(limit: Restarts, past: &mut VecDeque<tokio::time::Instant>) -> bool {
+    let now = tokio::time::Instant::now();
+    let is_old = |at: &tokio::time::Instant| now.duration_since(*at) > limit.within;
+    while past.front().is_some_and(is_old) {
+        past.pop_front();
+    }
+    let admitted = past.len() < limit.count;
+    if admitted {
+        past.push_back(now);
+    }
+    admitted
+}
