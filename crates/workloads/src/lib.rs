@@ -8,6 +8,8 @@
 
 pub mod dedup;
 mod generator;
+pub mod savina;
 pub mod stm;
+pub mod vacation;
 
 pub use generator::SplitMix64;
