@@ -6,5 +6,8 @@
 
 pub mod defer;
 pub mod measure;
+mod peers;
+pub mod savina;
 pub mod stm;
 pub mod transfers;
+pub mod vacation;

@@ -33,6 +33,10 @@ pub(crate) enum Bench {
     Stm(enact_bench::stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions
     Defer(enact_bench::defer::Options),
+    /// Actors: the programs of the Savina suite
+    Savina(enact_bench::savina::Options),
+    /// One large transaction a customer against several small ones in transactional actors
+    Vacation(enact_bench::vacation::Options),
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use enact_bench::{defer, stm, transfers};
+use enact_bench::{defer, savina, stm, transfers, vacation};
 
 use crate::args::Bench;
 use crate::failure::Failure;
@@ -15,7 +15,13 @@ pub(crate) fn run(benchmark: &Bench) -> Result<(), Failure> {
             println!("{}", transfers::run(options, &program)?);
         }
         Bench::Defer(options) => println!("{}", defer::run(options)?),
+        Bench::Savina(options) => {
+            let report = savina::run(options)?;
+            println!("{report}");
+            report.verdict()?;
+        }
         Bench::Stm(options) => println!("{}", stm::run(options)?),
+        Bench::Vacation(options) => println!("{}", vacation::run(options)?),
     }
     Ok(())
 }

@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use enact_bench::defer::DeferError;
+use enact_bench::savina::SavinaError;
 use enact_bench::stm::StmBenchError;
 use enact_bench::transfers::BenchError;
+use enact_bench::vacation::VacationError;
 use enact_journal::{CloseError, OpenError};
 use enact_server::BindError;
 use thiserror::Error;
@@ -56,6 +58,10 @@ pub(crate) enum Failure {
     Defer(#[from] DeferError),
     #[error("the benchmark has no result")]
     StmBench(#[from] StmBenchError),
+    #[error("the benchmark has no result")]
+    Savina(#[from] SavinaError),
+    #[error("the benchmark has no result")]
+    Vacation(#[from] VacationError),
 }
 
 impl Failure {
@@ -68,7 +74,12 @@ impl Failure {
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
-            Self::Program(_) | Self::Bench(_) | Self::Defer(_) | Self::StmBench(_) => 7,
+            Self::Program(_)
+            | Self::Bench(_)
+            | Self::Defer(_)
+            | Self::StmBench(_)
+            | Self::Savina(_)
+            | Self::Vacation(_) => 7,
         };
         ExitCode::from(status)
     }

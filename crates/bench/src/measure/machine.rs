@@ -79,7 +79,7 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok()
 }
 
-fn field(path: &str, name: &str) -> Option<String> {
+pub(super) fn field(path: &str, name: &str) -> Option<String> {
     field_of(&read(path)?, name).map(str::to_owned)
 }
 
@@ -98,7 +98,7 @@ fn load() -> Option<f64> {
 }
 
 /// Ticks a second in which Linux counts CPU time, the same on all its architectures that matter here.
-const TICKS_PER_SECOND: f64 = 100.0;
+pub(super) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// How much CPU time this process, and how much all of them, have used up to a moment.
 #[derive(Debug)]

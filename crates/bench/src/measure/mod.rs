@@ -14,6 +14,7 @@
 //! Round r starts with contender r and every second round goes backwards: none of them always runs first, last, or after
 //! the same other one.
 mod machine;
+mod process;
 mod report;
 mod sample;
 mod statistics;
@@ -25,7 +26,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use machine::Occupation;
 
 pub use machine::Machine;
-pub use report::{Comparison, Race, Report, Series};
+pub use process::{PeakMemory, Process};
+pub use report::{Comparison, Race, Report, Series, write_json};
 pub use sample::{Lap, Sample, Stopwatch, cpu_time_of_process, cpu_time_of_thread, in_parallel};
 pub use statistics::{Interval, bootstrap_of_median, median, quantile};
 

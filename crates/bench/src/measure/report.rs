@@ -43,12 +43,12 @@ impl Series {
         self.samples.iter().map(Sample::rate).collect()
     }
 
-    fn walls_s(&self) -> Vec<f64> {
+    pub(crate) fn walls_s(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| sample.lap.wall.as_secs_f64()).collect()
     }
 
     /// None if CPU time is unknown of any sample.
-    fn median_cpu_s(&self) -> Option<f64> {
+    pub(crate) fn median_cpu_s(&self) -> Option<f64> {
         let cpu_s = |sample: &Sample| sample.lap.cpu.map(|cpu| cpu.as_secs_f64());
         self.samples.iter().map(cpu_s).collect::<Option<Vec<_>>>().map(|cpu_s| median(&cpu_s))
     }
@@ -58,7 +58,7 @@ impl Series {
     }
 
     /// The median over the samples that have the fact.
-    fn median_fact(&self, name: &str) -> Option<f64> {
+    pub(crate) fn median_fact(&self, name: &str) -> Option<f64> {
         let values: Vec<_> = self.samples.iter().filter_map(|sample| sample.facts.get(name)).copied().collect();
         (!values.is_empty()).then(|| median(&values))
     }
@@ -93,7 +93,15 @@ impl Race {
     /// # Panics
     /// When there is no contender at `place`.
     pub fn compare(&self, place: usize) -> Comparison {
-        let rounds = self.series[0].rates().into_iter().zip(self.series[place].rates());
+        self.compare_to(place, 0)
+    }
+
+    /// Compares the contender at `place` with the one at `base`, round by round.
+    ///
+    /// # Panics
+    /// When there is no contender at one of the places.
+    pub fn compare_to(&self, place: usize, base: usize) -> Comparison {
+        let rounds = self.series[base].rates().into_iter().zip(self.series[place].rates());
         let ratios: Vec<_> = rounds.map(|(baseline, contender)| contender / baseline).collect();
         Comparison { speed_up: median(&ratios), interval: bootstrap_of_median(&ratios, RESAMPLING_SEED) }
     }
@@ -160,15 +168,23 @@ impl Report {
     /// # Errors
     /// Those of the file.
     pub fn write_json(&self, path: &Path) -> io::Result<()> {
-        let mut file = io::BufWriter::new(File::create(path)?);
-        serde_json::to_writer_pretty(&mut file, self)?;
-        file.flush()
+        write_json(self, path)
     }
 
     fn facts(&self) -> BTreeSet<&'static str> {
         let samples = self.races.iter().flat_map(|race| &race.series).flat_map(|series| &series.samples);
         samples.flat_map(|sample| sample.facts.keys().copied()).collect()
     }
+}
+
+/// Writes `report` to the file at `path`.
+///
+/// # Errors
+/// Those of the file.
+pub fn write_json(report: &impl Serialize, path: &Path) -> io::Result<()> {
+    let mut file = io::BufWriter::new(File::create(path)?);
+    serde_json::to_writer_pretty(&mut file, report)?;
+    file.flush()
 }
 
 impl fmt::Display for Report {

@@ -98,6 +98,15 @@ impl Sample {
         self
     }
 
+    /// The same with the most memory that was in use, where that is known.
+    #[must_use]
+    pub fn with_peak_memory(self, mib: Option<f64>) -> Self {
+        match mib {
+            Some(mib) => self.with_fact("peak MiB", mib),
+            None => self,
+        }
+    }
+
     /// Work a second.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub fn rate(&self) -> f64 {

@@ -1,0 +1,78 @@
+//! What the operating system tells about a process, which may be another one.
+use std::fs;
+use std::time::Duration;
+
+use super::machine::{TICKS_PER_SECOND, field};
+
+/// A process that runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Process(u32);
+
+impl Process {
+    /// The one with this number.
+    pub fn of(id: u32) -> Self {
+        Self(id)
+    }
+
+    /// This one.
+    pub fn own() -> Self {
+        Self(std::process::id())
+    }
+
+    /// User and system time of all its threads in hundredths of a second, where the system tells.
+    pub fn cpu_time(self) -> Option<Duration> {
+        cpu_time_in(&fs::read_to_string(self.path("stat")).ok()?)
+    }
+
+    /// Lets the system forget how much memory the process once had; `None` where it cannot.
+    pub fn watch_memory(self) -> Option<PeakMemory> {
+        fs::write(self.path("clear_refs"), "5").ok()?;
+        Some(PeakMemory(self))
+    }
+
+    fn path(self, file: &str) -> String {
+        format!("/proc/{}/{file}", self.0)
+    }
+}
+
+/// The memory of a process from a moment on.
+#[derive(Debug)]
+pub struct PeakMemory(Process);
+
+impl PeakMemory {
+    /// The most that was resident since that moment, in MiB; `None` when the process has ended.
+    pub fn mib(&self) -> Option<f64> {
+        let kib = field(&self.0.path("status"), "VmHWM")?;
+        Some(kib.strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+    }
+}
+
+/// The sum of the fields 14 and 15 of `stat`; the name in field 2 may have spaces and brackets in it.
+fn cpu_time_in(stat: &str) -> Option<Duration> {
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS_PER_SECOND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_user_and_system_time_whatever_the_name() {
+        let stat = "42 (a) (b c) R 1 2 3 4 5 6 7 8 9 10 150 50 7 7 20 0";
+        assert_eq!(cpu_time_in(stat), Some(Duration::from_secs(2)));
+        assert_eq!(cpu_time_in("42 (a) R 1"), None);
+    }
+
+    #[test]
+    fn peak_memory_keeps_what_was_given_back_until_it_is_watched_anew() {
+        let Some(watched) = Process::own().watch_memory() else { return };
+        let before = watched.mib().expect("this process runs");
+        drop(std::hint::black_box(vec![1_u8; 64 << 20]));
+        let with = watched.mib().expect("this process runs");
+        assert!(with > before + 50.0, "{before} to {with} MiB");
+        let anew = Process::own().watch_memory().and_then(|anew| anew.mib());
+        assert!(anew < Some(with - 50.0), "{with} to {anew:?} MiB");
+    }
+}

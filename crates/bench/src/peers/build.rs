@@ -1,0 +1,64 @@
+//! Builds the programs of peers, optimised, with the tools of their languages.
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Start;
+
+/// Builds `package`, the only program of that name in the workspace in `directory`; cargo says where it is.
+pub(crate) fn cargo(directory: &Path, package: &str) -> io::Result<Start> {
+    let arguments =
+        ["build", "--release", "--locked", "--package", package, "--message-format", "json-render-diagnostics"];
+    let built = run(directory, "cargo", &arguments)?;
+    let messages = built.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let mut executables =
+        messages.filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()));
+    let last = executables.next_back();
+    last.map(|executable| Start(vec![executable])).ok_or_else(|| io::Error::other("cargo built no program"))
+}
+
+/// Builds the Maven project in `directory`, whose archive bears `name` and names its main class; `options` are for the
+/// Java virtual machine.
+pub(crate) fn maven(directory: &Path, name: &str, options: &[&str]) -> io::Result<Start> {
+    run(directory, "mvn", &["--batch-mode", "--quiet", "package"])?;
+    let archive = directory.join("target").join(name).with_extension("jar");
+    let mut start = vec!["java".into()];
+    start.extend(options.iter().map(Into::into));
+    start.extend(["-jar".into(), archive.into()]);
+    Ok(Start(start))
+}
+
+/// Builds the `CMake` project in `directory`, whose program is `name`.
+pub(crate) fn cmake(directory: &Path, name: &str) -> io::Result<Start> {
+    run(directory, "cmake", &["-DCMAKE_BUILD_TYPE=Release", "-S", ".", "-B", "build"])?;
+    run(directory, "cmake", &["--build", "build"])?;
+    Ok(Start(vec![directory.join("build").join(name).into()]))
+}
+
+/// What `tool` prints, if it can be run in `directory` and ends with success; its complaints go to people.
+fn run(directory: &Path, tool: &str, arguments: &[&str]) -> io::Result<Vec<u8>> {
+    if !directory.is_dir() {
+        return Err(io::Error::other(format!("there is no directory {}", directory.display())));
+    }
+    let ended = Command::new(tool).args(arguments).current_dir(directory).stderr(Stdio::inherit()).output();
+    let output = ended.map_err(|source| io::Error::new(source.kind(), format!("{tool} cannot be run: {source}")))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(io::Error::other(format!("{tool} ended with {}", output.status)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_built_says_why() {
+        let here = tempfile::tempdir().expect("a place for the test");
+        let reason = |directory: &Path, tool| run(directory, tool, &[]).expect_err("not built").to_string();
+        assert!(reason(&here.path().join("nowhere"), "true").starts_with("there is no directory"));
+        assert!(reason(here.path(), "no-such-tool").starts_with("no-such-tool cannot be run: "));
+        assert_eq!(reason(here.path(), "false"), "false ended with exit status: 1");
+        assert!(run(here.path(), "true", &[]).is_ok());
+    }
+}
