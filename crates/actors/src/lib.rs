@@ -62,8 +62,9 @@
 //!   one across an await beside which others run.
 //! * **Every promise ends**, with a value or a typed [`ActorError`]: a panic, a stop, a restart, a deadlock and a full
 //!   mailbox are answers, too.
-//! * **Fairness.** An actor with a full mailbox takes a batch of turns and goes to the back; a turn that computes for
-//!   long, or blocks in a call, delays only what waits for it.
+//! * **Fairness.** An actor with a full mailbox takes a batch of turns and goes to the back; a turn that blocks in a call
+//!   delays only what waits for it, and what is queued behind one that computes for long goes to a worker that is free,
+//!   usually within milliseconds and 50 ms at the latest.
 //! * **Rest.** A system without work uses no processor time.
 //!
 //! # Transactions

@@ -8,10 +8,11 @@
 //! has found something wakes the next.
 //!
 //! # Work that is not worth a wake-up
-//! Moving an actor to another core costs more than most turns do, so a worker whose turns are short wakes nobody for
-//! what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next turn is a long one after
-//! all, the last to fall asleep while others are awake is the *sentinel*: it looks around again and again, with pauses
-//! that grow, and sleeps without end only when everybody does.
+//! Moving an actor to another core costs more than many activations do, so a worker whose activations are short wakes
+//! nobody for what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next one is long after
+//! all, one of those that sleep while others are awake is the *sentinel*: it looks around again and again, with pauses
+//! that grow, and sleeps without end only when everybody does. Who finds work has another worker look around, too, so
+//! that somebody becomes the sentinel.
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
 
@@ -126,5 +127,42 @@ impl Idle {
 
     pub(crate) fn all_asleep(&self) -> bool {
         self.asleep.lock().len() == self.parkers.len()
+    }
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::thread;
+
+    use super::*;
+
+    /// Has `worker` sleep on a thread of its own: what tells when it gets up, and whether all slept when it fell asleep.
+    fn fall_asleep(idle: &Arc<Idle>, worker: usize) -> mpsc::Receiver<&'static str> {
+        let (tells, told) = mpsc::channel();
+        let idle = Arc::clone(idle);
+        idle.start_searching();
+        thread::spawn(move || {
+            idle.sleep(worker, 0, || false, || tells.send("all asleep").unwrap());
+            tells.send("up").unwrap();
+        });
+        told
+    }
+
+    #[test]
+    fn one_that_sleeps_while_others_are_awake_gets_up_by_itself() {
+        let idle = Arc::new(Idle::new(2));
+        // So long only if nobody is the sentinel.
+        assert_eq!(fall_asleep(&idle, 0).recv_timeout(Duration::from_secs(60)), Ok("up"));
+    }
+
+    #[test]
+    fn the_last_one_sleeps_until_it_is_woken() {
+        let idle = Arc::new(Idle::new(1));
+        let told = fall_asleep(&idle, 0);
+        assert_eq!(told.recv(), Ok("all asleep"));
+        assert!(told.recv_timeout(2 * LONGEST_PAUSE).is_err(), "nobody has woken it");
+        idle.work_added();
+        assert_eq!(told.recv(), Ok("up"));
     }
 }
