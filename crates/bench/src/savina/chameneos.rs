@@ -1,5 +1,6 @@
 //! Chameneos: many creatures meet in pairs at one mall, which is the bottleneck, and change their colours.
 use enact::{Cx, actor};
+use enact_workloads::savina::Colour;
 use serde::Deserialize;
 
 use super::oracle::{Wrong, equal};
@@ -13,30 +14,6 @@ parameters! {
         creatures: usize = 100,
         /// How many meetings of two there are.
         meetings: u64 = 200_000,
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-enum Colour {
-    Red,
-    Yellow,
-    Blue,
-    Faded,
-}
-
-impl Colour {
-    const LIVELY: [Self; 3] = [Self::Red, Self::Yellow, Self::Blue];
-
-    /// What a creature of this colour becomes when it meets one of `other`.
-    fn complement(self, other: Self) -> Self {
-        if self == other {
-            return self;
-        }
-        if self == Self::Faded || other == Self::Faded {
-            return Self::Faded;
-        }
-        let third = Self::LIVELY.into_iter().find(|&third| third != self && third != other);
-        third.expect("there is a third to every two lively colours")
     }
 }
 

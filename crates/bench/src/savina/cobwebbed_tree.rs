@@ -4,7 +4,7 @@
 //! The published work of a node is an empty loop that its compiler takes out, so `port` does none; the strict variant
 //! counts. A node that is granted an urgent child is told so in the published programs, which nobody looks at.
 use enact::{Actor, Cx, actor};
-use enact_workloads::savina::{Java48, count_up};
+use enact_workloads::savina::{Answer, Growth, Shape, count_up};
 use serde::Deserialize;
 
 use super::oracle::{Wrong, equal, holds};
@@ -27,59 +27,6 @@ parameters! {
         children: u64 = 10,
         /// The share of urgent children, of a hundred.
         urgent: i32 = 50,
-    }
-}
-
-/// Who grows, and how.
-struct Growth {
-    draws: Java48,
-    parameters: CobwebbedTree,
-    size: u64,
-}
-
-/// What the root makes of a request.
-enum Answer {
-    Full,
-    Denied,
-    Granted { first_id: u64, work: u64, urgent: bool },
-}
-
-impl Growth {
-    fn new(parameters: &CobwebbedTree) -> Self {
-        Self { draws: Java48::new(2), parameters: parameters.clone(), size: 1 }
-    }
-
-    /// The work of a family of nodes.
-    fn work(&mut self) -> u64 {
-        loop {
-            let work = (self.draws.gauss() * self.parameters.deviation + self.parameters.mean + 0.5).floor();
-            if work > 0.0 {
-                return work as u64;
-            }
-        }
-    }
-
-    /// First id and work of a new family.
-    fn family(&mut self) -> (u64, u64) {
-        let first = (self.size, self.work());
-        self.size += self.parameters.children;
-        first
-    }
-
-    fn answer(&mut self) -> Answer {
-        if self.size + self.parameters.children > self.parameters.nodes {
-            return Answer::Full;
-        }
-        if !self.draws.bool() {
-            return Answer::Denied;
-        }
-        let (first_id, work) = self.family();
-        let urgent = self.draws.below(100) <= self.parameters.urgent;
-        if urgent {
-            // Which child it is.
-            self.draws.below(self.parameters.children as i32);
-        }
-        Answer::Granted { first_id, work, urgent }
     }
 }
 
@@ -128,7 +75,7 @@ impl Root {
         self.totals.height = 2;
         let soil = Soil {
             root: cx.handle(),
-            children: self.growth.parameters.children,
+            children: self.growth.children(),
             works: self.works,
             traversed: self.traversed.clone(),
         };
@@ -145,7 +92,7 @@ impl Root {
         }
         self.children.iter().for_each(|child| drop(child.tell().traverse()));
         self.children.iter().for_each(|child| drop(child.tell().terminate()));
-        self.report.give(Totals { size: self.growth.size, ..self.totals });
+        self.report.give(Totals { size: self.growth.size(), ..self.totals });
         cx.stop();
     }
 
@@ -258,16 +205,21 @@ pub(super) struct Found {
 }
 
 impl CobwebbedTree {
+    fn shape(&self) -> Shape {
+        let Self { nodes, mean, deviation, children, urgent } = *self;
+        Shape { nodes, mean, deviation, children, urgent }
+    }
+
     /// The tree, asked about node by node in order of their numbers; `None` if it stops growing before it is full.
     fn tree(&self) -> Option<Tree> {
-        let mut growth = Growth::new(self);
+        let mut growth = Growth::new(self.shape());
         let (_, first_work) = growth.family();
         let (mut totals, mut work, mut unasked) = (Totals::default(), first_work * self.children, self.children);
         loop {
             unasked = unasked.checked_sub(1)?;
             let answer = growth.answer();
             if !totals.note(&answer, 0) {
-                return Some(Tree { totals: Totals { size: growth.size, height: 0, ..totals }, work, first_work });
+                return Some(Tree { totals: Totals { size: growth.size(), height: 0, ..totals }, work, first_work });
             }
             if let Answer::Granted { work: each, .. } = answer {
                 work += each * self.children;
@@ -300,7 +252,7 @@ impl Program for CobwebbedTree {
     fn start(&self, prepared: &Prepared, stage: &Stage) -> Findings<Found> {
         let ((report, reported), (traversed, traversals)) = (reports(), reports());
         let root = Root {
-            growth: Growth::new(self),
+            growth: Growth::new(self.shape()),
             totals: Totals::default(),
             children: Vec::new(),
             works: prepared.works,

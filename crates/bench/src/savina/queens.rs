@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use enact::{Cx, actor};
+use enact_workloads::savina::{Board, is_safe, search};
 use serde::Deserialize;
 
 use super::agenda::Agenda;
@@ -29,18 +30,6 @@ parameters! {
         /// How many solutions are enough.
         limit: usize = 1_500_000,
     }
-}
-
-/// The column of the queen in each row, as far as they are placed.
-type Board = Vec<u8>;
-
-/// Whether a queen in `column` of the next row is safe.
-fn is_safe(board: &[u8], column: u8) -> bool {
-    let row = board.len();
-    board
-        .iter()
-        .enumerate()
-        .all(|(above, &other)| other != column && usize::from(other.abs_diff(column)) != row - above)
 }
 
 /// Whether all queens of a board are safe.
@@ -145,21 +134,6 @@ impl Worker {
         for column in (0..self.queens as u8).filter(|&column| is_safe(&board, column)) {
             let extended = board.iter().copied().chain([column]).collect();
             master.tell().work(priority.saturating_sub(1), extended);
-        }
-    }
-}
-
-/// Gives all solutions that begin with `board` to `take`.
-fn search(board: &mut Board, queens: usize, take: &mut impl FnMut(&[u8])) {
-    if board.len() == queens {
-        take(board);
-        return;
-    }
-    for column in 0..queens as u8 {
-        if is_safe(board, column) {
-            board.push(column);
-            search(board, queens, take);
-            board.pop();
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Chameneos.
 use std::ops::ControlFlow;
 
+use enact_workloads::savina::Colour;
 use serde::{Deserialize, Serialize};
 
 use crate::stage::{Behaviour, Findings, Library, NEXT, Presence, Program, Report, STOP, Stage, reports};
@@ -9,30 +10,6 @@ use crate::stage::{Behaviour, Findings, Library, NEXT, Presence, Program, Report
 pub(super) struct Chameneos {
     creatures: usize,
     meetings: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum Colour {
-    Red,
-    Yellow,
-    Blue,
-    Faded,
-}
-
-impl Colour {
-    const LIVELY: [Self; 3] = [Self::Red, Self::Yellow, Self::Blue];
-
-    /// What a creature of this colour becomes when it meets one of `other`.
-    fn complement(self, other: Self) -> Self {
-        if self == other {
-            return self;
-        }
-        if self == Self::Faded || other == Self::Faded {
-            return Self::Faded;
-        }
-        let third = Self::LIVELY.into_iter().find(|&third| third != self && third != other);
-        third.expect("there is a third to every two lively colours")
-    }
 }
 
 struct Mall<L: Library> {

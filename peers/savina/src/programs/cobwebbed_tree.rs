@@ -1,7 +1,7 @@
 //! Unbalanced cobwebbed tree, without work of its nodes.
 use std::ops::ControlFlow;
 
-use enact_workloads::savina::Java48;
+use enact_workloads::savina::{Answer, Growth, Shape};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::{Behaviour, Findings, Library, NEXT, Program, Report, STOP, Stage, reports};
@@ -13,55 +13,6 @@ pub(super) struct CobwebbedTree {
     deviation: f64,
     children: u64,
     urgent: i32,
-}
-
-/// Who grows, and how.
-struct Growth {
-    draws: Java48,
-    parameters: CobwebbedTree,
-    size: u64,
-}
-
-/// What the root makes of a request.
-enum Answer {
-    Full,
-    Denied,
-    Granted { first_id: u64, work: u64, urgent: bool },
-}
-
-impl Growth {
-    /// The work of a family of nodes.
-    fn work(&mut self) -> u64 {
-        loop {
-            let work = (self.draws.gauss() * self.parameters.deviation + self.parameters.mean + 0.5).floor();
-            if work > 0.0 {
-                return work as u64;
-            }
-        }
-    }
-
-    /// First id and work of a new family.
-    fn family(&mut self) -> (u64, u64) {
-        let first = (self.size, self.work());
-        self.size += self.parameters.children;
-        first
-    }
-
-    fn answer(&mut self) -> Answer {
-        if self.size + self.parameters.children > self.parameters.nodes {
-            return Answer::Full;
-        }
-        if !self.draws.bool() {
-            return Answer::Denied;
-        }
-        let (first_id, work) = self.family();
-        let urgent = self.draws.below(100) <= self.parameters.urgent;
-        if urgent {
-            // Which child it is.
-            self.draws.below(self.parameters.children as i32);
-        }
-        Answer::Granted { first_id, work, urgent }
-    }
 }
 
 struct Root<L: Library> {
@@ -97,7 +48,7 @@ impl<L: Library> Behaviour<L> for Root<L> {
             ToRoot::Start => {
                 let (first_id, work) = self.growth.family();
                 self.totals.height = 2;
-                let children = self.growth.parameters.children;
+                let children = self.growth.children();
                 let (traversed, stage) = (self.traversed.clone(), self.stage.clone());
                 let soil = Soil { root: me(), children, traversed, stage };
                 self.children = soil.family(&Parent::Root(me()), Family { first_id, work, height: 2 });
@@ -115,7 +66,7 @@ impl<L: Library> Root<L> {
             Answer::Full => {
                 self.children.iter().for_each(|child| L::tell(child, ToNode::Traverse));
                 self.children.iter().for_each(|child| L::tell(child, ToNode::Terminate));
-                self.report.give(Totals { size: self.growth.size, ..self.totals });
+                self.report.give(Totals { size: self.growth.size(), ..self.totals });
                 return STOP;
             }
             Answer::Denied => self.totals.height = self.totals.height.max(height),
@@ -225,8 +176,9 @@ impl Program for CobwebbedTree {
 
     fn start<L: Library>(self, stage: &Stage<L>) -> Findings<Found> {
         let ((report, reported), (traversed, traversals)) = (reports(), reports());
+        let Self { nodes, mean, deviation, children, urgent } = self;
         let root = Root {
-            growth: Growth { draws: Java48::new(2), parameters: self, size: 1 },
+            growth: Growth::new(Shape { nodes, mean, deviation, children, urgent }),
             totals: Totals::default(),
             children: Vec::new(),
             traversed,

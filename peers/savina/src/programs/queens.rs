@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use enact_workloads::savina::{Board, is_safe, search};
 use serde::{Deserialize, Serialize};
 
 use crate::stage::{Behaviour, Findings, Library, NEXT, Presence, Program, Report, STOP, Stage, reports};
@@ -13,33 +14,6 @@ pub(super) struct Queens {
     workers: usize,
     priorities: u64,
     limit: usize,
-}
-
-/// The column of the queen in each row, as far as they are placed.
-type Board = Vec<u8>;
-
-/// Whether a queen in `column` of the next row is safe.
-fn is_safe(board: &[u8], column: u8) -> bool {
-    let row = board.len();
-    board
-        .iter()
-        .enumerate()
-        .all(|(above, &other)| other != column && usize::from(other.abs_diff(column)) != row - above)
-}
-
-/// Gives all solutions that begin with `board` to `take`.
-fn search(board: &mut Board, queens: usize, take: &mut impl FnMut(&[u8])) {
-    if board.len() == queens {
-        take(board);
-        return;
-    }
-    for column in 0..queens as u8 {
-        if is_safe(board, column) {
-            board.push(column);
-            search(board, queens, take);
-            board.pop();
-        }
-    }
 }
 
 struct Master<L: Library> {
