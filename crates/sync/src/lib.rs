@@ -6,7 +6,7 @@
 //!
 //! Locks do not poison: a panic inside a critical section of ours is contained by the turn or the transaction around
 //! it, and state behind a lock is changed only in steps that cannot panic half way.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(any(enact_loom, enact_shuttle))]
 #[path = "model.rs"]
@@ -14,8 +14,10 @@ mod imp;
 #[cfg(not(any(enact_loom, enact_shuttle)))]
 #[path = "native.rs"]
 mod imp;
+#[cfg(not(any(enact_loom, enact_shuttle)))]
+mod spin;
 
-pub use imp::{Arc, Condvar, Mutex, MutexGuard, thread_local};
+pub use imp::{Arc, Condvar, Mutex, MutexGuard, SpinLock, SpinLockGuard, thread_local};
 
 /// A process-wide static; in a model build, one that is made anew for every explored interleaving.
 ///

@@ -55,6 +55,11 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Checkers know no spinning: what matters is who has the lock.
+pub type SpinLock<T> = Mutex<T>;
+/// What keeps a [`SpinLock`].
+pub type SpinLockGuard<'a, T> = MutexGuard<'a, T>;
+
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Self {
         Self::new(T::default())

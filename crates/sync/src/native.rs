@@ -1,4 +1,5 @@
 //! The primitives of a normal build.
+pub use crate::spin::{SpinLock, SpinLockGuard};
 pub use parking_lot::{Mutex, MutexGuard};
 pub use std::sync::Arc;
 pub(crate) use std::sync::atomic;
