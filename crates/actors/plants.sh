@@ -9,6 +9,7 @@ export CARGO_TARGET_DIR
 
 all=(
     rest_without_looking
+    rest_without_asking
     sleep_without_looking
     keep_the_worker
     take_up_the_undecided
@@ -19,6 +20,8 @@ all=(
     commit_before_the_dependency
     begin_before_the_commit
     wake_only_once
+    go_on_against_a_signal
+    reuse_a_kept_waker
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --release --quiet --package enact-actors --test models)

@@ -14,6 +14,14 @@ pub trait Actor: Sized + Send + 'static {
     #[doc(hidden)]
     const COPY: Option<fn(&Self) -> Self> = None;
 
+    /// Whether messages have priorities.
+    #[doc(hidden)]
+    const HAS_PRIORITIES: bool = false;
+
+    /// Whether messages have guards.
+    #[doc(hidden)]
+    const HAS_GUARDS: bool = false;
+
     /// Makes this value an actor of the system in whose turn it is called, as a child of the actor whose turn it is.
     ///
     /// # Panics
@@ -54,5 +62,34 @@ pub trait Actor: Sized + Send + 'static {
         let parent = crate::frame::current()
             .expect("`Actor::spawn_within` is called in a turn of an actor; elsewhere, use `System::spawn_within`");
         scheduler::spawn_within(tx, parent.scheduler(), Spec::new(self), Some(&parent))
+    }
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An actor without messages of its own.
+    pub(crate) struct Bare;
+
+    #[derive(Clone)]
+    pub(crate) struct BareRef(Handle<Bare>);
+
+    impl Actor for Bare {
+        type Ref = BareRef;
+    }
+
+    impl From<Handle<Bare>> for BareRef {
+        fn from(handle: Handle<Bare>) -> Self {
+            Self(handle)
+        }
+    }
+
+    impl Deref for BareRef {
+        type Target = Handle<Bare>;
+
+        fn deref(&self) -> &Handle<Bare> {
+            &self.0
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a turn can do beside changing its actor's state.
 use std::fmt;
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -8,9 +9,9 @@ use enact_stm::Tx;
 use enact_stm::hooks::Decision;
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::{ActorCell, Process, Signal};
+use crate::cell::{ActorCell, Signal};
 use crate::error::{Exit, ExitReason};
-use crate::turn::Lease;
+use crate::turn::{self, Call, Lease, Value};
 use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, ending, frame, scheduler, tentative};
 
 /// The actor as its own turn sees it.
@@ -45,17 +46,16 @@ use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, end
 /// assert_eq!(left.wait(), Ok(1));
 /// # Ok::<(), std::io::Error>(())
 /// ```
+#[repr(transparent)]
 pub struct Cx<A: Actor> {
-    cell: Arc<ActorCell<A>>,
+    cell: Arc<ActorCell>,
+    /// Invariant: the state is of this type, and of no sub- or supertype.
+    actor: PhantomData<fn(A) -> A>,
 }
 
 impl<A: Actor> Cx<A> {
-    pub(crate) fn new(cell: Arc<ActorCell<A>>) -> Self {
-        Self { cell }
-    }
-
-    pub(crate) fn cell(&self) -> &Arc<ActorCell<A>> {
-        &self.cell
+    pub(crate) fn new(cell: Arc<ActorCell>) -> Self {
+        Self { cell, actor: PhantomData }
     }
 
     /// This actor's id.
@@ -67,13 +67,13 @@ impl<A: Actor> Cx<A> {
     /// This actor's name and id.
     #[must_use]
     pub fn identity(&self) -> Identity {
-        self.cell.identity()
+        self.cell.identity().clone()
     }
 
     /// A handle of this actor. While somebody keeps it, the actor lives.
     #[must_use]
     pub fn handle(&self) -> A::Ref {
-        A::Ref::from(Handle::new(Arc::clone(&self.cell)))
+        A::Ref::from(Handle::new(&self.cell))
     }
 
     /// Lends the state to `f`: how a cooperative handler reads and changes it.
@@ -145,15 +145,13 @@ impl<A: Actor> Cx<A> {
     /// [escalates](crate::OnPanic::Escalate). A child lives on when its parent stops; [`link`](Self::link) the two to
     /// end both.
     pub fn spawn<B: Actor>(&self, spec: impl Into<Spec<B>>) -> B::Ref {
-        let parent: Arc<dyn Process> = self.process();
-        scheduler::spawn(self.cell.scheduler(), spec.into(), Some(&parent))
+        scheduler::spawn(self.cell.scheduler(), spec.into(), Some(&self.cell))
     }
 
     /// As [`spawn`](Self::spawn), if `tx` commits: the handle can be used at once, the actor begins at the commit. If the
     /// attempt fails, it never was; messages to it fail with [`ActorError::Stopped`](crate::ActorError::Stopped).
     pub fn spawn_within<B: Actor>(&self, tx: &mut Tx<'_, '_>, spec: impl Into<Spec<B>>) -> B::Ref {
-        let parent: Arc<dyn Process> = self.process();
-        scheduler::spawn_within(tx, self.cell.scheduler(), spec.into(), Some(&parent))
+        scheduler::spawn_within(tx, self.cell.scheduler(), spec.into(), Some(&self.cell))
     }
 
     /// Has the next turn begin with `state`; the rest of this one keeps what it has. In a cooperative handler, the turn
@@ -164,7 +162,7 @@ impl<A: Actor> Cx<A> {
     pub fn become_next(&self, state: A) {
         self.assert_turn("become_next");
         let cell = Arc::clone(&self.cell);
-        tentative::perform(move || cell.set_next(state));
+        tentative::perform(move || cell.set_next(Box::new(state)));
     }
 
     /// As [`become_next`](Self::become_next), if `tx` commits.
@@ -174,7 +172,7 @@ impl<A: Actor> Cx<A> {
     pub fn become_within(&self, tx: &mut Tx<'_, '_>, state: A) {
         self.assert_turn("become_within");
         let cell = Arc::clone(&self.cell);
-        tentative::perform_within(tx, move || cell.set_next(state), || ());
+        tentative::perform_within(tx, move || cell.set_next(Box::new(state)), || ());
     }
 
     /// Waits until this turn is definitive: at once, unless its message belongs to a transaction that is still open. If
@@ -204,8 +202,8 @@ impl<A: Actor> Cx<A> {
     ///
     /// In an asynchronous handler, the turn ends at its next await.
     pub fn stop(&self) {
-        let process = self.process();
-        tentative::perform(move || process.signal(Signal::Stop(ExitReason::Stopped)));
+        let cell = Arc::clone(&self.cell);
+        tentative::perform(move || cell.signal(Signal::Stop(ExitReason::Stopped)));
     }
 
     /// Answers with a value, in a handler that may also [forward](Forward).
@@ -224,19 +222,21 @@ impl<A: Actor> Cx<A> {
     ///
     /// The actor lives until then, even without handles. The time is tokio's.
     pub fn after(&self, delay: Duration, f: impl FnOnce(&mut A, &Self) + Send + 'static) -> Timer {
-        let timer = self.cell.timers.add(false);
+        let timer = self.cell.timers().add(false);
         let own = timer.clone();
         // The alarm owns the actor, which may have nothing else to live by.
         let cell = Arc::clone(&self.cell);
         let unused = timer.clone();
         let arm = move || {
-            let (timers, clock) = (Arc::clone(&cell.timers), cell.scheduler().tokio().clone());
+            let (timers, clock) = (Arc::clone(cell.timers()), cell.scheduler().tokio().clone());
             timers.arm(&own.clone(), &clock, delay, move || {
-                cell.push_own("after", move |state, cx| {
+                let run = move |_: After, state: &mut Lease<A>, cx: &Self| {
                     if own.finish() {
                         f(state, cx);
                     }
-                });
+                    Value(())
+                };
+                cell.push_own(turn::plain(After, run));
             });
         };
         tentative::perform_or(arm, move || _ = unused.finish());
@@ -247,7 +247,7 @@ impl<A: Actor> Cx<A> {
     ///
     /// Ends with the actor; it does not keep it alive. The time is tokio's.
     pub fn every(&self, period: Duration, f: impl FnMut(&mut A, &Self) + Send + 'static) -> Timer {
-        let timer = self.cell.timers.add(true);
+        let timer = self.cell.timers().add(true);
         let (own, unused) = (timer.clone(), timer.clone());
         let cx = Self::new(Arc::clone(&self.cell));
         tentative::perform_or(move || cx.repeat(&own, period, f), move || _ = unused.finish());
@@ -257,14 +257,16 @@ impl<A: Actor> Cx<A> {
     fn repeat(&self, timer: &Timer, period: Duration, mut f: impl FnMut(&mut A, &Self) + Send + 'static) {
         let own = timer.clone();
         let cell = Arc::downgrade(&self.cell);
-        self.cell.timers.arm(timer, self.cell.scheduler().tokio(), period, move || {
+        self.cell.timers().arm(timer, self.cell.scheduler().tokio(), period, move || {
             let Some(cell) = cell.upgrade() else { return };
-            cell.push_own("every", move |state, cx| {
+            let run = move |_: Every, state: &mut Lease<A>, cx: &Self| {
                 if own.is_pending() {
                     f(state, cx);
                     cx.repeat(&own, period, f);
                 }
-            });
+                Value(())
+            };
+            cell.push_own(turn::plain(Every, run));
         });
     }
 
@@ -277,7 +279,11 @@ impl<A: Actor> Cx<A> {
         tentative::perform(move || {
             end.on_settled(move |exit| {
                 if let (Ok(exit), Some(cell)) = (exit, cell.upgrade()) {
-                    cell.push_own("watch", move |state, cx| f(state, cx, exit));
+                    let run = move |_: Watch, state: &mut Lease<A>, cx: &Self| {
+                        f(state, cx, exit);
+                        Value(())
+                    };
+                    cell.push_own(turn::plain(Watch, run));
                 }
             });
         });
@@ -286,19 +292,32 @@ impl<A: Actor> Cx<A> {
     /// Ties the two actors' failures: if either ends by a failure ([`ExitReason::is_failure`]), so does the other. An
     /// orderly end of one leaves the other alone.
     pub fn link<B: Actor>(&self, other: &Handle<B>) {
-        let (own, other) = (self.process(), other.process());
+        let (own, other) = (Arc::clone(&self.cell), Arc::clone(other.cell()));
         tentative::perform(move || ending::link(&own, &other));
     }
 
     /// Undoes [`link`](Self::link).
     pub fn unlink<B: Actor>(&self, other: &Handle<B>) {
-        let (own, other) = (self.process(), other.process());
+        let (own, other) = (Arc::clone(&self.cell), Arc::clone(other.cell()));
         tentative::perform(move || ending::unlink(&own, &other));
     }
+}
 
-    fn process(&self) -> Arc<dyn Process> {
-        Arc::clone(&self.cell) as Arc<dyn Process>
-    }
+/// Turns that an actor owes itself, by name.
+struct After;
+struct Every;
+struct Watch;
+
+impl<A> Call<A> for After {
+    const NAME: &'static str = "after";
+}
+
+impl<A> Call<A> for Every {
+    const NAME: &'static str = "every";
+}
+
+impl<A> Call<A> for Watch {
+    const NAME: &'static str = "watch";
 }
 
 impl<A: Actor> fmt::Debug for Cx<A> {

@@ -28,25 +28,37 @@
 //! # Limits
 //! A promise waited for through another crate's combinators still counts as a wait of the turn, but the turn then also
 //! counts as one that something else could wake. Circles with two such turns are left to their time-outs.
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{Ordering, fence};
 use std::task::Waker;
 
-use enact_sync::atomic::{AtomicBool, AtomicUsize};
+use enact_sync::atomic::AtomicUsize;
 use enact_sync::unmodelled::{Arc, AtomicU64, LazyLock, Weak};
 use enact_sync::{Mutex, global};
+use smallvec::SmallVec;
 
+use crate::cell::TurnWaker;
 use crate::error::Cycle;
+use crate::identity::IdHasher;
 use crate::{ActorError, ActorId, Identity};
 
 /// Names one turn that can be suspended, among all of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct TurnId(u64);
+pub(crate) struct TurnId(pub(crate) u64);
 
 impl TurnId {
+    /// Taken from the thread's own block, so that threads do not meet at a counter.
     pub(crate) fn fresh() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+        const BLOCK: u64 = 1024;
+        static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
+        std::thread_local! {
+            static NEXT: Cell<u64> = const { Cell::new(0) };
+        }
+        let next = NEXT.get();
+        let id = if next.is_multiple_of(BLOCK) { NEXT_BLOCK.fetch_add(1, Ordering::Relaxed) * BLOCK } else { next };
+        NEXT.set(id + 1);
+        Self(id)
     }
 }
 
@@ -71,6 +83,8 @@ pub(crate) enum Owner {
 pub(crate) trait Source: Send + Sync {
     /// Whose progress it needs; `None` once it has come.
     fn owner(&self) -> Option<Owner>;
+    /// The actor whose progress it needs, if it is an actor's.
+    fn owning_actor(&self) -> Option<ActorId>;
     /// Has its readers look again: another crate's combinators poll only what has woken them.
     fn wake_readers(&self);
 }
@@ -87,12 +101,32 @@ pub(crate) struct Suspension {
     pub(crate) actor: Identity,
     /// Whether the actor takes nothing else meanwhile.
     pub(crate) holds: bool,
-    pub(crate) waits: Vec<Wait>,
+    pub(crate) waits: SmallVec<[Wait; 1]>,
     /// Whether something that the graph does not know could wake the turn.
     pub(crate) opaque: bool,
-    /// Set when somebody has woken the turn.
-    pub(crate) woken: Arc<AtomicBool>,
-    pub(crate) waker: Waker,
+    pub(crate) sleeper: Sleeper,
+}
+
+/// Who is to be woken.
+pub(crate) enum Sleeper {
+    Turn(Arc<TurnWaker>),
+    Thread(Waker),
+}
+
+impl Sleeper {
+    fn is_woken(&self) -> bool {
+        match self {
+            Self::Turn(turn) => turn.is_woken(),
+            Self::Thread(_) => false,
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        match self {
+            Self::Turn(turn) => Waker::from(Arc::clone(turn)),
+            Self::Thread(waker) => waker.clone(),
+        }
+    }
 }
 
 /// The finding that one wait of a turn can never end.
@@ -124,12 +158,14 @@ global! {
 /// Enters turns that all suspend together, the last one at the far end of a chain of synchronous calls.
 ///
 /// If a circle closes, the last turn is told and its waker is woken; [`resume`] then returns the verdict.
-pub(crate) fn suspend(suspensions: Vec<Suspension>) {
+pub(crate) fn suspend(suspensions: impl IntoIterator<Item = Suspension>) {
     let mut graph = GRAPH.lock();
-    let Some(last) = suspensions.last().map(|suspension| suspension.turn) else { return };
+    let mut last = None;
     for suspension in suspensions {
+        last = Some(suspension.turn);
         graph.insert(suspension);
     }
+    let Some(last) = last else { return };
     // Pairs with the fence in `owner_changed`.
     fence(Ordering::SeqCst);
     let told = graph.judge(last);
@@ -179,8 +215,8 @@ const NESTING_MAX: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Graph {
-    suspended: HashMap<TurnId, Node>,
-    holders: HashMap<ActorId, TurnId>,
+    suspended: HashMap<TurnId, Node, IdHasher>,
+    holders: HashMap<ActorId, TurnId, IdHasher>,
 }
 
 struct Node {
@@ -191,8 +227,7 @@ struct Node {
 impl Node {
     /// Whether it will certainly go on.
     fn is_going_on(&self) -> bool {
-        // Acquire: pairs with the wake-up, which happens before the waker's owner lets go of it.
-        self.verdict.is_some() || self.suspension.woken.load(Ordering::Acquire)
+        self.verdict.is_some() || self.suspension.sleeper.is_woken()
     }
 }
 
@@ -218,7 +253,7 @@ impl Graph {
     /// Looks for a dead wait of `root` and records it; the turn is then to be told.
     fn judge(&mut self, root: TurnId) -> Option<Told> {
         let node = self.suspended.get(&root)?;
-        if node.verdict.is_some() {
+        if node.verdict.is_some() || !node.suspension.waits.iter().any(|wait| self.may_be_dead(wait)) {
             return None;
         }
         let search = Search::new(self, root);
@@ -231,7 +266,21 @@ impl Graph {
             Wait::Actor(_) => None,
         };
         node.verdict = Some(Verdict { wait, cycle });
-        Some(Told { turn: node.suspension.waker.clone(), source })
+        Some(Told { turn: node.suspension.sleeper.waker(), source })
+    }
+
+    /// Whether a wait needs any suspended turn at all: if none, there is no need to search.
+    fn may_be_dead(&self, wait: &Wait) -> bool {
+        let owner = match wait {
+            Wait::Answer(source) => source.owner(),
+            Wait::Actor(actor) => Some(Owner::Actor(*actor)),
+        };
+        match owner {
+            None | Some(Owner::Unknown) => false,
+            Some(Owner::Actor(actor)) => self.holders.contains_key(&actor),
+            Some(Owner::Turn(turn, actor)) => self.suspended.contains_key(&turn) || self.holders.contains_key(&actor),
+            Some(Owner::Needs(_) | Owner::All(_) | Owner::Any(_)) => true,
+        }
     }
 
     /// The suspended turns that `owner` needs directly, dead or not.

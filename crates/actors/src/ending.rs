@@ -4,7 +4,7 @@ use enact_sync::unmodelled::Weak;
 use enact_sync::Mutex;
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::{Process, Signal};
+use crate::cell::{ActorCell, Signal};
 use crate::error::{Exit, ExitReason};
 use crate::{ActorId, Promise, Resolver};
 
@@ -13,7 +13,7 @@ use crate::{ActorId, Promise, Resolver};
 pub(crate) struct Ending(Mutex<State>);
 
 enum State {
-    Alive { watchers: Vec<Resolver<Exit>>, links: Vec<(ActorId, Weak<dyn Process>)> },
+    Alive { watchers: Vec<Resolver<Exit>>, links: Vec<(ActorId, Weak<ActorCell>)> },
     Ended(Exit),
 }
 
@@ -47,7 +47,7 @@ impl Ending {
     }
 
     /// Has the failure of this actor end `other`, too. If it has failed already, that happens now.
-    fn pass_failure_to(&self, other: &Arc<dyn Process>) {
+    fn pass_failure_to(&self, other: &Arc<ActorCell>) {
         let mut state = self.0.lock();
         match &mut *state {
             State::Alive { links, .. } => {
@@ -83,15 +83,15 @@ impl Ending {
     }
 }
 
-fn tell_failure(exit: &Exit, other: &Arc<dyn Process>) {
+fn tell_failure(exit: &Exit, other: &Arc<ActorCell>) {
     if exit.reason.is_failure() {
         let reason = ExitReason::Failed { because_of: exit.actor.clone() };
-        Arc::clone(other).signal(Signal::Stop(reason));
+        other.signal(Signal::Stop(reason));
     }
 }
 
 /// Has the failure of either end the other.
-pub(crate) fn link(one: &Arc<dyn Process>, other: &Arc<dyn Process>) {
+pub(crate) fn link(one: &Arc<ActorCell>, other: &Arc<ActorCell>) {
     if one.id() == other.id() {
         return;
     }
@@ -100,7 +100,7 @@ pub(crate) fn link(one: &Arc<dyn Process>, other: &Arc<dyn Process>) {
 }
 
 /// Undoes [`link`].
-pub(crate) fn unlink(one: &Arc<dyn Process>, other: &Arc<dyn Process>) {
+pub(crate) fn unlink(one: &Arc<ActorCell>, other: &Arc<ActorCell>) {
     one.ending().forget_link(other.id());
     other.ending().forget_link(one.id());
 }

@@ -140,12 +140,20 @@ impl ExitReason {
     }
 }
 
-/// What a panic said; the payload of `panic!` is text, anything else is named as such.
+/// How much is kept of what a panic said, in bytes: one that quotes another's error, which quotes a third, can double at each
+/// step.
+const PANIC_TEXT_MAX: usize = 4096;
+
+/// What a panic said, or the beginning of it; the payload of `panic!` is text, anything else is named as such.
 pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> Arc<str> {
-    payload
+    let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without text")
-        .into()
+        .unwrap_or("a panic without text");
+    if text.len() <= PANIC_TEXT_MAX {
+        return text.into();
+    }
+    let end = (0..=PANIC_TEXT_MAX).rev().find(|&at| text.is_char_boundary(at)).unwrap_or_default();
+    format!("{}...", &text[..end]).into()
 }

@@ -3,41 +3,127 @@
 //! A thread has more than one when synchronous calls are run inline. The innermost frame says on whose behalf code
 //! runs: whose child a spawned actor is, whose state [`Cx::with`](crate::Cx::with) may lend, and which turn it is that
 //! polls a promise.
+#![expect(unsafe_code, reason = "a frame borrows the actor that its guard borrows")]
 use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::ptr;
 use std::task::Waker;
 
 use enact_stm::hooks::{self, Depending};
-use enact_sync::atomic::AtomicBool;
 use enact_sync::unmodelled::Arc;
+use smallvec::SmallVec;
 
-use crate::cell::Process;
-use crate::deadlock::{self, Source, Suspension, TurnId, Verdict, Wait};
+use crate::cell::ActorCell;
+use crate::deadlock::{self, Sleeper, Source, Suspension, TurnId, Verdict, Wait};
+use crate::scheduler::Scheduler;
 use crate::tentative::Tentative;
 use crate::{ActorError, ActorId};
 
 struct Frame {
-    /// `None` while code runs that belongs to no turn, such as a promise's callback.
-    process: Option<Arc<dyn Process>>,
-    polled: Option<Polled>,
+    /// Null while code runs that belongs to no turn, such as a promise's callback.
+    actor: *const ActorCell,
+    polled: Option<Box<Polled>>,
     /// Set while a tentative turn runs.
     tentative: Option<Arc<Tentative>>,
     /// Inside a tentative turn, what another one does depends on nothing.
-    _independent: Option<Depending>,
+    independent: Option<Depending>,
 }
 
-/// An asynchronous turn while it is polled.
-struct Polled {
+impl Frame {
+    const fn of(actor: *const ActorCell) -> Self {
+        Self { actor, polled: None, tentative: None, independent: None }
+    }
+
+    fn actor(&self) -> Option<&ActorCell> {
+        // SAFETY: null, or borrowed by the guard that takes this frame away when it is dropped.
+        unsafe { self.actor.as_ref() }
+    }
+}
+
+/// The frames of one thread. Most threads have one at a time, which is entered and left without touching a list.
+struct Frames {
+    /// The innermost; means nothing while there is none.
+    innermost: Frame,
+    outer: Vec<Frame>,
+    depth: usize,
+}
+
+impl Frames {
+    const fn none() -> Self {
+        Self { innermost: Frame::of(ptr::null()), outer: Vec::new(), depth: 0 }
+    }
+
+    fn innermost(&mut self) -> Option<&mut Frame> {
+        if self.depth == 0 { None } else { Some(&mut self.innermost) }
+    }
+
+    fn push(&mut self, actor: *const ActorCell) {
+        if self.depth > 0 {
+            self.nest();
+        }
+        self.depth += 1;
+        self.innermost.actor = actor;
+    }
+
+    #[cold]
+    fn nest(&mut self) {
+        let independent = self.innermost.tentative.is_some().then(|| hooks::depend_on_this_thread(None));
+        let outer = std::mem::replace(&mut self.innermost, Frame::of(ptr::null()));
+        self.innermost.independent = independent;
+        self.outer.push(outer);
+    }
+
+    /// Takes the innermost frame away; gives what is left of it, if anything.
+    fn pop(&mut self) -> Option<Frame> {
+        self.depth -= 1;
+        let is_bare = self.innermost.polled.is_none() && self.innermost.tentative.is_none();
+        if self.depth == 0 && is_bare {
+            return None;
+        }
+        let outer = self.outer.pop().unwrap_or(Frame::of(ptr::null()));
+        Some(std::mem::replace(&mut self.innermost, outer))
+    }
+
+    fn outermost_first(&self) -> impl Iterator<Item = &Frame> {
+        self.outer.iter().chain((self.depth > 0).then_some(&self.innermost))
+    }
+}
+
+/// An asynchronous turn while it is polled, and what is kept of it from one poll to the next.
+pub(crate) struct Polled {
     turn: TurnId,
-    waker: Waker,
+    /// What the turn's own waker points to.
+    own_waker: *const (),
     waits: Waits,
     verdict: Option<Verdict>,
+}
+
+// SAFETY: the pointer is compared and nothing else.
+unsafe impl Send for Polled {}
+
+impl Polled {
+    /// For turns that `waker` wakes.
+    pub(crate) fn new(waker: &Waker) -> Self {
+        Self { turn: TurnId(0), own_waker: waker.data(), waits: Waits::default(), verdict: None }
+    }
+
+    /// For `turn`, which has not been polled yet.
+    pub(crate) fn begin(&mut self, turn: TurnId) {
+        self.turn = turn;
+        self.waits.0.clear();
+    }
+
+    /// What the turn waits for.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
 }
 
 /// The promises that a turn has polled and that are still open.
 ///
 /// They are kept from one poll to the next: another crate's combinators poll only what has woken them.
 #[derive(Default)]
-pub(crate) struct Waits(Vec<Awaited>);
+pub(crate) struct Waits(SmallVec<[Awaited; 1]>);
 
 struct Awaited {
     source: Arc<dyn Source>,
@@ -46,19 +132,28 @@ struct Awaited {
 }
 
 impl Waits {
-    fn add(&mut self, source: Arc<dyn Source>, keeps_own_waker: bool) {
-        match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.source, &source)) {
+    fn add<S: Source + 'static>(&mut self, source: &Arc<S>, keeps_own_waker: bool) {
+        let at: *const () = Arc::as_ptr(source).cast();
+        match self.0.iter_mut().find(|known| ptr::eq(Arc::as_ptr(&known.source).cast(), at)) {
             Some(known) => known.keeps_own_waker = keeps_own_waker,
-            None => self.0.push(Awaited { source, keeps_own_waker }),
+            None => self.0.push(Awaited { source: Arc::<S>::clone(source), keeps_own_waker }),
         }
     }
 
-    fn remove(&mut self, source: &Arc<dyn Source>) {
-        self.0.retain(|known| !Arc::ptr_eq(&known.source, source));
+    fn remove(&mut self, source: *const ()) {
+        self.0.retain(|known| !ptr::eq(Arc::as_ptr(&known.source).cast(), source));
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> {
         self.0.iter().map(|known| Arc::clone(&known.source))
+    }
+
+    /// The promise that is waited for, if it is one and keeps the turn's own waker.
+    pub(crate) fn only(&self) -> Option<&Arc<dyn Source>> {
+        match &*self.0 {
+            [Awaited { source, keeps_own_waker: true }] => Some(source),
+            _ => None,
+        }
     }
 
     /// How many promises keep the turn's own waker.
@@ -68,34 +163,32 @@ impl Waits {
 }
 
 enact_sync::thread_local! {
-    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    static FRAMES: RefCell<Frames> = const { RefCell::new(Frames::none()) };
 }
 
 fn innermost<R>(f: impl FnOnce(&mut Frame) -> R) -> Option<R> {
-    FRAMES.try_with(|frames| frames.borrow_mut().last_mut().map(f)).ok().flatten()
+    FRAMES.try_with(|frames| frames.borrow_mut().innermost().map(f)).ok().flatten()
 }
 
-/// Marks this thread as running turns of `process` until dropped.
-pub(crate) fn enter(process: Arc<dyn Process>) -> Entered {
-    push(Some(process))
+/// Marks this thread as running turns of `actor` until dropped.
+pub(crate) fn enter(actor: &ActorCell) -> Entered<'_> {
+    push(actor)
 }
 
 /// Runs `f` as code that belongs to no turn.
 pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
-    let _entered = innermost(|_| ()).map(|()| push(None));
+    let _entered = innermost(|_| ()).map(|()| push(ptr::null()));
     f()
 }
 
-fn push(process: Option<Arc<dyn Process>>) -> Entered {
-    let independent = tentative().map(|_| hooks::depend_on_this_thread(None));
-    let frame = Frame { process, polled: None, tentative: None, _independent: independent };
-    FRAMES.with(|frames| frames.borrow_mut().push(frame));
-    Entered(())
+fn push<'a>(actor: *const ActorCell) -> Entered<'a> {
+    FRAMES.with(|frames| frames.borrow_mut().push(actor));
+    Entered(PhantomData)
 }
 
-pub(crate) struct Entered(());
+pub(crate) struct Entered<'a>(PhantomData<&'a ActorCell>);
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let left = FRAMES.with(|frames| frames.borrow_mut().pop());
         drop(left);
@@ -119,57 +212,77 @@ impl Drop for Tentatively {
     }
 }
 
+/// Whether this thread is in a tentative turn.
+pub(crate) fn is_tentative() -> bool {
+    innermost(|frame| frame.tentative.is_some()).unwrap_or(false)
+}
+
 /// The tentative turn that this thread is in.
 pub(crate) fn tentative() -> Option<Arc<Tentative>> {
     innermost(|frame| frame.tentative.clone()).flatten()
 }
 
-/// How many turns are nested on this thread.
-pub(crate) fn depth() -> usize {
-    FRAMES.with(|frames| frames.borrow().len())
+/// The actor whose turn this thread is in.
+pub(crate) fn current() -> Option<Arc<ActorCell>> {
+    innermost(|frame| frame.actor().map(ActorCell::me)).flatten()
 }
 
-/// The actor whose turn this thread is in.
-pub(crate) fn current() -> Option<Arc<dyn Process>> {
-    innermost(|frame| frame.process.clone()).flatten()
+/// How many turns are nested on this thread.
+pub(crate) fn depth() -> usize {
+    FRAMES.with(|frames| frames.borrow().depth)
+}
+
+/// Whether this thread is in a turn of an actor of `scheduler`, and in how many turns.
+pub(crate) fn depth_in(scheduler: &Arc<Scheduler>) -> Option<usize> {
+    let is_near = innermost(|frame| frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler)));
+    is_near.unwrap_or(false).then(depth)
 }
 
 /// Whether this thread is in a turn of `actor`.
 pub(crate) fn is_turn_of(actor: ActorId) -> bool {
-    innermost(|frame| frame.process.as_ref().is_some_and(|process| process.id() == actor)).unwrap_or(false)
+    innermost(|frame| frame.actor().is_some_and(|known| known.id() == actor)).unwrap_or(false)
 }
 
-/// From here to [`end_poll`], promises that are polled are waits of `turn`.
-pub(crate) fn begin_poll(turn: TurnId, waker: &Waker, waits: Waits, verdict: Option<Verdict>) {
-    let polled = Polled { turn, waker: waker.clone(), waits, verdict };
+/// From here to [`end_poll`], promises that are polled are waits of the turn.
+pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Verdict>) {
+    polled.verdict = verdict;
     innermost(|frame| frame.polled = Some(polled));
 }
 
-/// What the turn that was polled waits for now.
-pub(crate) fn end_poll() -> Waits {
-    let Some(Polled { mut waits, verdict, .. }) = innermost(|frame| frame.polled.take()).flatten() else {
-        return Waits::default();
-    };
-    // A promise that was not polled to be told of its verdict is out of this turn's hands.
-    waits.0.retain(|known| {
-        known.source.owner().is_some() && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
-    });
-    waits
+/// The turn that was polled, with what it waits for now.
+pub(crate) fn end_poll() -> Box<Polled> {
+    let polled = innermost(|frame| frame.polled.take()).flatten();
+    let mut polled = polled.expect("a poll that ends has begun in this frame");
+    let verdict = polled.verdict.take();
+    // One that has been answered does no harm; only more of them are looked through.
+    if verdict.is_some() || polled.waits.0.len() > 1 {
+        // A promise that was not polled to be told of its verdict is out of this turn's hands.
+        polled.waits.0.retain(|known| {
+            known.source.owner().is_some() && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
+        });
+    }
+    polled
 }
 
 /// Records that the turn being polled waits for `source`, which keeps `waker`.
-pub(crate) fn note_wait(source: Arc<dyn Source>, waker: &Waker) {
+pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, waker: &Waker) {
     innermost(|frame| {
         if let Some(polled) = &mut frame.polled {
-            let keeps_own_waker = polled.waker.will_wake(waker);
+            let keeps_own_waker = ptr::eq(polled.own_waker, waker.data());
             polled.waits.add(source, keeps_own_waker);
         }
     });
 }
 
-/// Records that the turn being polled waits for `source` no more.
-pub(crate) fn forget_wait(source: &Arc<dyn Source>) {
+/// Records that the turn being polled waits no more for what lies at `source`.
+pub(crate) fn forget_wait<S: Source>(source: &Arc<S>) {
+    let source = Arc::as_ptr(source).cast();
     innermost(|frame| frame.polled.iter_mut().for_each(|polled| polled.waits.remove(source)));
+}
+
+/// Whether a wait of the turn being polled was found to be dead.
+pub(crate) fn has_verdict() -> bool {
+    innermost(|frame| frame.polled.as_ref().is_some_and(|polled| polled.verdict.is_some())).unwrap_or(false)
 }
 
 /// The error for a wait of the turn being polled for `source`, if it was found to be dead.
@@ -188,8 +301,8 @@ pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
     let frames: Vec<_> = FRAMES.with(|frames| {
         let frames = frames.borrow();
         frames
-            .iter()
-            .map(|frame| Some((frame.process.as_ref()?.identity(), frame.polled.as_ref().map(|polled| polled.turn))))
+            .outermost_first()
+            .map(|frame| Some((frame.actor()?.identity().clone(), frame.polled.as_ref().map(|polled| polled.turn))))
             .collect::<Option<_>>()
     })?;
     if frames.is_empty() {
@@ -206,10 +319,9 @@ pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
             turn: turn.unwrap_or_else(TurnId::fresh),
             actor,
             holds: true,
-            waits: vec![wait],
+            waits: [wait].into_iter().collect(),
             opaque,
-            woken: Arc::new(AtomicBool::new(false)),
-            waker: waker.clone(),
+            sleeper: Sleeper::Thread(waker.clone()),
         })
         .collect();
     let turns = suspensions.iter().map(|suspension| suspension.turn).collect();

@@ -1,18 +1,17 @@
 //! Handles: the only way to an actor.
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::task::Poll;
 
-use enact_stm::hooks::{self, Decision};
+use enact_stm::hooks::{self, Fate};
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::{ActorCell, Entry, Process, Signal};
+use crate::cell::{ActorCell, CellRef, Signal};
 use crate::deadlock::{Owner, Wait};
 use crate::error::{Exit, ExitReason};
-use crate::mailbox::Refused;
 use crate::parker::Parker;
-use crate::spec::WhenFull;
-use crate::turn::{self, Envelope, Lease, Message, Reply, Value};
+use crate::turn::{self, Call, Lease, Message, Post, Reply, Value};
 use crate::within::{Ask, Within};
 use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler, tentative};
 
@@ -44,7 +43,7 @@ const INLINE_DEPTH_MAX: usize = 64;
 /// ```
 ///
 /// [`Spec::keep_alive`]: crate::Spec::keep_alive
-pub struct Handle<A: Actor>(Arc<ActorCell<A>>);
+pub struct Handle<A: Actor>(CellRef, PhantomData<fn(A) -> A>);
 
 /// What became of a one-way message at the mailbox.
 ///
@@ -60,12 +59,13 @@ pub struct Handle<A: Actor>(Arc<ActorCell<A>>);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent(Result<(), ActorError>);
+pub struct Sent(Result<(), Box<ActorError>>);
 
 impl Sent {
-    fn told(sent: Result<(), ActorError>) -> Self {
+    #[inline]
+    fn told(sent: Result<(), Box<ActorError>>) -> Self {
         if let Err(error) = &sent {
-            tracing::debug!(%error, "a one-way message was refused");
+            log_refusal(error);
         }
         Self(sent)
     }
@@ -76,18 +76,23 @@ impl Sent {
     /// [`ActorError::Stopped`] or [`ActorError::Full`] if it was refused, [`ActorError::Deadlock`] if the wait for room
     /// could never have ended.
     pub fn accepted(self) -> Result<(), ActorError> {
-        self.0
+        self.0.map_err(|error| *error)
     }
 }
 
+#[cold]
+fn log_refusal(error: &ActorError) {
+    tracing::debug!(%error, "a one-way message was refused");
+}
+
 impl<A: Actor> Handle<A> {
-    pub(crate) fn new(cell: Arc<ActorCell<A>>) -> Self {
-        cell.retain();
-        Self(cell)
+    #[inline]
+    pub(crate) fn new(cell: &Arc<ActorCell>) -> Self {
+        Self(CellRef::new(cell), PhantomData)
     }
 
-    pub(crate) fn process(&self) -> Arc<dyn Process> {
-        Arc::clone(&self.0) as Arc<dyn Process>
+    pub(crate) fn cell(&self) -> &Arc<ActorCell> {
+        &self.0
     }
 
     /// The actor's id.
@@ -99,14 +104,18 @@ impl<A: Actor> Handle<A> {
     /// The actor's name and id, as they appear in errors and logs.
     #[must_use]
     pub fn identity(&self) -> Identity {
-        self.0.identity()
+        self.0.identity().clone()
     }
 
     /// Runs `f` as a turn of the actor, in order with this sender's messages.
     ///
     /// For infrastructure that works with any actor; within a program, declare a handler.
     pub fn run<R: Send + 'static>(&self, f: impl FnOnce(&mut A, &Cx<A>) -> R + Send + 'static) -> Promise<R> {
-        self.ask(turn::plain("run", move |state: &mut Lease<A>, cx: &Cx<A>| Value(f(state, cx))))
+        struct Run;
+        impl<A> Call<A> for Run {
+            const NAME: &'static str = "run";
+        }
+        self.ask(turn::plain(Run, move |_: Run, state: &mut Lease<A>, cx: &Cx<A>| Value(f(state, cx))))
     }
 
     /// Has the actor stop when it has taken up what is in its mailbox now, and its turns under way have ended. What is
@@ -119,8 +128,8 @@ impl<A: Actor> Handle<A> {
     /// Has the actor stop after the turn that it is in. What is in its mailbox, and the turns that are suspended, fail
     /// with [`ActorError::Stopped`].
     pub fn kill(&self) {
-        let process = self.process();
-        tentative::perform(move || process.signal(Signal::Stop(ExitReason::Stopped)));
+        let cell = Arc::clone(&self.0);
+        tentative::perform(move || cell.signal(Signal::Stop(ExitReason::Stopped)));
     }
 
     /// The promise of the actor's end; kept at once if it has ended.
@@ -139,7 +148,7 @@ impl<A: Actor> Handle<A> {
     pub fn ask<M: Message<A>>(&self, message: M) -> Promise<M::Value> {
         let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
         // Whether it was accepted is for the promise to say.
-        let _accepted = self.send(message.owing(Reply::to(resolver)));
+        let _accepted = self.send(message, Reply::to(resolver), tentative::dependency());
         promise
     }
 
@@ -147,20 +156,20 @@ impl<A: Actor> Handle<A> {
     #[doc(hidden)]
     pub fn ask_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Ask<M::Value> {
         let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
-        let _accepted = self.send_within(within, message.owing(Reply::to(resolver)));
+        let _accepted = self.send(message, Reply::to(resolver), Some(within.fate.clone()));
         Ask::new(promise)
     }
 
     /// Sends a message without wanting an answer.
     #[doc(hidden)]
     pub fn tell<M: Message<A>>(&self, message: M) -> Sent {
-        Sent::told(self.send(message.owing(Reply::none())))
+        Sent::told(self.send(message, Reply::none(), tentative::dependency()))
     }
 
     /// Sends a message of a transaction without wanting an answer.
     #[doc(hidden)]
     pub fn tell_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Sent {
-        Sent::told(self.send_within(within, message.owing(Reply::none())))
+        Sent::told(self.send(message, Reply::none(), Some(within.fate.clone())))
     }
 
     /// Has the actor answer in the place of the turn that returns this.
@@ -169,7 +178,7 @@ impl<A: Actor> Handle<A> {
         let target = self.clone();
         Forward::new(move |reply| {
             reply.now_owed_by(Owner::Actor(target.id()));
-            let _accepted = target.send(message.owing(reply));
+            let _accepted = target.send(message, reply, tentative::dependency());
         })
     }
 
@@ -182,75 +191,26 @@ impl<A: Actor> Handle<A> {
         );
         tentative::wait_until_definitive();
         let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
-        let envelope = message.owing(Reply::to(resolver));
         match if self.is_near() { self.0.mailbox.claim() } else { None } {
-            Some(body) => self.0.run_claimed(body, envelope),
-            None => _ = self.send(envelope),
+            Some(body) => _ = message.post(Reply::to(resolver), Post::claimed(&self.0, body)),
+            None => _ = self.send(message, Reply::to(resolver), tentative::dependency()),
         }
         block_on(promise)
     }
 
     /// Whether a call may run on this thread: it is in a turn of the same system, and not too deep in calls.
     fn is_near(&self) -> bool {
-        (1..INLINE_DEPTH_MAX).contains(&frame::depth())
-            && frame::current().is_some_and(|caller| Arc::ptr_eq(caller.scheduler(), self.0.scheduler()))
+        frame::depth_in(self.cell().scheduler()).is_some_and(|depth| depth < INLINE_DEPTH_MAX)
     }
 
-    /// Sends on behalf of the turn that this thread is in, if any.
-    fn send(&self, envelope: Envelope<A>) -> Result<(), ActorError> {
-        self.deliver(Envelope { dependency: tentative::dependency(), ..envelope })
-    }
-
-    fn send_within(&self, within: &Within<'_>, envelope: Envelope<A>) -> Result<(), ActorError> {
-        self.deliver(Envelope { dependency: Some(within.fate.clone()), ..envelope })
-    }
-
-    fn deliver(&self, envelope: Envelope<A>) -> Result<(), ActorError> {
-        let entry = Entry::Message(envelope);
-        if !self.0.scheduler().accepts() {
-            return self.refuse(entry, self.0.stopped());
-        }
-        match self.0.mailbox.push(entry, None) {
-            Ok(schedule) => {
-                self.0.schedule(schedule);
-                Ok(())
-            }
-            Err(Refused::Closed(entry)) => self.refuse(entry, self.0.stopped()),
-            Err(Refused::Full(entry)) => match self.0.when_full() {
-                WhenFull::Fail => self.refuse(entry, self.0.full()),
-                // What fills it may be the transaction's own.
-                WhenFull::Wait if hooks::is_in_a_transaction() => self.refuse(entry, self.0.full()),
-                WhenFull::Wait => self.deliver_when_room(entry),
-            },
-        }
-    }
-
-    fn deliver_when_room(&self, mut entry: Entry<A>) -> Result<(), ActorError> {
-        let parker = Arc::new(Parker::default());
-        let waker = Arc::clone(&parker).into();
-        loop {
-            match self.0.mailbox.push(entry, Some(&waker)) {
-                Ok(schedule) => {
-                    self.0.schedule(schedule);
-                    return Ok(());
-                }
-                Err(Refused::Closed(entry)) => return self.refuse(entry, self.0.stopped()),
-                Err(Refused::Full(back)) => entry = back,
-            }
-            // The room may be that of an actor which begins, or ends, when this turn is decided.
-            if tentative::poll(&waker) == Poll::Ready(Decision::Aborted) {
-                let _refused = self.refuse(entry, ActorError::Retracted);
-                tentative::leave();
-            }
-            if let Some(error) = scheduler::block(Wait::Actor(self.id()), &parker) {
-                return self.refuse(entry, error);
-            }
-        }
-    }
-
-    fn refuse(&self, entry: Entry<A>, error: ActorError) -> Result<(), ActorError> {
-        self.0.refuse(entry, &error);
-        Err(error)
+    #[inline]
+    fn send<M: Message<A>>(
+        &self,
+        message: M,
+        reply: Reply<M::Value>,
+        dependency: Option<Fate>,
+    ) -> Result<(), Box<ActorError>> {
+        message.post(reply, Post::sending(&self.0, dependency))
     }
 }
 
@@ -272,14 +232,9 @@ fn block_on<T: Send + 'static>(mut promise: Promise<T>) -> Result<T, ActorError>
 }
 
 impl<A: Actor> Clone for Handle<A> {
+    #[inline]
     fn clone(&self) -> Self {
-        Self::new(Arc::clone(&self.0))
-    }
-}
-
-impl<A: Actor> Drop for Handle<A> {
-    fn drop(&mut self) {
-        self.0.release();
+        Self(self.0.clone(), PhantomData)
     }
 }
 

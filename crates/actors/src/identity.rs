@@ -1,5 +1,6 @@
 //! Who an actor is, in errors, logs and notices.
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
 
 use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64};
@@ -34,6 +35,33 @@ impl fmt::Debug for ActorId {
 impl fmt::Display for ActorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
+    }
+}
+
+/// Hashes numbers that are given out one after the other.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Spread over all bits, by the golden ratio: tables look at both ends.
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl BuildHasher for IdHasher {
+    type Hasher = Self;
+
+    fn build_hasher(&self) -> Self {
+        Self::default()
     }
 }
 

@@ -3,6 +3,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use crate::Actor;
+use crate::cell::State;
 
 /// An actor to be, with its options. A plain value of the actor's type is a specification with all defaults.
 ///
@@ -27,12 +28,12 @@ pub struct Spec<A: Actor> {
     pub(crate) state: A,
     pub(crate) name: Option<String>,
     pub(crate) mailbox: Mailbox,
-    pub(crate) supervision: Supervision<A>,
+    pub(crate) supervision: Supervision,
     pub(crate) keep_alive: bool,
 }
 
-pub(crate) struct Supervision<A> {
-    pub(crate) restart: Option<(Restarts, Box<dyn FnMut() -> A + Send>)>,
+pub(crate) struct Supervision {
+    pub(crate) restart: Option<(Restarts, Box<dyn FnMut() -> State + Send>)>,
     pub(crate) otherwise: OnPanic,
 }
 
@@ -126,7 +127,7 @@ impl<A: Actor> Spec<A> {
     /// `make` itself panics, [`on_panic`](Self::on_panic) decides.
     pub fn restarting(restarts: Restarts, mut make: impl FnMut() -> A + Send + 'static) -> Self {
         let mut spec = Self::new(make());
-        spec.supervision.restart = Some((restarts, Box::new(make)));
+        spec.supervision.restart = Some((restarts, Box::new(move || Box::new(make()) as State)));
         spec
     }
 

@@ -157,7 +157,7 @@ impl System {
     /// The actors that are alive, in no order.
     #[must_use]
     pub fn actors(&self) -> Vec<Identity> {
-        self.inner.scheduler.population().all().iter().map(|process| process.identity()).collect()
+        self.inner.scheduler.population().all().iter().map(|actor| actor.identity().clone()).collect()
     }
 
     /// Shuts the system down.
@@ -200,7 +200,8 @@ impl Inner {
         if !self.scheduler.wait_until_empty(Instant::now() + LAST_TURN_TIME) {
             self.left_behind.store(true, Ordering::Release);
         }
-        let stuck: Vec<Identity> = self.scheduler.population().all().iter().map(|process| process.identity()).collect();
+        let stuck: Vec<Identity> =
+            self.scheduler.population().all().iter().map(|actor| actor.identity().clone()).collect();
         if drained && stuck.is_empty() { Shutdown::Drained } else { Shutdown::CutShort { stuck } }
     }
 }

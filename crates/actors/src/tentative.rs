@@ -160,7 +160,7 @@ pub(crate) fn dependency() -> Option<Fate> {
 /// Blocks this thread until the turn that it is in is definitive, and does what it has promised so far; leaves the turn if
 /// it never is.
 pub(crate) fn wait_until_definitive() {
-    if frame::tentative().is_none() {
+    if !frame::is_tentative() {
         return;
     }
     let parker = Arc::default();

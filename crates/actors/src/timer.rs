@@ -9,6 +9,7 @@ use enact_sync::unmodelled::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::cell::ActorCell;
 use crate::{frame, io, tentative};
 
 /// A delayed or repeated turn that an actor has asked for.
@@ -50,7 +51,7 @@ impl Timer {
     /// Called in a turn of the timer's actor, it is exact: the delayed turn will not run, not even if its time has come.
     #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
     pub fn cancel(&self) -> bool {
-        if frame::tentative().is_none() {
+        if !frame::is_tentative() {
             return self.finish();
         }
         let was_pending = self.is_pending();
@@ -71,8 +72,11 @@ impl Timer {
 }
 
 /// The timers of one actor.
-#[derive(Debug, Default)]
-pub(crate) struct Timers(Mutex<Pending>);
+#[derive(Debug)]
+pub(crate) struct Timers {
+    actor: Weak<ActorCell>,
+    pending: Mutex<Pending>,
+}
 
 #[derive(Debug, Default)]
 struct Pending {
@@ -88,9 +92,13 @@ struct Armed {
 }
 
 impl Timers {
+    pub(crate) fn of(actor: Weak<ActorCell>) -> Self {
+        Self { actor, pending: Mutex::default() }
+    }
+
     /// Adds a timer that is not armed yet.
     pub(crate) fn add(self: &Arc<Self>, repeats: bool) -> Timer {
-        let mut pending = self.0.lock();
+        let mut pending = self.pending.lock();
         let key = pending.next;
         pending.next += 1;
         if !pending.closed {
@@ -101,38 +109,47 @@ impl Timers {
 
     /// Calls `ring` after `delay`, unless the timer is cancelled before.
     pub(crate) fn arm(&self, timer: &Timer, clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) {
-        let mut pending = self.0.lock();
-        if let Some(armed) = pending.armed.get_mut(&timer.key) {
-            armed.alarm = Some(alarm_on(clock, delay, ring));
+        if !self.is_pending(timer.key) {
+            return;
+        }
+        // Not under the lock: a runtime that has been shut down drops what it is given, which is the user's, at once.
+        let alarm = alarm_on(clock, delay, ring);
+        match self.pending.lock().armed.get_mut(&timer.key) {
+            Some(armed) => armed.alarm = Some(alarm),
+            None => alarm.abort(),
         }
     }
 
     fn is_pending(&self, key: u64) -> bool {
-        self.0.lock().armed.contains_key(&key)
+        self.pending.lock().armed.contains_key(&key)
     }
 
     fn finish(&self, key: u64) -> bool {
-        let armed = self.0.lock().armed.remove(&key);
+        let armed = self.pending.lock().armed.remove(&key);
         if let Some(alarm) = armed.as_ref().and_then(|armed| armed.alarm.as_ref()) {
             alarm.abort();
+        }
+        if let Some(actor) = armed.as_ref().and_then(|_| self.actor.upgrade()) {
+            // It may have had nothing else to live by.
+            actor.schedule(actor.mailbox.nudge());
         }
         armed.is_some()
     }
 
     pub(crate) fn cancel_all(&self) {
-        let armed = std::mem::take(&mut self.0.lock().armed);
+        let armed = std::mem::take(&mut self.pending.lock().armed);
         armed.values().filter_map(|armed| armed.alarm.as_ref()).for_each(AbortHandle::abort);
     }
 
     /// As [`cancel_all`](Self::cancel_all), and no timer can be added any more.
     pub(crate) fn close(&self) {
-        self.0.lock().closed = true;
+        self.pending.lock().closed = true;
         self.cancel_all();
     }
 
     /// Whether a delayed turn is still to come. Repeated ones do not count: nothing would ever end them.
     pub(crate) fn keep_alive(&self) -> bool {
-        self.0.lock().armed.values().any(|armed| !armed.repeats)
+        self.pending.lock().armed.values().any(|armed| !armed.repeats)
     }
 }
 

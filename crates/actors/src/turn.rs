@@ -1,22 +1,25 @@
 //! Messages and the turns they become.
 //!
-//! A message is a closure over its arguments, with the reply it owes. Three kinds, chosen by the handler's signature:
-//! *plain* runs to completion; *held* is a future that owns the state until it ends, the actor being held meanwhile;
-//! *cooperative* is a future beside which the actor takes other messages. Each answers with a value or hands the duty
-//! to answer on.
+//! A message is a closure over its arguments, with what says when its turn comes ([`Call`]) and the reply it owes.
+//! Three kinds, chosen by the handler's signature: *plain* runs to completion; *held* is a future that owns the state
+//! until it ends, the actor being held meanwhile; *cooperative* is a future beside which the actor takes other
+//! messages. Each answers with a value or hands the duty to answer on.
 use std::any::Any;
 use std::future::Future;
+use std::marker::PhantomData;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use enact_stm::hooks::{Decision, Fate};
+use enact_stm::hooks::Fate;
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::{ActorCell, Stored};
-use crate::deadlock::Owner;
+use crate::cell::{ActorCell, Body, Lender, Lent};
+use crate::deadlock::{Owner, TurnId};
 use crate::error::panic_text;
+use crate::mailbox::records::{Guard, Kind, Record};
 use crate::{Actor, ActorError, Cx, Forward, Identity, Resolver};
 
 /// The duty to answer; none if the message was told.
@@ -72,53 +75,162 @@ impl<T: Send + 'static> Answer for Forward<T> {
     }
 }
 
+/// What is known of a call before it is taken up: the handler's name, and what says when its turn comes.
+pub trait Call<A>: Send + 'static {
+    /// The handler's name as it stands in the source.
+    const NAME: &'static str;
+    /// Whether the handler is lent its context, with which it can call other actors synchronously.
+    const TAKES_CX: bool = true;
+    /// Whether it has a priority of its own.
+    const IS_RANKED: bool = false;
+    /// Whether it has a guard.
+    const IS_GUARDED: bool = false;
+    /// Whether the guard looks at nothing but the state.
+    const SHARES_VERDICT: bool = false;
+
+    /// Higher ones come first.
+    fn priority(&self) -> i32 {
+        0
+    }
+
+    /// Whether it can be taken up now.
+    fn is_admitted(&self, _actor: &A) -> bool {
+        true
+    }
+}
+
+/// A call with a priority.
+pub struct Ranked<K> {
+    call: PhantomData<K>,
+    priority: i32,
+}
+
+/// The call that `K` names, with a priority.
+pub fn ranked<K>(_call: K, priority: i32) -> Ranked<K> {
+    Ranked { call: PhantomData, priority }
+}
+
+impl<A, K: Call<A>> Call<A> for Ranked<K> {
+    const NAME: &'static str = K::NAME;
+    const IS_RANKED: bool = true;
+
+    fn priority(&self) -> i32 {
+        self.priority
+    }
+}
+
+/// A call with a guard.
+pub struct Guarded<K, T, G> {
+    call: K,
+    /// Those that the guard looks at.
+    arguments: T,
+    guard: G,
+}
+
+/// Gives `call` a guard over the state and `arguments`.
+pub fn guarded<A, K, T, G>(call: K, arguments: T, guard: G) -> Guarded<K, T, G>
+where
+    K: Call<A>,
+    G: Fn(&A, &T) -> bool + Send + 'static,
+{
+    Guarded { call, arguments, guard }
+}
+
+impl<K, T, G> Guarded<K, T, G> {
+    /// The arguments that the guard has looked at, for the handler.
+    pub fn into_arguments(self) -> T {
+        self.arguments
+    }
+}
+
+impl<A, K, T, G> Call<A> for Guarded<K, T, G>
+where
+    K: Call<A>,
+    T: Send + 'static,
+    G: Fn(&A, &T) -> bool + Send + 'static,
+{
+    const NAME: &'static str = K::NAME;
+    const IS_RANKED: bool = K::IS_RANKED;
+    const IS_GUARDED: bool = true;
+    // There is only one value of them.
+    const SHARES_VERDICT: bool = size_of::<T>() == 0;
+
+    fn priority(&self) -> i32 {
+        self.call.priority()
+    }
+
+    fn is_admitted(&self, actor: &A) -> bool {
+        (self.guard)(actor, &self.arguments)
+    }
+}
+
 /// A call of a handler, not yet sent.
 pub trait Message<A: Actor>: Send + 'static {
     /// What the caller gets.
     type Value: Send + 'static;
 
-    /// The message with the reply it owes.
-    fn owing(self, reply: Reply<Self::Value>) -> Envelope<A>;
+    /// Sends it with the reply that it owes.
+    ///
+    /// # Errors
+    /// If it was refused: what it is answered.
+    fn post(self, reply: Reply<Self::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>>;
 }
 
-/// A message in a mailbox.
-pub struct Envelope<A: Actor> {
-    pub(crate) handler: &'static str,
-    pub(crate) turn: Turn<A>,
-    /// Without its commit, the message was never sent.
-    pub(crate) dependency: Option<Fate>,
+/// The way of one message to its actor, which is of type `A`: the cell does not know, and takes whatever is delivered.
+pub struct Post<'a, A> {
+    cell: &'a Arc<ActorCell>,
+    way: Way,
+    actor: PhantomData<fn(A) -> A>,
 }
 
-pub(crate) enum Turn<A: Actor> {
-    Plain(Box<dyn PlainTurn<A>>),
-    Held(Box<dyn Start<Lease<A>, A>>),
-    Cooperative(Box<dyn Start<(), A>>),
+enum Way {
+    /// Into the mailbox, from outside.
+    Send(Option<Fate>),
+    /// Into the mailbox, from the actor itself.
+    Owe,
+    /// To an actor that the sender has claimed, on this thread.
+    Claimed(Box<Body>),
 }
 
-impl<A: Actor> Envelope<A> {
-    fn new(handler: &'static str, turn: Turn<A>) -> Self {
-        Self { handler, turn, dependency: None }
+impl<'a, A: Actor> Post<'a, A> {
+    /// To `cell`'s mailbox; the message counts if `dependency` does.
+    #[inline]
+    pub(crate) fn sending(cell: &'a Arc<ActorCell>, dependency: Option<Fate>) -> Self {
+        Self { cell, way: Way::Send(dependency), actor: PhantomData }
     }
 
-    /// What the message depends on, as long as that is open.
-    pub(crate) fn open_fate(&self) -> Option<Fate> {
-        self.dependency.clone().filter(|fate| fate.decision().is_none())
+    /// To `cell`'s mailbox, for what it owes itself, which is refused only when it is gone.
+    pub(crate) fn owing(cell: &'a Arc<ActorCell>) -> Self {
+        Self { cell, way: Way::Owe, actor: PhantomData }
     }
 
-    /// Whether what the message depends on was aborted.
-    pub(crate) fn is_retracted(&self) -> bool {
-        self.dependency.as_ref().is_some_and(|fate| fate.decision() == Some(Decision::Aborted))
+    /// To an actor whose `body` the caller has claimed.
+    pub(crate) fn claimed(cell: &'a Arc<ActorCell>, body: Box<Body>) -> Self {
+        Self { cell, way: Way::Claimed(body), actor: PhantomData }
     }
 
-    /// Answers the message with an error instead of taking it up.
-    pub(crate) fn refuse(self, error: ActorError) {
-        // Arguments are the user's: a destructor that panics ends here.
-        let _dropped = catch_unwind(AssertUnwindSafe(|| match self.turn {
-            Turn::Plain(turn) => turn.refuse(error),
-            Turn::Held(turn) => turn.refuse(error),
-            Turn::Cooperative(turn) => turn.refuse(error),
-        }));
+    #[inline]
+    fn deliver<R: Record>(self, record: R) -> Result<(), Box<ActorError>> {
+        match self.way {
+            Way::Send(dependency) => self.cell.deliver(record, dependency.as_ref()),
+            Way::Owe => self.cell.deliver_own(record),
+            Way::Claimed(mut body) => {
+                body.take_along(record);
+                self.cell.run_claimed(body);
+                Ok(())
+            }
+        }
     }
+}
+
+/// What has become of a message that was taken up.
+pub(crate) enum Begun {
+    /// It has run to its end.
+    Ended(Result<(), Panic>),
+    /// It is a turn that can wait.
+    Started(Result<Pin<Box<dyn Suspended>>, Panic>),
+    /// A turn is to go on.
+    Resumes(TurnId),
 }
 
 /// What a panicking turn said.
@@ -136,84 +248,143 @@ impl Panic {
 
 /// Runs `f`; a panic ends here.
 pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panic::from_payload(&*payload))
-}
-
-/// A turn that runs to completion.
-pub(crate) trait PlainTurn<A: Actor>: Send {
-    fn run(self: Box<Self>, state: &mut Lease<A>, cx: &Cx<A>) -> Result<(), Panic>;
-    fn refuse(self: Box<Self>, error: ActorError);
-}
-
-/// A turn that becomes a future when it is given its `Grant`: the state, or nothing.
-pub(crate) trait Start<Grant, A: Actor>: Send {
-    fn start(self: Box<Self>, grant: Grant, cx: Cx<A>) -> Result<Box<dyn Suspended>, Panic>;
-    fn refuse(self: Box<Self>, error: ActorError);
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let panic = Panic::from_payload(&*payload);
+        // What was thrown may be the user's own, with a destructor that throws something, too.
+        catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(mem::forget);
+        panic
+    })
 }
 
 /// An asynchronous turn that has begun.
 pub(crate) trait Suspended: Send {
     /// Goes on. When it is ready it has answered, and given the state back if it had it.
-    fn poll(&mut self, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>>;
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>>;
     /// From now on the answer needs the progress of `owner`.
     fn now_owed_by(&self, owner: Owner);
     /// Ends the turn where it is, and answers with `error`.
-    fn cut_short(self: Box<Self>, error: ActorError);
+    fn cut_short(self: Pin<&mut Self>, error: ActorError);
 }
 
-struct Owing<F, T: Send + 'static> {
-    handler: F,
-    reply: Reply<T>,
+/// A message that [`Owing`] can carry.
+trait Taken<A: Actor, N: Answer>: Send + 'static {
+    type Call: Call<A>;
+    const KIND: Kind;
+
+    fn call(&self) -> &Self::Call;
+    /// Takes it up.
+    fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun;
+}
+
+/// A call with the reply that it owes.
+struct Owing<M, A, N: Answer> {
+    message: M,
+    reply: Reply<N::Value>,
+    of: PhantomData<fn(A) -> N>,
+}
+
+impl<M, A, N: Answer> Owing<M, A, N> {
+    fn new(message: M, reply: Reply<N::Value>) -> Self {
+        Self { message, reply, of: PhantomData }
+    }
+}
+
+impl<A: Actor, N: Answer + 'static, M: Taken<A, N>> Record for Owing<M, A, N> {
+    const HANDLER: &'static str = <M::Call as Call<A>>::NAME;
+    const KIND: Kind = M::KIND;
+    const MAY_CALL: bool = !matches!(M::KIND, Kind::Plain) || <M::Call as Call<A>>::TAKES_CX;
+    const IS_RANKED: bool = <M::Call as Call<A>>::IS_RANKED;
+    const GUARD: Guard = match (<M::Call as Call<A>>::IS_GUARDED, <M::Call as Call<A>>::SHARES_VERDICT) {
+        (false, _) => Guard::None,
+        (true, true) => Guard::State,
+        (true, false) => Guard::Message,
+    };
+
+    #[inline]
+    fn begin(self, lender: &mut Lender) -> Begun {
+        self.message.begin(self.reply, lender)
+    }
+
+    fn refuse(self, error: ActorError) {
+        let Self { message, reply, .. } = self;
+        // Arguments are the user's: a destructor that panics ends here.
+        let _dropped = contain(|| {
+            reply.settle(Err(error));
+            drop(message);
+        });
+    }
+
+    fn priority(&self) -> i32 {
+        self.message.call().priority()
+    }
+
+    fn is_admitted(&self, lender: &mut Lender) -> bool {
+        let (state, _) = lender.lend::<A>();
+        self.message.call().is_admitted(state)
+    }
 }
 
 /// A plain handler's call.
-pub struct Plain<F> {
-    name: &'static str,
+pub struct Plain<K, F> {
+    call: K,
     handler: F,
 }
 
-/// A call of the plain handler `name`.
-pub fn plain<A, N, F>(name: &'static str, handler: F) -> Plain<F>
+/// A call of a plain handler.
+pub fn plain<K, A, N, F>(call: K, handler: F) -> Plain<K, F>
 where
+    K: Call<A>,
     A: Actor,
-    N: Answer,
-    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send + 'static,
+    N: Answer + 'static,
+    F: FnOnce(K, &mut Lease<A>, &Cx<A>) -> N + Send + 'static,
 {
-    Plain { name, handler }
+    Plain { call, handler }
 }
 
-impl<A, N, F> Message<A> for Plain<F>
+impl<K, A, N, F> Message<A> for Plain<K, F>
 where
+    K: Call<A>,
     A: Actor,
-    N: Answer,
-    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send + 'static,
+    N: Answer + 'static,
+    F: FnOnce(K, &mut Lease<A>, &Cx<A>) -> N + Send + 'static,
 {
     type Value = N::Value;
 
-    fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope::new(self.name, Turn::Plain(Box::new(Owing { handler: self.handler, reply })))
+    #[inline]
+    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, A, N>::new(self, reply))
     }
 }
 
-impl<A, N, F> PlainTurn<A> for Owing<F, N::Value>
+impl<K, A, N, F> Taken<A, N> for Plain<K, F>
 where
+    K: Call<A>,
     A: Actor,
-    N: Answer,
-    F: FnOnce(&mut Lease<A>, &Cx<A>) -> N + Send,
+    N: Answer + 'static,
+    F: FnOnce(K, &mut Lease<A>, &Cx<A>) -> N + Send + 'static,
 {
-    fn run(self: Box<Self>, state: &mut Lease<A>, cx: &Cx<A>) -> Result<(), Panic> {
-        let Self { handler, reply } = *self;
-        match contain(|| handler(state, cx)) {
-            Ok(answer) => contain(|| answer.give(reply)),
-            Err(panic) => {
-                reply.settle(Err(panic.as_error(&cx.identity())));
-                Err(panic)
-            }
-        }
+    type Call = K;
+    const KIND: Kind = Kind::Plain;
+
+    fn call(&self) -> &K {
+        &self.call
     }
 
-    fn refuse(self: Box<Self>, error: ActorError) {
-        self.reply.settle(Err(error));
+    #[inline]
+    fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun {
+        let (state, cx) = lender.lend::<A>();
+        let Self { call, handler } = self;
+        let mut reply = Some(reply);
+        let ended = contain(|| {
+            let answer = handler(call, state, cx);
+            if let Some(reply) = reply.take() {
+                answer.give(reply);
+            }
+        });
+        if let (Err(panic), Some(reply)) = (&ended, reply) {
+            reply.settle(Err(panic.as_error(&cx.identity())));
+        }
+        Begun::Ended(ended)
     }
 }
 
@@ -221,146 +392,152 @@ where
 ///
 /// A tentative turn owns the state itself only until it writes: from then on it has a copy, which replaces the state if
 /// the turn becomes definitive.
+#[repr(transparent)]
 pub struct Lease<A: Actor> {
-    state: Option<Box<A>>,
-    cell: Arc<ActorCell<A>>,
-    copies_before_write: bool,
+    lent: Lent,
+    /// Invariant: the state is of this type, and of no sub- or supertype.
+    actor: PhantomData<fn(A) -> A>,
 }
 
 impl<A: Actor> Lease<A> {
-    /// The state, unless some turn owns it.
-    pub(crate) fn take(cell: &Arc<ActorCell<A>>) -> Option<Self> {
-        let mut slot = cell.state.lock();
-        let state = slot.current.take()?.into_inner();
-        Some(Self { state: Some(state), cell: Arc::clone(cell), copies_before_write: slot.copies_before_write })
+    /// What is lent by an actor of this type.
+    pub(crate) fn new(lent: Lent) -> Self {
+        Self { lent, actor: PhantomData }
     }
 
-    #[cold]
-    fn copy(&mut self) {
-        let copy = A::COPY.expect("only actors that can be copied have tentative turns")(self);
-        let original = self.state.replace(Box::new(copy));
-        self.copies_before_write = false;
-        let mut slot = self.cell.state.lock();
-        (slot.original, slot.copies_before_write) = (original.map(Stored::new), false);
+    /// The state, unless some turn owns it.
+    pub(crate) fn take(cell: &Arc<ActorCell>) -> Option<Self> {
+        Lent::take(cell).map(Self::new)
     }
 }
 
 impl<A: Actor> Deref for Lease<A> {
     type Target = A;
 
+    #[inline]
     fn deref(&self) -> &A {
-        self.state.as_ref().expect("a lease has the state until it is dropped")
+        self.lent.state()
     }
 }
 
 impl<A: Actor> DerefMut for Lease<A> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut A {
-        if self.copies_before_write {
-            self.copy();
-        }
-        self.state.as_mut().expect("a lease has the state until it is dropped")
-    }
-}
-
-impl<A: Actor> Drop for Lease<A> {
-    fn drop(&mut self) {
-        self.cell.state.lock().current = self.state.take().map(Stored::new);
+        self.lent.state_to_write()
     }
 }
 
 /// The call of a handler that owns the state until it ends.
-pub struct Held<F> {
-    name: &'static str,
+pub struct Held<K, F> {
+    call: K,
     handler: F,
 }
 
-/// A call of the held handler `name`.
-pub fn held<A, N, F, R>(name: &'static str, handler: F) -> Held<F>
+/// A call of a held handler.
+pub fn held<K, A, N, F, R>(call: K, handler: F) -> Held<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Lease<A>, Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
-    Held { name, handler }
+    Held { call, handler }
 }
 
-impl<A, N, F, R> Message<A> for Held<F>
+impl<K, A, N, F, R> Message<A> for Held<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Lease<A>, Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     type Value = N::Value;
 
-    fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope::new(self.name, Turn::Held(Box::new(Owing { handler: self.handler, reply })))
+    #[inline]
+    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, A, N>::new(self, reply))
     }
 }
 
-impl<A, N, F, R> Start<Lease<A>, A> for Owing<F, N::Value>
+impl<K, A, N, F, R> Taken<A, N> for Held<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Lease<A>, Cx<A>) -> R + Send,
+    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
-    fn start(self: Box<Self>, lease: Lease<A>, cx: Cx<A>) -> Result<Box<dyn Suspended>, Panic> {
-        let Self { handler, reply } = *self;
-        begin(reply, &cx.identity(), || handler(lease, cx))
+    type Call = K;
+    const KIND: Kind = Kind::Held;
+
+    fn call(&self) -> &K {
+        &self.call
     }
 
-    fn refuse(self: Box<Self>, error: ActorError) {
-        self.reply.settle(Err(error));
+    fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun {
+        let cx = lender.cx::<A>();
+        let lease = lender.give_away::<A>();
+        let Self { call, handler } = self;
+        Begun::Started(begin(reply, lender.identity(), || handler(call, lease, cx)))
     }
 }
 
 /// The call of a handler beside which the actor takes other messages.
-pub struct Cooperative<F> {
-    name: &'static str,
+pub struct Cooperative<K, F> {
+    call: K,
     handler: F,
 }
 
-/// A call of the cooperative handler `name`.
-pub fn cooperative<A, N, F, R>(name: &'static str, handler: F) -> Cooperative<F>
+/// A call of a cooperative handler.
+pub fn cooperative<K, A, N, F, R>(call: K, handler: F) -> Cooperative<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
-    Cooperative { name, handler }
+    Cooperative { call, handler }
 }
 
-impl<A, N, F, R> Message<A> for Cooperative<F>
+impl<K, A, N, F, R> Message<A> for Cooperative<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     type Value = N::Value;
 
-    fn owing(self, reply: Reply<N::Value>) -> Envelope<A> {
-        Envelope::new(self.name, Turn::Cooperative(Box::new(Owing { handler: self.handler, reply })))
+    #[inline]
+    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, A, N>::new(self, reply))
     }
 }
 
-impl<A, N, F, R> Start<(), A> for Owing<F, N::Value>
+impl<K, A, N, F, R> Taken<A, N> for Cooperative<K, F>
 where
+    K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(Cx<A>) -> R + Send,
+    F: FnOnce(K, Cx<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
-    fn start(self: Box<Self>, (): (), cx: Cx<A>) -> Result<Box<dyn Suspended>, Panic> {
-        let Self { handler, reply } = *self;
-        begin(reply, &cx.identity(), || handler(cx))
+    type Call = K;
+    const KIND: Kind = Kind::Cooperative;
+
+    fn call(&self) -> &K {
+        &self.call
     }
 
-    fn refuse(self: Box<Self>, error: ActorError) {
-        self.reply.settle(Err(error));
+    fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun {
+        lender.put_back();
+        let cx = lender.cx::<A>();
+        let Self { call, handler } = self;
+        Begun::Started(begin(reply, lender.identity(), || handler(call, cx)))
     }
 }
 
@@ -368,13 +545,13 @@ fn begin<N, R>(
     reply: Reply<N::Value>,
     actor: &Identity,
     handler: impl FnOnce() -> R,
-) -> Result<Box<dyn Suspended>, Panic>
+) -> Result<Pin<Box<dyn Suspended>>, Panic>
 where
     N: Answer + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     match contain(handler) {
-        Ok(future) => Ok(Box::new(Progress { future: Some(Box::pin(future)), reply: Some(reply) })),
+        Ok(future) => Ok(Box::pin(Progress { future: Some(future), reply: Some(reply) })),
         Err(panic) => {
             reply.settle(Err(panic.as_error(actor)));
             Err(panic)
@@ -382,25 +559,29 @@ where
     }
 }
 
-struct Progress<N: Answer, R> {
-    /// `None` once it has ended.
-    future: Option<Pin<Box<R>>>,
-    reply: Option<Reply<N::Value>>,
+pin_project_lite::pin_project! {
+    struct Progress<N: Answer, R> {
+        // `None` once it has ended.
+        #[pin]
+        future: Option<R>,
+        reply: Option<Reply<N::Value>>,
+    }
 }
 
 impl<N: Answer, R: Future<Output = N>> Progress<N, R> {
     /// Drops the future, which gives the state back, before anybody learns of the answer.
-    fn end(&mut self, answer: impl FnOnce(Reply<N::Value>)) -> Result<(), Panic> {
-        let dropped = contain(|| self.future = None);
-        let answered = contain(|| self.reply.take().map_or((), answer));
+    fn end(self: Pin<&mut Self>, answer: impl FnOnce(Reply<N::Value>)) -> Result<(), Panic> {
+        let mut this = self.project();
+        let dropped = contain(|| this.future.set(None));
+        let answered = contain(|| this.reply.take().map_or((), answer));
         dropped.and(answered)
     }
 }
 
 impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for Progress<N, R> {
-    fn poll(&mut self, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>> {
-        let future = self.future.as_mut().expect("a turn is polled until it has ended");
-        match contain(|| future.as_mut().poll(cx)) {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>> {
+        let future = self.as_mut().project().future.as_pin_mut().expect("a turn is polled until it has ended");
+        match contain(|| future.poll(cx)) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(answer)) => Poll::Ready(self.end(|reply| answer.give(reply))),
             Err(panic) => {
@@ -418,7 +599,7 @@ impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for 
         }
     }
 
-    fn cut_short(mut self: Box<Self>, error: ActorError) {
+    fn cut_short(self: Pin<&mut Self>, error: ActorError) {
         let _ended = self.end(|reply| reply.settle(Err(error)));
     }
 }

@@ -341,3 +341,42 @@ fn destructors_that_panic_are_contained() {
     // The worker has survived all of it.
     assert_eq!(system.spawn(spec()).nothing().wait(), Ok(()));
 }
+
+struct Verbose;
+
+#[actor]
+impl Verbose {
+    fn fail(&mut self, text: String) {
+        panic!("{text}")
+    }
+}
+
+#[test]
+fn of_a_long_panic_text_the_beginning_is_kept() {
+    let system = System::builder().workers(1).build().unwrap();
+    // An error that quotes an error that quotes an error: characters of two bytes, so that the limit falls between two.
+    let said = format!("x{}", "ä".repeat(100_000));
+    let Err(ActorError::Panicked { text, .. }) = system.spawn(Verbose).fail(said.clone()).wait() else {
+        unreachable!()
+    };
+    let kept = text.strip_suffix("...").expect("what is missing is shown");
+    assert!(said.starts_with(kept) && (4000..=4096).contains(&kept.len()), "{} bytes are kept", kept.len());
+}
+
+/// Thrown by a turn; throws something itself when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("thrown by what was thrown");
+    }
+}
+
+#[test]
+fn a_turn_that_throws_what_cannot_be_dropped_harms_nobody_else() {
+    let system = System::builder().workers(1).build().unwrap();
+    let [fragile, other] = [(); 2].map(|()| system.spawn(Fragile::new()));
+    let thrown = fragile.run(|_, _| std::panic::panic_any(Bomb));
+    assert!(matches!(thrown.wait(), Err(ActorError::Panicked { .. })));
+    assert_eq!(other.add().wait(), Ok(1), "its worker goes on");
+}

@@ -41,6 +41,14 @@ impl Bell {
         cx.every(period, |bell, _| bell.rings += 1)
     }
 
+    fn ring_and_cancel(&mut self, cx: &Cx<Self>, other: Timer) -> Timer {
+        let other = Cancelling(other);
+        cx.after(SECOND, move |bell, _| {
+            bell.rings += 1;
+            drop(other);
+        })
+    }
+
     fn rings(&self) -> u32 {
         self.rings
     }
@@ -129,4 +137,46 @@ fn a_promise_times_out_by_the_clock_of_its_runtime() {
         promise.timeout(1000 * SECOND).await
     });
     assert_eq!(error, Err(enact_actors::ActorError::Timeout { after: 1000 * SECOND }));
+}
+
+#[test]
+fn an_actor_that_lived_by_a_timer_ends_when_that_is_cancelled() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let exit = bell.watch();
+    let timers = [(); 2].map(|()| bell.ring_after(SECOND).wait().unwrap());
+    drop(bell);
+    // The only worker has seen that the last handle is gone.
+    settle(&system);
+    assert!(timers[0].cancel());
+    settle(&system);
+    assert!(!exit.is_ready(), "it has another one");
+    assert!(timers[1].cancel());
+    assert_eq!(exit.wait().unwrap().reason, ExitReason::Released);
+    drop(clock);
+}
+
+/// Cancels a timer when it is dropped.
+struct Cancelling(Timer);
+
+impl Drop for Cancelling {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+#[test]
+fn what_a_clock_that_is_gone_drops_may_use_its_actors_timers() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let other = bell.ring_after(SECOND).wait().unwrap();
+    drop(clock);
+    assert!(bell.ring_and_cancel(other.clone()).wait().is_ok());
+    assert!(!other.cancel(), "it has been");
+}
+
+/// Has the only worker do what it has been given so far.
+fn settle(system: &System) {
+    let other = system.spawn(Bell::default());
+    (0..3).for_each(|_| _ = other.rings().wait().unwrap());
 }

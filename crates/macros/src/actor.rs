@@ -6,8 +6,8 @@ use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Token, Type, Visibility, parse_quote};
 
-use crate::handle;
 use crate::handler::Handler;
+use crate::{choosing, handle};
 
 /// An impl block whose methods are messages.
 pub(crate) struct ActorImpl {
@@ -56,9 +56,11 @@ impl ActorImpl {
             .push(parse_quote!(#[allow(clippy::needless_pass_by_value, clippy::unused_self, clippy::unused_async)]));
         let mut errors: Option<Error> = None;
         let mut handlers = Vec::new();
-        for item in &block.items {
+        for item in &mut block.items {
             let ImplItem::Fn(function) = item else { continue };
-            match Handler::of(function, &block.self_ty) {
+            let handler = Handler::of(function, &block.self_ty);
+            choosing::strip(function, handler.as_ref().ok().and_then(Option::as_ref));
+            match handler {
                 Ok(handler) => handlers.extend(handler),
                 Err(error) => match &mut errors {
                     Some(errors) => errors.combine(error),

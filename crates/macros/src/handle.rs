@@ -2,10 +2,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Generics, Ident, parse_quote};
+use syn::{Attribute, Generics, Ident, Index, parse_quote};
 
 use crate::actor::ActorImpl;
-use crate::handler::{Handler, Kind};
+use crate::choosing::Condition;
+use crate::handler::{Argument, Handler, Kind};
 
 /// One way to send: what it is called, what its methods return, and which method of `Handle` they use.
 struct View {
@@ -66,6 +67,7 @@ pub(crate) fn generate(actor: &ActorImpl) -> TokenStream {
     let handle = handle_type(actor);
     let views = VIEWS.iter().map(|view| view_type(actor, view));
     let constructors = actor.handlers.iter().map(|handler| constructor(actor, handler));
+    let conditions = conditions(actor);
     let asks = asks(actor);
     let sends = VIEWS.iter().map(|view| sends(actor, view));
     quote! {
@@ -73,6 +75,7 @@ pub(crate) fn generate(actor: &ActorImpl) -> TokenStream {
         #(#views)*
         const _: () = {
             #(#constructors)*
+            #conditions
             #asks
             #(#sends)*
         };
@@ -100,6 +103,17 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
         let clone = quote_spanned!(span=> <#ty as ::core::clone::Clone>::clone);
         quote!(const COPY: ::core::option::Option<fn(&Self) -> Self> = ::core::option::Option::Some(#clone);)
     });
+    let has = |what: fn(&Handler) -> bool| actor.handlers.iter().any(what);
+    let priorities = has(|handler| handler.priority.is_some()).then(|| {
+        quote!(
+            const HAS_PRIORITIES: bool = true;
+        )
+    });
+    let guards = has(|handler| handler.guard.is_some()).then(|| {
+        quote!(
+            const HAS_GUARDS: bool = true;
+        )
+    });
     quote! {
         #[doc = #doc]
         #lenient
@@ -111,6 +125,8 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
         impl #generics #runtime::Actor for #ty #bounds {
             type Ref = #name #arguments;
             #copy
+            #priorities
+            #guards
         }
 
         #[automatically_derived]
@@ -308,7 +324,7 @@ fn send_parts(actor: &ActorImpl, handler: &Handler) -> (Vec<TokenStream>, TokenS
 }
 
 fn declared(handler: &Handler) -> Vec<TokenStream> {
-    let declare = |argument: &crate::handler::Argument| {
+    let declare = |argument: &Argument| {
         let (name, ty) = (&argument.name, &argument.ty);
         quote!(#name: #ty)
     };
@@ -319,6 +335,87 @@ fn constructor_name(handler: &Handler) -> Ident {
     format_ident!("__message_{}", handler.name.unraw())
 }
 
+/// The attributes that decide whether a handler is there at all.
+fn cfgs(handler: &Handler) -> impl Iterator<Item = &Attribute> {
+    handler.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"))
+}
+
+fn priority_name(handler: &Handler) -> Ident {
+    format_ident!("__priority_of_{}", handler.name.unraw())
+}
+
+fn guard_name(handler: &Handler) -> Ident {
+    format_ident!("__admits_{}", handler.name.unraw())
+}
+
+/// The priorities and guards, as functions of the actor's type, which see what a method sees.
+fn conditions(actor: &ActorImpl) -> Option<TokenStream> {
+    let function = |handler: &Handler, condition: &Condition, name: Ident, ty: TokenStream| {
+        let cfgs = cfgs(handler);
+        let Condition { expression, reads, .. } = condition;
+        let receiver = condition.receiver().map(|this| quote!(&#this,));
+        let arguments = reads.iter().map(|&number| {
+            let Argument { name, ty } = &handler.arguments[number];
+            quote!(#name: &#ty)
+        });
+        quote! {
+            #(#cfgs)*
+            fn #name(#receiver #(#arguments),*) -> #ty {
+                #expression
+            }
+        }
+    };
+    let functions: Vec<_> = actor
+        .handlers
+        .iter()
+        .flat_map(|handler| {
+            let priority =
+                handler.priority.as_ref().map(|it| function(handler, it, priority_name(handler), quote!(i32)));
+            let guard = handler.guard.as_ref().map(|it| function(handler, it, guard_name(handler), quote!(bool)));
+            priority.into_iter().chain(guard)
+        })
+        .collect();
+    if functions.is_empty() {
+        return None;
+    }
+    let lenient = lenient();
+    let ty = &actor.block.self_ty;
+    let (generics, _, bounds) = actor.block.generics.split_for_impl();
+    Some(quote! {
+        #lenient
+        impl #generics #ty #bounds {
+            #(#functions)*
+        }
+    })
+}
+
+/// What is known of a handler's call before it is taken up, and how the handler gets those arguments back that are in
+/// it.
+fn call(actor: &ActorImpl, handler: &Handler, named: &Ident, called: &Ident) -> (TokenStream, Option<TokenStream>) {
+    let here = actor.runtime_at(handler.name.span());
+    let ty = &actor.block.self_ty;
+    let call = match &handler.priority {
+        Some(priority) => {
+            let of = priority_name(handler);
+            let read = priority.reads.iter().map(|&number| &handler.arguments[number].name);
+            quote!(#here::message::ranked(#named, <#ty>::#of(#(&#read),*)))
+        }
+        None => quote!(#named),
+    };
+    let Some(guard) = &handler.guard else { return (call, None) };
+    let admits = guard_name(handler);
+    let read: Vec<_> = guard.reads.iter().map(|&number| &handler.arguments[number].name).collect();
+    let types = guard.reads.iter().map(|&number| &handler.arguments[number].ty);
+    let places = (0..guard.reads.len()).map(Index::from);
+    let call = quote! {
+        #here::message::guarded(#call, (#(#read,)*), |actor: &#ty, arguments: &(#(#types,)*)| {
+            <#ty>::#admits(actor, #(&arguments.#places),*)
+        })
+    };
+    let arguments = (!read.is_empty()).then(|| quote!(let (#(#read,)*) = #called.into_arguments();));
+    (call, arguments)
+}
+
 /// The function that makes a handler's call a message.
 fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
     let ActorImpl { block, runtime, .. } = actor;
@@ -327,13 +424,16 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
     let ty = &block.self_ty;
     let (generics, _, bounds) = block.generics.split_for_impl();
     let constructor = constructor_name(handler);
-    let cfgs = handler.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    let cfgs = cfgs(handler);
     let declared = declared(handler);
     let arguments: Vec<_> = handler.arguments.iter().map(|argument| &argument.name).collect();
     let shown = name.unraw().to_string();
     // Names that no argument can have.
     let state = Ident::new("state", Span::mixed_site());
     let cx = Ident::new("cx", Span::mixed_site());
+    let named = Ident::new("Name", Span::mixed_site());
+    let called = Ident::new("call", Span::mixed_site());
+    let (call, carried) = call(actor, handler, &named, &called);
     // At the handler's name, so that an argument that is not `Send` is reported there.
     let span = name.span();
     let here = actor.runtime_at(span);
@@ -346,22 +446,31 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
             let cx_lent = lent(quote!(#cx));
             let answer = answer(quote_spanned!(span=> <#ty>::#name(#state, #cx_lent #(#arguments),*)));
             quote_spanned! {span=>
-                #here::message::plain(#shown, move |#state: &mut #here::message::Lease<#ty>, #cx: &#here::Cx<#ty>| #answer)
+                #here::message::plain(#call, move |#called, #state: &mut #here::message::Lease<#ty>, #cx: &#here::Cx<#ty>| {
+                    #carried
+                    #answer
+                })
             }
         }
         Kind::Held => {
             let cx_lent = lent(quote!(&#cx));
             let answer = answer(quote_spanned!(span=> <#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
             quote_spanned! {span=>
-                #here::message::held(#shown, move |mut #state: #here::message::Lease<#ty>, #cx: #here::Cx<#ty>| async move {
+                #here::message::held(#call, move |#called, mut #state: #here::message::Lease<#ty>, #cx: #here::Cx<#ty>| async move {
                     let _ = &#cx;
+                    #carried
                     #answer
                 })
             }
         }
         Kind::Cooperative => {
             let answer = answer(quote_spanned!(span=> <#ty>::#name(#cx, #(#arguments),*).await));
-            quote_spanned!(span=> #here::message::cooperative(#shown, move |#cx: #here::Cx<#ty>| async move { #answer }))
+            quote_spanned! {span=>
+                #here::message::cooperative(#call, move |#called, #cx: #here::Cx<#ty>| async move {
+                    #carried
+                    #answer
+                })
+            }
         }
     };
     quote! {
@@ -370,6 +479,11 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
         fn #constructor #generics(
             #(#declared),*
         ) -> impl #runtime::message::Message<#ty, Value = #value> #bounds {
+            struct #named;
+            impl<__Actor> #runtime::message::Call<__Actor> for #named {
+                const NAME: &'static str = #shown;
+                const TAKES_CX: bool = #takes_cx;
+            }
             #message
         }
     }

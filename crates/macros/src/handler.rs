@@ -8,6 +8,7 @@ use syn::{
 };
 
 use crate::actor::is_named;
+use crate::choosing::{self, Condition};
 
 /// A method that is a message.
 pub(crate) struct Handler {
@@ -22,6 +23,8 @@ pub(crate) struct Handler {
     /// What the caller gets: the `T` of `Forward<T>`.
     pub(crate) value: Type,
     pub(crate) forwards: bool,
+    pub(crate) priority: Option<Condition>,
+    pub(crate) guard: Option<Condition>,
 }
 
 pub(crate) struct Argument {
@@ -65,13 +68,13 @@ impl Handler {
                             "take `cx: Cx<Self>` by value for a cooperative handler, or `&mut self` before `cx: &Cx<Self>`",
                         ));
                     }
-                    _ => return Ok(None),
+                    _ => return choosing::refuse(function).map(|()| None),
                 },
             },
         };
         check_signature(function)?;
         let takes_cx = kind != Kind::Cooperative && inputs.next_if(|input| is_cx(input, true)).is_some();
-        let arguments = inputs.map(|input| Argument::of(input, actor)).collect::<Result<_>>()?;
+        let arguments: Vec<_> = inputs.map(|input| Argument::of(input, actor)).collect::<Result<_>>()?;
         let (value, forwards) = value_of(&signature.output, actor)?;
         Ok(Some(Self {
             name: signature.ident.clone(),
@@ -79,6 +82,8 @@ impl Handler {
             attributes: function.attrs.iter().filter(|attribute| carries_over(attribute)).cloned().collect(),
             kind,
             takes_cx,
+            priority: choosing::priority(function, &arguments)?,
+            guard: choosing::guard(function, &arguments)?,
             arguments,
             value,
             forwards,

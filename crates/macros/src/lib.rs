@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod choosing;
 mod handle;
 mod handler;
 
@@ -33,6 +34,109 @@ use proc_macro::TokenStream;
 ///
 /// Inside the impl block, handlers are still ordinary functions: a synchronous call on oneself is a method call.
 ///
+/// # Priorities
+/// `#[priority(EXPR)]` gives each message of a handler a priority, an `i32`. The sender evaluates the expression, over
+/// references to the arguments. All other messages have 0, and so have what the actor owes itself, such as timers, and
+/// turns that go on after an `.await` beside which others run.
+///
+/// Before each turn, the actor looks at all that waits, and takes up the message of the *highest* priority; of several
+/// the one that came first. Messages of one sender keep their order only within a priority. Nothing keeps a message of
+/// low priority from waiting for ever. A `kill` overtakes all; a `stop` comes after all. If the message that is the
+/// next one belongs to a transaction that is still open, and the actor is not speculative, it waits for the decision,
+/// also before those that come meanwhile.
+///
+/// ```
+/// # use enact_actors::{Promise, Resolver, System, actor};
+/// #[derive(Default)]
+/// struct Surgery {
+///     treated: Vec<String>,
+/// }
+///
+/// #[actor]
+/// impl Surgery {
+///     #[priority(i32::from(*severity))]
+///     fn treat(&mut self, severity: u8, name: String) {
+///         self.treated.push(name);
+///     }
+///     /// Comes first, and keeps the others waiting until the morning.
+///     #[priority(i32::MAX)]
+///     async fn open_at(&mut self, asleep: Resolver<()>, morning: Promise<()>) {
+///         asleep.resolve(());
+///         morning.await.unwrap();
+///     }
+///     #[priority(-1)]
+///     fn treated(&self) -> Vec<String> {
+///         self.treated.clone()
+///     }
+/// }
+///
+/// let system = System::builder().workers(1).build()?;
+/// let surgery = system.spawn(Surgery::default());
+/// let ((sleeps, asleep), (morning, comes)) = (Promise::pair(), Promise::pair());
+/// let opens = surgery.open_at(asleep, morning);
+/// sleeps.wait().unwrap();
+/// surgery.tell().treat(0, "cold".into());
+/// surgery.tell().treat(9, "heart".into());
+/// surgery.tell().treat(9, "stroke".into());
+/// let treated = surgery.treated();
+/// comes.resolve(());
+/// assert_eq!(opens.wait(), Ok(()));
+/// assert_eq!(treated.wait().unwrap(), ["heart", "stroke", "cold"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Guards
+/// `#[when(EXPR)]` says in which states messages of a handler can be taken up. The actor evaluates the expression over
+/// `self`, shared, and references to the arguments, when the message is the next one. While it is false, the message is
+/// set aside, and others overtake it. After each turn, which may have changed the state, it is looked at again: before
+/// newer messages of its priority, and in order of arrival among those that are set aside. A guard depends on nothing
+/// else: what changes it is a turn of the actor.
+///
+/// A message that is set aside still counts in a bounded mailbox, which must have room for one that changes the state.
+/// It survives a restart. It fails with `Stopped` when the actor ends: after a `stop` as soon as no message is left
+/// that can be taken up, and without handles as
+/// soon as nothing else keeps it. If the guard panics, the message fails, and the actor with it, as
+/// if its turn had. A message of an open transaction is looked at when that has committed; a speculative actor, too,
+/// waits for it. `cx.wait_for` waits in the middle of a turn instead.
+///
+/// A guard that does not read arguments is cheap however many messages wait: one of them is asked for all. Otherwise
+/// each message of the handler that is set aside is asked after each turn.
+///
+/// ```
+/// # use enact_actors::{System, actor};
+/// struct Buffer {
+///     items: Vec<u32>,
+///     room: usize,
+/// }
+///
+/// #[actor]
+/// impl Buffer {
+///     #[when(self.items.len() < self.room)]
+///     fn put(&mut self, item: u32) {
+///         self.items.push(item);
+///     }
+///     #[when(!self.items.is_empty())]
+///     fn take(&mut self) -> u32 {
+///         self.items.remove(0)
+///     }
+///     #[when(self.items.len() >= *count)]
+///     fn peek(&self, count: usize) -> Vec<u32> {
+///         self.items[..count].to_vec()
+///     }
+/// }
+///
+/// let system = System::builder().workers(2).build()?;
+/// let buffer = system.spawn(Buffer { items: Vec::new(), room: 2 });
+/// let taken = buffer.take();
+/// let two = buffer.peek(2);
+/// for item in [1, 2, 3] {
+///     buffer.tell().put(item);
+/// }
+/// assert_eq!((taken.wait(), two.wait()), (Ok(1), Ok(vec![2, 3])));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # All kinds of turns
 /// ```
 /// use enact_actors::{Cx, Forward, System, actor};
 ///

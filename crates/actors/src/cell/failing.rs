@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::{Arc, Weak};
 
-use super::state::Stored;
 use super::{ActorCell, Body, Next, Signal};
 use crate::deadlock;
 use crate::error::{Exit, ExitReason};
 use crate::spec::OnPanic;
 use crate::turn::{Panic, contain};
-use crate::{Actor, ActorError, Restarts};
+use crate::{ActorError, Restarts};
 
-impl<A: Actor> ActorCell<A> {
-    pub(super) fn after_turn(self: &Arc<Self>, body: &mut Body<A>, ended: Result<(), Panic>) -> Next {
+impl ActorCell {
+    pub(super) fn after_turn(self: &Arc<Self>, body: &mut Body, ended: Result<(), Panic>) -> Next {
         match ended {
             Ok(()) => Next::GoOn,
             Err(Panic(text)) => {
@@ -23,7 +22,8 @@ impl<A: Actor> ActorCell<A> {
         }
     }
 
-    pub(super) fn obey(self: &Arc<Self>, body: &mut Body<A>, signal: Signal) -> Next {
+    pub(super) fn obey(self: &Arc<Self>, body: &mut Body, signal: Signal) -> Next {
+        body.lender.put_back();
         match signal {
             Signal::Stop(reason) => {
                 self.end(body, reason);
@@ -34,7 +34,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// What supervision makes of a failure.
-    pub(super) fn fail(self: &Arc<Self>, body: &mut Body<A>, reason: ExitReason) -> Next {
+    pub(super) fn fail(self: &Arc<Self>, body: &mut Body, reason: ExitReason) -> Next {
         if self.restart(body) {
             return Next::GoOn;
         }
@@ -53,15 +53,20 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Replaces the state, if it may be restarted once more and its maker does not panic.
-    pub(super) fn restart(self: &Arc<Self>, body: &mut Body<A>) -> bool {
+    pub(super) fn restart(self: &Arc<Self>, body: &mut Body) -> bool {
         let Some((limit, make)) = &mut body.supervision.restart else { return false };
         if !admit_restart(*limit, &mut body.restarts) {
             return false;
         }
         let Ok(state) = contain(make) else { return false };
         self.cut_short(body, &ActorError::Restarted { actor: self.identity.clone() });
-        self.timers.cancel_all();
-        let old = self.state.lock().current.replace(Stored::new(Box::new(state)));
+        if let Some(timers) = self.timers.get() {
+            timers.cancel_all();
+        }
+        let old = self.state.lock().current.replace(state);
+        if let Some(lanes) = &mut body.lanes {
+            lanes.ask_again();
+        }
         // A destructor that panics has no turn to fail.
         let _dropped = contain(|| drop(old));
         tracing::info!(actor = %self.identity, "restarted");
@@ -69,26 +74,31 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Ends all turns under way with `error`.
-    pub(super) fn cut_short(&self, body: &mut Body<A>, error: &ActorError) {
+    pub(super) fn cut_short(&self, body: &mut Body, error: &ActorError) {
         let cooperative = std::mem::take(&mut body.cooperative);
         body.undecided = None;
         self.under_way.store(0, Ordering::Relaxed);
-        for task in body.held.take().into_iter().chain(cooperative.into_values()) {
-            deadlock::resume(task.waker.turn);
-            task.turn.cut_short(error.clone());
+        for mut task in body.held.take().into_iter().chain(cooperative.into_values()) {
+            deadlock::resume(task.waker.turn());
+            task.turn.as_mut().cut_short(error.clone());
         }
         self.mailbox.unhold();
-        self.changes.lock().clear();
+        let wakers = std::mem::take(&mut *self.changes.lock());
+        drop(wakers);
     }
 
     /// Ends the actor. The caller owns the activation, which is never given up again.
-    pub(super) fn end(self: &Arc<Self>, body: &mut Body<A>, reason: ExitReason) {
+    pub(super) fn end(self: &Arc<Self>, body: &mut Body, reason: ExitReason) {
+        body.lender.put_back();
         let stopped = self.stopped();
         let queued = self.mailbox.close();
         self.cut_short(body, &stopped);
-        self.timers.close();
-        for entry in body.batch.drain(..).chain(queued) {
-            self.refuse(entry, &stopped);
+        self.timers().close();
+        let lanes = body.lanes.take().into_iter().flat_map(|lanes| lanes.into_queues());
+        for mut records in lanes.chain([std::mem::take(&mut body.batch), queued]) {
+            while !records.is_empty() {
+                records.refuse_front(stopped.clone());
+            }
         }
         let states = self.state.lock().take_all();
         if contain(|| drop(states)).is_err() {
@@ -101,9 +111,9 @@ impl<A: Actor> ActorCell<A> {
     }
 }
 
-impl<A: Actor> Drop for ActorCell<A> {
+impl Drop for ActorCell {
     fn drop(&mut self) {
-        // The last thing that it lived by was taken back, such as a timer: it ends without another turn.
+        // It was to begin with a transaction, or when a turn is definitive, and nobody is left to decide that.
         if self.ending.exit().is_none() {
             self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
             self.scheduler.forget(self.identity.id());

@@ -2,13 +2,14 @@
 //!
 //! # Who may touch what
 //! * `mailbox` - anybody; it decides who runs (see there).
-//! * the body, in the mailbox - whoever owns `Running`; taken out for the activation and put back at its end.
-//! * `state` - the turn that runs, through a [`Lease`] that puts it back when dropped; `None` means that a turn has it.
-//!   What replaces it later is left there by whoever decides so, and put in place between two turns.
+//! * the body - whoever has it: it lies in the mailbox while the actor is idle, then in a run queue, then with its runner.
+//! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; `None` means that
+//!   a turn has it, or the body for the next plain one. What replaces it later is left there by whoever decides so, and put
+//!   in place between two turns.
 //! * `timers`, `changes`, `ending` - turns, timers and other actors, each behind its own short lock.
 //!
 //! # A turn's way
-//! A message is taken up only while the actor is `Running` and no turn holds it. A held turn owns the state across its
+//! A message is taken up only by who has the body, and while no turn holds the actor. A held turn owns the state across its
 //! suspensions; while it waits, only signals and its own wake-up make the actor runnable. A cooperative turn owns
 //! nothing: when it is woken, its resumption is a message at the back of the mailbox.
 //!
@@ -20,49 +21,44 @@
 //!
 //! Suspended cooperative turns do not wait behind such a message: one of them may have to go on for the transaction to
 //! commit. They must not see a tentative state either, so an actor that has any does not work ahead.
+mod choosing;
+mod counted;
 mod failing;
+mod intake;
 mod state;
 mod task;
 mod undecided;
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::task::Waker;
 
-use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use enact_sync::unmodelled::{Arc, Weak};
+use enact_sync::unmodelled::{Arc, OnceLock, Weak};
+use enact_sync::{Mutex, SpinLock};
 
-pub(crate) use self::state::Stored;
-use self::state::{Lender, Slot};
-use self::task::Task;
-use self::undecided::{Outlook, Undecided, enter_tentatively};
+use self::choosing::Found;
+pub(crate) use self::counted::CellRef;
+use self::state::Slot;
+pub(crate) use self::state::{Lender, Lent, State};
+pub(crate) use self::task::TurnWaker;
+use self::task::{Spare, Task};
+use self::undecided::{Outlook, Undecided, enter_tentatively, open_fate};
 use crate::deadlock::TurnId;
 use crate::ending::Ending;
 use crate::error::{Exit, ExitReason};
-use crate::frame;
-use crate::identity::Name;
-use crate::mailbox::{self, Mailbox, Rest, Schedule};
+use crate::identity::{IdHasher, Name};
+use crate::mailbox::lanes::Lanes;
+use crate::mailbox::records::{self, Kind, Record, Records, Reserved};
+use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
 use crate::spec::{self, Spec, Supervision, WhenFull};
 use crate::timer::Timers;
-use crate::turn::{self, Envelope, Lease, Message, Reply, Turn, Value};
-use crate::{Actor, ActorError, ActorId, Cx, Identity};
+use crate::turn::{Begun, Message, Post, Reply};
+use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
 const TURNS_PER_ACTIVATION: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
-
-/// An actor, whatever its type.
-pub(crate) trait Process: Send + Sync {
-    fn id(&self) -> ActorId;
-    fn identity(&self) -> Identity;
-    fn scheduler(&self) -> &Arc<Scheduler>;
-    fn ending(&self) -> &Ending;
-    /// Runs a batch of turns. Only for the run queue that the actor was scheduled in.
-    fn activate(self: Arc<Self>);
-    fn signal(self: Arc<Self>, signal: Signal);
-    /// Whether it is idle and has no turn under way.
-    fn is_settled(&self) -> bool;
-}
 
 /// What overtakes an actor's messages.
 pub(crate) enum Signal {
@@ -72,25 +68,22 @@ pub(crate) enum Signal {
     ChildFailed(Exit),
 }
 
-/// An entry in the mailbox.
-pub(crate) enum Entry<A: Actor> {
-    Message(Envelope<A>),
-    /// A cooperative turn was woken.
-    Resume(TurnId),
-}
-
-pub(crate) struct ActorCell<A: Actor> {
+/// An actor, whatever its type.
+pub(crate) struct ActorCell {
+    me: Weak<Self>,
     identity: Identity,
     scheduler: Arc<Scheduler>,
     /// Live handles; the actor is released when none is left.
     handles: AtomicUsize,
     keep_alive: bool,
     when_full: WhenFull,
-    pub(crate) mailbox: Mailbox<Entry<A>, Signal, Box<Body<A>>>,
-    pub(crate) state: Mutex<Slot<A>>,
+    /// How its state is copied for a tentative turn, if it can be.
+    copy: Option<state::Copy>,
+    pub(crate) mailbox: Mailbox,
+    pub(crate) state: SpinLock<Slot>,
     /// Whether `state` has a next one.
     has_next: AtomicBool,
-    pub(crate) timers: Arc<Timers>,
+    timers: OnceLock<Arc<Timers>>,
     /// Cooperative turns that wait for a change of the state.
     changes: Mutex<Vec<Waker>>,
     /// Whether there are any.
@@ -98,26 +91,68 @@ pub(crate) struct ActorCell<A: Actor> {
     /// Cooperative turns under way, for whoever asks from outside.
     under_way: AtomicUsize,
     ending: Ending,
-    parent: Option<Weak<dyn Process>>,
+    parent: Option<Weak<ActorCell>>,
 }
 
-/// What only the runner touches.
-pub(crate) struct Body<A: Actor> {
-    batch: VecDeque<Entry<A>>,
-    held: Option<Task<A>>,
-    undecided: Option<Undecided<A>>,
-    cooperative: HashMap<TurnId, Task<A>>,
-    supervision: Supervision<A>,
+/// The right to run an actor, and what only its runner touches.
+pub(crate) struct Body {
+    lender: Lender,
+    /// What was taken out of the mailbox and not taken up yet.
+    pub(crate) batch: Records,
+    /// Where those go from there that have priorities or guards.
+    lanes: Option<Box<Lanes>>,
+    held: Option<Task>,
+    undecided: Option<Undecided>,
+    spare: Option<Spare>,
+    cooperative: HashMap<TurnId, Task, IdHasher>,
+    supervision: Supervision,
     restarts: VecDeque<tokio::time::Instant>,
 }
 
-impl<A: Actor> mailbox::Body<Entry<A>> for Box<Body<A>> {
-    fn batch(&mut self) -> &mut VecDeque<Entry<A>> {
-        &mut self.batch
+impl Body {
+    /// Whether turns are under way that hold nothing.
+    pub(crate) fn has_suspended(&self) -> bool {
+        !self.cooperative.is_empty()
     }
 
-    fn has_suspended(&self) -> bool {
-        !self.cooperative.is_empty()
+    /// Whether messages were taken out of the mailbox that are to be taken up.
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.batch.is_empty() || self.lanes.as_ref().is_some_and(|lanes| lanes.have_messages())
+    }
+
+    /// Whether the next turn runs to its end without a synchronous call.
+    pub(crate) fn is_brief_next(&self) -> bool {
+        self.lanes.is_none() && self.batch.front().is_some_and(|front| !front.operations.may_call)
+    }
+
+    /// Adds a message of the owner's.
+    pub(crate) fn take_along<R: Record>(&mut self, record: R) {
+        let reserve = |record| Ok::<_, Infallible>(Reserved { room: self.batch.push(record), guard: (), outcome: () });
+        let Ok(()) = records::put(record, None, reserve).map_err(|(_, never)| match never {});
+    }
+
+    /// Runs a batch of turns.
+    pub(crate) fn activate(self: Box<Self>) {
+        self.take_turns(TURNS_PER_ACTIVATION);
+    }
+
+    /// Runs `budget` turns.
+    pub(crate) fn take_turns(mut self: Box<Self>, mut budget: usize) {
+        let cell = Arc::clone(self.lender.cell());
+        let _frame = frame::enter(&cell);
+        if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
+            cell.rest(self, budget);
+        }
+    }
+
+    /// Ends an actor that has never begun: nobody runs it, so this thread may.
+    pub(crate) fn discard(mut self: Box<Self>, reason: ExitReason) {
+        let cell = Arc::clone(self.lender.cell());
+        cell.end(&mut self, reason);
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<ActorCell> {
+        self.lender.cell()
     }
 }
 
@@ -128,102 +163,125 @@ enum Next {
     Ended,
 }
 
-impl<A: Actor> ActorCell<A> {
-    pub(crate) fn new(
-        id: ActorId,
+impl ActorCell {
+    /// An actor that does not run before its body is put into its mailbox or into a run queue.
+    pub(crate) fn create<A: Actor>(
         spec: Spec<A>,
         scheduler: Arc<Scheduler>,
-        parent: Option<&Arc<dyn Process>>,
-    ) -> Arc<Self> {
-        let name = spec.name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
-        let (capacity, when_full) = match spec.mailbox {
+        parent: Option<&Arc<Self>>,
+    ) -> (Arc<Self>, Box<Body>) {
+        let Spec { state, name, mailbox, supervision, keep_alive } = spec;
+        let name = name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
+        let lanes = (A::HAS_PRIORITIES || A::HAS_GUARDS).then(|| Box::new(Lanes::new(A::HAS_PRIORITIES)));
+        let (state, copy, mailbox) = (Box::new(state), state::copy_of::<A>(), (mailbox, keep_alive));
+        let (cell, mut body) = Self::new(state, copy, name, mailbox, supervision, scheduler, parent);
+        body.lanes = lanes;
+        (cell, body)
+    }
+
+    fn new(
+        state: State,
+        copy: Option<state::Copy>,
+        name: Name,
+        (mailbox, keep_alive): (spec::Mailbox, bool),
+        supervision: Supervision,
+        scheduler: Arc<Scheduler>,
+        parent: Option<&Arc<Self>>,
+    ) -> (Arc<Self>, Box<Body>) {
+        let (capacity, when_full) = match mailbox {
             spec::Mailbox::Unbounded => (usize::MAX, WhenFull::Fail),
             spec::Mailbox::Bounded { capacity, when_full } => (capacity.get(), when_full),
         };
-        Arc::new(Self {
-            identity: Identity::new(id, name),
+        let cell = Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            identity: Identity::new(ActorId::fresh(), name),
             scheduler,
             handles: AtomicUsize::new(0),
-            keep_alive: spec.keep_alive,
+            keep_alive,
             when_full,
-            mailbox: Mailbox::new(
-                capacity,
-                Box::new(Body {
-                    batch: VecDeque::new(),
-                    held: None,
-                    undecided: None,
-                    cooperative: HashMap::new(),
-                    supervision: spec.supervision,
-                    restarts: VecDeque::new(),
-                }),
-            ),
-            state: Mutex::new(Slot {
-                current: Some(Stored::new(Box::new(spec.state))),
-                copies_before_write: false,
-                original: None,
-                next: None,
-            }),
+            copy,
+            mailbox: Mailbox::new(capacity),
+            state: SpinLock::new(Slot::new(state)),
             has_next: AtomicBool::new(false),
-            timers: Arc::default(),
+            timers: OnceLock::new(),
             changes: Mutex::default(),
             has_waiting: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             ending: Ending::default(),
             parent: parent.map(Arc::downgrade),
-        })
+        });
+        let body = Body {
+            lender: Lender::new(Arc::clone(&cell)),
+            batch: Records::default(),
+            lanes: None,
+            held: None,
+            undecided: None,
+            spare: None,
+            cooperative: HashMap::default(),
+            supervision,
+            restarts: VecDeque::new(),
+        };
+        (cell, Box::new(body))
     }
 
-    pub(crate) fn stopped(&self) -> ActorError {
+    /// This, to be kept.
+    pub(crate) fn me(&self) -> Arc<Self> {
+        self.me.upgrade().expect("what is borrowed is there")
+    }
+
+    pub(crate) fn id(&self) -> ActorId {
+        self.identity.id()
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(crate) fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
+    pub(crate) fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    pub(crate) fn timers(&self) -> &Arc<Timers> {
+        self.timers.get_or_init(|| Arc::new(Timers::of(Weak::clone(&self.me))))
+    }
+
+    fn stopped(&self) -> ActorError {
         ActorError::Stopped { actor: self.identity.clone() }
     }
 
-    pub(crate) fn full(&self) -> ActorError {
+    fn full(&self) -> ActorError {
         ActorError::Full { actor: self.identity.clone(), capacity: self.mailbox.capacity() }
     }
 
-    pub(crate) fn when_full(&self) -> WhenFull {
-        self.when_full
-    }
-
-    pub(crate) fn schedule(self: &Arc<Self>, schedule: Schedule) {
-        if schedule == Schedule::Now {
-            self.scheduler.schedule(Arc::clone(self) as Arc<dyn Process>);
+    pub(crate) fn schedule(&self, Schedule(body): Schedule) {
+        if let Some(body) = body {
+            self.scheduler.schedule(body);
         }
     }
 
-    /// One more handle.
-    pub(crate) fn retain(&self) {
-        // Relaxed: whoever adds a handle has one, or is in a turn of the actor.
-        self.handles.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One handle less; without any, the actor looks whether it is still needed.
-    pub(crate) fn release(self: &Arc<Self>) {
-        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.schedule(self.mailbox.nudge());
-        }
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.schedule(self.mailbox.signal(signal));
     }
 
     fn is_needed(&self) -> bool {
-        self.keep_alive || self.handles.load(Ordering::Acquire) > 0 || self.timers.keep_alive()
+        self.keep_alive
+            || self.handles.load(Ordering::Acquire) > 0
+            || self.timers.get().is_some_and(|timers| timers.keep_alive())
+    }
+
+    /// Whether it is idle and has no turn under way.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.mailbox.is_idle() && self.under_way.load(Ordering::Relaxed) == 0
     }
 
     /// Adds a turn that the actor owes itself; dropped only when it is gone.
-    pub(crate) fn push_own(self: &Arc<Self>, handler: &'static str, f: impl FnOnce(&mut A, &Cx<A>) + Send + 'static) {
-        let message = turn::plain(handler, move |state: &mut Lease<A>, cx: &Cx<A>| {
-            f(state, cx);
-            Value(())
-        });
-        match self.mailbox.push_own(Entry::Message(message.owing(Reply::none()))) {
-            Ok(schedule) => self.schedule(schedule),
-            Err(entry) => self.refuse(entry, &self.stopped()),
-        }
-    }
-
-    pub(crate) fn refuse(&self, entry: Entry<A>, error: &ActorError) {
-        if let Entry::Message(envelope) = entry {
-            envelope.refuse(error.clone());
-        }
+    pub(crate) fn push_own<A: Actor, M: Message<A, Value = ()>>(self: &Arc<Self>, message: M) {
+        // Whether it was accepted is for nobody to know.
+        let _accepted = message.post(Reply::none(), Post::owing(self));
     }
 
     /// Has the turn that polls with `waker` look again when the state may have changed.
@@ -246,24 +304,27 @@ impl<A: Actor> ActorCell<A> {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Runs `envelope` on this thread as a turn of an actor that the caller has claimed.
-    pub(crate) fn run_claimed(self: &Arc<Self>, mut body: Box<Body<A>>, envelope: Envelope<A>) {
-        let _frame = frame::enter(Arc::clone(self) as Arc<dyn Process>);
-        let mut lender = Lender::new(self);
-        let next = self.begin_turn(&mut body, &mut lender, envelope);
-        drop(lender);
-        if matches!(next, Next::GoOn) {
+    /// Runs what the caller has put into the body of an actor that it has claimed, on this thread.
+    pub(crate) fn run_claimed(self: &Arc<Self>, mut body: Box<Body>) {
+        if body.lanes.is_some() {
+            // What the caller has put there is a message like those that come meanwhile: one of them may be the next.
+            if self.mailbox.is_bounded() {
+                self.mailbox.take_room();
+            }
+            return body.take_turns(1);
+        }
+        let _frame = frame::enter(self);
+        if matches!(self.begin_turn(&mut body), Next::GoOn) {
             // What has come meanwhile is not the caller's to wait for.
             self.rest(body, 0);
         }
     }
 
     /// Takes turns until the budget or the batch is used up.
-    fn run_batch(self: &Arc<Self>, body: &mut Body<A>, budget: &mut usize) -> Next {
-        let mut lender = Lender::new(self);
+    fn run_batch(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
         loop {
             if body.undecided.is_some() {
-                lender.put_back();
+                body.lender.put_back();
                 match self.look_at_fate(body) {
                     Outlook::Open => {}
                     Outlook::Decided(Next::GoOn) => continue,
@@ -278,14 +339,12 @@ impl<A: Actor> ActorCell<A> {
             if !self.is_tentative(body)
                 && let Some(signal) = self.mailbox.next_signal()
             {
-                lender.put_back();
                 match self.obey(body, signal) {
                     Next::GoOn => continue,
                     Next::Ended => return Next::Ended,
                 }
             }
             if let Some(turn) = self.overtaking(body) {
-                lender.put_back();
                 if matches!(self.resume(body, turn), Next::Ended) {
                     return Next::Ended;
                 }
@@ -297,7 +356,7 @@ impl<A: Actor> ActorCell<A> {
                     break;
                 }
                 *budget -= 1;
-                lender.put_back();
+                body.lender.put_back();
                 let task = body.held.take();
                 if let Some(task) = task
                     && matches!(self.poll_task(body, task), Next::Ended)
@@ -306,37 +365,34 @@ impl<A: Actor> ActorCell<A> {
                 }
                 continue;
             }
-            let Some(entry) = body.batch.pop_front() else { break };
-            let open_fate = match &entry {
-                Entry::Message(envelope) => envelope.open_fate(),
-                Entry::Resume(_) => None,
-            };
-            if let Some(fate) = &open_fate
-                && (A::COPY.is_none() || !body.cooperative.is_empty())
-                && !cfg!(plant = "take_up_the_undecided")
-            {
-                body.batch.push_front(entry);
-                self.wait_for(body, fate.clone(), None);
+            if body.lanes.is_some() {
+                match self.choose(body) {
+                    Found::Message => {}
+                    Found::LookAgain => {
+                        *budget -= 1;
+                        continue;
+                    }
+                    Found::Nothing => break,
+                    Found::End => return Next::Ended,
+                }
+            }
+            let Some(front) = body.batch.front() else { break };
+            if let Some(fate) = self.fate_before(front, body.has_suspended()) {
+                let fate = fate.clone();
+                self.wait_for(body, fate, None);
                 continue;
             }
+            let open_fate = open_fate(front).cloned();
             if self.mailbox.is_bounded() {
                 self.mailbox.make_room();
             }
-            let next = match (entry, open_fate) {
-                (Entry::Message(envelope), Some(fate)) if !cfg!(plant = "take_up_the_undecided") => {
-                    self.begin_tentatively(body, &mut lender, envelope, fate)
-                }
-                (Entry::Message(envelope), None)
-                    if envelope.is_retracted() && !cfg!(plant = "take_up_the_retracted") =>
-                {
-                    envelope.refuse(ActorError::Retracted);
-                    Next::GoOn
-                }
-                (Entry::Message(envelope), _) => self.begin_turn(body, &mut lender, envelope),
-                (Entry::Resume(turn), _) => {
-                    lender.put_back();
-                    self.resume(body, turn)
-                }
+            let next = if let Some(fate) = open_fate {
+                self.begin_tentatively(body, fate)
+            } else if front.is_retracted() && !cfg!(plant = "take_up_the_retracted") {
+                body.batch.refuse_front(ActorError::Retracted);
+                Next::GoOn
+            } else {
+                self.begin_turn(body)
             };
             if matches!(next, Next::Ended) {
                 return Next::Ended;
@@ -347,7 +403,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Goes on, gives the activation up, or ends the actor.
-    fn rest(self: &Arc<Self>, mut body: Box<Body<A>>, mut budget: usize) {
+    fn rest(self: &Arc<Self>, mut body: Box<Body>, mut budget: usize) {
         loop {
             match self.mailbox.rest(body, budget > 0, || self.is_needed()) {
                 Rest::GoOn(again) => {
@@ -357,80 +413,42 @@ impl<A: Actor> ActorCell<A> {
                     }
                 }
                 Rest::Idle => return,
-                Rest::Again => return self.scheduler.schedule_behind(Arc::clone(self) as Arc<dyn Process>),
+                Rest::Again(body) => return self.scheduler.schedule_behind(body),
                 Rest::Drained(mut body) => return self.end(&mut body, ExitReason::Stopped),
                 Rest::Released(mut body) => return self.end(&mut body, ExitReason::Released),
             }
         }
     }
 
-    /// Makes a message a turn.
-    fn begin_turn(self: &Arc<Self>, body: &mut Body<A>, lender: &mut Lender<A>, envelope: Envelope<A>) -> Next {
-        let Envelope { handler, turn, .. } = envelope;
+    /// Makes the first message of the batch a turn.
+    fn begin_turn(self: &Arc<Self>, body: &mut Body) -> Next {
+        let Some(front) = body.batch.front() else { return Next::GoOn };
+        let (handler, kind) = (front.operations.handler, front.operations.kind);
         let _tentatively = enter_tentatively(body);
-        match turn {
-            Turn::Plain(turn) => {
-                let span = turn_span(&self.identity, handler);
-                let _entered = span.enter();
-                let (lease, cx) = lender.lend();
-                let ended = turn.run(lease, cx);
+        let begun = if kind == Kind::Plain {
+            in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender))
+        } else {
+            body.batch.begin_front(&mut body.lender)
+        };
+        match begun {
+            Begun::Ended(ended) => {
                 if ended.is_err() || self.has_next.load(Ordering::Acquire) {
-                    lender.put_back();
+                    body.lender.put_back();
                 }
                 self.turn_ended(body, ended)
             }
-            Turn::Held(turn) => {
-                lender.put_back();
-                let lease = Lease::take(self).expect("no turn has the state between two turns");
-                self.begin_task(body, handler, true, turn.start(lease, Cx::new(Arc::clone(self))))
-            }
-            Turn::Cooperative(turn) => {
-                lender.put_back();
-                self.begin_task(body, handler, false, turn.start((), Cx::new(Arc::clone(self))))
-            }
+            Begun::Started(started) => self.begin_task(body, handler, kind == Kind::Held, started),
+            Begun::Resumes(turn) => self.resume(body, turn),
         }
     }
 }
 
-fn turn_span(actor: &Identity, handler: &'static str) -> tracing::Span {
+/// Runs `turn` in a span of its own, if anybody wants to see it.
+#[inline]
+fn in_turn_span<R>(actor: &Identity, handler: &'static str, turn: impl FnOnce() -> R) -> R {
     // The macro looks at the level after it has prepared everything for the `log` crate.
     if tracing::level_filters::LevelFilter::current() < tracing::level_filters::LevelFilter::TRACE {
-        return tracing::Span::none();
+        return turn();
     }
-    tracing::trace_span!("turn", %actor, handler)
-}
-
-impl<A: Actor> Process for ActorCell<A> {
-    fn id(&self) -> ActorId {
-        self.identity.id()
-    }
-
-    fn identity(&self) -> Identity {
-        self.identity.clone()
-    }
-
-    fn scheduler(&self) -> &Arc<Scheduler> {
-        &self.scheduler
-    }
-
-    fn ending(&self) -> &Ending {
-        &self.ending
-    }
-
-    fn activate(self: Arc<Self>) {
-        let mut body = self.mailbox.begin();
-        let _frame = frame::enter(Arc::clone(&self) as Arc<dyn Process>);
-        let mut budget = TURNS_PER_ACTIVATION;
-        if matches!(self.run_batch(&mut body, &mut budget), Next::GoOn) {
-            self.rest(body, budget);
-        }
-    }
-
-    fn signal(self: Arc<Self>, signal: Signal) {
-        self.schedule(self.mailbox.signal(signal));
-    }
-
-    fn is_settled(&self) -> bool {
-        self.mailbox.is_idle() && self.under_way.load(Ordering::Relaxed) == 0
-    }
+    tracing::trace_span!("turn", %actor, handler).in_scope(turn)
 }

@@ -1,87 +1,172 @@
 //! Where an actor's state is, between and during turns, and what replaces it.
-use enact_sync::atomic::Ordering;
+//!
+//! A cell does not know the type of its state, so that the runtime is compiled once and not for each type of actor. Who has
+//! a handle, a context or a message of an actor of type `A` does: they are made with the cell, and no other way.
+#![expect(unsafe_code, reason = "types that a cell does not know are seen again")]
 use std::any::Any;
-use std::marker::PhantomData;
 
+use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
 use super::ActorCell;
 use crate::turn::{Lease, contain};
-use crate::{Actor, Cx};
+use crate::{Actor, Cx, Identity};
 
-/// A state that no turn has.
-///
-/// Its type is erased: a handle is `Send` because of what every [`Actor`] is, and not because of what the state consists
-/// of. Otherwise the compiler would follow the handles in states from actor to actor, and give up on a long chain.
-pub(crate) struct Stored<A>(Box<dyn Any + Send>, PhantomData<fn() -> A>);
+/// A state, whatever its type.
+pub(crate) type State = Box<dyn Any + Send>;
 
-impl<A: Actor> Stored<A> {
-    pub(crate) fn new(state: Box<A>) -> Self {
-        Self(state, PhantomData)
+/// Makes a copy of a state.
+pub(crate) type Copy = fn(&(dyn Any + Send)) -> State;
+
+/// How actors of type `A` are copied, if they are.
+pub(crate) fn copy_of<A: Actor>() -> Option<Copy> {
+    fn copy<A: Actor>(state: &(dyn Any + Send)) -> State {
+        let copy = A::COPY.expect("asked only of actors that are copied");
+        Box::new(copy(state.downcast_ref().expect("the state is of the actor's type")))
     }
-
-    pub(crate) fn into_inner(self) -> Box<A> {
-        self.0.downcast().expect("what is stored is a state of the actor's type")
-    }
+    A::COPY.map(|_| copy::<A> as Copy)
 }
 
 /// Where the state is between and during turns.
-pub(crate) struct Slot<A> {
+pub(crate) struct Slot {
     /// `None` while a turn has it.
-    pub(crate) current: Option<Stored<A>>,
+    pub(crate) current: Option<State>,
     /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes.
     pub(crate) copies_before_write: bool,
     /// The state before a tentative turn that has written.
-    pub(crate) original: Option<Stored<A>>,
+    pub(crate) original: Option<State>,
     /// What the next turn begins with.
-    pub(super) next: Option<Stored<A>>,
+    pub(super) next: Option<State>,
 }
 
-impl<A> Slot<A> {
+impl Slot {
+    pub(super) fn new(state: State) -> Self {
+        Self { current: Some(state), copies_before_write: false, original: None, next: None }
+    }
+
     /// What a tentative turn has made of the state is the state; gives what it was.
-    pub(super) fn keep(&mut self) -> Option<Stored<A>> {
+    pub(super) fn keep(&mut self) -> Option<State> {
         self.copies_before_write = false;
         self.original.take()
     }
 
     /// The state is what it was before a tentative turn; gives what that has made of it.
-    pub(super) fn restore(&mut self) -> Option<Stored<A>> {
+    pub(super) fn restore(&mut self) -> Option<State> {
         self.copies_before_write = false;
         let original = self.original.take().filter(|_| !cfg!(plant = "keep_what_was_tried"));
         original.and_then(|original| self.current.replace(original))
     }
 
-    pub(super) fn take_all(&mut self) -> [Option<Stored<A>>; 2] {
+    pub(super) fn take_all(&mut self) -> [Option<State>; 2] {
         [self.current.take(), self.next.take()]
     }
 }
 
-/// What plain turns of one activation are lent, one after the other, so that it is fetched once.
-pub(super) struct Lender<A: Actor> {
-    cx: Cx<A>,
-    lease: Option<Lease<A>>,
+/// A state that a turn owns; given back when dropped.
+pub(crate) struct Lent {
+    state: Option<State>,
+    cell: Arc<ActorCell>,
+    copies_before_write: bool,
 }
 
-impl<A: Actor> Lender<A> {
-    pub(super) fn new(cell: &Arc<ActorCell<A>>) -> Self {
-        Self { cx: Cx::new(Arc::clone(cell)), lease: None }
+impl Lent {
+    /// The state, unless some turn owns it.
+    pub(crate) fn take(cell: &Arc<ActorCell>) -> Option<Self> {
+        let mut slot = cell.state.lock();
+        let state = slot.current.take()?;
+        Some(Self { state: Some(state), cell: Arc::clone(cell), copies_before_write: slot.copies_before_write })
     }
 
-    pub(super) fn lend(&mut self) -> (&mut Lease<A>, &Cx<A>) {
-        let take = || Lease::take(self.cx.cell()).expect("no turn has the state between two turns");
-        (self.lease.get_or_insert_with(take), &self.cx)
+    /// The state, which is of type `A`.
+    #[inline]
+    pub(crate) fn state<A: Actor>(&self) -> &A {
+        let state = self.state.as_deref().expect("a lease has the state until it is dropped");
+        debug_assert!(state.is::<A>(), "the state is of the actor's type");
+        // SAFETY: a lease of type `A` is made only for cells of actors of that type.
+        unsafe { &*(&raw const *state).cast::<A>() }
+    }
+
+    /// As [`state`](Self::state), after a tentative turn has been given a copy.
+    #[inline]
+    pub(crate) fn state_to_write<A: Actor>(&mut self) -> &mut A {
+        if self.copies_before_write {
+            self.copy();
+        }
+        let state = self.state.as_deref_mut().expect("a lease has the state until it is dropped");
+        debug_assert!(state.is::<A>(), "the state is of the actor's type");
+        // SAFETY: as in `state`.
+        unsafe { &mut *(&raw mut *state).cast::<A>() }
+    }
+
+    #[cold]
+    fn copy(&mut self) {
+        let copy = self.cell.copy.expect("only actors that can be copied have tentative turns");
+        let state = self.state.as_deref().expect("a lease has the state until it is dropped");
+        let copied = copy(state);
+        let original = self.state.replace(copied);
+        self.copies_before_write = false;
+        let mut slot = self.cell.state.lock();
+        (slot.original, slot.copies_before_write) = (original, false);
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.cell.state.lock().current = self.state.take();
+    }
+}
+
+/// What an actor's plain turns are lent, one after the other, so that it is fetched once.
+pub(crate) struct Lender {
+    cell: Arc<ActorCell>,
+    lent: Option<Lent>,
+}
+
+impl Lender {
+    pub(crate) fn new(cell: Arc<ActorCell>) -> Self {
+        Self { cell, lent: None }
+    }
+
+    pub(crate) fn cell(&self) -> &Arc<ActorCell> {
+        &self.cell
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.cell.identity
+    }
+
+    /// For a plain turn of an actor of type `A`, which this is.
+    #[inline]
+    pub(crate) fn lend<A: Actor>(&mut self) -> (&mut Lease<A>, &Cx<A>) {
+        let lent =
+            self.lent.get_or_insert_with(|| Lent::take(&self.cell).expect("no turn has the state between two turns"));
+        // SAFETY: a lease is nothing but what is lent, and the messages of a cell are those of its actor's type.
+        let lease = unsafe { &mut *(&raw mut *lent).cast::<Lease<A>>() };
+        // SAFETY: a context is nothing but the cell.
+        let cx = unsafe { &*(&raw const self.cell).cast::<Cx<A>>() };
+        (lease, cx)
+    }
+
+    /// For a turn that owns the state.
+    pub(crate) fn give_away<A: Actor>(&mut self) -> Lease<A> {
+        let lent = self.lent.take().or_else(|| Lent::take(&self.cell));
+        Lease::new(lent.expect("no turn has the state between two turns"))
+    }
+
+    pub(crate) fn cx<A: Actor>(&self) -> Cx<A> {
+        Cx::new(Arc::clone(&self.cell))
     }
 
     /// Puts the state back, for turns of another kind and for what replaces it.
-    pub(super) fn put_back(&mut self) {
-        self.lease = None;
+    pub(crate) fn put_back(&mut self) {
+        self.lent = None;
     }
 }
 
-impl<A: Actor> ActorCell<A> {
+impl ActorCell {
     /// Has the next turn begin with `state`.
-    pub(crate) fn set_next(&self, state: A) {
-        let replaced = self.state.lock().next.replace(Stored::new(Box::new(state)));
+    pub(crate) fn set_next(&self, state: State) {
+        let replaced = self.state.lock().next.replace(state);
         self.has_next.store(true, Ordering::Release);
         drop(replaced);
     }

@@ -5,19 +5,18 @@ use std::task::{Poll, Waker};
 use enact_stm::hooks::{Decision, Fate};
 use enact_sync::unmodelled::Arc;
 
-use super::state::Lender;
 use super::task::TurnWaker;
-use super::{ActorCell, Body, Entry, Next};
+use super::{ActorCell, Body, Next};
 use crate::deadlock::{self, Owner, TurnId};
-use crate::error::ExitReason;
+use crate::mailbox::records::{Guard, Header, Kind};
 use crate::tentative::Tentative;
-use crate::turn::{Envelope, Panic, Turn, contain};
-use crate::{Actor, ActorError, frame};
+use crate::turn::{Panic, contain};
+use crate::{ActorError, frame};
 
 /// What an actor waits for before it takes anything else up.
-pub(super) struct Undecided<A: Actor> {
+pub(super) struct Undecided {
     pub(super) fate: Fate,
-    pub(super) waker: Arc<TurnWaker<A>>,
+    pub(super) waker: Arc<TurnWaker>,
     /// The turn that the fate decides; without one, the message at the head of the batch.
     pub(super) turn: Option<TentativeTurn>,
 }
@@ -36,27 +35,36 @@ pub(super) enum Outlook {
     Decided(Next),
 }
 
-impl<A: Actor> ActorCell<A> {
-    pub(super) fn is_tentative(&self, body: &Body<A>) -> bool {
+impl ActorCell {
+    pub(super) fn is_tentative(&self, body: &Body) -> bool {
         body.undecided.as_ref().is_some_and(|undecided| undecided.turn.is_some())
     }
 
     /// The next suspended turn that was woken, while the actor waits before a message.
-    pub(super) fn overtaking(&self, body: &mut Body<A>) -> Option<TurnId> {
+    pub(super) fn overtaking(&self, body: &mut Body) -> Option<TurnId> {
         if body.undecided.is_none() || body.cooperative.is_empty() {
             return None;
         }
         self.mailbox.take_more(&mut body.batch);
-        let at = body.batch.iter().position(|entry| matches!(entry, Entry::Resume(_)))?;
-        let Some(Entry::Resume(turn)) = body.batch.remove(at) else { return None };
+        let turn = match &mut body.lanes {
+            Some(lanes) => lanes.take_resumption(&mut body.batch)?,
+            None => body.batch.take_resumption()?,
+        };
         if self.mailbox.is_bounded() {
             self.mailbox.make_room();
         }
         Some(turn)
     }
 
+    /// What the actor waits for before it takes this message up, unless that is decided or it works ahead.
+    pub(super) fn fate_before<'a>(&self, message: &'a Header, has_suspended: bool) -> Option<&'a Fate> {
+        let fate = open_fate(message)?;
+        let works_ahead = self.copy.is_some() && !has_suspended && message.operations.guard == Guard::None;
+        (!works_ahead).then_some(fate)
+    }
+
     /// Holds the actor until `fate` is decided.
-    pub(super) fn wait_for(self: &Arc<Self>, body: &mut Body<A>, fate: Fate, turn: Option<TentativeTurn>) -> TurnId {
+    pub(super) fn wait_for(self: &Arc<Self>, body: &mut Body, fate: Fate, turn: Option<TentativeTurn>) -> TurnId {
         let id = TurnId::fresh();
         match turn {
             None => self.mailbox.hold_before_message(id),
@@ -67,7 +75,7 @@ impl<A: Actor> ActorCell<A> {
     }
 
     /// Goes on if the fate that the actor waits for is decided; else it will be woken.
-    pub(super) fn look_at_fate(self: &Arc<Self>, body: &mut Body<A>) -> Outlook {
+    pub(super) fn look_at_fate(self: &Arc<Self>, body: &mut Body) -> Outlook {
         let Some(Undecided { fate, waker, .. }) = &body.undecided else { return Outlook::Open };
         if body.held.is_none() && !cfg!(plant = "wake_only_once") {
             // Nobody polls a turn that would do this.
@@ -88,27 +96,21 @@ impl<A: Actor> ActorCell<A> {
         })
     }
 
-    /// Takes up a message of an open transaction.
-    pub(super) fn begin_tentatively(
-        self: &Arc<Self>,
-        body: &mut Body<A>,
-        lender: &mut Lender<A>,
-        envelope: Envelope<A>,
-        fate: Fate,
-    ) -> Next {
-        lender.put_back();
+    /// Takes up the first message of the batch, which belongs to an open transaction.
+    pub(super) fn begin_tentatively(self: &Arc<Self>, body: &mut Body, fate: Fate) -> Next {
+        body.lender.put_back();
         let tentative = Tentative::new(fate.clone());
-        let is_cooperative = matches!(envelope.turn, Turn::Cooperative(_));
+        let is_cooperative = body.batch.front().is_some_and(|front| front.operations.kind == Kind::Cooperative);
         let turn = TentativeTurn { tentative, is_cooperative, ended: None };
         self.state.lock().copies_before_write = true;
         self.wait_for(body, fate, Some(turn));
-        let next = self.begin_turn(body, lender, envelope);
-        lender.put_back();
+        let next = self.begin_turn(body);
+        body.lender.put_back();
         next
     }
 
     /// The transaction that the turn belongs to has committed.
-    pub(super) fn go_on_definitively(self: &Arc<Self>, body: &mut Body<A>, turn: TentativeTurn) -> Next {
+    pub(super) fn go_on_definitively(self: &Arc<Self>, body: &mut Body, turn: TentativeTurn) -> Next {
         let original = self.state.lock().keep();
         let _dropped = contain(|| drop(original));
         turn.tentative.commit();
@@ -125,23 +127,24 @@ impl<A: Actor> ActorCell<A> {
             }
         }
         // Unless a restart has cut it short.
-        let Some(task) = body.held.take() else { return Next::GoOn };
+        let Some(mut task) = body.held.take() else { return Next::GoOn };
         if turn.is_cooperative {
+            task.is_held = false;
             task.waker.holds.store(false, Ordering::Relaxed);
             self.mailbox.unhold();
-            task.turn.now_owed_by(Owner::Turn(task.waker.turn, self.identity.id()));
+            task.turn.now_owed_by(Owner::Turn(task.waker.turn(), self.identity.id()));
         }
         // Polled whether it was woken or not: a wake-up may have gone to where the turn was held.
         self.poll_task(body, task)
     }
 
     /// The transaction that the turn belongs to was aborted: the turn has never been.
-    pub(super) fn retract(&self, body: &mut Body<A>, turn: &TentativeTurn) {
+    pub(super) fn retract(&self, body: &mut Body, turn: &TentativeTurn) {
         // What destructors do on the way has never been, either.
         let _tentatively = frame::enter_tentatively(Arc::clone(&turn.tentative));
-        if let Some(task) = body.held.take() {
-            deadlock::resume(task.waker.turn);
-            task.turn.cut_short(ActorError::Retracted);
+        if let Some(mut task) = body.held.take() {
+            deadlock::resume(task.waker.turn());
+            task.turn.as_mut().cut_short(ActorError::Retracted);
         }
         self.mailbox.unhold();
         turn.tentative.abort();
@@ -150,27 +153,15 @@ impl<A: Actor> ActorCell<A> {
             tracing::error!(actor = %self.identity, "the destructor of a state that was taken back panicked");
         }
     }
+}
 
-    /// Keeps a new actor from taking anything up.
-    pub(crate) fn hold_back(&self) {
-        self.mailbox.hold_firmly(TurnId::fresh());
-    }
-
-    /// Lets an actor begin that was held back.
-    pub(crate) fn let_go(self: &Arc<Self>) {
-        self.mailbox.unhold();
-        self.schedule(self.mailbox.nudge());
-    }
-
-    /// Ends an actor that was held back: nobody runs it, so this thread may.
-    pub(crate) fn discard(self: &Arc<Self>, reason: ExitReason) {
-        let mut body = self.mailbox.seize();
-        self.end(&mut body, reason);
-    }
+/// What a message depends on that is not decided.
+pub(super) fn open_fate(message: &Header) -> Option<&Fate> {
+    message.open_fate().filter(|_| !cfg!(plant = "take_up_the_undecided"))
 }
 
 /// Marks the turn that begins or goes on as tentative, if it is.
-pub(super) fn enter_tentatively<A: Actor>(body: &Body<A>) -> Option<frame::Tentatively> {
+pub(super) fn enter_tentatively(body: &Body) -> Option<frame::Tentatively> {
     let turn = body.undecided.as_ref()?.turn.as_ref()?;
     Some(frame::enter_tentatively(Arc::clone(&turn.tentative)))
 }

@@ -5,8 +5,9 @@
 //! given it up.
 //!
 //! # Who may touch what
-//! Everything lies behind one lock. No code of the user runs under it, but for `T::clone` when a shared answer is
-//! read; wakers and callbacks run after it is released.
+//! Everything lies behind one lock, held for a few instructions. No code of the user runs under it, but for `T::clone`
+//! when a shared answer is read, while other readers let their threads run something else, and the clone of a waker that
+//! is left here. Wakers and callbacks run, and what is dropped is dropped, after it is released.
 //!
 //! # Nothing is lost, nothing runs twice
 //! A waiter is added only while the cell is pending, and the settling writer takes the whole list in the step that
@@ -18,16 +19,17 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
-use enact_sync::Mutex;
+use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
+use smallvec::SmallVec;
 
-use crate::ActorError;
 use crate::deadlock::Owner;
 use crate::error::panic_text;
+use crate::{ActorError, ActorId};
 
 pub(crate) type Outcome<T> = Result<T, ActorError>;
 
-pub(crate) struct Cell<T>(Mutex<State<T>>);
+pub(crate) struct Cell<T>(SpinLock<State<T>>);
 
 struct State<T> {
     answer: Answer<T>,
@@ -39,7 +41,7 @@ struct State<T> {
 }
 
 enum Answer<T> {
-    Pending(Vec<Waiter<T>>),
+    Pending(SmallVec<[Waiter<T>; 1]>),
     Settled(Outcome<T>),
     Spent,
 }
@@ -52,8 +54,8 @@ enum Waiter<T> {
 impl<T: Send + 'static> Cell<T> {
     /// A pending cell with one reader.
     pub(crate) fn new(owner: Owner) -> Self {
-        Self(Mutex::new(State {
-            answer: Answer::Pending(Vec::new()),
+        Self(SpinLock::new(State {
+            answer: Answer::Pending(SmallVec::new()),
             readers: 1,
             duplicate: None,
             owner,
@@ -63,7 +65,7 @@ impl<T: Send + 'static> Cell<T> {
 
     /// A settled cell with one reader.
     pub(crate) fn settled(outcome: Outcome<T>) -> Self {
-        Self(Mutex::new(State {
+        Self(SpinLock::new(State {
             answer: Answer::Settled(outcome),
             readers: 1,
             duplicate: None,
@@ -85,6 +87,15 @@ impl<T: Send + 'static> Cell<T> {
     pub(crate) fn owner(&self) -> Option<Owner> {
         let state = self.0.lock();
         matches!(state.answer, Answer::Pending(_)).then(|| state.owner.clone())
+    }
+
+    /// The actor whose progress the answer needs, if it is an actor's and not there yet.
+    pub(crate) fn owning_actor(&self) -> Option<ActorId> {
+        let state = self.0.lock();
+        match (&state.answer, &state.owner) {
+            (Answer::Pending(_), Owner::Actor(actor)) => Some(*actor),
+            _ => None,
+        }
     }
 
     pub(crate) fn set_owner(&self, owner: Owner) {

@@ -18,7 +18,7 @@ use self::cell::{Cell, Outcome};
 pub use self::forward::Forward;
 use crate::deadlock::{self, Owner, Source};
 use crate::parker::Parker;
-use crate::{ActorError, frame, scheduler, tentative};
+use crate::{ActorError, ActorId, frame, scheduler, tentative};
 
 /// An answer that is on its way, or has arrived.
 ///
@@ -163,7 +163,7 @@ impl<T: Send + 'static> Promise<T> {
         if let Some(ticket) = self.ticket.take() {
             // The reader goes on as a callback; the waker it left as a task is forgotten.
             cell.forget(ticket);
-            frame::forget_wait(&(Arc::clone(&cell) as Arc<dyn Source>));
+            frame::forget_wait(&cell);
         }
         cell.on_settled(Box::new(callback));
     }
@@ -173,15 +173,23 @@ impl<T: Send + 'static> Future for Promise<T> {
     type Output = Result<T, ActorError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(error) = self.source().and_then(|source| frame::take_verdict(&source)) {
+        if frame::has_verdict()
+            && let Some(error) = self.source().and_then(|source| frame::take_verdict(&source))
+        {
             drop(std::mem::replace(&mut *self, Self { cell: None, ticket: None }));
             return Poll::Ready(Err(error));
         }
-        let polled = self.poll_cell(cx.waker());
-        if polled.is_pending()
-            && let Some(source) = self.source()
-        {
-            frame::note_wait(source, cx.waker());
+        let Self { cell, ticket } = &mut *self;
+        let waiting = cell.as_ref().expect("a promise is polled no more once it was ready");
+        let has_waited = ticket.is_some();
+        let polled = waiting.poll(ticket, cx.waker());
+        if polled.is_pending() {
+            frame::note_wait(waiting, cx.waker());
+        } else {
+            if has_waited {
+                frame::forget_wait(waiting);
+            }
+            *cell = None;
         }
         polled
     }
@@ -204,7 +212,7 @@ impl<T: Send + 'static> Drop for Promise<T> {
         if let Some(cell) = self.cell.take() {
             cell.release(self.ticket);
             if self.ticket.is_some() {
-                frame::forget_wait(&(cell as Arc<dyn Source>));
+                frame::forget_wait(&cell);
             }
         }
     }
@@ -258,6 +266,9 @@ impl<T: Send + 'static> Drop for Resolver<T> {
 
 /// Settles `cell`, in a tentative turn when that is definitive.
 fn settle<T: Send + 'static>(cell: Arc<Cell<T>>, outcome: Outcome<T>) {
+    if !frame::is_tentative() {
+        return cell.settle(outcome);
+    }
     tentative::follow(move |decision| match decision {
         Decision::Committed => cell.settle(outcome),
         Decision::Aborted => cell.settle(Err(ActorError::Retracted)),
@@ -273,6 +284,10 @@ impl<T: Send + 'static> fmt::Debug for Resolver<T> {
 impl<T: Send + 'static> Source for Cell<T> {
     fn owner(&self) -> Option<Owner> {
         Self::owner(self)
+    }
+
+    fn owning_actor(&self) -> Option<ActorId> {
+        Self::owning_actor(self)
     }
 
     fn wake_readers(&self) {

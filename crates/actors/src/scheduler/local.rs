@@ -9,13 +9,14 @@ use super::worker::Core;
 struct Local {
     scheduler: Arc<Scheduler>,
     /// `None` while it looks for work, and after it was handed over.
-    core: Option<Core>,
+    core: Option<Box<Core>>,
 }
 
 enact_sync::thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
 }
 
+#[inline]
 fn with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
     LOCAL.try_with(|local| local.borrow_mut().as_mut().map(f)).ok().flatten()
 }
@@ -42,21 +43,25 @@ pub(super) fn has_core() -> bool {
     with(|local| local.core.is_some()).unwrap_or(false)
 }
 
-pub(super) fn put_core(core: Core) {
+pub(super) fn put_core(core: Box<Core>) {
     with(|local| local.core = Some(core));
 }
 
-pub(super) fn take_core() -> Option<Core> {
+pub(super) fn take_core() -> Option<Box<Core>> {
     with(|local| local.core.take()).flatten()
 }
 
 /// Takes the core of this thread with the scheduler that it belongs to.
-pub(super) fn take_core_and_scheduler() -> Option<(Core, Arc<Scheduler>)> {
+pub(super) fn take_core_and_scheduler() -> Option<(Box<Core>, Arc<Scheduler>)> {
     with(|local| Some((local.core.take()?, Arc::clone(&local.scheduler)))).flatten()
 }
 
 /// Calls `f` if this thread has a core of `scheduler`.
 pub(super) fn with_core_of<R>(scheduler: &Scheduler, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    with(|local| if std::ptr::eq(&raw const *local.scheduler, scheduler) { local.core.as_mut().map(f) } else { None })
-        .flatten()
+    with(
+        |local| {
+            if std::ptr::eq(&raw const *local.scheduler, scheduler) { local.core.as_deref_mut().map(f) } else { None }
+        },
+    )
+    .flatten()
 }

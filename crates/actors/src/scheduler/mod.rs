@@ -17,27 +17,32 @@ use std::time::Instant;
 
 use crossbeam_deque::{Injector, Stealer};
 use enact_stm::Tx;
-use enact_sync::Mutex;
+use enact_stm::hooks::Decision;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use enact_sync::thread;
 use enact_sync::unmodelled::Arc;
+use enact_sync::{Mutex, SpinLock};
 
 use self::idle::Idle;
 use self::population::Population;
 use self::spare::Spares;
 use self::worker::Core;
-use crate::cell::{ActorCell, Process, Signal};
+use crate::cell::{ActorCell, Body, Signal};
 use crate::deadlock::Wait;
 use crate::error::ExitReason;
 use crate::parker::Parker;
 use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, tentative};
 
-pub(crate) type Task = Arc<dyn Process>;
+/// An actor that is runnable.
+pub(crate) type Task = Box<Body>;
+
+/// How many turns are nested on a thread before one that waits is suspended.
+const NESTED_MAX: usize = 16;
 
 pub(crate) struct Scheduler {
     injector: Injector<Task>,
     stealers: Vec<Stealer<Task>>,
-    slots: Vec<Mutex<Option<Task>>>,
+    slots: Vec<SpinLock<Option<Task>>>,
     idle: Idle,
     spares: Spares,
     population: Population,
@@ -63,11 +68,11 @@ impl Scheduler {
         stack_bytes: usize,
         tokio: tokio::runtime::Handle,
     ) -> io::Result<Arc<Self>> {
-        let cores: Vec<Core> = (0..workers).map(Core::new).collect();
+        let cores: Vec<Box<Core>> = (0..workers).map(|index| Box::new(Core::new(index))).collect();
         let scheduler = Arc::new(Self {
             injector: Injector::new(),
             stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
-            slots: cores.iter().map(|_| Mutex::default()).collect(),
+            slots: cores.iter().map(|_| SpinLock::new(None)).collect(),
             idle: Idle::new(workers),
             spares: Spares::default(),
             population: Population::default(),
@@ -137,6 +142,19 @@ impl Scheduler {
         }
     }
 
+    /// Has `actor` take one turn on this thread, inside of the one that it is in, if it is the next to run here, and if that
+    /// turn makes no synchronous call: those can wait for anything, also for the end of the actor whose turn this is.
+    pub(crate) fn run_next_here(&self, actor: ActorId) -> bool {
+        let is_brief = |body: &mut Task| body.cell().id() == actor && body.is_brief_next();
+        let next = local::with_core_of(self, |core| {
+            let may_nest = core.may_nest() && frame::depth() < NESTED_MAX;
+            if may_nest { self.slots[core.index].lock().take_if(is_brief) } else { None }
+        });
+        let Some(body) = next.flatten() else { return false };
+        body.take_turns(1);
+        true
+    }
+
     fn has_work(&self) -> bool {
         !self.injector.is_empty()
             || self.stealers.iter().any(|stealer| !stealer.is_empty())
@@ -157,8 +175,8 @@ impl Scheduler {
     pub(crate) fn close(&self) {
         self.accept_only_own();
         self.closing.store(true, Ordering::SeqCst);
-        for process in self.population.all() {
-            process.signal(Signal::Stop(ExitReason::Shutdown));
+        for actor in self.population.all() {
+            actor.signal(Signal::Stop(ExitReason::Shutdown));
         }
         self.idle.wake_all();
     }
@@ -177,8 +195,8 @@ impl Scheduler {
     }
 
     /// Adds an actor; whether it may take anything up.
-    fn admit(&self, process: &Task) -> bool {
-        self.population.add(process);
+    fn admit(&self, actor: &Arc<ActorCell>) -> bool {
+        self.population.add(actor);
         // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
         !self.closing.load(Ordering::SeqCst) && self.accepts()
     }
@@ -193,7 +211,7 @@ impl Scheduler {
             self.idle.all_asleep()
                 && self.blocked.load(Ordering::SeqCst) == 0
                 && !self.has_work()
-                && self.population.all().iter().all(|process| process.is_settled())
+                && self.population.all().iter().all(|actor| actor.is_settled())
         })
     }
 
@@ -227,7 +245,7 @@ impl Scheduler {
     }
 
     /// Lets another thread go on with `core` while this one blocks.
-    fn hand_over(self: &Arc<Self>, core: Core) {
+    fn hand_over(self: &Arc<Self>, core: Box<Core>) {
         self.blocked.fetch_add(1, Ordering::SeqCst);
         if self.spares.offer(core) && self.start_thread().is_err() {
             // No thread to be had: this worker's actors wait, unless somebody has taken the core meanwhile.
@@ -246,18 +264,23 @@ impl Scheduler {
 }
 
 /// Makes an actor, in a tentative turn when that is definitive.
-pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Task>) -> A::Ref {
-    let cell = ActorCell::new(ActorId::fresh(), spec, Arc::clone(scheduler), parent);
-    let handle = Handle::new(Arc::clone(&cell));
-    if frame::tentative().is_none() {
-        let process = cell as Task;
-        if !scheduler.admit(&process) {
-            process.signal(Signal::Stop(ExitReason::Shutdown));
+pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Arc<ActorCell>>) -> A::Ref {
+    let (cell, body) = ActorCell::create(spec, Arc::clone(scheduler), parent);
+    let handle = Handle::new(&cell);
+    if frame::is_tentative() {
+        tentative::follow(move |decision| match decision {
+            Decision::Committed => begin(body),
+            Decision::Aborted => body.discard(ExitReason::Retracted),
+        });
+    } else if scheduler.admit(&cell) {
+        // Nobody has sent anything yet, but the system may have begun to close.
+        cell.schedule(cell.mailbox.settle(body));
+        if scheduler.accepts_only_own.load(Ordering::Relaxed) {
+            // A shutdown may have seen it before it was idle, and waits for it.
+            scheduler.quiet.unpark();
         }
     } else {
-        cell.hold_back();
-        let unwanted = Arc::clone(&cell);
-        tentative::perform_or(move || begin(&cell), move || unwanted.discard(ExitReason::Retracted));
+        body.discard(ExitReason::Shutdown);
     }
     A::Ref::from(handle)
 }
@@ -267,25 +290,31 @@ pub(crate) fn spawn_within<A: Actor>(
     tx: &mut Tx<'_, '_>,
     scheduler: &Arc<Scheduler>,
     spec: Spec<A>,
-    parent: Option<&Task>,
+    parent: Option<&Arc<ActorCell>>,
 ) -> A::Ref {
-    let cell = ActorCell::new(ActorId::fresh(), spec, Arc::clone(scheduler), parent);
-    let handle = Handle::new(Arc::clone(&cell));
-    if !cfg!(plant = "begin_before_the_commit") {
-        cell.hold_back();
+    let (cell, body) = ActorCell::create(spec, Arc::clone(scheduler), parent);
+    let handle = Handle::new(&cell);
+    let body = Arc::new(Mutex::new(Some(body)));
+    if cfg!(plant = "begin_before_the_commit") {
+        body.lock().take().into_iter().for_each(begin);
     }
-    let unwanted = Arc::clone(&cell);
-    tentative::perform_within(tx, move || begin(&cell), move || unwanted.discard(ExitReason::Retracted));
+    let unwanted = Arc::clone(&body);
+    tentative::perform_within(
+        tx,
+        move || body.lock().take().into_iter().for_each(begin),
+        move || unwanted.lock().take().into_iter().for_each(|body| body.discard(ExitReason::Retracted)),
+    );
     A::Ref::from(handle)
 }
 
-/// Lets an actor begin that was held back.
-fn begin<A: Actor>(cell: &Arc<ActorCell<A>>) {
-    if cell.scheduler().admit(&(Arc::clone(cell) as Task)) {
-        cell.let_go();
+/// Lets an actor begin that was held back, and that may have messages by now.
+fn begin(body: Task) {
+    let scheduler = Arc::clone(body.cell().scheduler());
+    if scheduler.admit(body.cell()) {
+        scheduler.schedule(body);
     } else {
         // Not by a signal: the workers may have gone home while it was held back.
-        cell.discard(ExitReason::Shutdown);
+        body.discard(ExitReason::Shutdown);
     }
 }
 

@@ -8,12 +8,13 @@ use enact_sync::atomic::{AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
 
 use crate::ActorId;
-use crate::cell::Process;
+use crate::cell::ActorCell;
+use crate::identity::IdHasher;
 
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = Mutex<HashMap<ActorId, Arc<dyn Process>>>;
+type Shard = Mutex<HashMap<ActorId, Arc<ActorCell>, IdHasher>>;
 
 pub(crate) struct Population {
     shards: Vec<Shard>,
@@ -31,9 +32,9 @@ impl Population {
         &self.shards[usize::try_from(id.get() % SHARDS as u64).unwrap_or_default()]
     }
 
-    pub(crate) fn add(&self, process: &Arc<dyn Process>) {
+    pub(crate) fn add(&self, actor: &Arc<ActorCell>) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.shard(process.id()).lock().insert(process.id(), Arc::clone(process));
+        self.shard(actor.id()).lock().insert(actor.id(), Arc::clone(actor));
     }
 
     /// Takes an actor out; whether it was the last.
@@ -50,7 +51,7 @@ impl Population {
         self.len() == 0
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<dyn Process>> {
+    pub(crate) fn all(&self) -> Vec<Arc<ActorCell>> {
         let mut all = Vec::new();
         for shard in &self.shards {
             all.extend(shard.lock().values().cloned());

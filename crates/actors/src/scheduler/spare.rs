@@ -20,14 +20,14 @@ pub(crate) struct Spares {
 
 #[derive(Default)]
 struct State {
-    offered: VecDeque<Core>,
+    offered: VecDeque<Box<Core>>,
     waiting: usize,
     closed: bool,
 }
 
 impl Spares {
     /// Offers a core; whether a new thread is needed to take it.
-    pub(crate) fn offer(&self, core: Core) -> bool {
+    pub(crate) fn offer(&self, core: Box<Core>) -> bool {
         let mut state = self.state.lock();
         state.offered.push_back(core);
         let missing = state.offered.len() > state.waiting;
@@ -37,12 +37,12 @@ impl Spares {
     }
 
     /// Takes a core back that nobody has taken.
-    pub(crate) fn withdraw(&self) -> Option<Core> {
+    pub(crate) fn withdraw(&self) -> Option<Box<Core>> {
         self.state.lock().offered.pop_back()
     }
 
     /// Waits for a core; `None` if enough threads wait already, or no core will come any more.
-    pub(crate) fn take(&self) -> Option<Core> {
+    pub(crate) fn take(&self) -> Option<Box<Core>> {
         let mut state = self.state.lock();
         if state.offered.is_empty() && state.waiting >= SPARES_MAX {
             return None;

@@ -1,5 +1,5 @@
 //! A worker: the loop that looks for runnable actors and activates them.
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_deque::{Steal, Worker as Deque};
 use enact_stm::hooks;
@@ -18,9 +18,9 @@ const SEARCH_ROUNDS: u32 = 4;
 /// How many activations a worker's clock is read for.
 const ACTIVATIONS_PER_LOOK: u32 = 32;
 /// What it costs to run an actor on another core than the one that has it in its cache: several cache lines and a wake-up.
-const COST_OF_A_MOVE: Duration = Duration::from_micros(1);
+const COST_OF_A_MOVE_NS: u64 = 1_000;
 /// How much work in its queue a worker keeps for itself.
-const BACKLOG_MAX: Duration = Duration::from_micros(500);
+const BACKLOG_MAX_NS: u64 = 500_000;
 
 /// What makes a thread a worker. Exactly one thread has it at any time.
 pub(crate) struct Core {
@@ -29,6 +29,8 @@ pub(crate) struct Core {
     /// Activations so far.
     tick: u32,
     slot_streak: u32,
+    /// How many turns have been nested in this activation.
+    nested: u32,
     pace: Pace,
 }
 
@@ -38,7 +40,7 @@ struct Pace {
     /// When counting began; none while the worker has nothing to do.
     since: Option<Instant>,
     activations: u32,
-    average: Duration,
+    average_ns: u64,
 }
 
 impl Pace {
@@ -49,8 +51,8 @@ impl Pace {
         }
         let now = Instant::now();
         if let Some(since) = self.since.replace(now) {
-            let average = (now - since) / self.activations;
-            self.average = (self.average * 3 + average) / 4;
+            let average = u64::try_from((now - since).as_nanos()).unwrap_or(u64::MAX) / u64::from(self.activations);
+            self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
         }
         self.activations = 0;
     }
@@ -63,20 +65,27 @@ impl Pace {
 
 impl Core {
     pub(crate) fn new(index: usize) -> Self {
-        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0, pace: Pace::default() }
+        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0, nested: 0, pace: Pace::default() }
     }
 
     /// Whether what this worker adds to its own queue is worth waking another: if a turn costs more than to move it, or if
     /// there is much to do. A model explores what several workers do, not what it costs.
     pub(crate) fn is_worth_a_wake_up(&self) -> bool {
         cfg!(any(enact_loom, enact_shuttle))
-            || self.pace.average >= COST_OF_A_MOVE
-            || self.pace.average.saturating_mul(u32::try_from(self.deque.len()).unwrap_or(u32::MAX)) >= BACKLOG_MAX
+            || self.pace.average_ns >= COST_OF_A_MOVE_NS
+            || self.pace.average_ns.saturating_mul(self.deque.len() as u64) >= BACKLOG_MAX_NS
+    }
+
+    /// Whether one more turn may be nested in the activation that runs, which others wait behind.
+    pub(crate) fn may_nest(&mut self) -> bool {
+        self.nested += 1;
+        self.nested <= SLOT_STREAK_MAX
     }
 
     /// The next actor to activate; `None` once the system has ended.
     fn next(&mut self, scheduler: &Scheduler) -> Option<Task> {
         self.tick = self.tick.wrapping_add(1);
+        self.nested = 0;
         self.pace.count();
         if let Some(task) = self.next_own(scheduler) {
             return Some(task);

@@ -5,6 +5,8 @@
 //! RUSTFLAGS="--cfg enact_shuttle" cargo test --release -p enact-actors --test models
 //! ```
 
+mod lanes;
+mod lives;
 mod mailbox;
 #[path = "../mixed/play.rs"]
 mod play;

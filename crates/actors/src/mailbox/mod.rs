@@ -1,0 +1,422 @@
+//! An actor's mailbox and its activation: many senders, at most one thread that runs turns.
+//!
+//! # States
+//! *Activation*: an actor is *idle* while its [`Body`] lies here. Whoever takes the body out has the actor: it puts it into
+//! a run queue, or runs turns, and no second one can.
+//! *Hold*: while an `async fn(&mut self)` turn is suspended, or a transaction that the actor works for is open, the actor
+//! is held, and messages queue up behind it.
+//! *Intake*: `Open`; `Draining` (new messages are refused, those that are in are taken up); `Closed`.
+//!
+//! # Who may touch what
+//! Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: whoever comes second
+//! sees the first. The lock is held for the few instructions that move a message's words, and runs nobody else's code.
+//! Messages wait here, except for those that the body has taken along: all that were there at a time, or the one that
+//! found the actor idle. Where priorities or guards say which is the next one, the body sorts them into [`lanes`].
+//!
+//! # No lost wake-up, no second runner
+//! A sender that finds the actor idle takes the body, and must schedule it; one that does not knows that whoever has it
+//! looks here, under the lock, before the actor goes idle.
+pub(crate) mod lanes;
+pub(crate) mod records;
+
+use std::collections::VecDeque;
+use std::task::Waker;
+
+use enact_stm::hooks::Fate;
+use enact_sync::atomic::{AtomicBool, Ordering};
+use enact_sync::{Mutex, SpinLock, SpinLockGuard};
+
+use self::records::{Header, Record, Records, Reserved};
+use crate::cell::{Body, Signal, TurnWaker};
+use crate::deadlock::TurnId;
+
+pub(crate) struct Mailbox {
+    inner: SpinLock<Inner>,
+    /// Whether a signal waits: read between two turns without the lock.
+    signalled: AtomicBool,
+    capacity: usize,
+    /// Senders that wait for room.
+    waiting: Mutex<Vec<Waker>>,
+}
+
+type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
+
+struct Inner {
+    messages: Records,
+    /// Here while the actor is idle.
+    body: Option<Box<Body>>,
+    signals: VecDeque<Signal>,
+    intake: Intake,
+    hold: Option<Hold>,
+    /// Messages accepted and not yet taken up; only counted if the mailbox is bounded.
+    occupied: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Intake {
+    Open,
+    Draining,
+    Closed,
+}
+
+struct Hold {
+    turn: TurnId,
+    woken: bool,
+    reason: Reason,
+}
+
+/// Why an actor is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    /// A turn has the state.
+    Turn,
+    /// The turn may never have been: signals wait, too.
+    TentativeTurn,
+    /// The next message may never have been sent: turns under way go on.
+    Message,
+}
+
+/// The actor was idle and is runnable now: the caller must put it into a run queue.
+#[must_use]
+pub(crate) struct Schedule(pub(crate) Option<Box<Body>>);
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    Full,
+    Closed,
+}
+
+/// What the owner of the body may do after its batch.
+pub(crate) enum Rest {
+    /// It may go on: there are messages again.
+    GoOn(Box<Body>),
+    /// The actor is runnable and must go to the back of a run queue.
+    Again(Box<Body>),
+    /// The actor is idle.
+    Idle,
+    /// The mailbox has drained: the owner ends the actor.
+    Drained(Box<Body>),
+    /// Nobody needs the actor any more: the owner ends it.
+    Released(Box<Body>),
+}
+
+impl Mailbox {
+    /// An empty mailbox with room for `capacity` messages, `usize::MAX` for one without bound.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            inner: SpinLock::new(Inner {
+                messages: Records::default(),
+                body: None,
+                signals: VecDeque::new(),
+                intake: Intake::Open,
+                hold: None,
+                occupied: 0,
+            }),
+            signalled: AtomicBool::new(false),
+            capacity,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Has the actor idle for the first time, unless a signal has come before.
+    pub(crate) fn settle(&self, body: Box<Body>) -> Schedule {
+        let mut inner = self.inner.lock();
+        inner.body = Some(body);
+        inner.schedule_if(|inner| !inner.signals.is_empty())
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.capacity != usize::MAX
+    }
+
+    /// Adds a message from a sender, or gives it back. With `waiter`, a sender that finds no room is woken when there is
+    /// some.
+    pub(crate) fn push<R: Record>(
+        &self,
+        message: R,
+        dependency: Option<Fate>,
+        waiter: Option<&Waker>,
+    ) -> Result<Schedule, (R, Refusal)> {
+        records::put(message, dependency, |message| self.reserve(message, waiter))
+    }
+
+    fn reserve(&self, message: Header, waiter: Option<&Waker>) -> Result<Reservation<'_>, Refusal> {
+        let mut inner = self.inner.lock();
+        if inner.intake != Intake::Open {
+            return Err(Refusal::Closed);
+        }
+        if self.is_bounded() {
+            if inner.occupied >= self.capacity {
+                if let Some(waiter) = waiter {
+                    self.waiting.lock().push(waiter.clone());
+                }
+                return Err(Refusal::Full);
+            }
+            inner.occupied += 1;
+        }
+        let runnable = inner.hold.is_none();
+        Ok(add(inner, message, runnable))
+    }
+
+    /// Adds what the actor owes itself: a timer, a notice. Never refused for lack of room, and taken while the mailbox
+    /// drains.
+    pub(crate) fn push_own<R: Record>(&self, message: R) -> Result<Schedule, (R, Refusal)> {
+        records::put(message, None, |message| self.reserve_own(message, false))
+    }
+
+    /// As [`push_own`](Self::push_own), for the resumption of a turn: it reaches an actor that is held before a message.
+    pub(crate) fn push_resumption<R: Record>(&self, resumption: R) -> Result<Schedule, (R, Refusal)> {
+        records::put(resumption, None, |resumption| self.reserve_own(resumption, true))
+    }
+
+    fn reserve_own(&self, message: Header, resumes: bool) -> Result<Reservation<'_>, Refusal> {
+        let mut inner = self.inner.lock();
+        if inner.intake == Intake::Closed {
+            return Err(Refusal::Closed);
+        }
+        if self.is_bounded() {
+            inner.occupied += 1;
+        }
+        let mut reaches = inner.hold.is_none();
+        if resumes
+            && let Some(hold) = &mut inner.hold
+            && hold.reason == Reason::Message
+        {
+            hold.woken = true;
+            reaches = true;
+        }
+        Ok(add(inner, message, reaches))
+    }
+
+    /// Adds a signal, which overtakes all messages and reaches a held actor too. Dropped if the actor is gone.
+    pub(crate) fn signal(&self, signal: Signal) -> Schedule {
+        let mut inner = self.inner.lock();
+        if inner.intake == Intake::Closed {
+            return Schedule(None);
+        }
+        inner.signals.push_back(signal);
+        self.signalled.store(true, Ordering::Release);
+        inner.schedule_if(|inner| !inner.delays_signals())
+    }
+
+    /// Refuses new messages from now on.
+    pub(crate) fn drain(&self) -> Schedule {
+        let mut inner = self.inner.lock();
+        if inner.intake == Intake::Open {
+            inner.intake = Intake::Draining;
+        }
+        inner.schedule_if(|inner| inner.hold.is_none())
+    }
+
+    /// Has the actor look whether it is still needed.
+    pub(crate) fn nudge(&self) -> Schedule {
+        self.inner.lock().schedule_if(|inner| inner.hold.is_none())
+    }
+
+    /// Wakes the held turn `turn`, if it is still held.
+    pub(crate) fn wake_held(&self, turn: TurnId) -> Schedule {
+        let mut inner = self.inner.lock();
+        match &mut inner.hold {
+            Some(hold) if hold.turn == turn => hold.woken = true,
+            _ => return Schedule(None),
+        }
+        inner.schedule_if(|_| true)
+    }
+
+    /// Takes an idle actor with nothing to do for an inline call, if it is one.
+    pub(crate) fn claim(&self) -> Option<Box<Body>> {
+        let mut inner = self.inner.lock();
+        let free = inner.intake == Intake::Open
+            && inner.hold.is_none()
+            && inner.messages.is_empty()
+            && inner.signals.is_empty();
+        if free { inner.body.take() } else { None }
+    }
+
+    /// Adds all messages to `batch`. Only for the owner of the body.
+    pub(crate) fn take_more(&self, batch: &mut Records) {
+        batch.append(&mut self.inner.lock().messages);
+    }
+
+    /// Whether a signal waits.
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Acquire)
+    }
+
+    /// The next signal. Only for the owner of the body.
+    pub(crate) fn next_signal(&self) -> Option<Signal> {
+        // Acquire: pairs with the sender's Release; a signal missed here is seen by `rest`.
+        if !self.is_signalled() {
+            return None;
+        }
+        let mut inner = self.inner.lock();
+        let signal = inner.signals.pop_front();
+        self.signalled.store(!inner.signals.is_empty(), Ordering::Release);
+        signal
+    }
+
+    /// The owner has added a message by itself. Only for bounded mailboxes.
+    pub(crate) fn take_room(&self) {
+        self.inner.lock().occupied += 1;
+    }
+
+    /// A message has been taken up: there is room for another. Only for bounded mailboxes.
+    pub(crate) fn make_room(&self) {
+        let mut inner = self.inner.lock();
+        inner.occupied -= 1;
+        let has_room = inner.occupied < self.capacity;
+        drop(inner);
+        if has_room {
+            self.wake_waiting();
+        }
+    }
+
+    fn wake_waiting(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    /// The owner's turn, which `waker` wakes, holds the actor from now on. It may have been woken already.
+    pub(crate) fn hold(&self, waker: &TurnWaker) {
+        let mut inner = self.inner.lock();
+        // Whoever wakes it sets the flag first and then comes here: one of the two sees the other.
+        inner.hold = Some(Hold { turn: waker.turn(), woken: waker.is_woken(), reason: Reason::Turn });
+    }
+
+    /// As [`hold`](Self::hold), until the next message is decided, of which `turn` is told.
+    pub(crate) fn hold_before_message(&self, turn: TurnId) {
+        self.hold_because(turn, Reason::Message);
+    }
+
+    /// As [`hold`](Self::hold), and signals wait until [`obey_signals`](Self::obey_signals) or [`unhold`](Self::unhold).
+    pub(crate) fn hold_firmly(&self, turn: TurnId) {
+        self.hold_because(turn, Reason::TentativeTurn);
+    }
+
+    fn hold_because(&self, turn: TurnId, reason: Reason) {
+        self.inner.lock().hold = Some(Hold { turn, woken: false, reason });
+    }
+
+    /// The held turn is an ordinary one from now on.
+    pub(crate) fn obey_signals(&self) {
+        if let Some(hold) = &mut self.inner.lock().hold {
+            hold.reason = Reason::Turn;
+        }
+    }
+
+    /// The held turn has ended.
+    pub(crate) fn unhold(&self) {
+        self.inner.lock().hold = None;
+    }
+
+    /// Takes the wake-up of the held turn; whether there was one.
+    pub(crate) fn take_wake_up(&self) -> bool {
+        self.inner.lock().hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.woken))
+    }
+
+    /// Gives the body back after a batch, unless there are messages again and the owner `may_go_on`.
+    ///
+    /// `is_needed` tells whether an actor without messages has something else to live for; it is asked under the lock,
+    /// so that whoever lets go of it afterwards finds the actor idle and can [`nudge`](Self::nudge) it.
+    pub(crate) fn rest(&self, mut body: Box<Body>, may_go_on: bool, is_needed: impl FnOnce() -> bool) -> Rest {
+        if body.batch.is_empty() {
+            // Memory is given back here and not under the lock, which is for a few instructions.
+            body.batch.clear();
+        }
+        let mut inner = self.inner.lock();
+        let is_signalled = !inner.signals.is_empty() && !inner.delays_signals();
+        let runnable = is_signalled
+            || match &inner.hold {
+                Some(hold) => hold.woken,
+                None => body.has_messages() || (!inner.messages.is_empty() && !cfg!(plant = "rest_without_looking")),
+            };
+        if runnable {
+            if body.batch.is_empty() {
+                // All that are here at a time: they are then taken up without the lock.
+                body.batch.append(&mut inner.messages);
+            }
+            return if may_go_on { Rest::GoOn(body) } else { Rest::Again(body) };
+        }
+        if inner.hold.is_none() && !body.has_suspended() {
+            if inner.intake == Intake::Draining {
+                return Rest::Drained(body);
+            }
+            if !is_needed() {
+                return Rest::Released(body);
+            }
+        }
+        inner.body = Some(body);
+        Rest::Idle
+    }
+
+    /// Refuses everything from now on; what is left is given back.
+    pub(crate) fn close(&self) -> Records {
+        let mut inner = self.inner.lock();
+        inner.intake = Intake::Closed;
+        inner.hold = None;
+        let signals = std::mem::take(&mut inner.signals);
+        let messages = std::mem::take(&mut inner.messages);
+        drop(inner);
+        drop(signals);
+        self.wake_waiting();
+        messages
+    }
+
+    /// Whether the actor is neither running nor about to, and holds no suspended turn.
+    pub(crate) fn is_idle(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.body.is_some() && inner.hold.is_none()
+    }
+}
+
+impl Inner {
+    fn delays_signals(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.reason == Reason::TentativeTurn)
+    }
+
+    fn schedule_if(&mut self, runnable: impl FnOnce(&Self) -> bool) -> Schedule {
+        if self.body.is_some() && self.intake != Intake::Closed && runnable(self) {
+            return Schedule(self.body.take());
+        }
+        Schedule(None)
+    }
+}
+
+/// Adds a message, and takes the body to schedule the actor for it if that is idle and `runnable`.
+fn add(mut inner: SpinLockGuard<'_, Inner>, message: Header, runnable: bool) -> Reservation<'_> {
+    let mut schedule = inner.schedule_if(|_| runnable);
+    let (room, guard) = match &mut schedule.0 {
+        // Nothing is before it: the body takes it along and need not come here for it.
+        Some(body) if body.batch.is_empty() && inner.messages.is_empty() => (body.batch.push(message), None),
+        _ => (inner.messages.push(message), Some(inner)),
+    };
+    Reserved { room, guard, outcome: schedule }
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+mod tests {
+    use enact_sync::unmodelled::Arc;
+
+    use super::*;
+    use crate::actor::tests::Bare;
+    use crate::cell::ActorCell;
+    use crate::error::ExitReason;
+    use crate::{Spec, System};
+
+    /// What closes a system may find an actor that is listed and not yet idle. The window is too small for a model.
+    #[test]
+    fn a_signal_that_comes_before_the_actor_is_idle_is_obeyed() {
+        let system = System::builder().workers(1).build().unwrap();
+        let scheduler = Arc::clone(system.spawn(Bare).cell().scheduler());
+        let (cell, body) = ActorCell::create(Spec::new(Bare).keep_alive(), scheduler, None);
+        cell.signal(Signal::Stop(ExitReason::Shutdown));
+        let exit = cell.ending().watch();
+        cell.schedule(cell.mailbox.settle(body));
+        assert_eq!(exit.wait().unwrap().reason, ExitReason::Shutdown);
+    }
+}
