@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod defer;
+mod document;
+pub mod kernels;
 pub mod measure;
 mod peers;
 pub mod savina;

@@ -1,6 +1,6 @@
 //! Every benchmark of the Savina suite, small: each run's result is verified by its oracle.
 use enact::{System, actor};
-use enact_bench::savina::{BadSetting, Benchmark, Variant, suite};
+use enact_bench::savina::{BadSetting, Benchmark, Variant, Watch, suite};
 
 fn benchmark(name: &str, settings: &[(&str, u64)]) -> Box<dyn Benchmark> {
     let mut named = suite().into_iter().find(|one| one.name() == name).unwrap_or_else(|| panic!("no {name}"));
@@ -36,7 +36,8 @@ fn check(name: &str, settings: &[(&str, u64)]) -> (u64, f64) {
         for &variant in benchmark.variants() {
             let mut run = benchmark.contender(variant, &system).expect("possible parameters");
             for _ in 0..2 {
-                let sample = run().unwrap_or_else(|wrong| panic!("{name}, {variant:?}, {workers} workers: {wrong:?}"));
+                let sample = run(Watch::Clock)
+                    .unwrap_or_else(|wrong| panic!("{name}, {variant:?}, {workers} workers: {wrong:?}"));
                 if workers == 1 {
                     check_nobody_is_left(&system, name);
                 }

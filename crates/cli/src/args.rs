@@ -35,6 +35,13 @@ pub(crate) enum Bench {
     Defer(enact_bench::defer::Options),
     /// Actors: the programs of the Savina suite
     Savina(enact_bench::savina::Options),
+    /// Runs of one benchmark for `savina`, one for each line of standard input
+    #[command(name = enact_bench::savina::RUNS_COMMAND, hide = true)]
+    SavinaRuns(enact_bench::savina::RunsOptions),
+    /// Pages from what `savina --json` wrote, without measuring again
+    Report(enact_bench::savina::ReportOptions),
+    /// Promises: awaited, forwarded, or avoided by synchronous calls
+    Kernels(enact_bench::kernels::Options),
     /// One large transaction a customer against several small ones in transactional actors
     Vacation(enact_bench::vacation::Options),
 }

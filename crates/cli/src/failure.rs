@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use enact_bench::defer::DeferError;
+use enact_bench::kernels::KernelsError;
 use enact_bench::savina::SavinaError;
 use enact_bench::stm::StmBenchError;
 use enact_bench::transfers::BenchError;
@@ -61,6 +62,8 @@ pub(crate) enum Failure {
     #[error("the benchmark has no result")]
     Savina(#[from] SavinaError),
     #[error("the benchmark has no result")]
+    Kernels(#[from] KernelsError),
+    #[error("the benchmark has no result")]
     Vacation(#[from] VacationError),
 }
 
@@ -79,6 +82,7 @@ impl Failure {
             | Self::Defer(_)
             | Self::StmBench(_)
             | Self::Savina(_)
+            | Self::Kernels(_)
             | Self::Vacation(_) => 7,
         };
         ExitCode::from(status)

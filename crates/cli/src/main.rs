@@ -3,13 +3,14 @@
 //! Everything it does is in the crates below; here are the command line, the order in which a server is put together
 //! and taken apart, and the mapping from errors to exit statuses. Standard output carries results, standard error
 //! carries diagnostics, logs and the one message of a failure.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod args;
 mod bench;
 mod check;
 mod contract;
 mod failure;
+mod heap;
 mod serve;
 mod spec;
 

@@ -8,6 +8,7 @@
 
 pub mod dedup;
 mod generator;
+pub mod kernels;
 pub mod savina;
 pub mod stm;
 pub mod vacation;

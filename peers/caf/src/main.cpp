@@ -1,4 +1,4 @@
-// Runs micro-benchmarks of the Savina suite on the C++ Actor Framework: LIBRARY WORKERS.
+// Runs micro-benchmarks of the Savina suite on the C++ Actor Framework: LIBRARY WORKERS, or --version.
 //
 // A line such as ["pp", {"pings": 40000}] asks for a run; the line {"wall_ns": ..., "cpu_ns": ..., "found": ...} answers,
 // where `found` is what the actors reported. The program ends with its input.
@@ -40,6 +40,10 @@ nlohmann::json answer(caf::actor_system& system, const nlohmann::json& question)
 } // namespace
 
 int main(int count, char** arguments) {
+  if (count == 2 && std::string{arguments[1]} == "--version") {
+    std::cout << CAF_MAJOR_VERSION << '.' << CAF_MINOR_VERSION << '.' << CAF_PATCH_VERSION << std::endl;
+    return 0;
+  }
   if (count != 3) {
     std::cerr << "usage: peer-caf LIBRARY WORKERS\n";
     return 2;

@@ -1,15 +1,16 @@
 //! The machine that was measured on, and what else ran on it.
 use std::fmt;
 use std::fs;
+use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::sample::cpu_time_of_process;
 
 /// What a reader of figures has to know about where they come from; `None` where this system does not tell.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
     pub processor: Option<String>,
@@ -17,18 +18,45 @@ pub struct Machine {
     pub cores: usize,
     /// Main memory in MiB.
     pub memory_mib: Option<u64>,
+    /// Caches of the first core.
+    pub caches: Vec<Cache>,
     /// Operating system and architecture.
     pub system: String,
+    /// Release of the operating system.
+    pub release: Option<String>,
     /// Version of the operating system's kernel.
     pub kernel: Option<String>,
     /// Version of Enact.
-    pub version: &'static str,
+    pub version: String,
+    /// Version of the compiler that built it.
+    pub compiler: String,
+    /// Where its heap comes from.
+    pub allocator: String,
     /// Whether the program was built without optimisation: its figures mean nothing then.
     pub debug_build: bool,
+    /// When the measurement began.
+    pub date: String,
     /// Runnable threads, averaged over the last minute, when the measurement began.
     pub load_before: Option<f64>,
     /// The same when it ended.
     pub load_after: Option<f64>,
+}
+
+/// One cache of a core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1 is nearest to the core.
+    pub level: u8,
+    /// What it keeps: data, instructions, or both (unified).
+    pub kind: String,
+    /// How much, with its unit.
+    pub size: String,
+}
+
+impl fmt::Display for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "L{} {} {}", self.level, self.kind, self.size)
+    }
 }
 
 impl Machine {
@@ -38,9 +66,14 @@ impl Machine {
             processor: field("/proc/cpuinfo", "model name"),
             cores: thread::available_parallelism().map_or(1, usize::from),
             memory_mib: field("/proc/meminfo", "MemTotal").and_then(|kib| mib(&kib)),
+            caches: caches(Path::new("/sys/devices/system/cpu/cpu0/cache")),
+            release: read("/etc/os-release").and_then(|text| pretty_name(&text)),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             kernel: read("/proc/sys/kernel/osrelease").map(|release| release.trim().to_owned()),
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            compiler: env!("ENACT_COMPILER").to_owned(),
+            allocator: format!("malloc of {}", if cfg!(target_env = "gnu") { "glibc" } else { "the C library" }),
+            date: httpdate::fmt_http_date(SystemTime::now()),
             debug_build: cfg!(debug_assertions),
             load_before: load(),
             load_after: None,
@@ -87,6 +120,24 @@ pub(super) fn field(path: &str, name: &str) -> Option<String> {
 fn field_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+/// What `directory` says, nearest first.
+fn caches(directory: &Path) -> Vec<Cache> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let cache = |entry: fs::DirEntry| {
+        let text = |name| fs::read_to_string(entry.path().join(name)).ok().map(|text| text.trim().to_owned());
+        Some(Cache { level: text("level")?.parse().ok()?, kind: text("type")?.to_lowercase(), size: text("size")? })
+    };
+    let mut caches: Vec<_> = entries.filter_map(|entry| cache(entry.ok()?)).collect();
+    caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
+    caches
+}
+
+/// The name in an `os-release` file.
+fn pretty_name(text: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(line.trim_matches('"').to_owned())
 }
 
 fn mib(kib: &str) -> Option<u64> {
@@ -157,6 +208,31 @@ mod tests {
         assert_eq!(field_of(text, "model name"), Some("A Processor @ 2.7GHz"));
         assert_eq!(field_of(text, "name"), None);
         assert_eq!(field_of("MemTotal:       2048 kB\n", "MemTotal").and_then(mib), Some(2));
+    }
+
+    #[test]
+    fn caches_are_in_order_of_their_distance() {
+        let directory = tempfile::tempdir().expect("a place for the test");
+        for (index, texts) in
+            [["2", "Unified", "1024K"], ["1", "Instruction", "32K"], ["1", "Data", "48K"]].iter().enumerate()
+        {
+            let cache = directory.path().join(format!("index{index}"));
+            fs::create_dir(&cache).expect("a directory");
+            for (name, text) in ["level", "type", "size"].iter().zip(texts) {
+                fs::write(cache.join(name), format!("{text}\n")).expect("a file");
+            }
+        }
+        fs::write(directory.path().join("uevent"), "").expect("a file that is no cache");
+        let found: Vec<_> = caches(directory.path()).iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["L1 data 48K", "L1 instruction 32K", "L2 unified 1024K"]);
+        assert_eq!(caches(&directory.path().join("nowhere")), []);
+    }
+
+    #[test]
+    fn the_release_is_named_as_people_name_it() {
+        let text = "NAME=\"A System\"\nPRETTY_NAME=\"A System 12 (worm)\"\nID=a\n";
+        assert_eq!(pretty_name(text), Some("A System 12 (worm)".to_owned()));
+        assert_eq!(pretty_name("ID=a\n"), None);
     }
 
     #[test]

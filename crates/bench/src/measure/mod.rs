@@ -7,29 +7,36 @@
 //! # Who does what
 //! * A [`Contender`] prepares, runs under a [`Stopwatch`], verifies its result *after* the clock has stopped, and gives
 //!   a [`Sample`] or its error. A sample therefore exists only for a verified result.
-//! * [`race`] decides the order, discards the warm-up, and notes what other processes took of the machine meanwhile.
+//! * [`race`] (and [`race_of_the_able`]) decides the order, discards the warm-up, and notes what other processes took of the machine meanwhile.
 //! * [`Report`] is what people (a table) and programs (JSON with every raw sample) get.
 //!
 //! # Order within a round
 //! Round r starts with contender r and every second round goes backwards: none of them always runs first, last, or after
 //! the same other one.
+mod heap;
 mod machine;
 mod process;
 mod report;
 mod sample;
 mod statistics;
 
+use std::borrow::Cow;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use machine::Occupation;
 
-pub use machine::Machine;
+pub(crate) use report::{in_all, in_short, text_table};
+pub(crate) use sample::PEAK_MEMORY;
+
+pub use heap::{Allocations, CountAllocations};
+pub use machine::{Cache, Machine};
 pub use process::{PeakMemory, Process};
 pub use report::{Comparison, Race, Report, Series, write_json};
 pub use sample::{Lap, Sample, Stopwatch, cpu_time_of_process, cpu_time_of_thread, in_parallel};
-pub use statistics::{Interval, bootstrap_of_median, median, quantile};
+pub use statistics::{Estimate, Interval, bootstrap_of_median, median, quantile};
 
 /// How often to measure.
 #[derive(Debug, Clone, clap::Args)]
@@ -73,31 +80,70 @@ impl<'a, E> Contender<'a, E> {
 /// Without a contender or a round.
 pub fn race<E>(
     workload: impl Into<String>,
-    unit: &'static str,
+    unit: impl Into<Cow<'static, str>>,
     plan: &Plan,
-    mut contenders: Vec<Contender<'_, E>>,
+    contenders: Vec<Contender<'_, E>>,
 ) -> Result<Race, E> {
+    run_rounds(workload.into(), unit.into(), plan, contenders, |_, error| Err(error))
+}
+
+/// As [`race`], but a contender that fails leaves the race without a result, and the others go on.
+///
+/// Also returns who left, by name, and why. There may be nobody left.
+/// # Panics
+/// Without a contender or a round.
+pub fn race_of_the_able<E>(
+    workload: impl Into<String>,
+    unit: impl Into<Cow<'static, str>>,
+    plan: &Plan,
+    contenders: Vec<Contender<'_, E>>,
+) -> (Race, Vec<(String, E)>) {
+    let mut left = Vec::new();
+    let note = |name: String, error| {
+        left.push((name, error));
+        Ok::<_, Infallible>(())
+    };
+    let Ok(race) = run_rounds(workload.into(), unit.into(), plan, contenders, note);
+    (race, left)
+}
+
+/// `failed` is told who failed and how, and decides whether the others go on.
+fn run_rounds<E, F>(
+    workload: String,
+    unit: Cow<'static, str>,
+    plan: &Plan,
+    contenders: Vec<Contender<'_, E>>,
+    mut failed: impl FnMut(String, E) -> Result<(), F>,
+) -> Result<Race, F> {
     assert!(!contenders.is_empty(), "a race needs a contender");
     assert!(plan.rounds > 0, "a race needs a round");
-    let workload = workload.into();
     let bar = progress(plan, contenders.len());
-    let mut series: Vec<_> = contenders.iter().map(|c| Series::new(c.name.clone())).collect();
+    let mut lanes: Vec<_> = contenders.into_iter().map(|contender| Some((contender, Vec::new()))).collect();
     let (started, mut helpers_cpu) = (Occupation::now(), Duration::ZERO);
     for round in 0..plan.warm_up + plan.rounds {
-        for place in order(round, contenders.len()) {
-            let contender = &mut contenders[place];
+        for place in order(round, lanes.len()) {
+            bar.inc(1);
+            let Some((contender, samples)) = &mut lanes[place] else { continue };
             bar.set_message(format!("{workload}: {}", contender.name));
             let before = Occupation::now();
-            let mut sample = (contender.run)()?;
-            sample.others = Occupation::others_since(before, sample.helpers_cpu);
-            helpers_cpu += sample.helpers_cpu;
-            if round >= plan.warm_up {
-                series[place].samples.push(sample);
+            match (contender.run)() {
+                Ok(mut sample) => {
+                    sample.others = Occupation::others_since(before, sample.helpers_cpu);
+                    helpers_cpu += sample.helpers_cpu;
+                    if round >= plan.warm_up {
+                        samples.push(sample);
+                    }
+                }
+                Err(error) => {
+                    failed(contender.name.clone(), error)?;
+                    lanes[place] = None;
+                }
             }
-            bar.inc(1);
         }
     }
     bar.finish_and_clear();
+    let series = lanes.into_iter().flatten().map(|(contender, samples)| Series { name: contender.name, samples });
+    let series = series.collect();
     Ok(Race { workload, unit, series, others: Occupation::others_since(started, helpers_cpu) })
 }
 
@@ -159,6 +205,20 @@ mod tests {
         let good = Contender::new("good", || Ok(Sample::new(lap(1), 1)));
         let bad = Contender::new("bad", || Err("wrong sum"));
         assert_eq!(race("w", "calls", &Plan { rounds: 1, warm_up: 0 }, vec![good, bad]).err(), Some("wrong sum"));
+    }
+
+    #[test]
+    fn a_contender_that_fails_leaves_the_race_and_the_others_go_on() {
+        let good = || Contender::new("good", || Ok(Sample::new(lap(1), 1)));
+        let mut runs = 0;
+        let tires = Contender::new("tires", move || {
+            runs += 1;
+            if runs < 3 { Ok(Sample::new(lap(1), 1)) } else { Err("tired") }
+        });
+        let (race, left) = race_of_the_able("w", "calls", &Plan { rounds: 4, warm_up: 0 }, vec![tires, good()]);
+        assert_eq!(left, [("tires".to_owned(), "tired")]);
+        let series: Vec<_> = race.series.iter().map(|one| (one.name.as_str(), one.samples.len())).collect();
+        assert_eq!(series, [("good", 4)]);
     }
 
     #[test]

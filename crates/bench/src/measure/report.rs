@@ -1,4 +1,5 @@
 //! What was measured, for people and for programs.
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
@@ -6,14 +7,14 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::machine::Machine;
 use super::sample::Sample;
-use super::statistics::{Interval, bootstrap_of_median, median, quantile};
+use super::statistics::{Estimate, Interval, median, quantile};
 
-/// Seed of the resampling: the interval of given samples is always the same.
-const RESAMPLING_SEED: u64 = 34;
+/// A sample is disturbed if other processes took a larger share of the machine meanwhile.
+const DISTURBED_FROM: f64 = 0.1;
 
 /// All samples of one contender in one race, one per round.
 #[derive(Debug, Clone)]
@@ -25,13 +26,19 @@ pub struct Series {
 }
 
 impl Series {
-    pub(super) fn new(name: String) -> Self {
-        Self { name, samples: Vec::new() }
-    }
-
     /// Median work a second.
     pub fn median_rate(&self) -> f64 {
         median(&self.rates())
+    }
+
+    /// Work a second.
+    pub fn rate(&self) -> Estimate {
+        Estimate::of(&self.rates())
+    }
+
+    /// Wall-clock time in seconds.
+    pub fn wall_s(&self) -> Estimate {
+        Estimate::of(&self.walls_s())
     }
 
     /// What the machine can do when nothing disturbs: the highest work a second.
@@ -53,7 +60,7 @@ impl Series {
         self.samples.iter().map(cpu_s).collect::<Option<Vec<_>>>().map(|cpu_s| median(&cpu_s))
     }
 
-    fn median_cores(&self) -> Option<f64> {
+    pub(crate) fn median_cores(&self) -> Option<f64> {
         self.samples.iter().map(Sample::cores).collect::<Option<Vec<_>>>().map(|cores| median(&cores))
     }
 
@@ -79,7 +86,7 @@ pub struct Race {
     /// What all of them did.
     pub workload: String,
     /// What the work counts.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// One per contender.
     pub series: Vec<Series>,
     /// The share of the machine's CPU time that went to other processes from the first run to the last, where the system
@@ -103,7 +110,18 @@ impl Race {
     pub fn compare_to(&self, place: usize, base: usize) -> Comparison {
         let rounds = self.series[base].rates().into_iter().zip(self.series[place].rates());
         let ratios: Vec<_> = rounds.map(|(baseline, contender)| contender / baseline).collect();
-        Comparison { speed_up: median(&ratios), interval: bootstrap_of_median(&ratios, RESAMPLING_SEED) }
+        let Estimate { median, interval } = Estimate::of(&ratios);
+        Comparison { speed_up: median, interval }
+    }
+
+    /// How many samples of the contender at `place` were taken while other processes used more than a tenth of the
+    /// machine. What is too short to tell of a run is taken from the whole race.
+    ///
+    /// # Panics
+    /// When there is no contender at `place`.
+    pub fn disturbed(&self, place: usize) -> usize {
+        let is_disturbed = |sample: &&Sample| sample.others.or(self.others).is_some_and(|share| share > DISTURBED_FROM);
+        self.series[place].samples.iter().filter(is_disturbed).count()
     }
 }
 
@@ -113,6 +131,7 @@ impl Serialize for Race {
         struct Contender<'a> {
             name: &'a str,
             median_rate: f64,
+            rate_interval: Option<Interval>,
             best_rate: f64,
             quartiles_of_rate: Interval,
             to_baseline: Comparison,
@@ -122,6 +141,7 @@ impl Serialize for Race {
             .map(|(place, series)| Contender {
                 name: &series.name,
                 median_rate: series.median_rate(),
+                rate_interval: series.rate().interval,
                 best_rate: series.best_rate(),
                 quartiles_of_rate: Interval {
                     low: quantile(&series.rates(), 0.25),
@@ -133,10 +153,37 @@ impl Serialize for Race {
             .collect();
         let mut race = serializer.serialize_struct("Race", 4)?;
         race.serialize_field("workload", &self.workload)?;
-        race.serialize_field("unit", self.unit)?;
+        race.serialize_field("unit", &self.unit)?;
         race.serialize_field("others", &self.others)?;
         race.serialize_field("contenders", &contenders)?;
         race.end()
+    }
+}
+
+/// What was derived from the samples is derived from them again.
+impl<'de> Deserialize<'de> for Race {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename = "Race")]
+        struct Written {
+            workload: String,
+            unit: String,
+            others: Option<f64>,
+            contenders: Vec<Contender>,
+        }
+        #[derive(Deserialize)]
+        struct Contender {
+            name: String,
+            samples: Vec<Sample>,
+        }
+        let Written { workload, unit, others, contenders } = Written::deserialize(deserializer)?;
+        let series: Vec<_> =
+            contenders.into_iter().map(|Contender { name, samples }| Series { name, samples }).collect();
+        let rounds = series.first().map_or(1, |first| first.samples.len());
+        if rounds == 0 || series.iter().any(|one| one.samples.len() != rounds) {
+            return Err(serde::de::Error::custom(format!("`{workload}` has not one sample of each contender a round")));
+        }
+        Ok(Self { workload, unit: unit.into(), series, others })
     }
 }
 
@@ -170,11 +217,6 @@ impl Report {
     pub fn write_json(&self, path: &Path) -> io::Result<()> {
         write_json(self, path)
     }
-
-    fn facts(&self) -> BTreeSet<&'static str> {
-        let samples = self.races.iter().flat_map(|race| &race.series).flat_map(|series| &series.samples);
-        samples.flat_map(|sample| sample.facts.keys().copied()).collect()
-    }
 }
 
 /// Writes `report` to the file at `path`.
@@ -189,30 +231,39 @@ pub fn write_json(report: &impl Serialize, path: &Path) -> io::Result<()> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let facts = self.facts();
-        let mut table = comfy_table::Table::new();
-        let columns =
-            ["workload", "contender", "median ms", "CPU ms", "cores", "per second", "best", "to first", "95 %"];
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns.into_iter().chain(facts.clone()));
-        for race in &self.races {
-            for (place, series) in race.series.iter().enumerate() {
-                table.add_row(
-                    row(race, place, series)
-                        .into_iter()
-                        .chain(facts.iter().map(|&fact| series.median_fact(fact).map_or_else(String::new, in_short))),
-                );
-            }
-        }
-        let series = self.races.iter().flat_map(|race| &race.series);
-        let samples: usize = series.map(|series| series.samples.len()).sum();
-        writeln!(f, "{}\n{table}\n{}", self.title, self.machine)?;
-        write!(f, "medians of {samples} verified samples")?;
-        let others: Vec<_> = self.races.iter().filter_map(|race| race.others).collect();
-        if others.is_empty() {
-            return Ok(());
-        }
-        write!(f, "; other processes used {:.0} % of the machine in the median race", median(&others) * 100.0)
+        let races = || self.races.iter();
+        write!(f, "{}\n{}\n{}\n{}", self.title, text_table(races()), self.machine, in_all(races()))
     }
+}
+
+/// A row for each contender of each race.
+pub(crate) fn text_table<'a>(races: impl Iterator<Item = &'a Race> + Clone) -> comfy_table::Table {
+    let samples = races.clone().flat_map(|race| &race.series).flat_map(|series| &series.samples);
+    let facts: BTreeSet<&str> = samples.flat_map(|sample| sample.facts.keys()).map(AsRef::as_ref).collect();
+    let mut table = comfy_table::Table::new();
+    let columns = ["workload", "contender", "median ms", "CPU ms", "cores", "per second", "best", "to first", "95 %"];
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns.into_iter().chain(facts.clone()));
+    for race in races {
+        for (place, series) in race.series.iter().enumerate() {
+            let facts = facts.iter().map(|&fact| series.median_fact(fact).map_or_else(String::new, in_short));
+            table.add_row(row(race, place, series).into_iter().chain(facts));
+        }
+    }
+    table
+}
+
+/// How many samples there are, and what disturbed them.
+pub(crate) fn in_all<'a>(races: impl Iterator<Item = &'a Race> + Clone) -> String {
+    let series = races.clone().flat_map(|race| &race.series);
+    let samples: usize = series.map(|series| series.samples.len()).sum();
+    let others: Vec<_> = races.filter_map(|race| race.others).collect();
+    let disturbed = if others.is_empty() {
+        String::new()
+    } else {
+        let percent = median(&others) * 100.0;
+        format!("; other processes used {percent:.0} % of the machine in the median race")
+    };
+    format!("medians of {samples} verified samples{disturbed}")
 }
 
 fn row(race: &Race, place: usize, series: &Series) -> [String; 9] {
@@ -231,8 +282,8 @@ fn row(race: &Race, place: usize, series: &Series) -> [String; 9] {
     ]
 }
 
-/// Three significant digits and a unit prefix.
-fn in_short(value: f64) -> String {
+/// Three significant digits, of numbers below one two, and a unit prefix.
+pub(crate) fn in_short(value: f64) -> String {
     let (scaled, prefix) = match value.abs() {
         giga if giga >= 1e9 => (value / 1e9, "G"),
         mega if mega >= 1e6 => (value / 1e6, "M"),
@@ -243,7 +294,9 @@ fn in_short(value: f64) -> String {
         whole if whole.fract() == 0.0 && prefix.is_empty() => format!("{scaled:.0}"),
         hundreds if hundreds >= 99.95 => format!("{scaled:.0}{prefix}"),
         tens if tens >= 9.995 => format!("{scaled:.1}{prefix}"),
-        _ => format!("{scaled:.2}{prefix}"),
+        ones if ones >= 0.0995 => format!("{scaled:.2}{prefix}"),
+        hundredths if hundredths >= 0.00995 => format!("{scaled:.3}"),
+        _ => format!("{scaled:.4}"),
     }
 }
 
@@ -262,7 +315,8 @@ mod tests {
         let series = |name: &str, samples| Series { name: name.to_owned(), samples };
         let slow = series("slow", vec![sample(200), sample(400), sample(200)]);
         let fast = series("fast", vec![sample(100), sample(100), sample(50)]);
-        let race = Race { workload: "sums".to_owned(), unit: "sums", series: vec![slow, fast], others: Some(0.42) };
+        let race =
+            Race { workload: "sums".to_owned(), unit: "sums".into(), series: vec![slow, fast], others: Some(0.42) };
         Report { title: "sums of 1000".to_owned(), machine: Machine::here(), races: vec![race] }
     }
 
@@ -302,8 +356,33 @@ mod tests {
     }
 
     #[test]
+    fn a_race_that_is_read_again_is_the_one_that_was_written() {
+        let written = serde_json::to_string(&report().races[0]).expect("races are JSON");
+        let read: Race = serde_json::from_str(&written).expect("as it was written");
+        assert_eq!(serde_json::to_string(&read).expect("races are JSON"), written);
+        assert_eq!(read.series[1].samples, report().races[0].series[1].samples);
+        let torn = r#"{"workload": "w", "unit": "u", "others": null, "contenders": [{"name": "a", "samples": []}]}"#;
+        let refused = serde_json::from_str::<Race>(torn).expect_err("nothing can be said of no sample").to_string();
+        assert!(refused.contains("`w` has not one sample of each contender a round"), "{refused}");
+    }
+
+    #[test]
+    fn samples_beside_busy_processes_are_counted() {
+        let mut race = report().races.remove(0);
+        assert_eq!(race.disturbed(0), 3, "a quarter of the machine is much");
+        race.series[0].samples[0].others = Some(0.1);
+        assert_eq!(race.disturbed(0), 2, "a tenth is not");
+        race.series[0].samples[1].others = None;
+        assert_eq!(race.disturbed(0), 2, "a run too short to tell is judged by its race");
+        race.others = Some(0.05);
+        assert_eq!(race.disturbed(0), 1);
+    }
+
+    #[test]
     fn figures_have_three_significant_digits() {
         let shown = [0.0, 7.0, 7.5, 42.25, 999.0, 1_234.0, 99_960.0, 1_500_000.0, 2.5e9].map(in_short);
         assert_eq!(shown, ["0", "7", "7.50", "42.2", "999", "1.23k", "100k", "1.50M", "2.50G"]);
+        let small = [0.123, 0.0996, 0.0134, 0.00996, 0.0042, 0.000_04].map(in_short);
+        assert_eq!(small, ["0.12", "0.10", "0.013", "0.010", "0.0042", "0.0000"]);
     }
 }

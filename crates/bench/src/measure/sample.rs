@@ -1,11 +1,12 @@
 //! One measured run: wall-clock time, CPU time, and the work done in it.
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// User and system time that all threads of this process have used.
 pub fn cpu_time_of_process() -> Duration {
@@ -20,6 +21,9 @@ pub fn cpu_time_of_thread() -> Duration {
 fn cpu_time(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).expect("CPU time is not negative")
 }
+
+/// The fact that says how much memory was resident at most, in MiB.
+pub(crate) const PEAK_MEMORY: &str = "peak MiB";
 
 /// Measures from its start: wall clock and CPU time of the whole process.
 #[derive(Debug)]
@@ -42,13 +46,13 @@ impl Stopwatch {
 }
 
 /// What one run took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lap {
     /// Wall-clock time.
-    #[serde(rename = "wall_s", serialize_with = "in_seconds")]
+    #[serde(rename = "wall_s", serialize_with = "in_seconds", deserialize_with = "of_seconds")]
     pub wall: Duration,
     /// User and system time of all threads, where it is known.
-    #[serde(rename = "cpu_s", serialize_with = "in_seconds_if_known")]
+    #[serde(rename = "cpu_s", serialize_with = "in_seconds_if_known", deserialize_with = "of_seconds_if_known")]
     pub cpu: Option<Duration>,
 }
 
@@ -60,8 +64,20 @@ fn in_seconds_if_known<S: Serializer>(duration: &Option<Duration>, serializer: S
     duration.map(|known| known.as_secs_f64()).serialize(serializer)
 }
 
+fn of_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    duration(f64::deserialize(deserializer)?)
+}
+
+fn of_seconds_if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    Option::<f64>::deserialize(deserializer)?.map(duration).transpose()
+}
+
+fn duration<E: serde::de::Error>(seconds: f64) -> Result<Duration, E> {
+    Duration::try_from_secs_f64(seconds).map_err(E::custom)
+}
+
 /// One verified run of one contender.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// What it took.
     #[serde(flatten)]
@@ -69,8 +85,8 @@ pub struct Sample {
     /// How much was done in it, in the unit of the race.
     pub work: u64,
     /// Further figures of this run by name, such as aborts; their medians become columns of the table.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub facts: BTreeMap<&'static str, f64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub facts: BTreeMap<Cow<'static, str>, f64>,
     /// The share of the machine's CPU time that went to other processes meanwhile, where the system tells.
     pub others: Option<f64>,
     /// CPU time that another process used on behalf of this run, its preparation included.
@@ -86,8 +102,8 @@ impl Sample {
 
     /// The same with a further figure.
     #[must_use]
-    pub fn with_fact(mut self, name: &'static str, value: f64) -> Self {
-        self.facts.insert(name, value);
+    pub fn with_fact(mut self, name: impl Into<Cow<'static, str>>, value: f64) -> Self {
+        self.facts.insert(name.into(), value);
         self
     }
 
@@ -102,7 +118,7 @@ impl Sample {
     #[must_use]
     pub fn with_peak_memory(self, mib: Option<f64>) -> Self {
         match mib {
-            Some(mib) => self.with_fact("peak MiB", mib),
+            Some(mib) => self.with_fact(PEAK_MEMORY, mib),
             None => self,
         }
     }

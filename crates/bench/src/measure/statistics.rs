@@ -1,15 +1,16 @@
 //! Medians, quantiles and bootstrap intervals.
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
+use enact_workloads::SplitMix64;
+use serde::{Deserialize, Serialize};
 
+/// Seed of the resampling of estimates.
+const RESAMPLING_SEED: u64 = 34;
 /// Resamples of a bootstrap.
 const RESAMPLES: usize = 10_000;
 /// Fewer values than this say nothing about their spread.
 const VALUES_MIN: usize = 5;
 
 /// A 95 % confidence interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -21,6 +22,25 @@ impl Interval {
     /// Whether `value` lies in it, ends included.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
+    }
+}
+
+/// The middle of what was measured, and how sure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The median.
+    pub median: f64,
+    /// Its 95 % bootstrap interval, from five values on.
+    pub interval: Option<Interval>,
+}
+
+impl Estimate {
+    /// That of `values`; the same values always have the same interval.
+    ///
+    /// # Panics
+    /// Without a value.
+    pub fn of(values: &[f64]) -> Self {
+        Self { median: median(values), interval: bootstrap_of_median(values, RESAMPLING_SEED) }
     }
 }
 
@@ -54,20 +74,37 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
 /// The 95 % percentile-bootstrap interval of the median of `values`; none for fewer than five values.
 ///
 /// The same values and `seed` give the same interval.
+#[expect(clippy::cast_possible_truncation, reason = "an index")]
 pub fn bootstrap_of_median(values: &[f64], seed: u64) -> Option<Interval> {
     if values.len() < VALUES_MIN {
         return None;
     }
-    let mut draws = ChaCha8Rng::seed_from_u64(seed);
-    let mut resample = vec![0.0; values.len()];
+    let mut draws = SplitMix64::new(seed);
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    // How often each value was drawn: a resample that needs no sorting.
+    let mut counts = vec![0; sorted.len()];
     let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        resample.fill_with(|| values[draws.random_range(0..values.len())]);
-        resample.sort_by(f64::total_cmp);
-        medians.push(quantile_of_sorted(&resample, 0.5));
+        counts.fill(0);
+        for _ in 0..sorted.len() {
+            counts[draws.below(sorted.len() as u64) as usize] += 1;
+        }
+        let (low, high) = (at_rank(&counts, (sorted.len() - 1) / 2), at_rank(&counts, sorted.len() / 2));
+        medians.push(sorted[low].midpoint(sorted[high]));
     }
     medians.sort_by(f64::total_cmp);
     Some(Interval { low: quantile_of_sorted(&medians, 0.025), high: quantile_of_sorted(&medians, 0.975) })
+}
+
+/// Which value stands at `rank` of a resample that has each value as often as `counts` say.
+fn at_rank(counts: &[usize], rank: usize) -> usize {
+    let mut passed = 0;
+    let is_there = |count: &usize| {
+        passed += count;
+        passed > rank
+    };
+    counts.iter().position(is_there).expect("a resample has as many values as there are")
 }
 
 #[cfg(test)]
@@ -96,6 +133,13 @@ mod tests {
         assert_eq!(bootstrap_of_median(&values, 42), Some(interval));
         assert!(interval.contains(8.0));
         assert!(!interval.contains(1.0) && !interval.contains(15.0), "{interval:?} is no narrower than the values");
+    }
+
+    #[test]
+    fn the_value_at_a_rank_is_found_by_counting() {
+        // 10, 10, 30, 30, 30 out of 10, 20, 30.
+        let found: Vec<_> = (0..5).map(|rank| at_rank(&[2, 0, 3], rank)).collect();
+        assert_eq!(found, [0, 0, 2, 2, 2]);
     }
 
     /// The resampled median of 13 values is the k-th smallest or below with the probability that at least 7 of 13

@@ -17,6 +17,18 @@ pub(crate) fn cargo(directory: &Path, package: &str) -> io::Result<Start> {
     last.map(|executable| Start(vec![executable])).ok_or_else(|| io::Error::other("cargo built no program"))
 }
 
+/// The versions that the lock file of the workspace in `directory` has of `packages`, where cargo knows them.
+pub(crate) fn cargo_versions(directory: &Path, packages: &[&str]) -> Vec<Option<String>> {
+    let metadata = run(directory, "cargo", &["metadata", "--format-version", "1", "--locked"]).ok();
+    let metadata: Option<serde_json::Value> = metadata.and_then(|json| serde_json::from_slice(&json).ok());
+    let known = metadata.as_ref().and_then(|metadata| metadata["packages"].as_array());
+    let version = |name: &&str| {
+        let package = known?.iter().find(|package| package["name"] == **name)?;
+        package["version"].as_str().map(str::to_owned)
+    };
+    packages.iter().map(version).collect()
+}
+
 /// Builds the Maven project in `directory`, whose archive bears `name` and names its main class; `options` are for the
 /// Java virtual machine.
 pub(crate) fn maven(directory: &Path, name: &str, options: &[&str]) -> io::Result<Start> {
@@ -51,6 +63,13 @@ fn run(directory: &Path, tool: &str, arguments: &[&str]) -> io::Result<Vec<u8>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_lock_file() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let own = Some(env!("CARGO_PKG_VERSION").to_owned());
+        assert_eq!(cargo_versions(here, &["enact-bench", "no-such-package"]), [own, None]);
+    }
 
     #[test]
     fn what_cannot_be_built_says_why() {

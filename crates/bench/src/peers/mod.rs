@@ -7,14 +7,32 @@ mod build;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
-pub(crate) use build::{cargo, cmake, maven};
+pub(crate) use build::{cargo, cargo_versions, cmake, maven};
+
+/// How long a program may take to end once it has nothing more to answer.
+const END_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How to start a program that was built.
 #[derive(Debug, Clone)]
 pub(crate) struct Start(Vec<OsString>);
 
 impl Start {
+    /// By these words: the program and its first arguments.
+    pub(crate) fn of(words: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self(words.into_iter().map(Into::into).collect())
+    }
+
+    /// What it prints when it is run with `arguments` and nothing to read, if it ends with success.
+    pub(crate) fn printed(&self, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new(&self.0[0]);
+        let output = command.args(&self.0[1..]).args(arguments).stdin(Stdio::null()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
     /// Runs it with further `arguments`.
     pub(crate) fn with(&self, arguments: impl IntoIterator<Item: AsRef<OsStr>>) -> io::Result<Program> {
         let mut child = Command::new(&self.0[0])
@@ -24,16 +42,24 @@ impl Start {
             .stdout(Stdio::piped())
             .spawn()?;
         let questions = child.stdin.take();
-        let answers = BufReader::new(child.stdout.take().expect("asked for a pipe"));
+        let answers = lines_of(child.stdout.take().expect("asked for a pipe"));
         Ok(Program { questions, answers, child })
     }
+}
+
+/// A thread reads them, so that one can give up to wait for the next.
+fn lines_of(output: ChildStdout) -> Receiver<io::Result<String>> {
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| send.send(line)));
+    lines
 }
 
 /// A program that runs; it ends with its input.
 pub(crate) struct Program {
     /// Taken when the program is told to end.
     questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    /// Closed when the program has closed its output.
+    answers: Receiver<io::Result<String>>,
     child: Child,
 }
 
@@ -43,14 +69,30 @@ impl Program {
     /// # Errors
     /// Those of the pipe; `UnexpectedEof` if the program has ended instead, having told people why.
     pub(crate) fn ask(&mut self, question: &str) -> io::Result<String> {
+        self.tell(question)?;
+        self.answers.recv().map_err(|_| io::ErrorKind::UnexpectedEof)?
+    }
+
+    /// The same; a program that takes longer than `time_max` is killed.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask); `TimedOut` if it was killed.
+    pub(crate) fn ask_within(&mut self, question: &str, time_max: Duration) -> io::Result<String> {
+        self.tell(question)?;
+        match self.answers.recv_timeout(time_max) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(RecvTimeoutError::Timeout) => {
+                self.child.kill()?;
+                Err(io::ErrorKind::TimedOut.into())
+            }
+        }
+    }
+
+    fn tell(&mut self, question: &str) -> io::Result<()> {
         let questions = self.questions.as_mut().expect("asked only while it runs");
         writeln!(questions, "{question}")?;
-        questions.flush()?;
-        let mut answer = String::new();
-        if self.answers.read_line(&mut answer)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(answer)
+        questions.flush()
     }
 
     /// Its number in the operating system.
@@ -62,7 +104,16 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         drop(self.questions.take());
-        // The program has nothing left to read, so it ends; how does not matter any more.
+        // The program has nothing left to read, so it ends, or is ended; how does not matter any more.
+        let is_deaf = loop {
+            match self.answers.recv_timeout(END_TIME_MAX) {
+                Ok(_unasked) => {}
+                Err(closed) => break closed == RecvTimeoutError::Timeout,
+            }
+        };
+        if is_deaf {
+            self.child.kill().ok();
+        }
         self.child.wait().ok();
     }
 }
@@ -72,14 +123,31 @@ mod tests {
     use super::*;
 
     fn program(words: &[&str]) -> Program {
-        Start(vec![words[0].into()]).with(&words[1..]).expect("it can be started")
+        Start::of([words[0]]).with(&words[1..]).expect("it can be started")
     }
 
     #[test]
     fn every_question_has_its_answer() {
         let mut echo = program(&["cat"]);
-        assert_eq!(echo.ask("one").expect("it answers"), "one\n");
-        assert_eq!(echo.ask("two").expect("it answers"), "two\n");
+        assert_eq!(echo.ask("one").expect("it answers"), "one");
+        let patient = Duration::from_secs(60);
+        assert_eq!(echo.ask_within("two", patient).expect("it answers"), "two");
+    }
+
+    #[test]
+    fn a_program_that_does_not_answer_in_time_is_killed() {
+        let mut deaf = program(&["sleep", "1000000"]);
+        let late = deaf.ask_within("anybody there?", Duration::from_millis(1)).expect_err("nobody is there");
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        let status = deaf.child.wait().expect("it has ended");
+        assert!(!status.success(), "{status}");
+    }
+
+    #[test]
+    fn what_a_program_prints_counts_if_it_ends_with_success() {
+        assert_eq!(Start::of(["echo", "1.2"]).printed(&["3"]), Some("1.2 3".to_owned()));
+        assert_eq!(Start::of(["false"]).printed(&[]), None);
+        assert_eq!(Start::of(["no-such-program"]).printed(&[]), None);
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use enact::{Cx, actor};
 use enact_workloads::savina::{Java48, spin};
 
-use super::agenda::Agenda;
 use super::oracle::{Wrong, holds, within};
 use super::parameters::parameters;
 use super::program::{Findings, Presence, Program, Report, Stage, Variant, Verified, reports};
@@ -24,7 +23,7 @@ parameters! {
         /// How many nodes a side of the graph's cube has.
         side: u32 = 30,
         /// The lowest priority.
-        priorities: u64 = 30,
+        priorities: u16 = 30,
         /// How many nodes are explored before the others are passed on.
         threshold: usize = 1_024,
     }
@@ -138,7 +137,7 @@ impl Parents {
 
 struct Master {
     workers: Vec<WorkerRef>,
-    priorities: u64,
+    priorities: u16,
     graph: Arc<Graph>,
     sent: usize,
     received: usize,
@@ -184,38 +183,28 @@ impl Master {
     }
 }
 
-/// Lower is more urgent: nodes far from the target's corner come first.
-fn priority(graph: &Graph, priorities: u64, node: Node) -> u64 {
+/// Nodes far from the target's corner come first.
+fn priority(graph: &Graph, priorities: u16, node: Node) -> i32 {
     let farthest = graph.coordinates(node).map(|coordinate| graph.side - coordinate).into_iter().max();
-    priorities.abs_diff(u64::from(farthest.unwrap_or(0) / 8))
+    -(i32::from(priorities) - (farthest.unwrap_or(0) / 8) as i32).abs()
 }
 
 struct Worker {
     graph: Arc<Graph>,
     parents: Arc<Parents>,
     threshold: usize,
-    agenda: Agenda<(Node, MasterRef)>,
     _presence: Presence,
 }
 
 #[actor]
 impl Worker {
-    fn work(&mut self, cx: &Cx<Self>, priority: u64, node: Node, master: MasterRef) {
-        if self.agenda.add(priority, (node, master)) {
-            cx.handle().tell().take_up();
-        }
+    #[priority(*priority)]
+    fn work(&mut self, priority: i32, node: Node, master: MasterRef) {
+        self.search(node, &master);
+        master.tell().received();
     }
 
-    fn take_up(&mut self, cx: &Cx<Self>) {
-        if let Some((node, master)) = self.agenda.take() {
-            self.search(node, &master);
-            master.tell().received();
-        }
-        if !self.agenda.is_empty() {
-            cx.handle().tell().take_up();
-        }
-    }
-
+    /// Comes first: no node has a priority above 0.
     fn exit(&mut self, cx: &Cx<Self>, master: MasterRef) {
         master.tell().confirm();
         cx.stop();
@@ -283,7 +272,6 @@ impl Program for AStar {
                 graph: Arc::clone(graph),
                 parents: Arc::clone(&parents),
                 threshold: self.threshold,
-                agenda: Agenda::default(),
                 _presence: stage.presence(),
             })
         };

@@ -2,10 +2,9 @@
 //! asked meanwhile.
 //!
 //! `port` keeps the published balances, next to which the amounts vanish: none ever changes. `strict` and `stash` count
-//! in millionths. `port` and `strict` await the answer in an `async fn(&mut self)`; in `stash` the account takes all
-//! messages and sets those aside that come too early. Money moves to accounts of higher number only, so nobody waits
+//! in millionths. `port` and `strict` await the answer in an `async fn(&mut self)`; in `stash` it is a message, too,
+//! and guards set those aside that come too early. Money moves to accounts of higher number only, so nobody waits
 //! in a circle.
-use std::collections::VecDeque;
 use std::ops::{AddAssign, SubAssign};
 
 use enact::{Cx, actor};
@@ -110,15 +109,8 @@ struct Account<M: Money> {
     balance: M,
     /// Who asked for the transfer under way, where messages are set aside.
     teller: Option<TellerRef<M>>,
-    early: VecDeque<Early<M>>,
     report: Report<(usize, i64)>,
     _presence: Presence,
-}
-
-/// A message that came during a transfer.
-enum Early<M: Money> {
-    Credit { teller: TellerRef<M>, amount: M, to: AccountRef<M> },
-    Debit { amount: M, from: AccountRef<M> },
 }
 
 #[actor]
@@ -133,35 +125,22 @@ impl<M: Money> Account<M> {
         self.balance += amount;
     }
 
+    #[when(self.teller.is_none())]
     fn credit_or_stash(&mut self, cx: &Cx<Self>, teller: TellerRef<M>, amount: M, to: AccountRef<M>) {
-        if self.teller.is_some() {
-            self.early.push_back(Early::Credit { teller, amount, to });
-            return;
-        }
         self.balance -= amount;
         self.teller = Some(teller);
         to.tell().debit_or_stash(amount, cx.handle());
     }
 
+    #[when(self.teller.is_none())]
     fn debit_or_stash(&mut self, amount: M, from: AccountRef<M>) {
-        if self.teller.is_some() {
-            self.early.push_back(Early::Debit { amount, from });
-            return;
-        }
         self.balance += amount;
         from.tell().debited();
     }
 
-    fn debited(&mut self, cx: &Cx<Self>) {
+    fn debited(&mut self) {
         if let Some(teller) = self.teller.take() {
             teller.tell().done();
-        }
-        while self.teller.is_none() {
-            match self.early.pop_front() {
-                Some(Early::Credit { teller, amount, to }) => self.credit_or_stash(cx, teller, amount, to),
-                Some(Early::Debit { amount, from }) => self.debit_or_stash(amount, from),
-                None => return,
-            }
         }
     }
 
@@ -205,7 +184,6 @@ impl Bank {
             initial,
             balance: initial,
             teller: None,
-            early: VecDeque::new(),
             report: report.clone(),
             _presence: stage.presence(),
         };
@@ -227,6 +205,7 @@ const BALANCE_IN_MILLIONTHS: i64 = 1_000_000_000_000;
 impl Program for Bank {
     const NAME: &'static str = "btx";
     const TITLE: &'static str = "Bank Transaction";
+    const SIZE: Option<&'static str> = Some("transfers");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict, Variant::Stash];
     type Prepared = Prepared;
     type Found = Vec<(usize, i64)>;

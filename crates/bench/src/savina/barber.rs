@@ -180,6 +180,7 @@ pub(super) struct Found {
 impl Program for Barber {
     const NAME: &'static str = "sbar";
     const TITLE: &'static str = "Sleeping Barber";
+    const SIZE: Option<&'static str> = Some("customers");
     /// Random numbers that all pauses, and all haircuts, take.
     type Prepared = (u64, u64);
     type Found = Found;

@@ -93,6 +93,7 @@ impl Sink {
 impl Program for Big {
     const NAME: &'static str = "big";
     const TITLE: &'static str = "Big";
+    const SIZE: Option<&'static str> = Some("pings");
     /// How many pings each worker gets.
     type Prepared = Vec<u64>;
     /// Number, received pings and unexpected pongs of each worker.

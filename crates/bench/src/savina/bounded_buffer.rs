@@ -157,6 +157,7 @@ pub(super) struct Found {
 impl Program for BoundedBuffer {
     const NAME: &'static str = "pcbb";
     const TITLE: &'static str = "Producer-Consumer with Bounded Buffer";
+    const SIZE: Option<&'static str> = Some("items");
     type Prepared = Expected;
     type Found = Found;
 

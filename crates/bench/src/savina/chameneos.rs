@@ -99,6 +99,7 @@ pub(super) struct Found {
 impl Program for Chameneos {
     const NAME: &'static str = "cham";
     const TITLE: &'static str = "Chameneos";
+    const SIZE: Option<&'static str> = Some("meetings");
     type Prepared = ();
     type Found = Found;
     const OF_PEERS: Option<Reader<Self::Found>> = Some(read);

@@ -232,6 +232,7 @@ impl CobwebbedTree {
 impl Program for CobwebbedTree {
     const NAME: &'static str = "uct";
     const TITLE: &'static str = "Unbalanced Cobwebbed Tree";
+    const SIZE: Option<&'static str> = Some("nodes");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Prepared;
     type Found = Found;

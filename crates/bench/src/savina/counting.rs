@@ -55,6 +55,7 @@ impl Counter {
 impl Program for Counting {
     const NAME: &'static str = "count";
     const TITLE: &'static str = "Counting Actor";
+    const SIZE: Option<&'static str> = Some("messages");
     type Prepared = ();
     type Found = Option<u64>;
     const OF_PEERS: Option<Reader<Self::Found>> = Some(read);

@@ -190,6 +190,7 @@ impl Dictionary {
 impl Program for Dictionary {
     const NAME: &'static str = "cdict";
     const TITLE: &'static str = "Concurrent Dictionary";
+    const SIZE: Option<&'static str> = Some("requests");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Prepared;
     type Found = Found;

@@ -368,6 +368,7 @@ pub(super) struct Prepared {
 impl Program for FacilityLocation {
     const NAME: &'static str = "ofl";
     const TITLE: &'static str = "Online Facility Location";
+    const SIZE: Option<&'static str> = Some("points");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Prepared;
     type Found = Option<Summary>;

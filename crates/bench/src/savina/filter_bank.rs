@@ -234,6 +234,7 @@ impl FilterBank {
 impl Program for FilterBank {
     const NAME: &'static str = "fbank";
     const TITLE: &'static str = "Filter Bank";
+    const SIZE: Option<&'static str> = Some("samples");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Prepared;
     type Found = Option<Vec<f64>>;

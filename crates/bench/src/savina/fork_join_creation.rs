@@ -31,6 +31,7 @@ impl Worker {
 impl Program for ForkJoinCreation {
     const NAME: &'static str = "fjc";
     const TITLE: &'static str = "Fork Join (actor creation)";
+    const SIZE: Option<&'static str> = Some("actors");
     type Prepared = ();
     /// How many actors have done their work and ended.
     type Found = usize;

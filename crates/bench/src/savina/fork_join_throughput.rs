@@ -38,6 +38,7 @@ impl Worker {
 impl Program for ForkJoinThroughput {
     const NAME: &'static str = "fjt";
     const TITLE: &'static str = "Fork Join (throughput)";
+    const SIZE: Option<&'static str> = Some("messages");
     type Prepared = ();
     /// Messages that each actor has processed.
     type Found = Vec<u64>;

@@ -1,9 +1,7 @@
 //! Logistic map: an actor asks another and does not take its next message until the answer has come.
 //!
-//! `port` says so by an `async fn(&mut self)` that awaits the answer. In `stash` the actor takes all messages and sets
-//! those aside that come too early.
-use std::collections::VecDeque;
-
+//! `port` says so by an `async fn(&mut self)` that awaits the answer. In `stash` the answer is a message, too, and guards
+//! set those aside that come too early.
 use enact::{Cx, actor};
 
 use super::oracle::{Wrong, equal};
@@ -54,14 +52,7 @@ struct Series {
     rate: RateRef,
     /// Whether the next term is being computed, where messages are set aside.
     is_waiting: bool,
-    early: VecDeque<Early>,
     _presence: Presence,
-}
-
-/// A message that came before the answer.
-enum Early {
-    Next,
-    Term(MasterRef),
 }
 
 #[actor]
@@ -74,33 +65,20 @@ impl Series {
         master.tell().term(self.id, self.term);
     }
 
+    #[when(!self.is_waiting)]
     fn next_or_stash(&mut self, cx: &Cx<Self>) {
-        if self.is_waiting {
-            self.early.push_back(Early::Next);
-        } else {
-            self.is_waiting = true;
-            self.rate.tell().compute_for(self.term, cx.handle());
-        }
+        self.is_waiting = true;
+        self.rate.tell().compute_for(self.term, cx.handle());
     }
 
+    #[when(!self.is_waiting)]
     fn term_or_stash(&mut self, master: MasterRef) {
-        if self.is_waiting {
-            self.early.push_back(Early::Term(master));
-        } else {
-            self.term(master);
-        }
+        self.term(master);
     }
 
-    fn computed(&mut self, cx: &Cx<Self>, term: f64) {
+    fn computed(&mut self, term: f64) {
         self.term = term;
         self.is_waiting = false;
-        while !self.is_waiting {
-            match self.early.pop_front() {
-                Some(Early::Next) => self.next_or_stash(cx),
-                Some(Early::Term(master)) => self.term(master),
-                None => return,
-            }
-        }
     }
 
     fn exit(&mut self, cx: &Cx<Self>) {
@@ -167,6 +145,7 @@ impl LogisticMap {
 impl Program for LogisticMap {
     const NAME: &'static str = "logm";
     const TITLE: &'static str = "Logistic Map Series";
+    const SIZE: Option<&'static str> = Some("terms");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Stash];
     type Prepared = Prepared;
     type Found = Vec<f64>;
@@ -194,7 +173,6 @@ impl Program for LogisticMap {
             term: self.series(id).1,
             rate: rates[id].clone(),
             is_waiting: false,
-            early: VecDeque::new(),
             _presence: stage.presence(),
         });
         let master = Master {

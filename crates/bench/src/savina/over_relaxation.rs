@@ -92,8 +92,6 @@ struct Point {
     neighbours: Vec<PointRef>,
     received: usize,
     sum: f64,
-    /// Values that came before the start.
-    early: Vec<f64>,
     half: Half,
     _presence: Presence,
 }
@@ -112,16 +110,11 @@ impl Point {
         if self.is_leading {
             self.send(cx);
         }
-        for value in std::mem::take(&mut self.early) {
-            cx.handle().tell().value(value);
-        }
     }
 
+    /// Waits for the start.
+    #[when(!self.neighbours.is_empty())]
     fn value(&mut self, cx: &Cx<Self>, value: f64) {
-        if self.neighbours.is_empty() {
-            self.early.push(value);
-            return;
-        }
         self.sum += value;
         self.received += 1;
         if self.received == self.neighbours.len() {
@@ -165,7 +158,6 @@ impl Columns {
             neighbours: Vec::new(),
             received: 0,
             sum: 0.0,
-            early: Vec::new(),
             half: half.clone(),
             _presence: presence.clone(),
         };
@@ -265,6 +257,7 @@ pub(super) struct Prepared {
 impl Program for OverRelaxation {
     const NAME: &'static str = "sor";
     const TITLE: &'static str = "Successive Over-Relaxation";
+    const SIZE: Option<&'static str> = Some("iterations");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Prepared;
     type Found = Option<f64>;

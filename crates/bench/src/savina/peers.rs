@@ -2,8 +2,7 @@
 //!
 //! # Who they are
 //! tokio's tasks and channels, kameo, ractor and actix (all actors on one arbiter, and on one for each worker) in one
-//! program each way, Pekko on the Java virtual machine, and the C++ Actor Framework. Each runs in a process of its own
-//! that is started anew for each benchmark, so that none measures what another left behind.
+//! program each way, Pekko on the Java virtual machine, and the C++ Actor Framework.
 //!
 //! # The same work
 //! A peer is told the benchmark and its parameters and says what its actors reported; the oracle is ours. The programs
@@ -22,14 +21,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::SavinaError;
-use super::oracle::Wrong;
+use super::player::{Entrant, PlayerFailure};
 use super::program::{Benchmark, Judge, Variant};
-use crate::measure::{Contender, Lap, Process, Sample, median};
-use crate::peers::{Program, Start, cargo, cmake, maven};
-
-/// Runs after which it no longer matters whether times have settled.
-const SETTLING_RUNS_MAX: usize = 30;
+use super::results::Library;
+use crate::measure::{Lap, Sample};
+use crate::peers::{Start, cargo, cargo_versions, cmake, maven};
 
 /// The seven micro-benchmarks, which every peer has.
 const MICRO: [&str; 7] = ["pp", "count", "fjt", "fjc", "thr", "cham", "big"];
@@ -42,6 +38,8 @@ struct Kit {
     /// Whether it is slow at first.
     settles: bool,
     build: fn(&Path) -> io::Result<Start>,
+    /// The versions of its libraries, where they are known.
+    versions: fn(&Path, &Start) -> Vec<Option<String>>,
 }
 
 const KITS: [Kit; 3] = [
@@ -50,9 +48,16 @@ const KITS: [Kit; 3] = [
         is_small: false,
         settles: false,
         build: |peers| cargo(peers, "peer-savina"),
+        versions: |peers, _| cargo_versions(peers, &["tokio", "kameo", "ractor", "actix", "actix"]),
     },
-    Kit { libraries: &["pekko"], is_small: true, settles: true, build: pekko },
-    Kit { libraries: &["caf"], is_small: true, settles: false, build: |peers| cmake(&peers.join("caf"), "peer-caf") },
+    Kit { libraries: &["pekko"], is_small: true, settles: true, build: pekko, versions: own_version },
+    Kit {
+        libraries: &["caf"],
+        is_small: true,
+        settles: false,
+        build: |peers| cmake(&peers.join("caf"), "peer-caf"),
+        versions: own_version,
+    },
 ];
 
 /// The collector with the highest throughput, and enough memory not to need it often.
@@ -60,9 +65,15 @@ fn pekko(peers: &Path) -> io::Result<Start> {
     maven(&peers.join("pekko"), "peer-pekko", &["-XX:+UseParallelGC", "-Xms1g", "-Xmx4g"])
 }
 
+/// As the program of the only library says.
+fn own_version(_: &Path, start: &Start) -> Vec<Option<String>> {
+    vec![start.printed(&["--version"])]
+}
+
 /// A library that takes part.
 struct Peer {
     library: &'static str,
+    version: Option<String>,
     kit: &'static Kit,
     start: Start,
 }
@@ -79,37 +90,23 @@ impl fmt::Display for Absent {
     }
 }
 
-/// Why a peer has no figures in a benchmark.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PeerFailure {
-    /// The oracle refused its result.
-    #[error("wrong result")]
-    Wrong(#[from] Wrong),
-    /// Its program could not be started, or did not answer.
-    #[error("its program broke off")]
-    Program(#[from] io::Error),
-    /// Its program's answer is not what is expected of this benchmark.
-    #[error("its answer cannot be read")]
-    Answer(#[from] serde_json::Error),
-}
-
 /// All peers that can be built here.
 pub(super) struct Peers {
     present: Vec<Peer>,
     absent: Vec<Absent>,
-    workers: NonZeroUsize,
 }
 
 impl Peers {
-    /// Builds them in `directory`, for so many threads each.
-    pub(super) fn build(directory: &Path, workers: NonZeroUsize) -> Self {
-        let mut peers = Self { present: Vec::new(), absent: Vec::new(), workers };
+    /// Builds them in `directory`.
+    pub(super) fn build(directory: &Path) -> Self {
+        let mut peers = Self { present: Vec::new(), absent: Vec::new() };
         for kit in &KITS {
             match (kit.build)(directory) {
                 Ok(start) => {
-                    let present = kit.libraries.iter().map(|library| Peer { library, kit, start: start.clone() });
-                    peers.present.extend(present);
+                    let versions = (kit.versions)(directory, &start);
+                    let peer =
+                        |(library, version): (&&'static str, _)| Peer { library, version, kit, start: start.clone() };
+                    peers.present.extend(kit.libraries.iter().zip(versions).map(peer));
                 }
                 Err(reason) => peers.absent.push(Absent { kit, reason }),
             }
@@ -117,37 +114,43 @@ impl Peers {
         peers
     }
 
-    /// Starts those that have `benchmark`, and lets them get warm.
-    pub(super) fn contenders<'a>(
-        &self,
+    /// Those that have `benchmark`, each with `workers` threads, and `limit` for each run.
+    pub(super) fn entrants<'a>(
+        &'a self,
         benchmark: &'a dyn Benchmark,
-    ) -> Result<Vec<Contender<'a, SavinaError>>, SavinaError> {
-        let Some(judge) = benchmark.judge(variant(benchmark)).map(Rc::new) else { return Ok(Vec::new()) };
+        workers: NonZeroUsize,
+        limit: Duration,
+    ) -> Vec<Entrant<'a>> {
+        let Some(judge) = benchmark.judge(variant(benchmark)).map(Rc::new) else { return Vec::new() };
         let have_it = |peer: &&Peer| !peer.kit.is_small || MICRO.contains(&benchmark.name());
-        let contenders = self.present.iter().filter(have_it).map(|peer| {
-            let library = peer.library;
-            let failed = move |source| SavinaError::Peer { benchmark: benchmark.name(), library, source };
-            let program =
-                peer.start.with([library, &self.workers.to_string()]).map_err(|broken| failed(broken.into()))?;
-            let mut player = Player { program, question: question(benchmark), judge: Rc::clone(&judge) };
-            if peer.kit.settles {
-                player.settle().map_err(failed)?;
+        let entrants = self.present.iter().filter(have_it).map(|peer| {
+            let judge = Rc::clone(&judge);
+            Entrant {
+                name: peer.library.to_owned(),
+                settles: peer.kit.settles,
+                start: Box::new(move || peer.start.with([peer.library, &workers.to_string()])),
+                question: question(benchmark),
+                judgement: Rc::new(move |answer| judged(&judge, answer)),
+                limit,
             }
-            Ok(Contender::new(library, move || player.play().map_err(failed)))
         });
-        contenders.collect()
+        entrants.collect()
     }
-}
 
-impl fmt::Display for Peers {
-    /// Who is missing, each on a line of its own.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.absent.iter().try_for_each(|absent| write!(f, "\n{absent}"))
+    /// Names and versions.
+    pub(super) fn libraries(&self) -> Vec<Library> {
+        let library = |peer: &Peer| Library { name: peer.library.to_owned(), version: peer.version.clone() };
+        self.present.iter().map(library).collect()
+    }
+
+    /// Who is missing, and why.
+    pub(super) fn absent(&self) -> Vec<String> {
+        self.absent.iter().map(ToString::to_string).collect()
     }
 }
 
 /// What peers do of `benchmark`: what is published, but for the balances that never change.
-fn variant(benchmark: &dyn Benchmark) -> Variant {
+pub(super) fn variant(benchmark: &dyn Benchmark) -> Variant {
     if benchmark.name() == "btx" { Variant::Strict } else { Variant::Port }
 }
 
@@ -167,56 +170,17 @@ struct Answer {
     found: Box<RawValue>,
 }
 
-/// A peer in one benchmark.
-struct Player<'a> {
-    program: Program,
-    question: String,
-    judge: Rc<Judge<'a>>,
-}
-
-impl Player<'_> {
-    /// Runs and verifies once.
-    fn play(&mut self) -> Result<Sample, PeerFailure> {
-        let process = Process::of(self.program.id());
-        let (memory, cpu_before) = (process.watch_memory(), process.cpu_time());
-        let answer = self.program.ask(&self.question)?;
-        let peak = memory.and_then(|memory| memory.mib());
-        let cpu = process.cpu_time().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
-        let Answer { wall_ns, cpu_ns, found } = serde_json::from_str(&answer)?;
-        let lap = Lap { wall: Duration::from_nanos(wall_ns), cpu: Some(Duration::from_nanos(cpu_ns)) };
-        let sample = (self.judge)(lap, found.get())?.helped(cpu.unwrap_or(Duration::from_nanos(cpu_ns)));
-        Ok(sample.with_peak_memory(peak))
-    }
-
-    /// Runs until the median of five runs is within a tenth of that of the five runs before.
-    fn settle(&mut self) -> Result<(), PeerFailure> {
-        let mut walls_s = Vec::new();
-        while walls_s.len() < SETTLING_RUNS_MAX && !has_settled(&walls_s) {
-            walls_s.push(self.play()?.lap.wall.as_secs_f64());
-        }
-        Ok(())
-    }
-}
-
-fn has_settled(walls_s: &[f64]) -> bool {
-    let Some(last) = walls_s.last_chunk::<10>() else { return false };
-    let (before, after) = (median(&last[..5]), median(&last[5..]));
-    (before - after).abs() <= before / 10.0
+/// What was measured, if the oracle accepts what was found.
+fn judged(judge: &Judge<'_>, answer: &str) -> Result<Sample, PlayerFailure> {
+    let Answer { wall_ns, cpu_ns, found } = serde_json::from_str(answer)?;
+    let lap = Lap { wall: Duration::from_nanos(wall_ns), cpu: Some(Duration::from_nanos(cpu_ns)) };
+    judge(lap, found.get())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::suite;
     use super::*;
-
-    #[test]
-    fn times_have_settled_when_five_are_about_the_five_before() {
-        let walls = |first: f64, then: f64| [[first; 5], [then; 5]].concat();
-        assert!(has_settled(&walls(1.0, 1.09)));
-        assert!(!has_settled(&walls(1.0, 0.8)));
-        assert!(!has_settled(&[1.0; 9]));
-        assert!(has_settled(&[vec![9.0, 5.0], walls(1.0, 1.0)].concat()));
-    }
 
     #[test]
     fn a_question_names_the_benchmark_and_its_parameters_as_numbers() {
@@ -230,14 +194,14 @@ mod tests {
         let judge = suite[0].judge(Variant::Port).expect("peers have it");
         let lap = Lap { wall: Duration::from_secs(1), cpu: None };
         assert_eq!(judge(lap, "[40000, 40000]").expect("right").work, 120_001);
-        assert!(matches!(judge(lap, "[40000, 39999]"), Err(PeerFailure::Wrong(_))));
-        assert!(matches!(judge(lap, "[40000]"), Err(PeerFailure::Answer(_))));
+        assert!(matches!(judge(lap, "[40000, 39999]"), Err(PlayerFailure::Wrong(_))));
+        assert!(matches!(judge(lap, "[40000]"), Err(PlayerFailure::Answer(_))));
     }
 
     #[test]
     fn a_peer_that_cannot_be_built_is_named_with_the_reason() {
         let here = tempfile::tempdir().expect("a place for the test");
-        let text = Peers::build(&here.path().join("nowhere"), NonZeroUsize::MIN).to_string();
+        let text = Peers::build(&here.path().join("nowhere")).absent().join("\n");
         assert_eq!(text.matches("there is no directory").count(), KITS.len(), "{text}");
         assert!(text.contains("without tokio, kameo, ractor, actix, actix-arbiters: "), "{text}");
     }

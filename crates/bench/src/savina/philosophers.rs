@@ -128,6 +128,7 @@ impl Philosopher {
 impl Program for Philosophers {
     const NAME: &'static str = "phil";
     const TITLE: &'static str = "Dining Philosophers";
+    const SIZE: Option<&'static str> = Some("meals");
     const VARIANTS: &'static [Variant] = &[Variant::Port, Variant::Strict];
     type Prepared = Variant;
     type Found = Option<Tally>;

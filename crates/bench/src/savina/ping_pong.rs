@@ -64,6 +64,7 @@ impl Pong {
 impl Program for PingPong {
     const NAME: &'static str = "pp";
     const TITLE: &'static str = "Ping Pong";
+    const SIZE: Option<&'static str> = Some("pings");
     type Prepared = ();
     /// Pings and pongs that arrived.
     type Found = (Option<u64>, Option<u64>);

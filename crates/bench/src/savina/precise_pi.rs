@@ -88,6 +88,7 @@ impl Worker {
 impl Program for PrecisePi {
     const NAME: &'static str = "piprec";
     const TITLE: &'static str = "Precise Pi Computation";
+    const SIZE: Option<&'static str> = Some("digits");
     type Prepared = (Arc<Series>, String);
     /// The number, and how many terms were added.
     type Found = Option<(String, u32)>;

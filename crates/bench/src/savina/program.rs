@@ -16,9 +16,9 @@ use enact::{Actor, Promise, Resolver, Spec, System};
 use serde::de::DeserializeOwned;
 
 use super::oracle::Wrong;
-use super::parameters::{BadSetting, Parameters};
-use super::peers::PeerFailure;
-use crate::measure::{Lap, Sample, Stopwatch};
+use super::parameters::{BadSetting, Parameters, parse};
+use super::player::PlayerFailure;
+use crate::measure::{Allocations, CountAllocations, Lap, Sample, Stopwatch};
 
 /// How long a run may take; one that takes longer has lost a message.
 const RUN_TIME_MAX: Duration = Duration::from_secs(15 * 60);
@@ -53,6 +53,8 @@ pub(super) trait Program: Parameters + 'static {
     /// The suite's name.
     const TITLE: &'static str;
     const VARIANTS: &'static [Variant] = &[Variant::Port];
+    /// The parameter that makes it longer and nothing else, if there is one.
+    const SIZE: Option<&'static str> = None;
     /// What exists before the clock starts: the input, and what the oracle found for it.
     type Prepared;
     /// What the actors report.
@@ -251,6 +253,16 @@ pub trait Benchmark {
     /// # Errors
     /// [`BadSetting`] if there is no such parameter, or this is no value for it.
     fn set(&mut self, key: &str, value: &str) -> Result<(), BadSetting>;
+    /// Multiplies the parameter that makes it longer; whether there is one.
+    ///
+    /// # Errors
+    /// [`BadSetting`] if the product is too large.
+    fn grow(&mut self, factor: u64) -> Result<bool, BadSetting>;
+    /// Looks whether the parameters fit together.
+    ///
+    /// # Errors
+    /// [`BadSetting::Impossible`] if they do not.
+    fn check(&self) -> Result<(), BadSetting>;
     /// Prepares for runs of `variant` on `system`; each call of the result runs and verifies once.
     ///
     /// # Errors
@@ -260,11 +272,25 @@ pub trait Benchmark {
     fn judge<'a>(&'a self, variant: Variant) -> Option<Judge<'a>>;
 }
 
+/// What is watched while a program runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Watch {
+    /// The time: what is reported as such.
+    Clock,
+    /// What it allocates, which takes time; two more facts in the sample.
+    Heap(CountAllocations),
+}
+
+/// The fact that says how often a run allocated memory.
+pub(super) const ALLOCATIONS: &str = "allocations";
+/// The fact that says how much memory it asked for, in bytes.
+pub(super) const ALLOCATED_BYTES: &str = "allocated bytes";
+
 /// Runs and verifies once.
-pub type Contender<'a> = Box<dyn FnMut() -> Result<Sample, Failure> + 'a>;
+pub type Contender<'a> = Box<dyn FnMut(Watch) -> Result<Sample, Failure> + 'a>;
 
 /// Verifies a run by what a peer found.
-pub type Judge<'a> = Box<dyn Fn(Lap, &str) -> Result<Sample, PeerFailure> + 'a>;
+pub type Judge<'a> = Box<dyn Fn(Lap, &str) -> Result<Sample, PlayerFailure> + 'a>;
 
 impl<P: Program> Benchmark for P {
     fn name(&self) -> &'static str {
@@ -287,14 +313,39 @@ impl<P: Program> Benchmark for P {
         Parameters::set(self, key, value)
     }
 
+    fn grow(&mut self, factor: u64) -> Result<bool, BadSetting> {
+        let Some(size) = P::SIZE else { return Ok(false) };
+        let value = self.all().into_iter().find(|(key, _)| *key == size).expect("the size is a parameter").1;
+        let product = parse::<u64>(size, &value)?.saturating_mul(factor);
+        Parameters::set(self, size, &product.to_string())?;
+        Ok(true)
+    }
+
+    fn check(&self) -> Result<(), BadSetting> {
+        self.refuse().map_or(Ok(()), |why| Err(BadSetting::Impossible { benchmark: P::NAME, why }))
+    }
+
     fn contender<'a>(&'a self, variant: Variant, system: &'a System) -> Result<Contender<'a>, BadSetting> {
-        if let Some(why) = self.refuse() {
-            return Err(BadSetting::Impossible { benchmark: P::NAME, why });
-        }
+        self.check()?;
         let prepared = self.prepare(variant);
-        Ok(Box::new(move || {
-            let Played { lap, actors, found } = play(self, &prepared, system)?;
-            Ok(self.verify(&prepared, &found)?.sample(lap).with_fact("actors", actors as f64))
+        Ok(Box::new(move |watch| {
+            let mut played = None;
+            let mut run = || played = Some(play(self, &prepared, system));
+            let allocations = match watch {
+                Watch::Clock => {
+                    run();
+                    None
+                }
+                Watch::Heap(count) => Some(count(&mut run)),
+            };
+            let Played { lap, actors, found } = played.expect("it was run")?;
+            let sample = self.verify(&prepared, &found)?.sample(lap).with_fact("actors", actors as f64);
+            Ok(match allocations {
+                Some(Allocations { count, bytes }) => {
+                    sample.with_fact(ALLOCATIONS, count as f64).with_fact(ALLOCATED_BYTES, bytes as f64)
+                }
+                None => sample,
+            })
         }))
     }
 

@@ -8,7 +8,6 @@ use enact::{Cx, actor};
 use enact_workloads::savina::{Board, is_safe, search};
 use serde::Deserialize;
 
-use super::agenda::Agenda;
 use super::oracle::{Wrong, equal, holds, within};
 use super::parameters::parameters;
 use super::program::{Findings, Presence, Program, Reader, Report, Stage, Variant, Verified, read, reports};
@@ -26,7 +25,7 @@ parameters! {
         /// How many workers there are.
         workers: usize = 20,
         /// How many priorities there are.
-        priorities: u64 = 10,
+        priorities: i32 = 10,
         /// How many solutions are enough.
         limit: usize = 1_500_000,
     }
@@ -58,7 +57,7 @@ pub(super) struct Found {
 
 #[actor]
 impl Master {
-    fn work(&mut self, cx: &Cx<Self>, priority: u64, board: Board) {
+    fn work(&mut self, cx: &Cx<Self>, priority: i32, board: Board) {
         self.workers[self.sent % self.workers.len()].tell().work(priority, board, cx.handle());
         self.sent += 1;
     }
@@ -97,26 +96,16 @@ impl Master {
 struct Worker {
     queens: usize,
     threshold: usize,
-    agenda: Agenda<(u64, Board, MasterRef)>,
     _presence: Presence,
 }
 
 #[actor]
 impl Worker {
-    fn work(&mut self, cx: &Cx<Self>, priority: u64, board: Board, master: MasterRef) {
-        if self.agenda.add(priority, (priority, board, master)) {
-            cx.handle().tell().take_up();
-        }
-    }
-
-    fn take_up(&mut self, cx: &Cx<Self>) {
-        if let Some((priority, board, master)) = self.agenda.take() {
-            self.extend(priority, board, &master);
-            master.tell().done();
-        }
-        if !self.agenda.is_empty() {
-            cx.handle().tell().take_up();
-        }
+    /// Lower numbers come first.
+    #[priority(-*priority)]
+    fn work(&mut self, priority: i32, board: Board, master: MasterRef) {
+        self.extend(priority, board, &master);
+        master.tell().done();
     }
 
     fn exit(&mut self, cx: &Cx<Self>, master: MasterRef) {
@@ -126,14 +115,14 @@ impl Worker {
 }
 
 impl Worker {
-    fn extend(&self, priority: u64, mut board: Board, master: &MasterRef) {
+    fn extend(&self, priority: i32, mut board: Board, master: &MasterRef) {
         if board.len() >= self.threshold.min(self.queens) {
             search(&mut board, self.queens, &mut |solution| drop(master.tell().solution(solution.to_vec())));
             return;
         }
         for column in (0..self.queens as u8).filter(|&column| is_safe(&board, column)) {
             let extended = board.iter().copied().chain([column]).collect();
-            master.tell().work(priority.saturating_sub(1), extended);
+            master.tell().work((priority - 1).max(0), extended);
         }
     }
 }
@@ -184,14 +173,8 @@ impl Program for Queens {
 
     fn start(&self, prepared: &Prepared, stage: &Stage) -> Findings<Option<Found>> {
         let (report, reported) = reports();
-        let worker = |_| {
-            stage.spawn(Worker {
-                queens: self.queens,
-                threshold: self.threshold,
-                agenda: Agenda::default(),
-                _presence: stage.presence(),
-            })
-        };
+        let worker =
+            |_| stage.spawn(Worker { queens: self.queens, threshold: self.threshold, _presence: stage.presence() });
         let master = Master {
             workers: (0..self.workers).map(worker).collect(),
             limit: prepared.limit,

@@ -125,6 +125,7 @@ pub(super) struct Expected {
 impl Program for Quicksort {
     const NAME: &'static str = "qsort";
     const TITLE: &'static str = "Quicksort";
+    const SIZE: Option<&'static str> = Some("values");
     type Prepared = Expected;
     type Found = Option<Vec<u64>>;
 

@@ -112,6 +112,7 @@ impl Validator {
 impl Program for RadixSort {
     const NAME: &'static str = "rsort";
     const TITLE: &'static str = "Radix Sort";
+    const SIZE: Option<&'static str> = Some("values");
     type Prepared = Sorted;
     type Found = Option<Sorted>;
 

@@ -1,6 +1,6 @@
 //! All-pairs shortest paths: blocks of a matrix go through phases, each with what its row and column have of the phase.
 //!
-//! A neighbour that is a phase ahead must not be mistaken for one that is not: early blocks wait under their phase.
+//! A neighbour that is a phase ahead must not be mistaken for one that is not: early blocks wait for their phase.
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ struct Block {
     phase: usize,
     distances: Distances,
     neighbours: Vec<BlockRef>,
-    /// What neighbours had before a phase.
-    early: HashMap<usize, HashMap<Place, Distances>>,
+    /// What neighbours had before this phase.
+    others: HashMap<Place, Distances>,
     report: Report<(Place, Distances)>,
     _presence: Presence,
 }
@@ -54,8 +54,9 @@ impl Block {
         self.advance(cx);
     }
 
+    #[when(*phase == self.phase)]
     fn result(&mut self, cx: &Cx<Self>, phase: usize, place: Place, distances: Distances) {
-        self.early.entry(phase).or_default().insert(place, distances);
+        self.others.insert(place, distances);
         self.advance(cx);
     }
 }
@@ -69,8 +70,8 @@ impl Block {
 
     /// Goes through the phases that all neighbours have come to.
     fn advance(&mut self, cx: &Cx<Self>) {
-        while self.phase < self.phases && self.early.get(&self.phase).map_or(0, HashMap::len) == self.neighbours.len() {
-            let others = self.early.remove(&self.phase).unwrap_or_default();
+        while self.phase < self.phases && self.others.len() == self.neighbours.len() {
+            let others = std::mem::take(&mut self.others);
             self.distances = self.after_phase(&others);
             self.phase += 1;
             self.tell_neighbours();
@@ -160,7 +161,7 @@ impl Program for ShortestPaths {
                 phase: 0,
                 distances: self.block_of(&prepared.graph, place),
                 neighbours: Vec::new(),
-                early: HashMap::new(),
+                others: HashMap::new(),
                 report: report.clone(),
                 _presence: stage.presence(),
             })

@@ -106,6 +106,7 @@ pub(super) struct Found {
 impl Program for Sieve {
     const NAME: &'static str = "sieve";
     const TITLE: &'static str = "Sieve of Eratosthenes";
+    const SIZE: Option<&'static str> = Some("limit");
     type Prepared = Vec<u64>;
     type Found = Found;
     const OF_PEERS: Option<Reader<Self::Found>> = Some(read);

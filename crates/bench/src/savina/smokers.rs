@@ -94,6 +94,7 @@ type Smokes = Vec<(usize, u64, u64)>;
 impl Program for Smokers {
     const NAME: &'static str = "cig";
     const TITLE: &'static str = "Cigarette Smokers";
+    const SIZE: Option<&'static str> = Some("rounds");
     type Prepared = Smokes;
     type Found = Smokes;
 

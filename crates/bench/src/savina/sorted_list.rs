@@ -188,6 +188,7 @@ impl SortedList {
 impl Program for SortedList {
     const NAME: &'static str = "csll";
     const TITLE: &'static str = "Concurrent Sorted Linked List";
+    const SIZE: Option<&'static str> = Some("requests");
     type Prepared = Found;
     type Found = Option<Found>;
 

@@ -63,6 +63,7 @@ pub(super) struct Found {
 impl Program for ThreadRing {
     const NAME: &'static str = "thr";
     const TITLE: &'static str = "Thread Ring";
+    const SIZE: Option<&'static str> = Some("hops");
     type Prepared = ();
     type Found = Found;
     const OF_PEERS: Option<Reader<Self::Found>> = Some(read);

@@ -97,6 +97,7 @@ pub(super) struct Found {
 impl Program for Trapezoidal {
     const NAME: &'static str = "trapr";
     const TITLE: &'static str = "Trapezoidal Approximation";
+    const SIZE: Option<&'static str> = Some("pieces");
     type Prepared = f64;
     type Found = Found;
 

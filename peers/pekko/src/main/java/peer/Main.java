@@ -11,9 +11,10 @@ import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.function.Function;
+import org.apache.pekko.Version;
 
 /**
- * Runs micro-benchmarks of the Savina suite on Pekko: {@code LIBRARY WORKERS}.
+ * Runs micro-benchmarks of the Savina suite on Pekko: {@code LIBRARY WORKERS}, or says its {@code --version}.
  *
  * <p>A line such as {@code ["pp", {"pings": 40000}]} asks for a run; the line {@code {"wall_ns": …, "cpu_ns": …,
  * "found": …}} answers, where {@code found} is what the actors reported. The program ends with its input.
@@ -34,6 +35,10 @@ final class Main {
     private Main() {}
 
     public static void main(String[] arguments) throws Exception {
+        if (arguments.length == 1 && arguments[0].equals("--version")) {
+            System.out.println(Version.current() + " on Java " + Runtime.version());
+            return;
+        }
         var gson = new GsonBuilder().serializeNulls().create();
         var questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         try (var stage = new Stage(Integer.parseInt(arguments[1]))) {

@@ -1,0 +1,333 @@
+//! Every number of the report.
+use std::fmt::Display;
+
+use super::super::results::{Heat, Results, is_ours};
+use super::{Entry, Row, reasons, verdict};
+use crate::document::{Cell, Mark, Table};
+use crate::measure::{Comparison, Interval, Machine, PEAK_MEMORY, in_short};
+
+/// The share of others in per cent, and so on, without digits that mean nothing.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+pub(super) fn interval(interval: Option<Interval>) -> String {
+    interval.map_or_else(String::new, |Interval { low, high }| format!("{} to {}", in_short(low), in_short(high)))
+}
+
+fn times_1000(known: Option<Interval>) -> Option<Interval> {
+    known.map(|Interval { low, high }| Interval { low: low * 1e3, high: high * 1e3 })
+}
+
+fn or_empty(value: Option<f64>) -> String {
+    value.map_or_else(String::new, in_short)
+}
+
+/// Ratio and interval, the ratio marked by what the interval says.
+fn compared(comparison: Option<Comparison>) -> [Cell; 2] {
+    let Some(comparison) = comparison else { return ["", ""].map(Cell::from) };
+    let ratio = Cell::marked(in_short(comparison.speed_up), verdict(&comparison));
+    [ratio, Cell::from(interval(comparison.interval))]
+}
+
+/// All samples of benchmarks, and those that were disturbed. Cold starts use too little time to tell.
+pub(super) fn samples(rows: &[Row<'_>]) -> (usize, usize) {
+    let entries = || rows.iter().flat_map(|row| &row.entries);
+    (entries().map(|entry| entry.series.samples.len()).sum(), entries().map(|entry| entry.disturbed).sum())
+}
+
+/// In the order of the ratios, the worst first.
+pub(super) fn overview(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new("Enact and the best other library")
+        .with_words("benchmark")
+        .with_words("name")
+        .with_numbers("Enact, messages/s")
+        .with_words("best other")
+        .with_numbers("messages/s")
+        .with_numbers("Enact to it")
+        .with_numbers("95 %")
+        .with_words("verdict");
+    let ratio = |row: &&Row<'_>| row.ratio_to_best().map_or(f64::INFINITY, |ratio| ratio.speed_up);
+    let mut rows: Vec<_> = rows.iter().collect();
+    rows.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    for row in rows {
+        let ours = row.ours().map_or_else(|| "no result".to_owned(), |ours| in_short(ours.rate.median));
+        let best = row.best_peer();
+        let against = row.ratio_to_best();
+        let [ratio, range] = compared(against);
+        let words = against.map_or("", |ratio| match verdict(&ratio) {
+            Mark::Ahead => "ahead",
+            Mark::Behind => "behind",
+            Mark::Open | Mark::None => "open",
+        });
+        table.add([
+            Cell::from(row.label.as_str()),
+            Cell::from(row.heat.title.as_str()),
+            Cell::from(ours),
+            Cell::from(best.map_or("", |best| best.series.name.as_str())),
+            Cell::from(best.map_or_else(String::new, |best| in_short(best.rate.median))),
+            ratio,
+            range,
+            Cell::from(words),
+        ]);
+    }
+    table
+}
+
+/// What is known about why; empty if nothing is known of what was run.
+pub(super) fn reasons(rows: &[Row<'_>]) -> Table {
+    let mut table =
+        Table::new("What is known about them").with_words("benchmark").with_words("name").with_words("reason");
+    for together in rows.chunk_by(|a, b| a.heat.benchmark == b.heat.benchmark) {
+        let heat = together[0].heat;
+        if let Some(reason) = reasons::of(&heat.benchmark) {
+            table.add([&heat.benchmark, &heat.title, &format!("{reason}.")]);
+        }
+    }
+    table
+}
+
+/// Names of all peers that have a result somewhere, in the order in which they first have one.
+pub(super) fn peers<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for entry in rows.iter().flat_map(Row::peers) {
+        if !names.contains(&entry.series.name.as_str()) {
+            names.push(&entry.series.name);
+        }
+    }
+    names
+}
+
+/// Enact against everybody; empty if nobody else took part.
+pub(super) fn ratios(rows: &[Row<'_>]) -> Table {
+    let peers = peers(rows);
+    let caption = "Enact's message rate divided by that of each other library, with 95 % intervals";
+    let mut table = Table::new(caption).with_words("benchmark");
+    for peer in &peers {
+        table = table.with_numbers(*peer);
+    }
+    if peers.is_empty() {
+        return table;
+    }
+    for row in rows {
+        let cell = |peer: &&str| {
+            let Some(ratio) = row.entry(peer).and_then(|entry| entry.ratio) else { return Cell::from("") };
+            let range = ratio.interval.map_or_else(String::new, |known| format!(" ({})", interval(Some(known))));
+            Cell::marked(format!("{}{range}", in_short(ratio.speed_up)), verdict(&ratio))
+        };
+        table.add([Cell::from(row.label.as_str())].into_iter().chain(peers.iter().map(cell)));
+    }
+    table
+}
+
+pub(super) fn times(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new("Medians of verified runs, with 95 % bootstrap intervals")
+        .with_words("benchmark")
+        .with_words("contender")
+        .with_numbers("ms")
+        .with_numbers("95 %")
+        .with_numbers("CPU ms")
+        .with_numbers("cores")
+        .with_numbers("messages/s")
+        .with_numbers("95 %")
+        .with_numbers("best/s")
+        .with_numbers("Enact to it")
+        .with_numbers("95 %")
+        .with_numbers("disturbed");
+    for row in rows {
+        for Entry { series, wall_s, rate, ratio, disturbed } in &row.entries {
+            let [ratio, range] = compared(*ratio);
+            table.add([
+                Cell::from(row.label.as_str()),
+                Cell::from(series.name.as_str()),
+                Cell::from(in_short(wall_s.median * 1e3)),
+                Cell::from(interval(times_1000(wall_s.interval))),
+                Cell::from(or_empty(series.median_cpu_s().map(|cpu_s| cpu_s * 1e3))),
+                Cell::from(or_empty(series.median_cores())),
+                Cell::from(in_short(rate.median)),
+                Cell::from(interval(rate.interval)),
+                Cell::from(in_short(series.best_rate())),
+                ratio,
+                range,
+                Cell::from(format!("{disturbed} of {}", series.samples.len())),
+            ]);
+        }
+    }
+    table
+}
+
+/// Rates of each group by workers.
+pub(super) fn scaling(groups: &[Vec<&Row<'_>>]) -> Table {
+    let mut workers: Vec<_> = groups.iter().flatten().map(|row| row.heat.workers).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    let caption = "Median messages a second by worker threads";
+    let mut table = Table::new(caption).with_words("benchmark").with_words("contender");
+    for &workers in &workers {
+        table = table.with_numbers(if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") });
+    }
+    for group in groups {
+        for contender in contenders(group) {
+            let rate = |workers: &usize| {
+                let row = group.iter().find(|row| row.heat.workers == *workers)?;
+                row.entry(contender).map(|entry| entry.rate.median)
+            };
+            let words = [group_name(group), contender.to_owned()];
+            table.add(words.into_iter().chain(workers.iter().map(|workers| or_empty(rate(workers)))));
+        }
+    }
+    table
+}
+
+/// What is the same in all of `group`.
+pub(super) fn group_name(group: &[&Row<'_>]) -> String {
+    let Row { heat, measurement, label, .. } = group[0];
+    let size = if heat.scale == 1 { String::new() } else { format!(" x{}", heat.scale) };
+    let number = if label.contains('#') { format!(" #{}", measurement + 1) } else { String::new() };
+    format!("{}{size}{number}", heat.benchmark)
+}
+
+/// Everybody with a result in any of `rows`.
+pub(super) fn contenders<'a>(rows: &[&'a Row<'_>]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for entry in rows.iter().flat_map(|row| &row.entries) {
+        if !names.contains(&entry.series.name.as_str()) {
+            names.push(&entry.series.name);
+        }
+    }
+    names
+}
+
+/// Peak memory of everybody; empty where the system does not tell.
+pub(super) fn peak_memory(rows: &[Row<'_>]) -> Table {
+    let (ours, others): (Vec<_>, Vec<_>) =
+        contenders(&rows.iter().collect::<Vec<_>>()).into_iter().partition(|name| is_ours(name));
+    let names = [ours, others].concat();
+    let mut table = Table::new("Peak resident memory in MiB, medians").with_words("benchmark");
+    for name in &names {
+        table = table.with_numbers(*name);
+    }
+    for row in rows {
+        let peak = |name: &&str| row.entry(name)?.series.median_fact(PEAK_MEMORY);
+        let peaks: Vec<_> = names.iter().map(peak).collect();
+        if peaks.iter().any(Option::is_some) {
+            table.add([row.label.clone()].into_iter().chain(peaks.into_iter().map(or_empty)));
+        }
+    }
+    table
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(super) fn allocations(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new("Heap allocations of one run")
+        .with_words("benchmark")
+        .with_words("contender")
+        .with_numbers("allocations")
+        .with_numbers("a message")
+        .with_numbers("bytes")
+        .with_numbers("bytes a message")
+        .with_numbers("messages");
+    for row in rows {
+        for (contender, heap) in &row.heat.heap {
+            table.add([
+                row.label.clone(),
+                contender.clone(),
+                in_short(heap.allocations.count as f64),
+                in_short(heap.count_per_message()),
+                in_short(heap.allocations.bytes as f64),
+                in_short(heap.bytes_per_message()),
+                in_short(heap.messages as f64),
+            ]);
+        }
+    }
+    table
+}
+
+pub(super) fn cold_start(results: &[Results]) -> Table {
+    let mut table = Table::new("From nothing to the first verified result, medians")
+        .with_words("contender")
+        .with_numbers("ms")
+        .with_numbers("95 %")
+        .with_numbers("Enact's speed to it")
+        .with_numbers("95 %");
+    for (number, race) in
+        results.iter().enumerate().filter_map(|(number, one)| Some((number, one.cold_start.as_ref()?)))
+    {
+        let ours = race.series.iter().position(|series| is_ours(&series.name));
+        for (place, series) in race.series.iter().enumerate() {
+            let name = if results.len() > 1 { format!("{} #{}", series.name, number + 1) } else { series.name.clone() };
+            let wall = series.wall_s();
+            let [ratio, range] = compared(ours.filter(|&ours| ours != place).map(|ours| race.compare_to(ours, place)));
+            table.add([
+                Cell::from(name),
+                Cell::from(in_short(wall.median * 1e3)),
+                Cell::from(interval(times_1000(wall.interval))),
+                ratio,
+                range,
+            ]);
+        }
+    }
+    table
+}
+
+pub(super) fn parameters_in_words(heat: &Heat) -> String {
+    heat.parameters.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn parameters(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new("Parameters")
+        .with_words("benchmark")
+        .with_words("name")
+        .with_words("parameters")
+        .with_numbers("size")
+        .with_numbers("workers")
+        .with_numbers("rounds")
+        .with_numbers("used by others");
+    for row in rows {
+        let heat = row.heat;
+        table.add([
+            row.label.clone(),
+            heat.title.clone(),
+            parameters_in_words(heat),
+            format!("x{}", heat.scale),
+            heat.workers.to_string(),
+            heat.race.series.first().map_or(0, |series| series.samples.len()).to_string(),
+            heat.race.others.map_or_else(String::new, percent),
+        ]);
+    }
+    table
+}
+
+/// In a few words.
+pub(super) fn short_machine(machine: &Machine) -> String {
+    let processor = machine.processor.as_deref().unwrap_or("an unknown processor");
+    format!("{} cores of {processor}", machine.cores)
+}
+
+/// Names and values of what is known about the machine.
+pub(super) fn machine(results: &Results) -> Vec<(String, String)> {
+    let machine = &results.machine;
+    let load = |load: Option<f64>| load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+    let words = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let caches: Vec<_> = machine.caches.iter().map(ToString::to_string).collect();
+    let libraries = results.libraries.iter();
+    let versions: Vec<_> = libraries.map(|one| format!("{} {}", one.name, words(&one.version))).collect();
+    let fact = |name: &str, value: &dyn Display| (name.to_owned(), value.to_string());
+    let mut facts = vec![
+        fact("begun", &machine.date),
+        fact("processor", &words(&machine.processor)),
+        fact("cores", &machine.cores),
+        fact("caches of a core", &caches.join(", ")),
+        fact("memory", &machine.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"))),
+        fact("system", &format!("{}, {}", words(&machine.release), machine.system)),
+        fact("kernel", &words(&machine.kernel)),
+        fact("load before and after", &format!("{}, {}", load(machine.load_before), load(machine.load_after))),
+        fact("Enact", &format!("{}, {}, {}", machine.version, machine.compiler, machine.allocator)),
+        fact("others", &if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }),
+        fact("discarded rounds", &results.warm_up),
+    ];
+    if machine.debug_build {
+        facts.push(fact("build", &"without optimisation: these figures mean nothing"));
+    }
+    facts
+}
