@@ -4,6 +4,43 @@
 //! *variables* and is changed by transactions. Neither needs a lock.
 //!
 //! ```
+//! use enact::{System, actor};
+//!
+//! struct Counter(u64);
+//!
+//! #[actor]
+//! impl Counter {
+//!     fn add(&mut self, n: u64) -> u64 {
+//!         self.0 += n;
+//!         self.0
+//!     }
+//! }
+//!
+//! let system = System::builder().build()?;
+//! let counter = system.spawn(Counter(40));
+//! assert_eq!(counter.add(2).wait(), Ok(42));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Finding your way
+//! A program depends on this crate alone. The names that most programs need stand at its root; the others are in two
+//! modules:
+//!
+//! | you want | use |
+//! |---|---|
+//! | messages and answers | [`actor`](macro@actor), [`System`], [`Cx`], [`Promise`], [`Forward`], [`Resolver`] |
+//! | errors, restarts, mailboxes, shutdown | [`ActorError`], [`Spec`], [`actors::Restarts`], [`actors::Mailbox`], [`actors::Shutdown`] |
+//! | shared state that changes as a whole | [`TVar`], [`TCell`], [`atomically`], [`try_atomically`], [`Tx`], [`Abort`] |
+//! | snapshots, containers, deferred input and output | [`stm`] |
+//! | a message, an actor or a state that belongs to a transaction | the `within` views of every handle, [`Cx::spawn_within`], [`Cx::become_within`] |
+//! | everything about actors: the ways to call, the forms of handlers, the guarantees | [`actors`] |
+//!
+//! In the repository, `docs/how-enact-programs-look.md` walks through five complete programs, from request and reply to
+//! shared resources. `docs/stm.md` is the tour of transactions, and `docs/transactional-actors.md` says what happens when
+//! messages belong to them.
+//!
+//! # Both together
+//! ```
 //! use enact::{System, TCell, actor, atomically};
 //! use std::sync::Arc;
 //!
@@ -15,7 +52,7 @@
 //!
 //! #[actor]
 //! impl Office {
-//!     fn sell(&mut self, wanted: u32) -> bool {
+//!     async fn sell(&mut self, wanted: u32) -> bool {
 //!         let tickets = &*self.tickets;
 //!         let granted = atomically(|tx| {
 //!             let left = tx.read(tickets)?;
@@ -25,7 +62,7 @@
 //!             }
 //!             Ok(enough)
 //!         })
-//!         .run();
+//!         .await;
 //!         self.sold += if granted { wanted } else { 0 };
 //!         granted
 //!     }
@@ -44,14 +81,6 @@
 //! assert_eq!(north.sold().join(south.sold()).map(|(north, south)| north + south).wait(), Ok(3));
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//!
-//! # Finding your way
-//! | you want | use |
-//! |---|---|
-//! | messages, promises, supervision | [`actors`]: `#[actor]`, [`System`], [`Cx`], [`Promise`] |
-//! | shared state that changes as a whole | [`stm`]: [`TVar`], [`TCell`], [`atomically`] |
-//!
-//! The names that most programs need stand at the root as well; a program depends on this crate alone.
 #![forbid(unsafe_code)]
 
 pub use enact_actors as actors;
@@ -59,3 +88,13 @@ pub use enact_stm as stm;
 
 pub use enact_actors::{Actor, ActorError, Cx, Forward, Promise, Resolver, Spec, System, actor};
 pub use enact_stm::{Abort, TCell, TVar, Tx, atomically, try_atomically};
+
+/// The program of the front page.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// The programs of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/how-enact-programs-look.md")]
+struct Guide;
