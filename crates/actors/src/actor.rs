@@ -18,10 +18,6 @@ pub trait Actor: Sized + Send + 'static {
     #[doc(hidden)]
     const HAS_PRIORITIES: bool = false;
 
-    /// Whether messages have guards.
-    #[doc(hidden)]
-    const HAS_GUARDS: bool = false;
-
     /// Makes this value an actor of the system in whose turn it is called, as a child of the actor whose turn it is.
     ///
     /// # Panics

@@ -103,15 +103,10 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
         let clone = quote_spanned!(span=> <#ty as ::core::clone::Clone>::clone);
         quote!(const COPY: ::core::option::Option<fn(&Self) -> Self> = ::core::option::Option::Some(#clone);)
     });
-    let has = |what: fn(&Handler) -> bool| actor.handlers.iter().any(what);
-    let priorities = has(|handler| handler.priority.is_some()).then(|| {
+    let has_priorities = actor.handlers.iter().any(|handler| handler.priority.is_some());
+    let priorities = has_priorities.then(|| {
         quote!(
             const HAS_PRIORITIES: bool = true;
-        )
-    });
-    let guards = has(|handler| handler.guard.is_some()).then(|| {
-        quote!(
-            const HAS_GUARDS: bool = true;
         )
     });
     quote! {
@@ -126,7 +121,6 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
             type Ref = #name #arguments;
             #copy
             #priorities
-            #guards
         }
 
         #[automatically_derived]

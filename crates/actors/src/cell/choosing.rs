@@ -33,7 +33,12 @@ impl ActorCell {
                 Found::LookAgain
             }
             Choice::Fails(panic) => self.fail_front(body, panic),
-            Choice::Rests => Found::Nothing,
+            Choice::Rests => {
+                if lanes.are_done() {
+                    body.lanes = None;
+                }
+                Found::Nothing
+            }
         }
     }
 

@@ -49,7 +49,7 @@ use crate::ending::Ending;
 use crate::error::{Exit, ExitReason};
 use crate::identity::{IdHasher, Name};
 use crate::mailbox::lanes::Lanes;
-use crate::mailbox::records::{self, Kind, Record, Records, Reserved};
+use crate::mailbox::records::{self, Guard, Header, Kind, Record, Records, Reserved};
 use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
 use crate::spec::{self, Spec, Supervision, WhenFull};
@@ -122,7 +122,13 @@ impl Body {
 
     /// Whether the next turn runs to its end without a synchronous call.
     pub(crate) fn is_brief_next(&self) -> bool {
-        self.lanes.is_none() && self.batch.front().is_some_and(|front| !front.operations.may_call)
+        let is_brief = |front: &Header| !front.operations.may_call && front.operations.guard == Guard::None;
+        self.lanes.is_none() && self.batch.front().is_some_and(is_brief)
+    }
+
+    /// Whether the first message of the batch has a guard.
+    fn is_guarded_next(&self) -> bool {
+        self.batch.front().is_some_and(|front| front.operations.guard != Guard::None)
     }
 
     /// Adds a message of the owner's.
@@ -172,7 +178,7 @@ impl ActorCell {
     ) -> (Arc<Self>, Box<Body>) {
         let Spec { state, name, mailbox, supervision, keep_alive } = spec;
         let name = name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
-        let lanes = (A::HAS_PRIORITIES || A::HAS_GUARDS).then(|| Box::new(Lanes::new(A::HAS_PRIORITIES)));
+        let lanes = A::HAS_PRIORITIES.then(|| Box::new(Lanes::new(true)));
         let (state, copy, mailbox) = (Box::new(state), state::copy_of::<A>(), (mailbox, keep_alive));
         let (cell, mut body) = Self::new(state, copy, name, mailbox, supervision, scheduler, parent);
         body.lanes = lanes;
@@ -306,7 +312,7 @@ impl ActorCell {
 
     /// Runs what the caller has put into the body of an actor that it has claimed, on this thread.
     pub(crate) fn run_claimed(self: &Arc<Self>, mut body: Box<Body>) {
-        if body.lanes.is_some() {
+        if body.lanes.is_some() || body.is_guarded_next() {
             // What the caller has put there is a message like those that come meanwhile: one of them may be the next.
             if self.mailbox.is_bounded() {
                 self.mailbox.take_room();
@@ -377,6 +383,11 @@ impl ActorCell {
                 }
             }
             let Some(front) = body.batch.front() else { break };
+            if body.lanes.is_none() && front.operations.guard != Guard::None {
+                // From here on, until nothing waits any more.
+                body.lanes = Some(Box::new(Lanes::new(false)));
+                continue;
+            }
             if let Some(fate) = self.fate_before(front, body.has_suspended()) {
                 let fate = fate.clone();
                 self.wait_for(body, fate, None);

@@ -6,6 +6,8 @@
 //! priority: they are older than all in the lane of that priority, and come before those as soon as their guard admits
 //! them.
 //!
+//! An actor without priorities has lanes only while messages with guards wait: all others are taken up as they come.
+//!
 //! # When a guard is asked
 //! When the message is the next one; then, if a turn was taken since, which may have changed the state, whenever the
 //! actor looks for the next one. The first message of a handler is asked for all, if the guard looks at nothing but the
@@ -78,6 +80,11 @@ impl Lanes {
     /// Whether messages wait that no guard has refused since the last turn.
     pub(crate) fn have_messages(&self) -> bool {
         !self.lanes.is_empty() || (self.asks_again && !self.aside.is_empty() && !cfg!(plant = "rest_without_asking"))
+    }
+
+    /// Whether nothing is left that would have to be looked at before what comes.
+    pub(crate) fn are_done(&self) -> bool {
+        !self.are_ranked && self.lanes.is_empty() && self.aside.is_empty()
     }
 
     /// The state may be another: guards are asked again.
