@@ -1,4 +1,5 @@
 //! How an actor is set up: its name, its mailbox, and what a panic means for it.
+use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -30,6 +31,8 @@ pub struct Spec<A: Actor> {
     pub(crate) mailbox: Mailbox,
     pub(crate) supervision: Supervision,
     pub(crate) keep_alive: bool,
+    /// Invariant: the maker of a restart makes states of this type, and of no sub- or supertype.
+    pub(crate) actor: PhantomData<fn(A) -> A>,
 }
 
 pub(crate) struct Supervision {
@@ -117,6 +120,7 @@ impl<A: Actor> Spec<A> {
             mailbox: Mailbox::default(),
             supervision: Supervision { restart: None, otherwise: OnPanic::default() },
             keep_alive: false,
+            actor: PhantomData,
         }
     }
 

@@ -1,16 +1,20 @@
 //! Where transactions and actors could go wrong together: turns decided at an awkward moment, waits for each other, traces
 //! of what has never been.
+mod open_transaction;
+
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Forward, Mailbox, Promise, Shutdown, Spec, System, WhenFull, actor};
-use enact_stm::{Failed, TCell, Tx, atomically, snapshot, synchronized, try_atomically};
+use enact_stm::{TCell, atomically, snapshot, synchronized};
+
+use open_transaction::Open;
 
 /// Long enough for anything that is to happen at all.
 const LONG: Duration = Duration::from_secs(60);
@@ -78,39 +82,13 @@ impl Drop for Guard {
     }
 }
 
-/// A transaction on a thread of its own, which stays open until it is told how to end.
-struct Open {
-    end: Sender<bool>,
-    thread: JoinHandle<Result<(), ()>>,
-}
-
 impl Open {
-    fn begin(body: impl Fn(&mut Tx<'_, '_>) + Send + 'static) -> Self {
-        let (end, told) = mpsc::channel();
-        let (begins, begun) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            try_atomically(|tx| {
-                body(tx);
-                begins.send(()).expect("the test listens");
-                if told.recv().expect("the test goes on") { Ok(()) } else { Err(Failed::Error(())) }
-            })
-            .run()
-        });
-        begun.recv().expect("it begins");
-        Self { end, thread }
-    }
-
     /// Sends `job` to `subject` in a transaction that stays open.
     fn with_plain(subject: &SubjectRef, job: impl Fn(&mut Subject, &Cx<Subject>) + Clone + Send + 'static) -> Self {
         let subject = subject.clone();
         Self::begin(move |tx| {
             assert!(subject.tell_within(tx).plain(Box::new(job.clone())).accepted().is_ok());
         })
-    }
-
-    fn decide(self, commits: bool) {
-        self.end.send(commits).expect("it listens");
-        assert_eq!(self.thread.join().expect("it does not panic").is_ok(), commits);
     }
 }
 

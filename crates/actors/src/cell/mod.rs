@@ -176,7 +176,7 @@ impl ActorCell {
         scheduler: Arc<Scheduler>,
         parent: Option<&Arc<Self>>,
     ) -> (Arc<Self>, Box<Body>) {
-        let Spec { state, name, mailbox, supervision, keep_alive } = spec;
+        let Spec { state, name, mailbox, supervision, keep_alive, .. } = spec;
         let name = name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
         let lanes = A::HAS_PRIORITIES.then(|| Box::new(Lanes::new(true)));
         let (state, copy, mailbox) = (Box::new(state), state::copy_of::<A>(), (mailbox, keep_alive));

@@ -7,6 +7,7 @@ use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
 use enact_sync::{Mutex, thread};
 
+use crate::scheduler::{Gate, GateRef};
 use crate::{explore, model};
 
 /// Gives handles of itself and of others away.
@@ -103,19 +104,6 @@ impl Answerer {
     }
 }
 
-struct Gate;
-
-#[actor]
-impl Gate {
-    async fn pass(&mut self, opened: Promise<u32>, begun: Resolver<()>) -> u32 {
-        begun.resolve(());
-        opened.await.unwrap_or(0)
-    }
-    fn number(&self) -> u32 {
-        2
-    }
-}
-
 /// Awaits answers in turns that hold it.
 struct Awaiter {
     answerer: AnswererRef,
@@ -177,7 +165,7 @@ fn a_held_turn_is_answered_by_one_that_blocks_its_thread() {
             begun.wait().expect("the turn begins");
             let answer = awaiter.ask_when_open(gate);
             opens.resolve(10);
-            assert_eq!((passed.wait(), answer.wait()), (Ok(10), Ok(2)));
+            assert_eq!((passed.wait(), answer.wait()), (Ok(10), Ok(1)));
             // The worker is whole again, and nobody is left held.
             assert_eq!(awaiter.ask(None).wait(), Ok(1));
         });

@@ -8,15 +8,15 @@ use enact_sync::{Mutex, thread};
 use crate::{explore, model};
 
 /// Answers when it is told to, holding itself until then.
-struct Gate;
+pub(crate) struct Gate;
 
 #[actor]
 impl Gate {
-    async fn pass(&mut self, opened: Promise<u32>, begun: Resolver<()>) -> u32 {
+    pub(crate) async fn pass(&mut self, opened: Promise<u32>, begun: Resolver<()>) -> u32 {
         begun.resolve(());
         opened.await.unwrap_or(0)
     }
-    fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         1
     }
 }
