@@ -22,6 +22,8 @@ all=(
     wake_only_once
     go_on_against_a_signal
     reuse_a_kept_waker
+    overlook_an_answer
+    forget_a_new_owner
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --release --quiet --package enact-actors --test models)

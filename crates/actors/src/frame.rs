@@ -14,7 +14,7 @@ use enact_sync::unmodelled::Arc;
 use smallvec::SmallVec;
 
 use crate::cell::ActorCell;
-use crate::deadlock::{self, Sleeper, Source, Suspension, TurnId, Verdict, Wait};
+use crate::deadlock::{self, Sleeper, Source, Suspension, Turn, TurnId, Verdict, Wait};
 use crate::scheduler::Scheduler;
 use crate::tentative::Tentative;
 use crate::{ActorError, ActorId};
@@ -65,19 +65,27 @@ impl Frames {
         self.innermost.actor = actor;
     }
 
-    #[cold]
     fn nest(&mut self) {
+        if self.is_bare() {
+            // What lies there is known, and is not read again just after it was written.
+            return self.outer.push(Frame::of(self.innermost.actor));
+        }
         let independent = self.innermost.tentative.is_some().then(|| hooks::depend_on_this_thread(None));
         let outer = std::mem::replace(&mut self.innermost, Frame::of(ptr::null()));
         self.innermost.independent = independent;
         self.outer.push(outer);
     }
 
+    /// Whether the innermost frame is its actor and nothing else.
+    fn is_bare(&self) -> bool {
+        let Frame { actor: _, polled, tentative, independent } = &self.innermost;
+        polled.is_none() && tentative.is_none() && independent.is_none()
+    }
+
     /// Takes the innermost frame away; gives what is left of it, if anything.
     fn pop(&mut self) -> Option<Frame> {
         self.depth -= 1;
-        let is_bare = self.innermost.polled.is_none() && self.innermost.tentative.is_none();
-        if self.depth == 0 && is_bare {
+        if self.depth == 0 && self.is_bare() {
             return None;
         }
         let outer = self.outer.pop().unwrap_or(Frame::of(ptr::null()));
@@ -95,7 +103,7 @@ pub(crate) struct Polled {
     /// What the turn's own waker points to.
     own_waker: *const (),
     waits: Waits,
-    verdict: Option<Verdict>,
+    verdict: Option<Box<Verdict>>,
 }
 
 // SAFETY: the pointer is compared and nothing else.
@@ -104,7 +112,7 @@ unsafe impl Send for Polled {}
 impl Polled {
     /// For turns that `waker` wakes.
     pub(crate) fn new(waker: &Waker) -> Self {
-        Self { turn: TurnId(0), own_waker: waker.data(), waits: Waits::default(), verdict: None }
+        Self { turn: TurnId::NONE, own_waker: waker.data(), waits: Waits::default(), verdict: None }
     }
 
     /// For `turn`, which has not been polled yet.
@@ -117,6 +125,17 @@ impl Polled {
     pub(crate) fn waits(&self) -> &Waits {
         &self.waits
     }
+
+    /// Leaves the turn's waker where that was put off to the end of the poll, or wakes the turn if its answer has come.
+    pub(crate) fn leave_waker(&mut self, waker: &Waker) {
+        for known in self.waits.0.iter_mut().filter(|known| known.keeps == Keeps::NoneYet) {
+            known.keeps = Keeps::Own;
+            let was_left = known.source.leave_waker(known.reader, waker);
+            if !was_left && !cfg!(plant = "overlook_an_answer") {
+                waker.wake_by_ref();
+            }
+        }
+    }
 }
 
 /// The promises that a turn has polled and that are still open.
@@ -127,38 +146,55 @@ pub(crate) struct Waits(SmallVec<[Awaited; 1]>);
 
 struct Awaited {
     source: Arc<dyn Source>,
-    /// Whether the promise keeps the turn's own waker, not that of a combinator.
-    keeps_own_waker: bool,
+    /// The ticket of the reader: others may wait for the same.
+    reader: u64,
+    keeps: Keeps,
+}
+
+/// Which waker a promise keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    /// The turn's own.
+    Own,
+    /// That of a combinator.
+    Another,
+    /// None before the poll has ended, then the turn's own.
+    NoneYet,
+}
+
+impl Awaited {
+    fn is<S: Source + 'static>(&self, source: &Arc<S>, reader: u64) -> bool {
+        self.reader == reader && ptr::eq(Arc::as_ptr(&self.source).cast::<()>(), Arc::as_ptr(source).cast())
+    }
 }
 
 impl Waits {
-    fn add<S: Source + 'static>(&mut self, source: &Arc<S>, keeps_own_waker: bool) {
-        let at: *const () = Arc::as_ptr(source).cast();
-        match self.0.iter_mut().find(|known| ptr::eq(Arc::as_ptr(&known.source).cast(), at)) {
-            Some(known) => known.keeps_own_waker = keeps_own_waker,
-            None => self.0.push(Awaited { source: Arc::<S>::clone(source), keeps_own_waker }),
+    fn add<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64, keeps: Keeps) {
+        match self.0.iter_mut().find(|known| known.is(source, reader)) {
+            Some(known) => known.keeps = keeps,
+            None => self.0.push(Awaited { source: Arc::<S>::clone(source), reader, keeps }),
         }
     }
 
-    fn remove(&mut self, source: *const ()) {
-        self.0.retain(|known| !ptr::eq(Arc::as_ptr(&known.source).cast(), source));
+    fn remove<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64) {
+        self.0.retain(|known| !known.is(source, reader));
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> {
         self.0.iter().map(|known| Arc::clone(&known.source))
     }
 
-    /// The promise that is waited for, if it is one and keeps the turn's own waker.
+    /// The promise that is waited for, if it is one and keeps no waker yet.
     pub(crate) fn only(&self) -> Option<&Arc<dyn Source>> {
         match &*self.0 {
-            [Awaited { source, keeps_own_waker: true }] => Some(source),
+            [Awaited { source, keeps: Keeps::NoneYet, .. }] => Some(source),
             _ => None,
         }
     }
 
     /// How many promises keep the turn's own waker.
     pub(crate) fn own_wakers(&self) -> usize {
-        self.0.iter().filter(|known| known.keeps_own_waker).count()
+        self.0.iter().filter(|known| known.keeps == Keeps::Own).count()
     }
 }
 
@@ -166,11 +202,13 @@ enact_sync::thread_local! {
     static FRAMES: RefCell<Frames> = const { RefCell::new(Frames::none()) };
 }
 
+#[inline]
 fn innermost<R>(f: impl FnOnce(&mut Frame) -> R) -> Option<R> {
     FRAMES.try_with(|frames| frames.borrow_mut().innermost().map(f)).ok().flatten()
 }
 
 /// Marks this thread as running turns of `actor` until dropped.
+#[inline]
 pub(crate) fn enter(actor: &ActorCell) -> Entered<'_> {
     push(actor)
 }
@@ -181,6 +219,7 @@ pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+#[inline]
 fn push<'a>(actor: *const ActorCell) -> Entered<'a> {
     FRAMES.with(|frames| frames.borrow_mut().push(actor));
     Entered(PhantomData)
@@ -213,11 +252,13 @@ impl Drop for Tentatively {
 }
 
 /// Whether this thread is in a tentative turn.
+#[inline]
 pub(crate) fn is_tentative() -> bool {
     innermost(|frame| frame.tentative.is_some()).unwrap_or(false)
 }
 
 /// The tentative turn that this thread is in.
+#[inline]
 pub(crate) fn tentative() -> Option<Arc<Tentative>> {
     innermost(|frame| frame.tentative.clone()).flatten()
 }
@@ -244,12 +285,14 @@ pub(crate) fn is_turn_of(actor: ActorId) -> bool {
 }
 
 /// From here to [`end_poll`], promises that are polled are waits of the turn.
-pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Verdict>) {
+#[inline]
+pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Box<Verdict>>) {
     polled.verdict = verdict;
     innermost(|frame| frame.polled = Some(polled));
 }
 
 /// The turn that was polled, with what it waits for now.
+#[inline]
 pub(crate) fn end_poll() -> Box<Polled> {
     let polled = innermost(|frame| frame.polled.take()).flatten();
     let mut polled = polled.expect("a poll that ends has begun in this frame");
@@ -258,29 +301,52 @@ pub(crate) fn end_poll() -> Box<Polled> {
     if verdict.is_some() || polled.waits.0.len() > 1 {
         // A promise that was not polled to be told of its verdict is out of this turn's hands.
         polled.waits.0.retain(|known| {
-            known.source.owner().is_some() && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
+            (known.keeps == Keeps::NoneYet || known.source.owner().is_some())
+                && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
         });
     }
     polled
 }
 
+/// Records that the turn being polled waits for `source` alone, and puts it off to the end of the poll to leave its
+/// waker there: the answer may come before. The ticket under which it will; none if the turn waits for more, if `waker` is
+/// not its own, or if `source` keeps one under another ticket.
+pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>, waker: &Waker) -> Option<u64> {
+    innermost(|frame| {
+        let polled = frame.polled.as_mut()?;
+        if !ptr::eq(polled.own_waker, waker.data()) || polled.verdict.is_some() {
+            return None;
+        }
+        match (&*polled.waits.0, ticket) {
+            ([], None) => {
+                let reader = deadlock::fresh_ticket();
+                polled.waits.add(source, reader, Keeps::NoneYet);
+                Some(reader)
+            }
+            ([known], Some(reader)) if known.is(source, reader) && known.keeps == Keeps::NoneYet => Some(reader),
+            _ => None,
+        }
+    })
+    .flatten()
+}
+
 /// Records that the turn being polled waits for `source`, which keeps `waker`.
-pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, waker: &Waker) {
+pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, reader: u64, waker: &Waker) {
     innermost(|frame| {
         if let Some(polled) = &mut frame.polled {
-            let keeps_own_waker = ptr::eq(polled.own_waker, waker.data());
-            polled.waits.add(source, keeps_own_waker);
+            let is_own = ptr::eq(polled.own_waker, waker.data());
+            polled.waits.add(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
         }
     });
 }
 
 /// Records that the turn being polled waits no more for what lies at `source`.
-pub(crate) fn forget_wait<S: Source>(source: &Arc<S>) {
-    let source = Arc::as_ptr(source).cast();
-    innermost(|frame| frame.polled.iter_mut().for_each(|polled| polled.waits.remove(source)));
+pub(crate) fn forget_wait<S: Source + 'static>(source: &Arc<S>, reader: u64) {
+    innermost(|frame| frame.polled.iter_mut().for_each(|polled| polled.waits.remove(source, reader)));
 }
 
 /// Whether a wait of the turn being polled was found to be dead.
+#[inline]
 pub(crate) fn has_verdict() -> bool {
     innermost(|frame| frame.polled.as_ref().is_some_and(|polled| polled.verdict.is_some())).unwrap_or(false)
 }
@@ -289,7 +355,7 @@ pub(crate) fn has_verdict() -> bool {
 pub(crate) fn take_verdict(source: &Arc<dyn Source>) -> Option<ActorError> {
     innermost(|frame| {
         let polled = frame.polled.as_mut()?;
-        polled.verdict.take_if(|verdict| verdict.concerns(source)).map(Verdict::into_error)
+        polled.verdict.take_if(|verdict| verdict.concerns(source)).map(|verdict| verdict.into_error())
     })
     .flatten()
 }
@@ -324,19 +390,19 @@ pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
             sleeper: Sleeper::Thread(waker.clone()),
         })
         .collect();
-    let turns = suspensions.iter().map(|suspension| suspension.turn).collect();
+    let turns = suspensions.iter().map(Suspension::turn).collect();
     deadlock::suspend(suspensions);
     Some(Blocked(turns))
 }
 
 /// The turns of a blocked thread in the graph of waits, until dropped.
-pub(crate) struct Blocked(Vec<TurnId>);
+pub(crate) struct Blocked(Vec<Turn>);
 
 impl Blocked {
     /// Takes the turns out of the graph; the error if the wait was found to be dead.
     pub(crate) fn end(mut self) -> Option<ActorError> {
         let verdicts: Vec<_> = self.0.drain(..).filter_map(deadlock::resume).collect();
-        verdicts.into_iter().next_back().map(Verdict::into_error)
+        verdicts.into_iter().next_back().map(|verdict| verdict.into_error())
     }
 }
 

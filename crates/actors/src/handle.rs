@@ -11,7 +11,7 @@ use crate::cell::{ActorCell, CellRef, Signal};
 use crate::deadlock::{Owner, Wait};
 use crate::error::{Exit, ExitReason};
 use crate::parker::Parker;
-use crate::turn::{self, Call, Lease, Message, Post, Reply, Value};
+use crate::turn::{self, Call, Duty, Lease, Message, Post, Reply, Told, Value};
 use crate::within::{Ask, Within};
 use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler, tentative};
 
@@ -145,8 +145,9 @@ impl<A: Actor> Handle<A> {
 
     /// Sends a message that is to be answered.
     #[doc(hidden)]
+    #[inline]
     pub fn ask<M: Message<A>>(&self, message: M) -> Promise<M::Value> {
-        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        let (promise, resolver) = Promise::asking(self.id());
         // Whether it was accepted is for the promise to say.
         let _accepted = self.send(message, Reply::to(resolver), tentative::dependency());
         promise
@@ -155,21 +156,22 @@ impl<A: Actor> Handle<A> {
     /// Sends a message of a transaction that is to be answered.
     #[doc(hidden)]
     pub fn ask_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Ask<M::Value> {
-        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        let (promise, resolver) = Promise::asking(self.id());
         let _accepted = self.send(message, Reply::to(resolver), Some(within.fate.clone()));
         Ask::new(promise)
     }
 
     /// Sends a message without wanting an answer.
     #[doc(hidden)]
+    #[inline]
     pub fn tell<M: Message<A>>(&self, message: M) -> Sent {
-        Sent::told(self.send(message, Reply::none(), tentative::dependency()))
+        Sent::told(self.send(message, Told, tentative::dependency()))
     }
 
     /// Sends a message of a transaction without wanting an answer.
     #[doc(hidden)]
     pub fn tell_within<M: Message<A>>(&self, within: &Within<'_>, message: M) -> Sent {
-        Sent::told(self.send(message, Reply::none(), Some(within.fate.clone())))
+        Sent::told(self.send(message, Told, Some(within.fate.clone())))
     }
 
     /// Has the actor answer in the place of the turn that returns this.
@@ -190,7 +192,7 @@ impl<A: Actor> Handle<A> {
             "`call` was used inside a transaction, whose own messages are answered after its commit only: use `within`"
         );
         tentative::wait_until_definitive();
-        let (promise, resolver) = Promise::owed_by(Owner::Actor(self.id()));
+        let (promise, resolver) = Promise::asking(self.id());
         match if self.is_near() { self.0.mailbox.claim() } else { None } {
             Some(body) => _ = message.post(Reply::to(resolver), Post::claimed(&self.0, body)),
             None => _ = self.send(message, Reply::to(resolver), tentative::dependency()),
@@ -207,10 +209,10 @@ impl<A: Actor> Handle<A> {
     fn send<M: Message<A>>(
         &self,
         message: M,
-        reply: Reply<M::Value>,
+        duty: impl Duty<M::Value>,
         dependency: Option<Fate>,
     ) -> Result<(), Box<ActorError>> {
-        message.post(reply, Post::sending(&self.0, dependency))
+        message.post(duty, Post::sending(&self.0, dependency))
     }
 }
 
@@ -221,7 +223,7 @@ fn block_on<T: Send + 'static>(mut promise: Promise<T>) -> Result<T, ActorError>
     loop {
         let source = promise.source();
         if let Poll::Ready(outcome) = promise.poll_cell(&waker) {
-            return outcome;
+            return outcome.map_err(|error| *error);
         }
         if let Some(source) = source
             && let Some(error) = scheduler::block(Wait::Answer(source), &parker)

@@ -120,7 +120,7 @@ struct Guide;
 #[doc(hidden)]
 pub mod message {
     pub use crate::turn::{
-        Answer, Call, Lease, Message, Post, Reply, Value, cooperative, guarded, held, plain, ranked,
+        Answer, Call, Duty, Lease, Message, Post, Reply, Told, Value, cooperative, guarded, held, plain, ranked,
     };
     pub use crate::within::Within;
     pub use enact_stm::Tx;

@@ -94,7 +94,7 @@ impl Tentative {
 /// What can panic is a destructor of the user's, which has no turn to fail.
 fn finish(effect: Effect, decision: Decision) {
     if let Err(panic) = contain(|| effect(decision)) {
-        tracing::error!(text = &*panic.0, "an effect of a tentative turn panicked");
+        tracing::error!(text = &**panic.text(), "an effect of a tentative turn panicked");
     }
 }
 
@@ -148,8 +148,14 @@ pub(crate) fn poll(waker: &Waker) -> Poll<Decision> {
 
 /// What messages of the turn that this thread is in depend on. If that has committed in the middle of the turn, what the
 /// turn has promised before is done before the message goes out.
+#[inline]
 pub(crate) fn dependency() -> Option<Fate> {
-    let tentative = frame::tentative().filter(|_| !cfg!(plant = "forward_no_dependency"))?;
+    if frame::is_tentative() && !cfg!(plant = "forward_no_dependency") { dependency_of_turn() } else { None }
+}
+
+#[cold]
+fn dependency_of_turn() -> Option<Fate> {
+    let tentative = frame::tentative()?;
     let fate = tentative.open_fate();
     if fate.is_none() {
         tentative.commit();

@@ -20,24 +20,50 @@ use crate::cell::{ActorCell, Body, Lender, Lent};
 use crate::deadlock::{Owner, TurnId};
 use crate::error::panic_text;
 use crate::mailbox::records::{Guard, Kind, Record};
+use crate::promise::Outcome;
 use crate::{Actor, ActorError, Cx, Forward, Identity, Resolver};
+
+/// What the receiver of a message owes its sender. It is a type for the sake of what owes nothing and takes no room.
+pub trait Duty<T: Send + 'static>: Send + 'static {
+    /// As what is handed on.
+    fn into_reply(self) -> Reply<T>;
+}
+
+/// Nothing: the message is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Told;
+
+impl<T: Send + 'static> Duty<T> for Told {
+    #[inline]
+    fn into_reply(self) -> Reply<T> {
+        Reply(None)
+    }
+}
 
 /// The duty to answer; none if the message was told.
 pub struct Reply<T: Send + 'static>(Option<Resolver<T>>);
+
+impl<T: Send + 'static> Duty<T> for Reply<T> {
+    #[inline]
+    fn into_reply(self) -> Self {
+        self
+    }
+}
 
 impl<T: Send + 'static> Reply<T> {
     pub(crate) fn to(resolver: Resolver<T>) -> Self {
         Self(Some(resolver))
     }
 
-    pub(crate) fn none() -> Self {
-        Self(None)
-    }
-
-    pub(crate) fn settle(self, outcome: Result<T, ActorError>) {
+    #[inline]
+    pub(crate) fn settle(self, outcome: Outcome<T>) {
         if let Some(resolver) = self.0 {
             resolver.settle(outcome);
         }
+    }
+
+    pub(crate) fn fail(self, error: ActorError) {
+        self.settle(Err(Box::new(error)));
     }
 
     pub(crate) fn now_owed_by(&self, owner: Owner) {
@@ -62,6 +88,7 @@ pub struct Value<T>(pub T);
 impl<T: Send + 'static> Answer for Value<T> {
     type Value = T;
 
+    #[inline]
     fn give(self, reply: Reply<T>) {
         reply.settle(Ok(self.0));
     }
@@ -169,11 +196,11 @@ pub trait Message<A: Actor>: Send + 'static {
     /// What the caller gets.
     type Value: Send + 'static;
 
-    /// Sends it with the reply that it owes.
+    /// Sends it with what its receiver owes for it.
     ///
     /// # Errors
     /// If it was refused: what it is answered.
-    fn post(self, reply: Reply<Self::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>>;
+    fn post(self, duty: impl Duty<Self::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>>;
 }
 
 /// The way of one message to its actor, which is of type `A`: the cell does not know, and takes whatever is delivered.
@@ -223,26 +250,38 @@ impl<'a, A: Actor> Post<'a, A> {
     }
 }
 
-/// What has become of a message that was taken up.
+/// What has become of a message that was taken up; fits into registers.
 pub(crate) enum Begun {
     /// It has run to its end.
-    Ended(Result<(), Panic>),
-    /// It is a turn that can wait.
-    Started(Result<Pin<Box<dyn Suspended>>, Panic>),
+    Ended,
+    /// It has ended so before it could wait.
+    Panicked(Panic),
+    /// It is a turn that can wait, which the lender has.
+    Started,
     /// A turn is to go on.
     Resumes(TurnId),
 }
 
+const _: () = assert!(size_of::<Begun>() <= 2 * size_of::<usize>(), "it is returned in registers");
+
 /// What a panicking turn said.
-pub(crate) struct Panic(pub(crate) Arc<str>);
+pub(crate) struct Panic(Box<Said>);
+
+struct Said {
+    text: Arc<str>,
+}
 
 impl Panic {
     fn from_payload(payload: &(dyn Any + Send)) -> Self {
-        Self(panic_text(payload))
+        Self(Box::new(Said { text: panic_text(payload) }))
+    }
+
+    pub(crate) fn text(&self) -> &Arc<str> {
+        &self.0.text
     }
 
     pub(crate) fn as_error(&self, actor: &Identity) -> ActorError {
-        ActorError::Panicked { actor: actor.clone(), text: Arc::clone(&self.0) }
+        ActorError::Panicked { actor: actor.clone(), text: Arc::clone(self.text()) }
     }
 }
 
@@ -276,20 +315,21 @@ trait Taken<A: Actor, N: Answer>: Send + 'static {
     fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun;
 }
 
-/// A call with the reply that it owes.
-struct Owing<M, A, N: Answer> {
+/// A call with what is owed for it.
+struct Owing<M, D, A, N> {
     message: M,
-    reply: Reply<N::Value>,
+    duty: D,
     of: PhantomData<fn(A) -> N>,
 }
 
-impl<M, A, N: Answer> Owing<M, A, N> {
-    fn new(message: M, reply: Reply<N::Value>) -> Self {
-        Self { message, reply, of: PhantomData }
+impl<M, D, A, N> Owing<M, D, A, N> {
+    #[inline]
+    fn new(message: M, duty: D) -> Self {
+        Self { message, duty, of: PhantomData }
     }
 }
 
-impl<A: Actor, N: Answer + 'static, M: Taken<A, N>> Record for Owing<M, A, N> {
+impl<A: Actor, N: Answer + 'static, M: Taken<A, N>, D: Duty<N::Value>> Record for Owing<M, D, A, N> {
     const HANDLER: &'static str = <M::Call as Call<A>>::NAME;
     const KIND: Kind = M::KIND;
     const MAY_CALL: bool = !matches!(M::KIND, Kind::Plain) || <M::Call as Call<A>>::TAKES_CX;
@@ -302,14 +342,14 @@ impl<A: Actor, N: Answer + 'static, M: Taken<A, N>> Record for Owing<M, A, N> {
 
     #[inline]
     fn begin(self, lender: &mut Lender) -> Begun {
-        self.message.begin(self.reply, lender)
+        self.message.begin(self.duty.into_reply(), lender)
     }
 
     fn refuse(self, error: ActorError) {
-        let Self { message, reply, .. } = self;
+        let Self { message, duty, .. } = self;
         // Arguments are the user's: a destructor that panics ends here.
         let _dropped = contain(|| {
-            reply.settle(Err(error));
+            duty.into_reply().fail(error);
             drop(message);
         });
     }
@@ -351,8 +391,8 @@ where
     type Value = N::Value;
 
     #[inline]
-    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
-        post.deliver(Owing::<_, A, N>::new(self, reply))
+    fn post(self, duty: impl Duty<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, _, A, N>::new(self, duty))
     }
 }
 
@@ -381,10 +421,11 @@ where
                 answer.give(reply);
             }
         });
-        if let (Err(panic), Some(reply)) = (&ended, reply) {
-            reply.settle(Err(panic.as_error(&cx.identity())));
+        let Err(panic) = ended else { return Begun::Ended };
+        if let Some(reply) = reply {
+            reply.fail(panic.as_error(&cx.identity()));
         }
-        Begun::Ended(ended)
+        Begun::Panicked(panic)
     }
 }
 
@@ -403,6 +444,11 @@ impl<A: Actor> Lease<A> {
     /// What is lent by an actor of this type.
     pub(crate) fn new(lent: Lent) -> Self {
         Self { lent, actor: PhantomData }
+    }
+
+    /// The context of a turn that owns the state.
+    pub fn cx(&self) -> Cx<A> {
+        Cx::new(Arc::clone(self.lent.cell()))
     }
 
     /// The state, unless some turn owns it.
@@ -439,7 +485,7 @@ where
     K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Lease<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     Held { call, handler }
@@ -450,14 +496,14 @@ where
     K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Lease<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     type Value = N::Value;
 
     #[inline]
-    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
-        post.deliver(Owing::<_, A, N>::new(self, reply))
+    fn post(self, duty: impl Duty<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, _, A, N>::new(self, duty))
     }
 }
 
@@ -466,7 +512,7 @@ where
     K: Call<A>,
     A: Actor,
     N: Answer + 'static,
-    F: FnOnce(K, Lease<A>, Cx<A>) -> R + Send + 'static,
+    F: FnOnce(K, Lease<A>) -> R + Send + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     type Call = K;
@@ -477,10 +523,9 @@ where
     }
 
     fn begin(self, reply: Reply<N::Value>, lender: &mut Lender) -> Begun {
-        let cx = lender.cx::<A>();
         let lease = lender.give_away::<A>();
         let Self { call, handler } = self;
-        Begun::Started(begin(reply, lender.identity(), || handler(call, lease, cx)))
+        start(reply, lender, || handler(call, lease))
     }
 }
 
@@ -513,8 +558,8 @@ where
     type Value = N::Value;
 
     #[inline]
-    fn post(self, reply: Reply<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
-        post.deliver(Owing::<_, A, N>::new(self, reply))
+    fn post(self, duty: impl Duty<N::Value>, post: Post<'_, A>) -> Result<(), Box<ActorError>> {
+        post.deliver(Owing::<_, _, A, N>::new(self, duty))
     }
 }
 
@@ -537,24 +582,23 @@ where
         lender.put_back();
         let cx = lender.cx::<A>();
         let Self { call, handler } = self;
-        Begun::Started(begin(reply, lender.identity(), || handler(call, cx)))
+        start(reply, lender, || handler(call, cx))
     }
 }
 
-fn begin<N, R>(
-    reply: Reply<N::Value>,
-    actor: &Identity,
-    handler: impl FnOnce() -> R,
-) -> Result<Pin<Box<dyn Suspended>>, Panic>
+fn start<N, R>(reply: Reply<N::Value>, lender: &mut Lender, handler: impl FnOnce() -> R) -> Begun
 where
     N: Answer + 'static,
     R: Future<Output = N> + Send + 'static,
 {
     match contain(handler) {
-        Ok(future) => Ok(Box::pin(Progress { future: Some(future), reply: Some(reply) })),
+        Ok(future) => {
+            lender.started = Some(Box::pin(Progress { future: Some(future), reply: Some(reply) }));
+            Begun::Started
+        }
         Err(panic) => {
-            reply.settle(Err(panic.as_error(actor)));
-            Err(panic)
+            reply.fail(panic.as_error(lender.identity()));
+            Begun::Panicked(panic)
         }
     }
 }
@@ -587,7 +631,7 @@ impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for 
             Err(panic) => {
                 let error = panic.as_error(actor);
                 // The first panic is the one to report.
-                let _ended = self.end(|reply| reply.settle(Err(error)));
+                let _ended = self.end(|reply| reply.fail(error));
                 Poll::Ready(Err(panic))
             }
         }
@@ -600,6 +644,6 @@ impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for 
     }
 
     fn cut_short(self: Pin<&mut Self>, error: ActorError) {
-        let _ended = self.end(|reply| reply.settle(Err(error)));
+        let _ended = self.end(|reply| reply.fail(error));
     }
 }

@@ -63,6 +63,18 @@ impl Asking {
     async fn ask_beside_others(&mut self, act: Act) -> Result<u32, ActorError> {
         self.asked.answer_beside_others(act).await
     }
+    /// Takes other messages meanwhile.
+    async fn ask_and_take_others(cx: Cx<Self>, act: Alone) -> u32 {
+        let asked = cx.with(|asking| asking.asked.clone());
+        asked.answer_alone(act).await.unwrap()
+    }
+    /// Becomes another while it is answered; whether it is that one then.
+    async fn ask_and_become(cx: Cx<Self>) -> bool {
+        let (asked, another) = (cx.with(|asking| asking.asked.clone()), Arc::new(AtomicBool::new(false)));
+        cx.become_next(Asking { asked: asked.clone(), went_on: Arc::clone(&another) });
+        asked.answer_alone(Box::new(|| ())).await.unwrap();
+        cx.with(|asking| Arc::ptr_eq(&asking.went_on, &another))
+    }
     /// Awaits answers until it is told otherwise.
     async fn ask_until(&mut self, enough: Arc<AtomicBool>) -> u64 {
         let mut answers = 0;
@@ -228,6 +240,29 @@ fn two_actors_that_answer_each_other_without_end_leave_room_for_others() {
     let answers = asking.ask_until(Arc::clone(&enough));
     other.tell().set(enough);
     assert!(answers.wait().is_ok());
+}
+
+#[test]
+fn others_are_taken_while_a_cooperative_turn_is_answered() {
+    let system = System::builder().workers(2).build().unwrap();
+    let (asking, _asked, went_on) = asking(&system);
+    let ((begin, begun), (open, gate)) = (mpsc::channel(), mpsc::channel::<()>());
+    let act = move || {
+        begin.send(()).unwrap();
+        gate.recv().unwrap();
+    };
+    let answer = asking.ask_and_take_others(Box::new(act));
+    begun.recv().unwrap();
+    assert_eq!(asking.set(went_on).timeout(Duration::from_secs(60)).wait(), Ok(()));
+    open.send(()).unwrap();
+    assert_eq!(answer.wait(), Ok(1));
+}
+
+#[test]
+fn an_actor_has_become_another_when_a_cooperative_turn_of_its_is_answered() {
+    let system = system();
+    let (asking, ..) = asking(&system);
+    assert_eq!(asking.ask_and_become().wait(), Ok(true));
 }
 
 /// Awaits its next one before it answers.

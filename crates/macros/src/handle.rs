@@ -449,9 +449,10 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
         Kind::Held => {
             let cx_lent = lent(quote!(&#cx));
             let answer = answer(quote_spanned!(span=> <#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
+            let cx = takes_cx.then(|| quote!(let #cx = #state.cx();));
             quote_spanned! {span=>
-                #here::message::held(#call, move |#called, mut #state: #here::message::Lease<#ty>, #cx: #here::Cx<#ty>| async move {
-                    let _ = &#cx;
+                #here::message::held(#call, move |#called, mut #state: #here::message::Lease<#ty>| async move {
+                    #cx
                     #carried
                     #answer
                 })

@@ -3,6 +3,7 @@ use enact_sync::unmodelled::Arc;
 
 use super::{ActorCell, Body, Next};
 use crate::mailbox::lanes::Choice;
+use crate::mailbox::records::Front;
 use crate::turn::Panic;
 
 /// What an actor has found for its next turn.
@@ -24,7 +25,7 @@ impl ActorCell {
         if lanes.are_ranked() {
             self.mailbox.take_more(batch);
         }
-        let waits_for = |front: &_| self.fate_before(front, has_suspended).cloned();
+        let waits_for = |front: Front<'_>| self.fate_before(front, has_suspended).cloned();
         match lanes.choose(batch, lender, waits_for) {
             Choice::TakesUp => Found::Message,
             Choice::SetAside => Found::LookAgain,

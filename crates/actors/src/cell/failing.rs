@@ -12,14 +12,19 @@ use crate::turn::{Panic, contain};
 use crate::{ActorError, Restarts};
 
 impl ActorCell {
+    #[inline]
     pub(super) fn after_turn(self: &Arc<Self>, body: &mut Body, ended: Result<(), Panic>) -> Next {
         match ended {
             Ok(()) => Next::GoOn,
-            Err(Panic(text)) => {
-                tracing::error!(actor = %self.identity, text = &*text, "a turn panicked");
-                self.fail(body, ExitReason::Panicked { text })
-            }
+            Err(panic) => self.after_panic(body, &panic),
         }
+    }
+
+    #[cold]
+    fn after_panic(self: &Arc<Self>, body: &mut Body, panic: &Panic) -> Next {
+        let text = Arc::clone(panic.text());
+        tracing::error!(actor = %self.identity, text = &*text, "a turn panicked");
+        self.fail(body, ExitReason::Panicked { text })
     }
 
     pub(super) fn obey(self: &Arc<Self>, body: &mut Body, signal: Signal) -> Next {
@@ -79,7 +84,7 @@ impl ActorCell {
         body.undecided = None;
         self.under_way.store(0, Ordering::Relaxed);
         for mut task in body.held.take().into_iter().chain(cooperative.into_values()) {
-            deadlock::resume(task.waker.turn());
+            deadlock::resume(self.own(task.waker.turn()));
             task.turn.as_mut().cut_short(error.clone());
         }
         self.mailbox.unhold();

@@ -14,6 +14,9 @@ use crate::{ActorError, scheduler, tentative};
 
 impl ActorCell {
     /// Puts a sender's message into the mailbox; one that is refused answers with the error.
+    ///
+    /// Inline, so that what is known of the message where it is sent is written to its place at once.
+    #[inline]
     pub(crate) fn deliver<R: Record>(
         self: &Arc<Self>,
         message: R,
@@ -27,13 +30,24 @@ impl ActorCell {
                 self.schedule(schedule);
                 Ok(())
             }
-            Err((message, Refusal::Closed)) => refuse(message, self.stopped()),
-            Err((message, Refusal::Full)) => match self.when_full {
-                WhenFull::Fail => refuse(message, self.full()),
-                // What fills it may be the transaction's own.
-                WhenFull::Wait if hooks::is_in_a_transaction() => refuse(message, self.full()),
-                WhenFull::Wait => self.deliver_when_room(message, dependency),
-            },
+            Err((message, refusal)) => self.deliver_refused(message, dependency, refusal),
+        }
+    }
+
+    #[cold]
+    fn deliver_refused<R: Record>(
+        &self,
+        message: R,
+        dependency: Option<&Fate>,
+        refusal: Refusal,
+    ) -> Result<(), Box<ActorError>> {
+        match (refusal, self.when_full) {
+            (Refusal::Closed, _) => refuse(message, self.stopped()),
+            // What fills it may be the transaction's own.
+            (Refusal::Full, WhenFull::Wait) if !hooks::is_in_a_transaction() => {
+                self.deliver_when_room(message, dependency)
+            }
+            (Refusal::Full, _) => refuse(message, self.full()),
         }
     }
 

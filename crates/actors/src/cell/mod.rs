@@ -49,12 +49,12 @@ use crate::ending::Ending;
 use crate::error::{Exit, ExitReason};
 use crate::identity::{IdHasher, Name};
 use crate::mailbox::lanes::Lanes;
-use crate::mailbox::records::{self, Guard, Header, Kind, Record, Records, Reserved};
+use crate::mailbox::records::{self, Front, Guard, Kind, Record, Records, Reserved};
 use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
 use crate::spec::{self, Spec, Supervision, WhenFull};
 use crate::timer::Timers;
-use crate::turn::{Begun, Message, Post, Reply};
+use crate::turn::{Begun, Message, Post, Told};
 use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
@@ -69,29 +69,33 @@ pub(crate) enum Signal {
 }
 
 /// An actor, whatever its type.
+///
+/// In the order of memory: what senders read, and the mailbox they write to; what the runner reads between two turns; what
+/// is hardly ever used; what is counted by whoever clones a handle.
+#[repr(C)]
 pub(crate) struct ActorCell {
-    me: Weak<Self>,
-    identity: Identity,
     scheduler: Arc<Scheduler>,
-    /// Live handles; the actor is released when none is left.
-    handles: AtomicUsize,
-    keep_alive: bool,
-    when_full: WhenFull,
-    /// How its state is copied for a tentative turn, if it can be.
-    copy: Option<state::Copy>,
+    identity: Identity,
+    me: Weak<Self>,
+    parent: Option<Weak<ActorCell>>,
     pub(crate) mailbox: Mailbox,
-    pub(crate) state: SpinLock<Slot>,
     /// Whether `state` has a next one.
     has_next: AtomicBool,
+    /// Whether `changes` has any.
+    has_waiting: AtomicBool,
+    when_full: WhenFull,
+    keep_alive: bool,
+    pub(crate) state: SpinLock<Slot>,
+    /// How the state is copied for a tentative turn, if it can be.
+    copy: Option<state::Copy>,
     timers: OnceLock<Arc<Timers>>,
     /// Cooperative turns that wait for a change of the state.
     changes: Mutex<Vec<Waker>>,
-    /// Whether there are any.
-    has_waiting: AtomicBool,
+    ending: Ending,
+    /// Live handles; the actor is released when none is left.
+    handles: AtomicUsize,
     /// Cooperative turns under way, for whoever asks from outside.
     under_way: AtomicUsize,
-    ending: Ending,
-    parent: Option<Weak<ActorCell>>,
 }
 
 /// The right to run an actor, and what only its runner touches.
@@ -122,8 +126,9 @@ impl Body {
 
     /// Whether the next turn runs to its end without a synchronous call.
     pub(crate) fn is_brief_next(&self) -> bool {
-        let is_brief = |front: &Header| !front.operations.may_call && front.operations.guard == Guard::None;
-        self.lanes.is_none() && self.batch.front().is_some_and(is_brief)
+        let is_brief = |front: Front<'_>| !front.operations.may_call && front.operations.guard == Guard::None;
+        let is_free = self.lanes.is_none() && self.held.is_none() && self.undecided.is_none();
+        is_free && self.batch.front().is_some_and(is_brief)
     }
 
     /// Whether the first message of the batch has a guard.
@@ -263,6 +268,7 @@ impl ActorCell {
         ActorError::Full { actor: self.identity.clone(), capacity: self.mailbox.capacity() }
     }
 
+    #[inline]
     pub(crate) fn schedule(&self, Schedule(body): Schedule) {
         if let Some(body) = body {
             self.scheduler.schedule(body);
@@ -287,7 +293,7 @@ impl ActorCell {
     /// Adds a turn that the actor owes itself; dropped only when it is gone.
     pub(crate) fn push_own<A: Actor, M: Message<A, Value = ()>>(self: &Arc<Self>, message: M) {
         // Whether it was accepted is for nobody to know.
-        let _accepted = message.post(Reply::none(), Post::owing(self));
+        let _accepted = message.post(Told, Post::owing(self));
     }
 
     /// Has the turn that polls with `waker` look again when the state may have changed.
@@ -301,10 +307,15 @@ impl ActorCell {
     }
 
     /// The state may have changed.
+    #[inline]
     pub(crate) fn announce_change(&self) {
-        if !self.has_waiting.load(Ordering::Relaxed) {
-            return;
+        if self.has_waiting.load(Ordering::Relaxed) {
+            self.wake_waiting();
         }
+    }
+
+    #[cold]
+    fn wake_waiting(&self) {
         self.has_waiting.store(false, Ordering::Relaxed);
         let waiting = std::mem::take(&mut *self.changes.lock());
         waiting.into_iter().for_each(Waker::wake);
@@ -371,6 +382,9 @@ impl ActorCell {
                 }
                 continue;
             }
+            if body.lanes.is_none() && matches!(self.run_plain(body, budget), Next::Ended) {
+                return Next::Ended;
+            }
             if body.lanes.is_some() {
                 match self.choose(body) {
                     Found::Message => {}
@@ -383,6 +397,9 @@ impl ActorCell {
                 }
             }
             let Some(front) = body.batch.front() else { break };
+            if *budget == 0 || self.mailbox.is_signalled() {
+                continue;
+            }
             if body.lanes.is_none() && front.operations.guard != Guard::None {
                 // From here on, until nothing waits any more.
                 body.lanes = Some(Box::new(Lanes::new(false)));
@@ -406,6 +423,23 @@ impl ActorCell {
                 self.begin_turn(body)
             };
             if matches!(next, Next::Ended) {
+                return Next::Ended;
+            }
+            *budget -= 1;
+        }
+        Next::GoOn
+    }
+
+    /// Takes up what is at the front of the batch and plain, without the questions to which only other turns give rise: no
+    /// turn is under way, and none of these suspends.
+    fn run_plain(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
+        while *budget > 0 && !self.mailbox.is_signalled() {
+            let Some(handler) = body.batch.front().and_then(Front::plain_handler) else { break };
+            if self.mailbox.is_bounded() {
+                self.mailbox.make_room();
+            }
+            let begun = in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender));
+            if matches!(self.go_on_after(body, handler, Kind::Plain, begun), Next::Ended) {
                 return Next::Ended;
             }
             *budget -= 1;
@@ -441,14 +475,26 @@ impl ActorCell {
         } else {
             body.batch.begin_front(&mut body.lender)
         };
+        self.go_on_after(body, handler, kind, begun)
+    }
+
+    #[inline]
+    fn go_on_after(self: &Arc<Self>, body: &mut Body, handler: &'static str, kind: Kind, begun: Begun) -> Next {
         match begun {
-            Begun::Ended(ended) => {
-                if ended.is_err() || self.has_next.load(Ordering::Acquire) {
+            Begun::Ended => {
+                if self.has_next.load(Ordering::Acquire) {
                     body.lender.put_back();
                 }
-                self.turn_ended(body, ended)
+                self.turn_ended(body, Ok(()))
             }
-            Begun::Started(started) => self.begin_task(body, handler, kind == Kind::Held, started),
+            Begun::Panicked(panic) => {
+                body.lender.put_back();
+                self.turn_ended(body, Err(panic))
+            }
+            Begun::Started => {
+                let turn = body.lender.started.take().expect("a turn that has started is with the lender");
+                self.begin_task(body, handler, kind == Kind::Held, turn)
+            }
             Begun::Resumes(turn) => self.resume(body, turn),
         }
     }

@@ -4,12 +4,13 @@
 //! a handle, a context or a message of an actor of type `A` does: they are made with the cell, and no other way.
 #![expect(unsafe_code, reason = "types that a cell does not know are seen again")]
 use std::any::Any;
+use std::pin::Pin;
 
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
 use super::ActorCell;
-use crate::turn::{Lease, contain};
+use crate::turn::{Lease, Suspended, contain};
 use crate::{Actor, Cx, Identity};
 
 /// A state, whatever its type.
@@ -77,6 +78,10 @@ impl Lent {
         Some(Self { state: Some(state), cell: Arc::clone(cell), copies_before_write: slot.copies_before_write })
     }
 
+    pub(crate) fn cell(&self) -> &Arc<ActorCell> {
+        &self.cell
+    }
+
     /// The state, which is of type `A`.
     #[inline]
     pub(crate) fn state<A: Actor>(&self) -> &A {
@@ -120,11 +125,13 @@ impl Drop for Lent {
 pub(crate) struct Lender {
     cell: Arc<ActorCell>,
     lent: Option<Lent>,
+    /// A turn that can wait, from its beginning to its first poll.
+    pub(crate) started: Option<Pin<Box<dyn Suspended>>>,
 }
 
 impl Lender {
     pub(crate) fn new(cell: Arc<ActorCell>) -> Self {
-        Self { cell, lent: None }
+        Self { cell, lent: None, started: None }
     }
 
     pub(crate) fn cell(&self) -> &Arc<ActorCell> {
@@ -172,10 +179,15 @@ impl ActorCell {
     }
 
     /// Puts the next state in place, if there is one and no turn has the present one.
+    #[inline]
     pub(super) fn begin_next(&self) {
-        if !self.has_next.load(Ordering::Acquire) {
-            return;
+        if self.has_next.load(Ordering::Acquire) {
+            self.put_next_in_place();
         }
+    }
+
+    #[cold]
+    fn put_next_in_place(&self) {
         let mut slot = self.state.lock();
         if slot.current.is_none() {
             return;

@@ -8,7 +8,7 @@ use enact_sync::unmodelled::Arc;
 
 use super::undecided::enter_tentatively;
 use super::{ActorCell, Body, Next, in_turn_span};
-use crate::deadlock::{self, Owner, Sleeper, Suspension, TurnId, Wait};
+use crate::deadlock::{self, Owner, Sleeper, Suspension, Turn, TurnId, Wait};
 use crate::frame::{self, Polled};
 use crate::mailbox::Schedule;
 use crate::mailbox::records::Resumption;
@@ -115,18 +115,14 @@ impl ActorCell {
         body: &mut Body,
         handler: &'static str,
         holds: bool,
-        started: Result<Pin<Box<dyn Suspended>>, Panic>,
+        turn: Pin<Box<dyn Suspended>>,
     ) -> Next {
-        let turn = match started {
-            Ok(turn) => turn,
-            Err(panic) => return self.turn_ended(body, Err(panic)),
-        };
         let (waker, spare) = if let Some(undecided) = &body.undecided {
             (Arc::clone(&undecided.waker), None)
         } else {
             let id = TurnId::fresh();
             if !holds {
-                turn.now_owed_by(Owner::Turn(id, self.identity.id()));
+                turn.now_owed_by(Owner::Turn(self.own(id)));
             }
             match body.spare.take().and_then(|spare| spare.reuse(id, holds)) {
                 Some(Spare { waker, as_waker, polled }) => (waker, Some((as_waker, polled))),
@@ -141,6 +137,11 @@ impl ActorCell {
         polled.begin(waker.turn());
         let (polled, is_held) = (Some(polled), body.undecided.is_some());
         self.poll_task(body, Task { turn, handler, waker, as_waker, polled, is_suspended: false, is_held })
+    }
+
+    /// A turn of this actor.
+    pub(super) fn own(&self, id: TurnId) -> Turn {
+        Turn { id, actor: self.id() }
     }
 
     pub(super) fn resume(self: &Arc<Self>, body: &mut Body, turn: TurnId) -> Next {
@@ -159,17 +160,19 @@ impl ActorCell {
     pub(super) fn poll_task(self: &Arc<Self>, body: &mut Body, mut task: Task) -> Next {
         let _tentatively = enter_tentatively(body);
         loop {
-            let verdict = if task.is_suspended { deadlock::resume(task.waker.turn()) } else { None };
-            task.is_suspended = false;
-            // Acquire: pairs with the wake-up whose poll this is. Release: the next one sees whether the turn holds the
-            // actor.
-            task.waker.woken.swap(false, Ordering::AcqRel);
+            let was_suspended = std::mem::take(&mut task.is_suspended);
+            let verdict = if was_suspended { deadlock::resume(self.own(task.waker.turn())) } else { None };
+            if was_suspended || body.undecided.is_some() {
+                // Acquire: pairs with the wake-up whose poll this is. Release: the next one sees whether the turn holds the
+                // actor.
+                task.waker.woken.swap(false, Ordering::AcqRel);
+            }
             if let Some(polled) = task.polled.take() {
                 frame::begin_poll(polled, verdict);
             }
             let poll = || task.turn.as_mut().poll(&mut Context::from_waker(&task.as_waker), &self.identity);
             let outcome = in_turn_span(&self.identity, task.handler, poll);
-            let polled = frame::end_poll();
+            let mut polled = frame::end_poll();
             if let Poll::Ready(ended) = outcome {
                 if task.is_held && body.undecided.is_none() {
                     self.mailbox.unhold();
@@ -178,6 +181,9 @@ impl ActorCell {
                 return self.turn_ended(body, ended);
             }
             let is_answered = self.has_answered_here(body, &task, &polled);
+            if !is_answered {
+                polled.leave_waker(&task.as_waker);
+            }
             task.polled = Some(polled);
             if !is_answered {
                 break;
@@ -202,17 +208,22 @@ impl ActorCell {
     /// obeyed when the other actor's turn has returned, which is soon, because it is a plain one that calls nobody.
     fn has_answered_here(&self, body: &Body, task: &Task, polled: &Polled) -> bool {
         // Anything else that keeps the waker could end the wait before.
-        let is_only_wait = Arc::strong_count(&task.waker) == OWN_COUNTS + 1;
-        if !task.waker.holds() || body.undecided.is_some() || task.waker.is_woken() || !is_only_wait {
+        if !task.waker.holds() || body.undecided.is_some() || Arc::strong_count(&task.waker) > OWN_COUNTS {
             return false;
         }
-        let Some(owner) = polled.waits().only().and_then(|source| source.owning_actor()) else { return false };
-        self.scheduler.run_next_here(owner)
-            && task.waker.is_woken()
+        // Whoever gave a waker back has used it before; from here on nobody has one.
+        fence(Ordering::Acquire);
+        if task.waker.is_woken() {
+            return false;
+        }
+        let Some(source) = polled.waits().only() else { return false };
+        source.asked().is_some_and(|asked| self.scheduler.run_next_here(asked))
+            && source.is_settled()
             && (!self.mailbox.is_signalled() || cfg!(plant = "go_on_against_a_signal"))
     }
 
     /// The code of a turn has ended. A tentative turn goes on until it is decided.
+    #[inline]
     pub(super) fn turn_ended(self: &Arc<Self>, body: &mut Body, ended: Result<(), Panic>) -> Next {
         self.announce_change();
         if let Some(turn) = body.undecided.as_mut().and_then(|undecided| undecided.turn.as_mut()) {

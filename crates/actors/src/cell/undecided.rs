@@ -8,7 +8,7 @@ use enact_sync::unmodelled::Arc;
 use super::task::TurnWaker;
 use super::{ActorCell, Body, Next};
 use crate::deadlock::{self, Owner, TurnId};
-use crate::mailbox::records::{Guard, Header, Kind};
+use crate::mailbox::records::{Front, Guard, Kind};
 use crate::tentative::Tentative;
 use crate::turn::{Panic, contain};
 use crate::{ActorError, frame};
@@ -57,7 +57,7 @@ impl ActorCell {
     }
 
     /// What the actor waits for before it takes this message up, unless that is decided or it works ahead.
-    pub(super) fn fate_before<'a>(&self, message: &'a Header, has_suspended: bool) -> Option<&'a Fate> {
+    pub(super) fn fate_before<'q>(&self, message: Front<'q>, has_suspended: bool) -> Option<&'q Fate> {
         let fate = open_fate(message)?;
         let works_ahead = self.copy.is_some() && !has_suspended && message.operations.guard == Guard::None;
         (!works_ahead).then_some(fate)
@@ -132,7 +132,7 @@ impl ActorCell {
             task.is_held = false;
             task.waker.holds.store(false, Ordering::Relaxed);
             self.mailbox.unhold();
-            task.turn.now_owed_by(Owner::Turn(task.waker.turn(), self.identity.id()));
+            task.turn.now_owed_by(Owner::Turn(self.own(task.waker.turn())));
         }
         // Polled whether it was woken or not: a wake-up may have gone to where the turn was held.
         self.poll_task(body, task)
@@ -143,7 +143,7 @@ impl ActorCell {
         // What destructors do on the way has never been, either.
         let _tentatively = frame::enter_tentatively(Arc::clone(&turn.tentative));
         if let Some(mut task) = body.held.take() {
-            deadlock::resume(task.waker.turn());
+            deadlock::resume(self.own(task.waker.turn()));
             task.turn.as_mut().cut_short(ActorError::Retracted);
         }
         self.mailbox.unhold();
@@ -156,7 +156,8 @@ impl ActorCell {
 }
 
 /// What a message depends on that is not decided.
-pub(super) fn open_fate(message: &Header) -> Option<&Fate> {
+#[inline]
+pub(super) fn open_fate(message: Front<'_>) -> Option<&Fate> {
     message.open_fate().filter(|_| !cfg!(plant = "take_up_the_undecided"))
 }
 

@@ -20,7 +20,7 @@ use std::ptr;
 
 use enact_stm::hooks::Fate;
 
-use super::records::{Guard, Header, Operations, Records};
+use super::records::{Front, Guard, Operations, Records};
 use crate::cell::Lender;
 use crate::deadlock::TurnId;
 use crate::turn::Panic;
@@ -98,7 +98,7 @@ impl Lanes {
         &mut self,
         hand: &mut Records,
         lender: &mut Lender,
-        waits_for: impl FnOnce(&Header) -> Option<Fate>,
+        waits_for: impl FnOnce(Front<'_>) -> Option<Fate>,
     ) -> Choice {
         if self.are_ranked || !self.lanes.is_empty() {
             self.take_in(hand);

@@ -30,27 +30,37 @@ use self::records::{Header, Record, Records, Reserved};
 use crate::cell::{Body, Signal, TurnWaker};
 use crate::deadlock::TurnId;
 
+/// In the order of memory: what senders write, what is hardly ever used, and what the runner reads between two turns, so
+/// that this is on other cache lines. An actor is not aligned to them, which would cost more when it is made.
+#[repr(C)]
 pub(crate) struct Mailbox {
     inner: SpinLock<Inner>,
-    /// Whether a signal waits: read between two turns without the lock.
-    signalled: AtomicBool,
-    capacity: usize,
     /// Senders that wait for room.
     waiting: Mutex<Vec<Waker>>,
+    capacity: usize,
+    /// Whether a signal waits: read between two turns without the lock.
+    signalled: AtomicBool,
 }
 
 type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
 
+#[repr(C)]
 struct Inner {
     messages: Records,
     /// Here while the actor is idle.
     body: Option<Box<Body>>,
-    signals: VecDeque<Signal>,
-    intake: Intake,
+    /// The turn that holds the actor, while one does.
+    holder: TurnId,
     hold: Option<Hold>,
+    intake: Intake,
+    // From here on, hardly ever used.
+    signals: VecDeque<Signal>,
     /// Messages accepted and not yet taken up; only counted if the mailbox is bounded.
     occupied: usize,
 }
+
+const _: () =
+    assert!(std::mem::offset_of!(Inner, signals) < 64, "what a sender needs is as long as a line, with the lock");
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Intake {
@@ -60,7 +70,6 @@ enum Intake {
 }
 
 struct Hold {
-    turn: TurnId,
     woken: bool,
     reason: Reason,
 }
@@ -108,9 +117,10 @@ impl Mailbox {
             inner: SpinLock::new(Inner {
                 messages: Records::default(),
                 body: None,
-                signals: VecDeque::new(),
-                intake: Intake::Open,
+                holder: TurnId::NONE,
                 hold: None,
+                intake: Intake::Open,
+                signals: VecDeque::new(),
                 occupied: 0,
             }),
             signalled: AtomicBool::new(false),
@@ -221,10 +231,11 @@ impl Mailbox {
     /// Wakes the held turn `turn`, if it is still held.
     pub(crate) fn wake_held(&self, turn: TurnId) -> Schedule {
         let mut inner = self.inner.lock();
-        match &mut inner.hold {
-            Some(hold) if hold.turn == turn => hold.woken = true,
-            _ => return Schedule(None),
+        let Inner { holder, hold: Some(hold), .. } = &mut *inner else { return Schedule(None) };
+        if *holder != turn {
+            return Schedule(None);
         }
+        hold.woken = true;
         inner.schedule_if(|_| true)
     }
 
@@ -284,8 +295,9 @@ impl Mailbox {
     /// The owner's turn, which `waker` wakes, holds the actor from now on. It may have been woken already.
     pub(crate) fn hold(&self, waker: &TurnWaker) {
         let mut inner = self.inner.lock();
+        inner.holder = waker.turn();
         // Whoever wakes it sets the flag first and then comes here: one of the two sees the other.
-        inner.hold = Some(Hold { turn: waker.turn(), woken: waker.is_woken(), reason: Reason::Turn });
+        inner.hold = Some(Hold { woken: waker.is_woken(), reason: Reason::Turn });
     }
 
     /// As [`hold`](Self::hold), until the next message is decided, of which `turn` is told.
@@ -299,7 +311,9 @@ impl Mailbox {
     }
 
     fn hold_because(&self, turn: TurnId, reason: Reason) {
-        self.inner.lock().hold = Some(Hold { turn, woken: false, reason });
+        let mut inner = self.inner.lock();
+        inner.holder = turn;
+        inner.hold = Some(Hold { woken: false, reason });
     }
 
     /// The held turn is an ordinary one from now on.

@@ -2,14 +2,15 @@
 //!
 //! A message is a value of a type of its own: the handler's arguments and the reply that it owes. Here it is a *record*: a
 //! header that says what can be done with it, and the value behind it. So a message costs no allocation of its own, and
-//! those that wait lie in the order in which they are taken up.
+//! those that wait lie in the order in which they are taken up. One that is told, without arguments, is a single word.
 //!
 //! Nothing here is shared between threads: a queue is behind its mailbox's lock or belongs to the runner.
 //!
 //! # Invariant
-//! From `head` to the end of `words` there are whole records: a header, then as many words as its operations say, which
-//! hold a value of the type that the operations are of. While there is [`Room`] for a value, nobody uses the queue. Values
-//! are moved by copying their words, which every Rust value allows. A record before `head` has been moved out.
+//! From `head` to the end of `words` there are whole records. A record is the address of its [`Operations`]; then, if that is
+//! marked by being odd, the [`Fate`] that the message depends on; then as many words as the operations say, which hold a
+//! value of the type that they are of. While there is [`Room`] for a value, nobody uses the queue. Values are moved by
+//! copying their words, which every Rust value allows. A record before `head` has been moved out.
 #![expect(unsafe_code, reason = "values of different types in one piece of memory")]
 use std::mem::MaybeUninit;
 
@@ -100,24 +101,48 @@ struct Padded<T>(T);
 
 const _: () = assert!(align_of::<Padded<()>>() == align_of::<Word>(), "a value may lie wherever a word may");
 
-#[repr(C)]
+/// What a record begins with, to be written.
 pub(crate) struct Header {
-    pub(crate) operations: &'static Operations,
+    operations: &'static Operations,
     /// Without its commit, the message was never sent.
     dependency: Option<Fate>,
 }
 
-const HEADER_WORDS: usize = size_of::<Header>().div_ceil(size_of::<Word>());
+/// What a record begins with, as it lies in the queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Front<'q> {
+    pub(crate) operations: &'static Operations,
+    dependency: Option<&'q Fate>,
+}
 
-impl Header {
+const _: () = assert!(align_of::<Operations>() > 1, "an address that is odd is a mark");
+const _: () = assert!(size_of::<*const Operations>() <= size_of::<Word>() && size_of::<Fate>() <= size_of::<Word>());
+const _: () = assert!(align_of::<Fate>() <= align_of::<Word>());
+
+impl<'q> Front<'q> {
+    /// How long the header is, in words.
+    #[inline]
+    fn words(self) -> usize {
+        1 + usize::from(self.dependency.is_some())
+    }
+
+    /// The name of the handler, if it is plain and nothing has to be asked before it is called.
+    #[inline]
+    pub(crate) fn plain_handler(self) -> Option<&'static str> {
+        let Operations { handler, kind, guard, .. } = self.operations;
+        (*kind == Kind::Plain && *guard == Guard::None && self.dependency.is_none()).then_some(*handler)
+    }
+
     /// What the message depends on, as long as that is open.
-    pub(crate) fn open_fate(&self) -> Option<&Fate> {
-        self.dependency.as_ref().filter(|fate| fate.decision().is_none())
+    #[inline]
+    pub(crate) fn open_fate(self) -> Option<&'q Fate> {
+        self.dependency.filter(|fate| fate.decision().is_none())
     }
 
     /// Whether what the message depends on was aborted.
-    pub(crate) fn is_retracted(&self) -> bool {
-        self.dependency.as_ref().is_some_and(|fate| fate.decision() == Some(Decision::Aborted))
+    #[inline]
+    pub(crate) fn is_retracted(self) -> bool {
+        self.dependency.is_some_and(|fate| fate.decision() == Some(Decision::Aborted))
     }
 }
 
@@ -228,30 +253,49 @@ impl Records {
     }
 
     /// Adds a record at the end, whose value is to be filled in before the queue is used again.
-    pub(crate) fn push(&mut self, header: Header) -> Room {
-        let words = HEADER_WORDS + header.operations.words;
+    pub(crate) fn push(&mut self, Header { operations, dependency }: Header) -> Room {
+        let header_words = 1 + usize::from(dependency.is_some());
+        let words = header_words + operations.words;
         self.words.reserve(words);
         let at = self.words.spare_capacity_mut().as_mut_ptr().cast::<Word>();
-        // SAFETY: there is room for the header, whose alignment is that of words.
-        unsafe { at.cast::<Header>().write(header) };
+        let address = std::ptr::from_ref(operations).map_addr(|address| address | usize::from(dependency.is_some()));
+        // SAFETY: there is room for the header, whose parts are as long as a word.
+        unsafe { at.cast::<*const Operations>().write(address) };
+        if let Some(dependency) = dependency {
+            // SAFETY: as before.
+            unsafe { at.wrapping_add(1).cast::<Fate>().write(dependency) };
+        }
         let end = self.words.len() + words;
         // SAFETY: that is within the capacity, and a word need not be initialised.
         unsafe { self.words.set_len(end) };
         // SAFETY: behind the header there is room for the value.
-        Room(unsafe { at.add(HEADER_WORDS) })
+        Room(unsafe { at.add(header_words) })
     }
 
-    /// The first record.
+    /// How the first record begins.
     #[inline]
-    pub(crate) fn front(&self) -> Option<&Header> {
-        (!self.is_empty()).then(|| self.header(self.head))
+    pub(crate) fn front(&self) -> Option<Front<'_>> {
+        (!self.is_empty()).then(|| self.front_at(self.head))
     }
 
+    /// How the record begins that begins at `at`.
     #[inline]
-    fn header(&self, at: usize) -> &Header {
-        let words = &self.words[at..at + HEADER_WORDS];
-        // SAFETY: a record begins at `at`.
-        unsafe { &*words.as_ptr().cast::<Header>() }
+    fn front_at(&self, at: usize) -> Front<'_> {
+        let words = self.words[at..].as_ptr();
+        // SAFETY: a record begins at `at`, with the address of its operations.
+        let address = unsafe { words.cast::<*const Operations>().read() };
+        let is_marked = address.addr() & 1 == 1;
+        // SAFETY: without the mark it is that of a constant.
+        let operations = unsafe { &*address.map_addr(|address| address & !1) };
+        // SAFETY: the mark says that a dependency follows.
+        let dependency = is_marked.then(|| unsafe { &*words.wrapping_add(1).cast::<Fate>() });
+        Front { operations, dependency }
+    }
+
+    /// The value of the record that begins at `at` with `front`.
+    #[inline]
+    fn value_at(&self, at: usize, front: Front<'_>) -> *const Word {
+        self.words[at + front.words()..].as_ptr()
     }
 
     /// Takes the first record up.
@@ -277,21 +321,21 @@ impl Records {
     /// Moves the first record out, which stays readable until the queue is used again.
     #[inline]
     fn advance(&mut self) -> (&'static Operations, *const Word) {
-        let words = &self.words[self.head..];
-        assert!(words.len() >= HEADER_WORDS, "a record is taken from a queue that has one");
-        // SAFETY: a record begins at the head, and `head` moves behind it here.
-        let Header { operations, dependency } = unsafe { words.as_ptr().cast::<Header>().read() };
-        let value = words[HEADER_WORDS..].as_ptr();
-        self.head += HEADER_WORDS + operations.words;
-        drop(dependency);
+        let front = self.front().expect("a record is taken from a queue that has one");
+        let value = self.value_at(self.head, front);
+        let (operations, words) = (front.operations, front.words() + front.operations.words);
+        let dependency = front.dependency.map(std::ptr::from_ref);
+        self.head += words;
+        // SAFETY: the record has been moved out, and this is the part of it that is not handed on.
+        drop(dependency.map(|dependency| unsafe { dependency.read() }));
         (operations, value)
     }
 
     /// The priority of the first record.
     pub(crate) fn front_priority(&self) -> Option<i32> {
-        let operations = self.front()?.operations;
-        let Some(priority) = operations.priority else { return Some(0) };
-        let value = self.words[self.head + HEADER_WORDS..].as_ptr();
+        let front = self.front()?;
+        let Some(priority) = front.operations.priority else { return Some(0) };
+        let value = self.value_at(self.head, front);
         // SAFETY: the value behind the header is of the type that its operations are of, and borrowed with the queue.
         Some(unsafe { priority(value) })
     }
@@ -306,8 +350,9 @@ impl Records {
     }
 
     fn is_admitted_at(&self, at: usize, lender: &mut Lender) -> bool {
-        let Some(is_admitted) = self.header(at).operations.is_admitted else { return true };
-        let value = self.words[at + HEADER_WORDS..].as_ptr();
+        let front = self.front_at(at);
+        let Some(is_admitted) = front.operations.is_admitted else { return true };
+        let value = self.value_at(at, front);
         // SAFETY: as in `front_priority`.
         unsafe { is_admitted(value, lender) }
     }
@@ -319,7 +364,8 @@ impl Records {
     }
 
     fn end_of(&self, at: usize) -> usize {
-        at + HEADER_WORDS + self.header(at).operations.words
+        let front = self.front_at(at);
+        at + front.words() + front.operations.words
     }
 
     /// Moves the record with this number, counted from the front, behind those of `other`.
@@ -354,8 +400,8 @@ impl Records {
 
     /// Takes the first resumption out, wherever it is.
     pub(crate) fn take_resumption(&mut self) -> Option<TurnId> {
-        let start = self.starts().find(|&at| self.header(at).operations.kind == Kind::Resumption)?;
-        let value = self.words[start + HEADER_WORDS..].as_ptr();
+        let start = self.starts().find(|&at| self.front_at(at).operations.kind == Kind::Resumption)?;
+        let value = self.value_at(start, self.front_at(start));
         // SAFETY: behind a header of that kind there is a `Resumption`.
         let Padded(Resumption(turn)) = unsafe { value.cast::<Padded<Resumption>>().read() };
         // A resumption has no dependency that would have to be dropped.

@@ -1,8 +1,7 @@
 //! The place where an answer arrives: one writer wins, every reader gets it once.
 //!
 //! # States
-//! *Pending* with a list of waiters; *settled* with a result; *spent* when the last reader has taken the result or
-//! given it up.
+//! *Pending* with a list of waiters; *settled* with an answer, until the last reader has taken it or given it up.
 //!
 //! # Who may touch what
 //! Everything lies behind one lock, held for a few instructions. No code of the user runs under it, but for `T::clone`
@@ -14,36 +13,43 @@
 //! ends that state: each callback runs exactly once, either here or, when the answer was there first, in the caller.
 //! Callbacks that settle further promises are queued rather than nested, so that a chain of any length needs a
 //! constant amount of stack.
+#![expect(unsafe_code, reason = "a cell is made where it stays")]
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Poll, Waker};
 
-use enact_sync::SpinLock;
+use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
-use smallvec::SmallVec;
+use enact_sync::{SpinLock, SpinLockGuard};
 
 use crate::deadlock::Owner;
 use crate::error::panic_text;
 use crate::{ActorError, ActorId};
 
-pub(crate) type Outcome<T> = Result<T, ActorError>;
+/// A value, or why none comes. The error is in a box, so that the outcome of a small value fits into registers.
+pub(crate) type Outcome<T> = Result<T, Box<ActorError>>;
 
-pub(crate) struct Cell<T>(SpinLock<State<T>>);
+pub(crate) struct Cell<T> {
+    state: SpinLock<State<T>>,
+    /// Whether the answer has come: set under the lock, read without.
+    is_settled: AtomicBool,
+    /// The actor that was asked, if it was one.
+    asked: Option<ActorId>,
+}
 
 struct State<T> {
-    answer: Answer<T>,
+    /// From when it comes until the last reader has taken it or given it up.
+    answer: Option<Outcome<T>>,
+    /// Only before it comes.
+    waiters: Waiters<T>,
     readers: usize,
     /// Known once the promise has been cloned, which asks for `T: Clone`.
     duplicate: Option<fn(&T) -> T>,
-    owner: Owner,
+    /// None as long as it is the actor that was asked.
+    owner: Option<Owner>,
     next_ticket: u64,
-}
-
-enum Answer<T> {
-    Pending(SmallVec<[Waiter<T>; 1]>),
-    Settled(Outcome<T>),
-    Spent,
 }
 
 enum Waiter<T> {
@@ -51,127 +57,194 @@ enum Waiter<T> {
     Callback(Box<dyn FnOnce(Outcome<T>) + Send>),
 }
 
+/// Hardly ever more than one.
+enum Waiters<T> {
+    None,
+    One(Waiter<T>),
+    Many(Vec<Waiter<T>>),
+}
+
+impl<T> Waiters<T> {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::None)
+    }
+
+    fn push(&mut self, waiter: Waiter<T>) {
+        *self = match self.take() {
+            Self::None => Self::One(waiter),
+            Self::One(first) => Self::Many(vec![first, waiter]),
+            Self::Many(mut waiters) => {
+                waiters.push(waiter);
+                Self::Many(waiters)
+            }
+        };
+    }
+
+    fn all(&mut self) -> &mut [Waiter<T>] {
+        match self {
+            Self::None => &mut [],
+            Self::One(waiter) => std::slice::from_mut(waiter),
+            Self::Many(waiters) => waiters,
+        }
+    }
+
+    /// Takes the task with this ticket out.
+    fn remove(&mut self, ticket: u64) -> Option<Waiter<T>> {
+        let at = self.all().iter().position(|waiter| waiter.is_task(ticket))?;
+        match self.take() {
+            Self::None => None,
+            Self::One(waiter) => Some(waiter),
+            Self::Many(mut waiters) => {
+                let removed = waiters.remove(at);
+                *self = Self::Many(waiters);
+                Some(removed)
+            }
+        }
+    }
+
+    fn for_each(self, mut f: impl FnMut(Waiter<T>)) {
+        match self {
+            Self::None => {}
+            Self::One(waiter) => f(waiter),
+            Self::Many(waiters) => waiters.into_iter().for_each(f),
+        }
+    }
+}
+
+impl<T> Waiter<T> {
+    fn is_task(&self, ticket: u64) -> bool {
+        matches!(self, Self::Task(id, _) if *id == ticket)
+    }
+}
+
 impl<T: Send + 'static> Cell<T> {
-    /// A pending cell with one reader.
-    pub(crate) fn new(owner: Owner) -> Self {
-        Self(SpinLock::new(State {
-            answer: Answer::Pending(SmallVec::new()),
-            readers: 1,
-            duplicate: None,
-            owner,
-            next_ticket: 0,
-        }))
+    /// A pending cell with one reader, whose answer needs the progress of `owner`.
+    pub(crate) fn owed_by(owner: Owner) -> Self {
+        Self::new(None, Some(owner), None)
+    }
+
+    /// A pending cell with one reader, whose answer needs the progress of the actor that is asked.
+    #[inline]
+    pub(crate) fn asking(actor: ActorId) -> Arc<Self> {
+        let place = Arc::new_uninit();
+        // SAFETY: the place is long enough, and nobody else has it.
+        unsafe { Arc::as_ptr(&place).cast::<Self>().cast_mut().write(Self::new(None, None, Some(actor))) };
+        // SAFETY: it was written.
+        unsafe { Arc::<MaybeUninit<Self>>::assume_init(place) }
     }
 
     /// A settled cell with one reader.
     pub(crate) fn settled(outcome: Outcome<T>) -> Self {
-        Self(SpinLock::new(State {
-            answer: Answer::Settled(outcome),
-            readers: 1,
-            duplicate: None,
-            owner: Owner::Unknown,
-            next_ticket: 0,
-        }))
+        Self::new(Some(outcome), None, None)
     }
 
-    pub(crate) fn is_pending(&self) -> bool {
-        matches!(self.0.lock().answer, Answer::Pending(_))
+    #[inline]
+    fn new(answer: Option<Outcome<T>>, owner: Option<Owner>, asked: Option<ActorId>) -> Self {
+        let is_settled = AtomicBool::new(answer.is_some());
+        let state = State { answer, waiters: Waiters::None, readers: 1, duplicate: None, owner, next_ticket: 0 };
+        Self { state: SpinLock::new(state), is_settled, asked }
+    }
+
+    /// Whether the answer has come.
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        // Acquire: who sees it settled sees what was done before.
+        self.is_settled.load(Ordering::Acquire)
+    }
+
+    /// The actor that was asked, if it was one.
+    pub(crate) fn asked(&self) -> Option<ActorId> {
+        self.asked
     }
 
     /// Whether anybody could still read an answer.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.lock().readers > 0
+        self.state.lock().readers > 0
     }
 
     /// Whose progress the answer needs; `None` once it is there.
     pub(crate) fn owner(&self) -> Option<Owner> {
-        let state = self.0.lock();
-        matches!(state.answer, Answer::Pending(_)).then(|| state.owner.clone())
-    }
-
-    /// The actor whose progress the answer needs, if it is an actor's and not there yet.
-    pub(crate) fn owning_actor(&self) -> Option<ActorId> {
-        let state = self.0.lock();
-        match (&state.answer, &state.owner) {
-            (Answer::Pending(_), Owner::Actor(actor)) => Some(*actor),
-            _ => None,
+        let state = self.state.lock();
+        if self.is_settled() {
+            return None;
         }
+        let owner = state.owner.clone().or(self.asked.map(Owner::Actor));
+        Some(owner.unwrap_or(Owner::Unknown))
     }
 
     pub(crate) fn set_owner(&self, owner: Owner) {
-        let replaced = std::mem::replace(&mut self.0.lock().owner, owner);
+        let replaced = self.state.lock().owner.replace(owner);
         drop(replaced);
     }
 
     /// Wakes all tasks that wait, answer or not.
     pub(crate) fn wake_readers(&self) {
         let mut wakers = Vec::new();
-        if let Answer::Pending(waiters) = &self.0.lock().answer {
-            wakers.extend(waiters.iter().filter_map(|waiter| match waiter {
-                Waiter::Task(_, waker) => Some(waker.clone()),
-                Waiter::Callback(_) => None,
-            }));
-        }
+        wakers.extend(self.state.lock().waiters.all().iter().filter_map(|waiter| match waiter {
+            Waiter::Task(_, waker) => Some(waker.clone()),
+            Waiter::Callback(_) => None,
+        }));
         wakers.into_iter().for_each(Waker::wake);
     }
 
     /// Settles the cell unless it was settled before, and tells everybody who waits.
+    #[inline]
     pub(crate) fn settle(self: &Arc<Self>, outcome: Outcome<T>) {
-        let mut state = self.0.lock();
-        if !matches!(state.answer, Answer::Pending(_)) {
+        let mut state = self.state.lock();
+        if self.is_settled() {
             return;
         }
-        let owner = std::mem::replace(&mut state.owner, Owner::Unknown);
-        let (answer, unread) =
-            if state.readers == 0 { (Answer::Spent, Some(outcome)) } else { (Answer::Settled(outcome), None) };
-        let Answer::Pending(waiters) = std::mem::replace(&mut state.answer, answer) else { unreachable!() };
-        drop(state);
-        for waiter in waiters {
-            match waiter {
-                Waiter::Task(_, waker) => waker.wake(),
-                Waiter::Callback(callback) => self.call_back(callback),
-            }
+        self.is_settled.store(true, Ordering::Release);
+        let unread = if state.readers == 0 { Some(outcome) } else { state.answer.replace(outcome) };
+        if matches!(state.waiters, Waiters::None) && state.owner.is_none() {
+            drop(state);
+        } else {
+            self.tell(state);
         }
-        drop((owner, unread));
+        drop(unread);
+    }
+
+    fn tell(self: &Arc<Self>, mut state: SpinLockGuard<'_, State<T>>) {
+        let (owner, waiters) = (state.owner.take(), state.waiters.take());
+        drop(state);
+        waiters.for_each(|waiter| match waiter {
+            Waiter::Task(_, waker) => waker.wake(),
+            Waiter::Callback(callback) => self.call_back(callback),
+        });
+        drop(owner);
     }
 
     /// Takes this reader's share of the answer, or leaves `waker` under the reader's ticket.
     ///
     /// # Panics
     /// If the reader has already taken its share.
+    #[inline]
     pub(crate) fn poll(&self, ticket: &mut Option<u64>, waker: &Waker) -> Poll<Outcome<T>> {
-        let mut state = self.0.lock();
-        let fresh = state.next_ticket;
-        match &mut state.answer {
-            Answer::Pending(waiters) => {
-                let known = ticket.and_then(|known| {
-                    waiters.iter_mut().find_map(|waiter| match waiter {
-                        Waiter::Task(id, waker) if *id == known => Some(waker),
-                        _ => None,
-                    })
-                });
-                let replaced = if let Some(old) = known {
-                    (!old.will_wake(waker)).then(|| std::mem::replace(old, waker.clone()))
-                } else {
-                    waiters.push(Waiter::Task(fresh, waker.clone()));
-                    state.next_ticket += 1;
-                    *ticket = Some(fresh);
-                    None
-                };
-                drop(state);
-                drop(replaced);
-                Poll::Pending
-            }
-            Answer::Settled(_) => Poll::Ready(state.take()),
-            Answer::Spent => unreachable!("a reader takes its share once"),
+        let mut state = self.state.lock();
+        if self.is_settled() {
+            return Poll::Ready(state.take());
         }
+        let replaced = state.leave(ticket, waker);
+        drop(state);
+        drop(replaced);
+        Poll::Pending
+    }
+
+    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come; whether it was left.
+    pub(crate) fn leave_waker(&self, ticket: u64, waker: &Waker) -> bool {
+        let mut state = self.state.lock();
+        let is_pending = !self.is_settled();
+        if is_pending {
+            state.waiters.push(Waiter::Task(ticket, waker.clone()));
+        }
+        is_pending
     }
 
     /// Runs `callback` with this reader's share of the answer, now or when it comes.
     pub(crate) fn on_settled(self: &Arc<Self>, callback: Box<dyn FnOnce(Outcome<T>) + Send>) {
-        let mut state = self.0.lock();
-        if let Answer::Pending(waiters) = &mut state.answer {
-            waiters.push(Waiter::Callback(callback));
+        let mut state = self.state.lock();
+        if !self.is_settled() {
+            state.waiters.push(Waiter::Callback(callback));
             return;
         }
         drop(state);
@@ -181,25 +254,24 @@ impl<T: Send + 'static> Cell<T> {
     fn call_back(self: &Arc<Self>, callback: Box<dyn FnOnce(Outcome<T>) + Send>) {
         let cell = Arc::clone(self);
         run_in_turn(Box::new(move || {
-            let outcome = cell.0.lock().take();
+            let outcome = cell.state.lock().take();
             callback(outcome);
         }));
     }
 
     /// Gives one reader's share up.
     pub(crate) fn release(&self, ticket: Option<u64>) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.readers -= 1;
-        let unread = state.readers == 0 && matches!(state.answer, Answer::Settled(_));
-        let spent = unread.then(|| std::mem::replace(&mut state.answer, Answer::Spent));
-        let forgotten = ticket.and_then(|ticket| state.forget(ticket));
+        let spent = if state.readers == 0 { state.answer.take() } else { None };
+        let forgotten = ticket.and_then(|ticket| state.waiters.remove(ticket));
         drop(state);
         drop((spent, forgotten));
     }
 
     /// Forgets the waker left under `ticket`.
     pub(crate) fn forget(&self, ticket: u64) {
-        let forgotten = self.0.lock().forget(ticket);
+        let forgotten = self.state.lock().waiters.remove(ticket);
         drop(forgotten);
     }
 
@@ -208,33 +280,46 @@ impl<T: Send + 'static> Cell<T> {
     where
         T: Clone,
     {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.readers += 1;
         state.duplicate = Some(T::clone);
     }
 }
 
 impl<T> State<T> {
-    fn forget(&mut self, ticket: u64) -> Option<Waiter<T>> {
-        let Answer::Pending(waiters) = &mut self.answer else { return None };
-        let at = waiters.iter().position(|waiter| matches!(waiter, Waiter::Task(id, _) if *id == ticket))?;
-        Some(waiters.remove(at))
+    /// Leaves `waker` under the reader's ticket, a new one if it has none; the waker that was there before.
+    fn leave(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
+        let known = ticket.and_then(|known| {
+            self.waiters.all().iter_mut().find_map(|waiter| match waiter {
+                Waiter::Task(id, waker) if *id == known => Some(waker),
+                _ => None,
+            })
+        });
+        if let Some(old) = known {
+            return (!old.will_wake(waker)).then(|| std::mem::replace(old, waker.clone()));
+        }
+        let own = *ticket.get_or_insert(self.next_ticket);
+        self.next_ticket += u64::from(own == self.next_ticket);
+        self.waiters.push(Waiter::Task(own, waker.clone()));
+        None
     }
 
     /// One reader's share of a settled answer: the value itself for the last reader, a clone for the others.
+    #[inline]
     fn take(&mut self) -> Outcome<T> {
-        if self.readers > 1 {
-            let Answer::Settled(outcome) = &self.answer else { unreachable!("only a settled answer is taken") };
-            let duplicate = self.duplicate.expect("a second reader comes from a clone");
-            let copy = catch_unwind(AssertUnwindSafe(|| outcome.as_ref().map(duplicate).map_err(Clone::clone)));
-            self.readers -= 1;
-            return copy.unwrap_or_else(|payload| Err(ActorError::CallbackPanicked { text: panic_text(&*payload) }));
+        self.readers -= 1;
+        if self.readers > 0 {
+            return self.copy();
         }
-        self.readers = 0;
-        match std::mem::replace(&mut self.answer, Answer::Spent) {
-            Answer::Settled(outcome) => outcome,
-            _ => unreachable!("only a settled answer is taken"),
-        }
+        self.answer.take().expect("a reader takes its share once")
+    }
+
+    #[cold]
+    fn copy(&self) -> Outcome<T> {
+        let outcome = self.answer.as_ref().expect("a reader takes its share once");
+        let duplicate = self.duplicate.expect("a second reader comes from a clone");
+        let copy = catch_unwind(AssertUnwindSafe(|| outcome.as_ref().map(duplicate).map_err(Clone::clone)));
+        copy.unwrap_or_else(|payload| Err(Box::new(ActorError::CallbackPanicked { text: panic_text(&*payload) })))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use enact_sync::Mutex;
 use enact_sync::unmodelled::{Arc, Weak};
 
+use super::cell::Outcome;
 use super::{Promise, Resolver};
 use crate::ActorError;
 use crate::deadlock::{Owner, Source};
@@ -31,7 +32,7 @@ impl<T: Send + 'static> Promise<T> {
     ///
     /// `f` runs as in [`map`](Self::map).
     pub fn and_then<U: Send + 'static>(self, f: impl FnOnce(T) -> Promise<U> + Send + 'static) -> Promise<U> {
-        self.chain(move |outcome| outcome.and_then(|value| contain(|| f(value))).unwrap_or_else(Promise::failed))
+        self.chain(move |outcome| outcome.and_then(|value| contain(|| f(value))).unwrap_or_else(Promise::failed_with))
     }
 
     /// This promise, or if it fails the one that `f` makes of the error.
@@ -40,14 +41,11 @@ impl<T: Send + 'static> Promise<T> {
     pub fn or_else(self, f: impl FnOnce(ActorError) -> Promise<T> + Send + 'static) -> Self {
         self.chain(move |outcome| match outcome {
             Ok(value) => Promise::ready(value),
-            Err(error) => contain(|| f(error)).unwrap_or_else(Promise::failed),
+            Err(error) => contain(|| f(*error)).unwrap_or_else(Promise::failed_with),
         })
     }
 
-    fn chain<U: Send + 'static>(
-        self,
-        next: impl FnOnce(Result<T, ActorError>) -> Promise<U> + Send + 'static,
-    ) -> Promise<U> {
+    fn chain<U: Send + 'static>(self, next: impl FnOnce(Outcome<T>) -> Promise<U> + Send + 'static) -> Promise<U> {
         let (chained, resolver) = self.derive();
         tentative::perform(move || self.on_settled(move |outcome| next(outcome).settle_into(resolver)));
         chained
@@ -105,7 +103,7 @@ impl<T: Send + 'static> Promise<T> {
         let (bounded, resolver) = Promise::owed_by(Owner::Unknown);
         let resolver = Arc::new(Mutex::new(Some(resolver)));
         let late = Arc::clone(&resolver);
-        let alarm = timer::alarm(after, move || settle_first(&late, Err(ActorError::Timeout { after })));
+        let alarm = timer::alarm(after, move || settle_first(&late, Err(Box::new(ActorError::Timeout { after }))));
         self.on_settled(move |outcome| {
             alarm.abort();
             settle_first(&resolver, outcome);
@@ -130,11 +128,12 @@ fn weak<T: Send + 'static>(promise: &Promise<T>) -> Option<Weak<dyn Source>> {
     promise.source().map(|source| Arc::downgrade(&source))
 }
 
-fn contain<R>(f: impl FnOnce() -> R) -> Result<R, ActorError> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| ActorError::CallbackPanicked { text: panic_text(&*payload) })
+fn contain<R>(f: impl FnOnce() -> R) -> Outcome<R> {
+    catch_unwind(AssertUnwindSafe(f))
+        .map_err(|payload| Box::new(ActorError::CallbackPanicked { text: panic_text(&*payload) }))
 }
 
-fn settle_first<T: Send + 'static>(resolver: &Mutex<Option<Resolver<T>>>, outcome: Result<T, ActorError>) {
+fn settle_first<T: Send + 'static>(resolver: &Mutex<Option<Resolver<T>>>, outcome: Outcome<T>) {
     let first = resolver.lock().take();
     if let Some(resolver) = first {
         resolver.settle(outcome);
@@ -145,7 +144,7 @@ type Halves<T, U> = (Option<T>, Option<U>, Option<Resolver<(T, U)>>);
 
 fn record<T: Send + 'static, U: Send + 'static, V>(
     halves: &Mutex<Halves<T, U>>,
-    outcome: Result<V, ActorError>,
+    outcome: Outcome<V>,
     put: impl FnOnce(&mut Halves<T, U>, V),
 ) {
     let mut halves = halves.lock();
@@ -176,7 +175,7 @@ struct Gather<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Gather<T> {
-    fn add(gather: &Mutex<Self>, at: usize, outcome: Result<T, ActorError>) {
+    fn add(gather: &Mutex<Self>, at: usize, outcome: Outcome<T>) {
         let mut gather = gather.lock();
         let outcome = match outcome {
             Ok(value) => {

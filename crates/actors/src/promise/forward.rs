@@ -60,7 +60,7 @@ impl<T: Send + 'static> Forward<T> {
             }
             tentative::follow(move |decision| match decision {
                 Decision::Committed => promise.on_settled(move |outcome: Outcome<T>| reply.settle(outcome)),
-                Decision::Aborted => reply.settle(Err(ActorError::Retracted)),
+                Decision::Aborted => reply.fail(ActorError::Retracted),
             });
         })
     }

@@ -14,7 +14,8 @@ use std::task::{Context, Poll, Waker};
 use enact_stm::hooks::{self, Decision};
 use enact_sync::unmodelled::Arc;
 
-use self::cell::{Cell, Outcome};
+use self::cell::Cell;
+pub(crate) use self::cell::Outcome;
 pub use self::forward::Forward;
 use crate::deadlock::{self, Owner, Source};
 use crate::parker::Parker;
@@ -82,7 +83,17 @@ impl<T: Send + 'static> Promise<T> {
     }
 
     pub(crate) fn owed_by(owner: Owner) -> (Self, Resolver<T>) {
-        let cell = Arc::new(Cell::new(owner));
+        Self::both_ends(Arc::new(Cell::owed_by(owner)))
+    }
+
+    /// A promise that `actor` is asked for.
+    #[inline]
+    pub(crate) fn asking(actor: ActorId) -> (Self, Resolver<T>) {
+        Self::both_ends(Cell::asking(actor))
+    }
+
+    #[inline]
+    fn both_ends(cell: Arc<Cell<T>>) -> (Self, Resolver<T>) {
         (Self::reading(Arc::clone(&cell)), Resolver { cell: Some(cell) })
     }
 
@@ -93,6 +104,10 @@ impl<T: Send + 'static> Promise<T> {
 
     /// A promise that has failed already.
     pub fn failed(error: ActorError) -> Self {
+        Self::failed_with(Box::new(error))
+    }
+
+    fn failed_with(error: Box<ActorError>) -> Self {
         Self::reading(Arc::new(Cell::settled(Err(error))))
     }
 
@@ -103,7 +118,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Whether an answer, value or error, has arrived.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.cell.as_ref().is_some_and(|cell| !cell.is_pending())
+        self.cell.as_ref().is_some_and(|cell| cell.is_settled())
     }
 
     /// Waits on this thread until the answer is there.
@@ -126,7 +141,7 @@ impl<T: Send + 'static> Promise<T> {
             !hooks::is_in_a_transaction(),
             "`wait` was called inside a transaction, whose own messages are answered after its commit only"
         );
-        self.wait_here()
+        self.wait_here().map_err(|error| *error)
     }
 
     fn wait_here(mut self) -> Outcome<T> {
@@ -163,7 +178,7 @@ impl<T: Send + 'static> Promise<T> {
         if let Some(ticket) = self.ticket.take() {
             // The reader goes on as a callback; the waker it left as a task is forgotten.
             cell.forget(ticket);
-            frame::forget_wait(&cell);
+            frame::forget_wait(&cell, ticket);
         }
         cell.on_settled(Box::new(callback));
     }
@@ -173,6 +188,14 @@ impl<T: Send + 'static> Future for Promise<T> {
     type Output = Result<T, ActorError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { cell, ticket } = &mut *self;
+        let waiting = cell.as_ref().expect("a promise is polled no more once it was ready");
+        if !waiting.is_settled()
+            && let Some(own) = frame::wait_at_the_end(waiting, *ticket, cx.waker())
+        {
+            *ticket = Some(own);
+            return Poll::Pending;
+        }
         if frame::has_verdict()
             && let Some(error) = self.source().and_then(|source| frame::take_verdict(&source))
         {
@@ -181,17 +204,17 @@ impl<T: Send + 'static> Future for Promise<T> {
         }
         let Self { cell, ticket } = &mut *self;
         let waiting = cell.as_ref().expect("a promise is polled no more once it was ready");
-        let has_waited = ticket.is_some();
+        let has_waited = *ticket;
         let polled = waiting.poll(ticket, cx.waker());
         if polled.is_pending() {
-            frame::note_wait(waiting, cx.waker());
+            ticket.iter().for_each(|&reader| frame::note_wait(waiting, reader, cx.waker()));
         } else {
-            if has_waited {
-                frame::forget_wait(waiting);
+            if let Some(reader) = has_waited {
+                frame::forget_wait(waiting, reader);
             }
             *cell = None;
         }
-        polled
+        polled.map_err(|error| *error)
     }
 }
 
@@ -211,8 +234,8 @@ impl<T: Send + 'static> Drop for Promise<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
             cell.release(self.ticket);
-            if self.ticket.is_some() {
-                frame::forget_wait(&cell);
+            if let Some(reader) = self.ticket {
+                frame::forget_wait(&cell, reader);
             }
         }
     }
@@ -232,9 +255,10 @@ impl<T: Send + 'static> Resolver<T> {
 
     /// Fails the promise.
     pub fn fail(self, error: ActorError) {
-        self.settle(Err(error));
+        self.settle(Err(Box::new(error)));
     }
 
+    #[inline]
     pub(crate) fn settle(mut self, outcome: Outcome<T>) {
         if let Some(cell) = self.cell.take() {
             settle(cell, outcome);
@@ -250,8 +274,8 @@ impl<T: Send + 'static> Resolver<T> {
     /// From now on the answer needs the progress of `owner`.
     pub(crate) fn now_owed_by(&self, owner: Owner) {
         if let Some(cell) = &self.cell {
-            cell.set_owner(owner);
-            deadlock::owner_changed(cell.as_ref());
+            cell.set_owner(owner.clone());
+            deadlock::owner_changed(owner);
         }
     }
 }
@@ -259,19 +283,22 @@ impl<T: Send + 'static> Resolver<T> {
 impl<T: Send + 'static> Drop for Resolver<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            settle(cell, Err(ActorError::Abandoned));
+            settle(cell, Err(Box::new(ActorError::Abandoned)));
         }
     }
 }
 
 /// Settles `cell`, in a tentative turn when that is definitive.
+#[inline]
 fn settle<T: Send + 'static>(cell: Arc<Cell<T>>, outcome: Outcome<T>) {
-    if !frame::is_tentative() {
-        return cell.settle(outcome);
-    }
+    if frame::is_tentative() { settle_when_definitive(cell, outcome) } else { cell.settle(outcome) }
+}
+
+#[cold]
+fn settle_when_definitive<T: Send + 'static>(cell: Arc<Cell<T>>, outcome: Outcome<T>) {
     tentative::follow(move |decision| match decision {
         Decision::Committed => cell.settle(outcome),
-        Decision::Aborted => cell.settle(Err(ActorError::Retracted)),
+        Decision::Aborted => cell.settle(Err(Box::new(ActorError::Retracted))),
     });
 }
 
@@ -286,8 +313,16 @@ impl<T: Send + 'static> Source for Cell<T> {
         Self::owner(self)
     }
 
-    fn owning_actor(&self) -> Option<ActorId> {
-        Self::owning_actor(self)
+    fn asked(&self) -> Option<ActorId> {
+        Self::asked(self)
+    }
+
+    fn is_settled(&self) -> bool {
+        Self::is_settled(self)
+    }
+
+    fn leave_waker(&self, ticket: u64, waker: &Waker) -> bool {
+        Self::leave_waker(self, ticket, waker)
     }
 
     fn wake_readers(&self) {

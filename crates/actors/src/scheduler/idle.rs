@@ -49,6 +49,12 @@ impl Idle {
     pub(crate) fn work_added(&self) {
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
+        self.ask_for_help();
+    }
+
+    /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any if it
+    /// overlooks who is about to sleep: that one, or the sentinel, looks around once more.
+    pub(crate) fn ask_for_help(&self) {
         if self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0 {
             self.wake_one();
         }

@@ -39,14 +39,17 @@ pub(super) fn is_worker_of(scheduler: &Scheduler) -> bool {
     with(|local| std::ptr::eq(&raw const *local.scheduler, scheduler)).unwrap_or(false)
 }
 
+#[inline]
 pub(super) fn has_core() -> bool {
     with(|local| local.core.is_some()).unwrap_or(false)
 }
 
+#[inline]
 pub(super) fn put_core(core: Box<Core>) {
     with(|local| local.core = Some(core));
 }
 
+#[inline]
 pub(super) fn take_core() -> Option<Box<Core>> {
     with(|local| local.core.take()).flatten()
 }
@@ -57,6 +60,7 @@ pub(super) fn take_core_and_scheduler() -> Option<(Box<Core>, Arc<Scheduler>)> {
 }
 
 /// Calls `f` if this thread has a core of `scheduler`.
+#[inline]
 pub(super) fn with_core_of<R>(scheduler: &Scheduler, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     with(
         |local| {

@@ -16,6 +16,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crossbeam_deque::{Injector, Stealer};
+use crossbeam_utils::CachePadded;
 use enact_stm::Tx;
 use enact_stm::hooks::Decision;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,8 +43,9 @@ const NESTED_MAX: usize = 16;
 pub(crate) struct Scheduler {
     injector: Injector<Task>,
     stealers: Vec<Stealer<Task>>,
-    slots: Vec<SpinLock<Option<Task>>>,
-    idle: Idle,
+    slots: Vec<CachePadded<SpinLock<Option<Task>>>>,
+    /// Written whenever a worker looks for work, and so kept apart from what every message reads.
+    idle: CachePadded<Idle>,
     spares: Spares,
     population: Population,
     /// Threads that run a turn to its end without a core.
@@ -72,8 +74,8 @@ impl Scheduler {
         let scheduler = Arc::new(Self {
             injector: Injector::new(),
             stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
-            slots: cores.iter().map(|_| SpinLock::new(None)).collect(),
-            idle: Idle::new(workers),
+            slots: cores.iter().map(|_| CachePadded::new(SpinLock::new(None))).collect(),
+            idle: CachePadded::new(Idle::new(workers)),
             spares: Spares::default(),
             population: Population::default(),
             blocked: AtomicUsize::new(0),
@@ -133,12 +135,13 @@ impl Scheduler {
     }
 
     /// Puts what is not in a worker's own queue into everybody's, and wakes somebody if that is worth it.
+    #[inline]
     fn finish_scheduling(&self, task: Option<Task>, worth_a_wake_up: Option<bool>) {
         if let Some(task) = task {
             self.injector.push(task);
-        }
-        if worth_a_wake_up != Some(false) {
             self.idle.work_added();
+        } else if worth_a_wake_up == Some(true) {
+            self.idle.ask_for_help();
         }
     }
 
@@ -162,6 +165,7 @@ impl Scheduler {
     }
 
     /// Whether this thread may send messages now.
+    #[inline]
     pub(crate) fn accepts(&self) -> bool {
         !self.accepts_only_own.load(Ordering::Relaxed) || local::is_worker_of(self)
     }

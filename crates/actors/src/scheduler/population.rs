@@ -3,6 +3,7 @@
 //! Whoever is listed is kept: an actor without handles may still have turns to come, and leaves only by ending.
 use std::collections::HashMap;
 
+use crossbeam_utils::CachePadded;
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
@@ -14,7 +15,7 @@ use crate::identity::IdHasher;
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = Mutex<HashMap<ActorId, Arc<ActorCell>, IdHasher>>;
+type Shard = CachePadded<Mutex<HashMap<ActorId, Arc<ActorCell>, IdHasher>>>;
 
 pub(crate) struct Population {
     shards: Vec<Shard>,
@@ -23,7 +24,7 @@ pub(crate) struct Population {
 
 impl Default for Population {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+        Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), count: AtomicUsize::new(0) }
     }
 }
 

@@ -10,6 +10,8 @@ use crate::tentative;
 
 /// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
 const SLOT_STREAK_MAX: u32 = 16;
+/// How many turns of others one activation may nest, about as many as it may take itself.
+const NESTED_TURNS_MAX: u32 = 128;
 /// After how many activations the injector is looked at first, so that what comes from outside is not starved.
 const INJECTOR_PERIOD: u32 = 61;
 /// How often a searching worker looks around before it sleeps.
@@ -21,6 +23,8 @@ const ACTIVATIONS_PER_LOOK: u32 = 32;
 const COST_OF_A_MOVE_NS: u64 = 1_000;
 /// How much work in its queue a worker keeps for itself.
 const BACKLOG_MAX_NS: u64 = 500_000;
+/// How many actors it keeps for itself, whatever their work: so many are moved together, which costs less for each.
+const BACKLOG_MAX: usize = 32;
 
 /// What makes a thread a worker. Exactly one thread has it at any time.
 pub(crate) struct Core {
@@ -73,13 +77,14 @@ impl Core {
     pub(crate) fn is_worth_a_wake_up(&self) -> bool {
         cfg!(any(enact_loom, enact_shuttle))
             || self.pace.average_ns >= COST_OF_A_MOVE_NS
+            || self.deque.len() >= BACKLOG_MAX
             || self.pace.average_ns.saturating_mul(self.deque.len() as u64) >= BACKLOG_MAX_NS
     }
 
     /// Whether one more turn may be nested in the activation that runs, which others wait behind.
     pub(crate) fn may_nest(&mut self) -> bool {
         self.nested += 1;
-        self.nested <= SLOT_STREAK_MAX
+        self.nested <= NESTED_TURNS_MAX
     }
 
     /// The next actor to activate; `None` once the system has ended.

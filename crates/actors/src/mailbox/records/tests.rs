@@ -69,7 +69,7 @@ impl<const BYTES: usize, A: Send + 'static> Record for Value<BYTES, A> {
 
     fn begin(self, _lender: &mut Lender) -> Begun {
         TAKEN.with_borrow_mut(|taken| taken.push(Taken::Begun(self.number())));
-        Begun::Ended(Ok(()))
+        Begun::Ended
     }
 
     fn refuse(self, _error: ActorError) {
@@ -189,7 +189,7 @@ fn begin(queue: &mut Records, lender: &mut Lender) -> Option<Entry> {
     while !queue.is_empty() {
         match queue.begin_front(lender) {
             Begun::Resumes(turn) => return Some(Entry::Resumption(turn)),
-            Begun::Ended(_) => {
+            Begun::Ended => {
                 let Some(Taken::Begun(number)) = TAKEN.with_borrow_mut(Vec::pop) else { panic!("it was begun") };
                 return Some(Entry::Value(number));
             }
