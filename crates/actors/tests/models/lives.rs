@@ -3,6 +3,7 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
 use enact_actors::{ActorError, Cx, ExitReason, Promise, Resolver, System, actor};
+use enact_stm::{Failed, try_atomically};
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
 use enact_sync::{Mutex, thread};
@@ -53,6 +54,26 @@ fn an_actor_that_is_born_outside_beside_the_end_of_its_system_ends_with_it() {
         drop(system);
         assert!(child.has_ended());
     });
+}
+
+#[test]
+fn an_actor_of_a_transaction_that_fails_has_never_been() {
+    for workers in 1..=2 {
+        model(workers, |system| {
+            let exits = Mutex::new(Vec::new());
+            let failed: Result<(), ()> = try_atomically(|tx| {
+                let parent = system.spawn_within(tx, Parent);
+                exits.lock().push((parent.watch(), system.actors().len()));
+                Err(Failed::Error(()))
+            })
+            .run();
+            assert_eq!(failed, Err(()));
+            for (exit, alive) in exits.into_inner() {
+                assert_eq!(exit.wait().expect("it ends").reason, ExitReason::Retracted);
+                assert_eq!(alive, 0, "it begins with the commit");
+            }
+        });
+    }
 }
 
 #[test]
