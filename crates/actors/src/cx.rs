@@ -222,14 +222,14 @@ impl<A: Actor> Cx<A> {
     ///
     /// The actor lives until then, even without handles. The time is tokio's.
     pub fn after(&self, delay: Duration, f: impl FnOnce(&mut A, &Self) + Send + 'static) -> Timer {
-        let timer = self.cell.timers().add(false);
+        let timer = self.cell.add_timer(false);
         let own = timer.clone();
         // The alarm owns the actor, which may have nothing else to live by.
         let cell = Arc::clone(&self.cell);
         let unused = timer.clone();
         let arm = move || {
-            let (timers, clock) = (Arc::clone(cell.timers()), cell.scheduler().tokio().clone());
-            timers.arm(&own.clone(), &clock, delay, move || {
+            let clock = cell.scheduler().tokio().clone();
+            own.clone().arm(&clock, delay, move || {
                 let run = move |_: After, state: &mut Lease<A>, cx: &Self| {
                     if own.finish() {
                         f(state, cx);
@@ -247,7 +247,7 @@ impl<A: Actor> Cx<A> {
     ///
     /// Ends with the actor; it does not keep it alive. The time is tokio's.
     pub fn every(&self, period: Duration, f: impl FnMut(&mut A, &Self) + Send + 'static) -> Timer {
-        let timer = self.cell.timers().add(true);
+        let timer = self.cell.add_timer(true);
         let (own, unused) = (timer.clone(), timer.clone());
         let cx = Self::new(Arc::clone(&self.cell));
         tentative::perform_or(move || cx.repeat(&own, period, f), move || _ = unused.finish());
@@ -257,7 +257,7 @@ impl<A: Actor> Cx<A> {
     fn repeat(&self, timer: &Timer, period: Duration, mut f: impl FnMut(&mut A, &Self) + Send + 'static) {
         let own = timer.clone();
         let cell = Arc::downgrade(&self.cell);
-        self.cell.timers().arm(timer, self.cell.scheduler().tokio(), period, move || {
+        timer.arm(self.cell.scheduler().tokio(), period, move || {
             let Some(cell) = cell.upgrade() else { return };
             let run = move |_: Every, state: &mut Lease<A>, cx: &Self| {
                 if own.is_pending() {

@@ -13,13 +13,20 @@ use crate::{ActorId, Promise, Resolver};
 pub(crate) struct Ending(Mutex<State>);
 
 enum State {
-    Alive { watchers: Vec<Resolver<Exit>>, links: Vec<(ActorId, Weak<ActorCell>)> },
+    /// Most live without anybody who watches.
+    Alive(Option<Box<Interest>>),
     Ended(Exit),
+}
+
+#[derive(Default)]
+struct Interest {
+    watchers: Vec<Resolver<Exit>>,
+    links: Vec<(ActorId, Weak<ActorCell>)>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self::Alive { watchers: Vec::new(), links: Vec::new() }
+        Self::Alive(None)
     }
 }
 
@@ -28,7 +35,8 @@ impl Ending {
     pub(crate) fn watch(&self) -> Promise<Exit> {
         let mut state = self.0.lock();
         match &mut *state {
-            State::Alive { watchers, .. } => {
+            State::Alive(interest) => {
+                let Interest { watchers, .. } = &mut **interest.get_or_insert_default();
                 watchers.retain(Resolver::is_wanted);
                 let (promise, resolver) = Promise::pair();
                 watchers.push(resolver);
@@ -41,7 +49,7 @@ impl Ending {
     /// How it ended, if it has.
     pub(crate) fn exit(&self) -> Option<Exit> {
         match &*self.0.lock() {
-            State::Alive { .. } => None,
+            State::Alive(_) => None,
             State::Ended(exit) => Some(exit.clone()),
         }
     }
@@ -50,7 +58,8 @@ impl Ending {
     fn pass_failure_to(&self, other: &Arc<ActorCell>) {
         let mut state = self.0.lock();
         match &mut *state {
-            State::Alive { links, .. } => {
+            State::Alive(interest) => {
+                let Interest { links, .. } = &mut **interest.get_or_insert_default();
                 let id = other.id();
                 links.retain(|(known, _)| *known != id);
                 links.push((id, Arc::downgrade(other)));
@@ -64,15 +73,16 @@ impl Ending {
     }
 
     fn forget_link(&self, other: ActorId) {
-        if let State::Alive { links, .. } = &mut *self.0.lock() {
-            links.retain(|(known, _)| *known != other);
+        if let State::Alive(Some(interest)) = &mut *self.0.lock() {
+            interest.links.retain(|(known, _)| *known != other);
         }
     }
 
     /// Records the end and tells everybody.
     pub(crate) fn end(&self, exit: &Exit) {
         let before = std::mem::replace(&mut *self.0.lock(), State::Ended(exit.clone()));
-        let State::Alive { watchers, links } = before else { return };
+        let State::Alive(Some(interest)) = before else { return };
+        let Interest { watchers, links } = *interest;
         for watcher in watchers {
             watcher.resolve(exit.clone());
         }

@@ -11,7 +11,6 @@ use std::task::Waker;
 
 use enact_stm::hooks::{self, Depending};
 use enact_sync::unmodelled::Arc;
-use smallvec::SmallVec;
 
 use crate::cell::ActorCell;
 use crate::deadlock::{self, Sleeper, Source, Suspension, Turn, TurnId, Verdict, Wait};
@@ -85,11 +84,17 @@ impl Frames {
     /// Takes the innermost frame away; gives what is left of it, if anything.
     fn pop(&mut self) -> Option<Frame> {
         self.depth -= 1;
-        if self.depth == 0 && self.is_bare() {
+        let is_bare = self.is_bare();
+        let Some(outer) = self.outer.pop() else {
+            return (!is_bare).then(|| std::mem::replace(&mut self.innermost, Frame::of(ptr::null())));
+        };
+        let left = std::mem::replace(&mut self.innermost, outer);
+        if is_bare {
+            // There is nothing in it to be dropped.
+            std::mem::forget(left);
             return None;
         }
-        let outer = self.outer.pop().unwrap_or(Frame::of(ptr::null()));
-        Some(std::mem::replace(&mut self.innermost, outer))
+        Some(left)
     }
 
     fn outermost_first(&self) -> impl Iterator<Item = &Frame> {
@@ -118,7 +123,19 @@ impl Polled {
     /// For `turn`, which has not been polled yet.
     pub(crate) fn begin(&mut self, turn: TurnId) {
         self.turn = turn;
-        self.waits.0.clear();
+        if self.waits.first.is_some() {
+            self.waits = Waits::default();
+        }
+    }
+
+    /// Takes out of the waits what has been answered, and what a verdict was about.
+    fn forget_what_is_over(&mut self) {
+        let verdict = self.verdict.take();
+        // A promise that was not polled to be told of its verdict is out of this turn's hands.
+        self.waits.retain(|known| {
+            (known.keeps == Keeps::NoneYet || known.source.owner().is_some())
+                && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
+        });
     }
 
     /// What the turn waits for.
@@ -128,7 +145,7 @@ impl Polled {
 
     /// Leaves the turn's waker where that was put off to the end of the poll, or wakes the turn if its answer has come.
     pub(crate) fn leave_waker(&mut self, waker: &Waker) {
-        for known in self.waits.0.iter_mut().filter(|known| known.keeps == Keeps::NoneYet) {
+        for known in self.waits.all_mut().filter(|known| known.keeps == Keeps::NoneYet) {
             known.keeps = Keeps::Own;
             let was_left = known.source.leave_waker(known.reader, waker);
             if !was_left && !cfg!(plant = "overlook_an_answer") {
@@ -142,7 +159,11 @@ impl Polled {
 ///
 /// They are kept from one poll to the next: another crate's combinators poll only what has woken them.
 #[derive(Default)]
-pub(crate) struct Waits(SmallVec<[Awaited; 1]>);
+pub(crate) struct Waits {
+    /// None only if there are no others.
+    first: Option<Awaited>,
+    others: Vec<Awaited>,
+}
 
 struct Awaited {
     source: Arc<dyn Source>,
@@ -169,32 +190,64 @@ impl Awaited {
 }
 
 impl Waits {
-    fn add<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64, keeps: Keeps) {
-        match self.0.iter_mut().find(|known| known.is(source, reader)) {
-            Some(known) => known.keeps = keeps,
-            None => self.0.push(Awaited { source: Arc::<S>::clone(source), reader, keeps }),
+    fn all(&self) -> impl Iterator<Item = &Awaited> {
+        self.first.iter().chain(&self.others)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Awaited> {
+        self.first.iter_mut().chain(&mut self.others)
+    }
+
+    fn note<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64, keeps: Keeps) {
+        if let Some(known) = self.all_mut().find(|known| known.is(source, reader)) {
+            known.keeps = keeps;
+            return;
+        }
+        let awaited = Awaited { source: Arc::<S>::clone(source), reader, keeps };
+        if self.first.is_none() {
+            self.first = Some(awaited);
+        } else {
+            self.others.push(awaited);
         }
     }
 
+    /// Takes the first one out.
+    #[inline]
+    fn remove_first(&mut self) {
+        let next = if self.others.is_empty() { None } else { Some(self.others.remove(0)) };
+        self.first = next;
+    }
+
+    #[inline(always)]
     fn remove<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64) {
-        self.0.retain(|known| !known.is(source, reader));
+        match &self.first {
+            None => {}
+            Some(first) if first.is(source, reader) => self.remove_first(),
+            Some(_) => self.others.retain(|known| !known.is(source, reader)),
+        }
+    }
+
+    fn retain(&mut self, is_kept: impl Fn(&Awaited) -> bool) {
+        self.others.retain(&is_kept);
+        if self.first.as_ref().is_some_and(|first| !is_kept(first)) {
+            self.remove_first();
+        }
     }
 
     pub(crate) fn sources(&self) -> impl Iterator<Item = Arc<dyn Source>> {
-        self.0.iter().map(|known| Arc::clone(&known.source))
+        self.all().map(|known| Arc::clone(&known.source))
     }
 
     /// The promise that is waited for, if it is one and keeps no waker yet.
+    #[inline]
     pub(crate) fn only(&self) -> Option<&Arc<dyn Source>> {
-        match &*self.0 {
-            [Awaited { source, keeps: Keeps::NoneYet, .. }] => Some(source),
-            _ => None,
-        }
+        let first = self.first.as_ref()?;
+        (first.keeps == Keeps::NoneYet && self.others.is_empty()).then_some(&first.source)
     }
 
     /// How many promises keep the turn's own waker.
     pub(crate) fn own_wakers(&self) -> usize {
-        self.0.iter().filter(|known| known.keeps == Keeps::Own).count()
+        self.all().filter(|known| known.keeps == Keeps::Own).count()
     }
 }
 
@@ -287,7 +340,9 @@ pub(crate) fn is_turn_of(actor: ActorId) -> bool {
 /// From here to [`end_poll`], promises that are polled are waits of the turn.
 #[inline]
 pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Box<Verdict>>) {
-    polled.verdict = verdict;
+    if verdict.is_some() {
+        polled.verdict = verdict;
+    }
     innermost(|frame| frame.polled = Some(polled));
 }
 
@@ -296,14 +351,9 @@ pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Box<Verdict>>)
 pub(crate) fn end_poll() -> Box<Polled> {
     let polled = innermost(|frame| frame.polled.take()).flatten();
     let mut polled = polled.expect("a poll that ends has begun in this frame");
-    let verdict = polled.verdict.take();
     // One that has been answered does no harm; only more of them are looked through.
-    if verdict.is_some() || polled.waits.0.len() > 1 {
-        // A promise that was not polled to be told of its verdict is out of this turn's hands.
-        polled.waits.0.retain(|known| {
-            (known.keeps == Keeps::NoneYet || known.source.owner().is_some())
-                && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
-        });
+    if polled.verdict.is_some() || !polled.waits.others.is_empty() {
+        polled.forget_what_is_over();
     }
     polled
 }
@@ -317,13 +367,13 @@ pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Opti
         if !ptr::eq(polled.own_waker, waker.data()) || polled.verdict.is_some() {
             return None;
         }
-        match (&*polled.waits.0, ticket) {
-            ([], None) => {
+        match (&polled.waits.first, ticket) {
+            (None, None) => {
                 let reader = deadlock::fresh_ticket();
-                polled.waits.add(source, reader, Keeps::NoneYet);
+                polled.waits.first = Some(Awaited { source: Arc::<S>::clone(source), reader, keeps: Keeps::NoneYet });
                 Some(reader)
             }
-            ([known], Some(reader)) if known.is(source, reader) && known.keeps == Keeps::NoneYet => Some(reader),
+            (Some(known), Some(reader)) if known.is(source, reader) && polled.waits.only().is_some() => Some(reader),
             _ => None,
         }
     })
@@ -335,7 +385,7 @@ pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, reader: u64, waker
     innermost(|frame| {
         if let Some(polled) = &mut frame.polled {
             let is_own = ptr::eq(polled.own_waker, waker.data());
-            polled.waits.add(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
+            polled.waits.note(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
         }
     });
 }
@@ -349,6 +399,20 @@ pub(crate) fn forget_wait<S: Source + 'static>(source: &Arc<S>, reader: u64) {
 #[inline]
 pub(crate) fn has_verdict() -> bool {
     innermost(|frame| frame.polled.as_ref().is_some_and(|polled| polled.verdict.is_some())).unwrap_or(false)
+}
+
+/// As [`forget_wait`], unless [`has_verdict`], and if the reader has ever waited; whether there is none.
+#[inline]
+pub(crate) fn end_wait<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>) -> bool {
+    let ended = innermost(|frame| {
+        let Some(polled) = &mut frame.polled else { return true };
+        if polled.verdict.is_some() {
+            return false;
+        }
+        ticket.into_iter().for_each(|reader| polled.waits.remove(source, reader));
+        true
+    });
+    ended.unwrap_or(true)
 }
 
 /// The error for a wait of the turn being polled for `source`, if it was found to be dead.

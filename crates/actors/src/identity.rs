@@ -1,6 +1,6 @@
 //! Who an actor is, in errors, logs and notices.
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64};
@@ -57,13 +57,8 @@ impl Hasher for IdHasher {
     }
 }
 
-impl BuildHasher for IdHasher {
-    type Hasher = Self;
-
-    fn build_hasher(&self) -> Self {
-        Self::default()
-    }
-}
+/// Makes them for tables.
+pub(crate) type HashById = BuildHasherDefault<IdHasher>;
 
 /// An actor as people read it: its name and its id, `Counter#12`.
 ///

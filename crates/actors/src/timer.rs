@@ -65,6 +65,18 @@ impl Timer {
         self.timers.upgrade().is_some_and(|timers| timers.finish(self.key))
     }
 
+    /// One of an actor that has ended.
+    pub(crate) fn of_nobody() -> Self {
+        Self { key: 0, timers: Weak::new() }
+    }
+
+    /// Calls `ring` after `delay`, unless the timer is cancelled before.
+    pub(crate) fn arm(&self, clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) {
+        if let Some(timers) = self.timers.upgrade() {
+            timers.arm(self.key, clock, delay, ring);
+        }
+    }
+
     /// Whether it is neither cancelled nor finished.
     pub(crate) fn is_pending(&self) -> bool {
         self.timers.upgrade().is_some_and(|timers| timers.is_pending(self.key))
@@ -107,14 +119,13 @@ impl Timers {
         Timer { key, timers: Arc::downgrade(self) }
     }
 
-    /// Calls `ring` after `delay`, unless the timer is cancelled before.
-    pub(crate) fn arm(&self, timer: &Timer, clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) {
-        if !self.is_pending(timer.key) {
+    fn arm(&self, key: u64, clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) {
+        if !self.is_pending(key) {
             return;
         }
         // Not under the lock: a runtime that has been shut down drops what it is given, which is the user's, at once.
         let alarm = alarm_on(clock, delay, ring);
-        match self.pending.lock().armed.get_mut(&timer.key) {
+        match self.pending.lock().armed.get_mut(&key) {
             Some(armed) => armed.alarm = Some(alarm),
             None => alarm.abort(),
         }

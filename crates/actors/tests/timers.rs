@@ -49,6 +49,10 @@ impl Bell {
         })
     }
 
+    async fn give_context(cx: Cx<Self>, to: mpsc::Sender<Cx<Self>>) {
+        to.send(cx).unwrap();
+    }
+
     fn rings(&self) -> u32 {
         self.rings
     }
@@ -127,6 +131,20 @@ fn a_stop_waits_for_no_timer() {
     bell.stop();
     assert_eq!(bell.watch().wait().unwrap().reason, ExitReason::Stopped);
     assert!(!timer.cancel());
+}
+
+#[test]
+fn an_actor_that_has_ended_is_given_no_timer() {
+    let (clock, system) = paused();
+    let bell = system.spawn(Bell::default());
+    let (gives, given) = mpsc::channel();
+    bell.give_context(gives).wait().unwrap();
+    let cx = given.recv().unwrap();
+    bell.stop();
+    assert_eq!(bell.watch().wait().unwrap().reason, ExitReason::Stopped);
+    let timers = [cx.after(SECOND, |_, _| unreachable!()), cx.every(SECOND, |_, _| unreachable!())];
+    pass(&clock, 2 * SECOND);
+    assert_eq!(timers.map(|timer| timer.cancel()), [false; 2]);
 }
 
 #[test]

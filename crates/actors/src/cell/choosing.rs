@@ -45,9 +45,7 @@ impl ActorCell {
 
     /// The guard of the first message of the batch has panicked.
     fn fail_front(self: &Arc<Self>, body: &mut Body, panic: Panic) -> Found {
-        if self.mailbox.is_bounded() {
-            self.mailbox.make_room();
-        }
+        self.mailbox.make_room();
         body.batch.refuse_front(panic.as_error(&self.identity));
         body.lender.put_back();
         match self.turn_ended(body, Err(panic)) {

@@ -65,7 +65,7 @@ impl ActorCell {
         }
         let Ok(state) = contain(make) else { return false };
         self.cut_short(body, &ActorError::Restarted { actor: self.identity.clone() });
-        if let Some(timers) = self.timers.get() {
+        if let Some(Some(timers)) = self.timers.get() {
             timers.cancel_all();
         }
         let old = self.state.lock().current.replace(state);
@@ -83,7 +83,7 @@ impl ActorCell {
         let cooperative = std::mem::take(&mut body.cooperative);
         body.undecided = None;
         self.under_way.store(0, Ordering::Relaxed);
-        for mut task in body.held.take().into_iter().chain(cooperative.into_values()) {
+        for mut task in body.held.take().map(|task| *task).into_iter().chain(cooperative.into_values()) {
             deadlock::resume(self.own(task.waker.turn()));
             task.turn.as_mut().cut_short(error.clone());
         }
@@ -98,7 +98,9 @@ impl ActorCell {
         let stopped = self.stopped();
         let queued = self.mailbox.close();
         self.cut_short(body, &stopped);
-        self.timers().close();
+        if let Some(timers) = self.timers.get_or_init(|| None) {
+            timers.close();
+        }
         let lanes = body.lanes.take().into_iter().flat_map(|lanes| lanes.into_queues());
         for mut records in lanes.chain([std::mem::take(&mut body.batch), queued]) {
             while !records.is_empty() {

@@ -47,13 +47,13 @@ use self::undecided::{Outlook, Undecided, enter_tentatively, open_fate};
 use crate::deadlock::TurnId;
 use crate::ending::Ending;
 use crate::error::{Exit, ExitReason};
-use crate::identity::{IdHasher, Name};
+use crate::identity::{HashById, Name};
 use crate::mailbox::lanes::Lanes;
 use crate::mailbox::records::{self, Front, Guard, Kind, Record, Records, Reserved};
 use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
 use crate::spec::{self, Spec, Supervision, WhenFull};
-use crate::timer::Timers;
+use crate::timer::{Timer, Timers};
 use crate::turn::{Begun, Message, Post, Told};
 use crate::{Actor, ActorError, ActorId, Identity, frame};
 
@@ -70,14 +70,12 @@ pub(crate) enum Signal {
 
 /// An actor, whatever its type.
 ///
-/// In the order of memory: what senders read, and the mailbox they write to; what the runner reads between two turns; what
-/// is hardly ever used; what is counted by whoever clones a handle.
+/// In the order of memory: what senders and the runner need for every message, then what is hardly ever used.
 #[repr(C)]
 pub(crate) struct ActorCell {
     scheduler: Arc<Scheduler>,
-    identity: Identity,
-    me: Weak<Self>,
-    parent: Option<Weak<ActorCell>>,
+    /// Live handles; the actor is released when none is left.
+    handles: AtomicUsize,
     pub(crate) mailbox: Mailbox,
     /// Whether `state` has a next one.
     has_next: AtomicBool,
@@ -86,29 +84,34 @@ pub(crate) struct ActorCell {
     when_full: WhenFull,
     keep_alive: bool,
     pub(crate) state: SpinLock<Slot>,
+    identity: Identity,
+    me: Weak<Self>,
+    parent: Option<Weak<ActorCell>>,
     /// How the state is copied for a tentative turn, if it can be.
     copy: Option<state::Copy>,
-    timers: OnceLock<Arc<Timers>>,
+    /// Nothing once the actor has ended without any.
+    timers: OnceLock<Option<Arc<Timers>>>,
     /// Cooperative turns that wait for a change of the state.
     changes: Mutex<Vec<Waker>>,
     ending: Ending,
-    /// Live handles; the actor is released when none is left.
-    handles: AtomicUsize,
     /// Cooperative turns under way, for whoever asks from outside.
     under_way: AtomicUsize,
 }
 
 /// The right to run an actor, and what only its runner touches.
+///
+/// In the order of memory: what every turn needs, then what only some do, then what failures do.
+#[repr(C)]
 pub(crate) struct Body {
     lender: Lender,
     /// What was taken out of the mailbox and not taken up yet.
     pub(crate) batch: Records,
     /// Where those go from there that have priorities or guards.
     lanes: Option<Box<Lanes>>,
-    held: Option<Task>,
-    undecided: Option<Undecided>,
+    held: Option<Box<Task>>,
+    undecided: Option<Box<Undecided>>,
     spare: Option<Spare>,
-    cooperative: HashMap<TurnId, Task, IdHasher>,
+    cooperative: HashMap<TurnId, Task, HashById>,
     supervision: Supervision,
     restarts: VecDeque<tokio::time::Instant>,
 }
@@ -126,7 +129,7 @@ impl Body {
 
     /// Whether the next turn runs to its end without a synchronous call.
     pub(crate) fn is_brief_next(&self) -> bool {
-        let is_brief = |front: Front<'_>| !front.operations.may_call && front.operations.guard == Guard::None;
+        let is_brief = |front: Front<'_>| !front.operations.may_call && front.if_free().is_some();
         let is_free = self.lanes.is_none() && self.held.is_none() && self.undecided.is_none();
         is_free && self.batch.front().is_some_and(is_brief)
     }
@@ -153,6 +156,15 @@ impl Body {
         let _frame = frame::enter(&cell);
         if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
             cell.rest(self, budget);
+        }
+    }
+
+    /// Takes the [brief](Self::is_brief_next) turn that is the next.
+    pub(crate) fn take_brief_turn(mut self: Box<Self>) {
+        let cell = Arc::clone(self.lender.cell());
+        let _frame = frame::enter(&cell);
+        if matches!(cell.run_free(&mut self, &mut 1), Next::GoOn) {
+            cell.rest(self, 0);
         }
     }
 
@@ -256,8 +268,10 @@ impl ActorCell {
         &self.ending
     }
 
-    pub(crate) fn timers(&self) -> &Arc<Timers> {
-        self.timers.get_or_init(|| Arc::new(Timers::of(Weak::clone(&self.me))))
+    /// Adds a timer that is not armed yet.
+    pub(crate) fn add_timer(&self, repeats: bool) -> Timer {
+        let timers = self.timers.get_or_init(|| Some(Arc::new(Timers::of(Weak::clone(&self.me)))));
+        timers.as_ref().map_or_else(Timer::of_nobody, |timers| timers.add(repeats))
     }
 
     fn stopped(&self) -> ActorError {
@@ -282,7 +296,7 @@ impl ActorCell {
     fn is_needed(&self) -> bool {
         self.keep_alive
             || self.handles.load(Ordering::Acquire) > 0
-            || self.timers.get().is_some_and(|timers| timers.keep_alive())
+            || self.timers.get().is_some_and(|timers| timers.as_ref().is_some_and(|timers| timers.keep_alive()))
     }
 
     /// Whether it is idle and has no turn under way.
@@ -376,14 +390,19 @@ impl ActorCell {
                 body.lender.put_back();
                 let task = body.held.take();
                 if let Some(task) = task
-                    && matches!(self.poll_task(body, task), Next::Ended)
+                    && matches!(self.poll_task(body, *task), Next::Ended)
                 {
                     return Next::Ended;
                 }
                 continue;
             }
-            if body.lanes.is_none() && matches!(self.run_plain(body, budget), Next::Ended) {
-                return Next::Ended;
+            if body.lanes.is_none() {
+                if matches!(self.run_free(body, budget), Next::Ended) {
+                    return Next::Ended;
+                }
+                if body.held.is_some() {
+                    continue;
+                }
             }
             if body.lanes.is_some() {
                 match self.choose(body) {
@@ -411,9 +430,7 @@ impl ActorCell {
                 continue;
             }
             let open_fate = open_fate(front).cloned();
-            if self.mailbox.is_bounded() {
-                self.mailbox.make_room();
-            }
+            self.mailbox.make_room();
             let next = if let Some(fate) = open_fate {
                 self.begin_tentatively(body, fate)
             } else if front.is_retracted() && !cfg!(plant = "take_up_the_retracted") {
@@ -430,16 +447,22 @@ impl ActorCell {
         Next::GoOn
     }
 
-    /// Takes up what is at the front of the batch and plain, without the questions to which only other turns give rise: no
-    /// turn is under way, and none of these suspends.
-    fn run_plain(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
-        while *budget > 0 && !self.mailbox.is_signalled() {
-            let Some(handler) = body.batch.front().and_then(Front::plain_handler) else { break };
-            if self.mailbox.is_bounded() {
-                self.mailbox.make_room();
-            }
-            let begun = in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender));
-            if matches!(self.go_on_after(body, handler, Kind::Plain, begun), Next::Ended) {
+    /// Takes up what is at the front of the batch, as long as nothing has to be asked before: no turn holds the actor, and
+    /// these messages have neither guards nor fates.
+    fn run_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
+        while *budget > 0 && body.held.is_none() && !self.mailbox.is_signalled() {
+            let Some((handler, kind)) = body.batch.front().and_then(Front::if_free) else { break };
+            self.mailbox.make_room();
+            let begun = if kind == Kind::Plain {
+                in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender))
+            } else {
+                body.batch.begin_front(&mut body.lender)
+            };
+            if let Begun::Ended = begun
+                && !self.has_next.load(Ordering::Acquire)
+            {
+                self.announce_change();
+            } else if matches!(self.go_on_after(body, handler, kind, begun), Next::Ended) {
                 return Next::Ended;
             }
             *budget -= 1;

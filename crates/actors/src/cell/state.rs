@@ -34,32 +34,47 @@ pub(crate) struct Slot {
     pub(crate) current: Option<State>,
     /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes.
     pub(crate) copies_before_write: bool,
+    /// Hardly any actor ever has some.
+    others: Option<Box<Others>>,
+}
+
+/// States of an actor that are not its present one.
+#[derive(Default)]
+struct Others {
     /// The state before a tentative turn that has written.
-    pub(crate) original: Option<State>,
+    original: Option<State>,
     /// What the next turn begins with.
-    pub(super) next: Option<State>,
+    next: Option<State>,
 }
 
 impl Slot {
     pub(super) fn new(state: State) -> Self {
-        Self { current: Some(state), copies_before_write: false, original: None, next: None }
+        Self { current: Some(state), copies_before_write: false, others: None }
     }
 
     /// What a tentative turn has made of the state is the state; gives what it was.
     pub(super) fn keep(&mut self) -> Option<State> {
         self.copies_before_write = false;
-        self.original.take()
+        self.take_original()
     }
 
     /// The state is what it was before a tentative turn; gives what that has made of it.
     pub(super) fn restore(&mut self) -> Option<State> {
         self.copies_before_write = false;
-        let original = self.original.take().filter(|_| !cfg!(plant = "keep_what_was_tried"));
+        let original = self.take_original().filter(|_| !cfg!(plant = "keep_what_was_tried"));
         original.and_then(|original| self.current.replace(original))
     }
 
+    fn take_original(&mut self) -> Option<State> {
+        self.others.as_mut()?.original.take()
+    }
+
+    fn take_next(&mut self) -> Option<State> {
+        self.others.as_mut()?.next.take()
+    }
+
     pub(super) fn take_all(&mut self) -> [Option<State>; 2] {
-        [self.current.take(), self.next.take()]
+        [self.current.take(), self.take_next()]
     }
 }
 
@@ -111,7 +126,8 @@ impl Lent {
         let original = self.state.replace(copied);
         self.copies_before_write = false;
         let mut slot = self.cell.state.lock();
-        (slot.original, slot.copies_before_write) = (original, false);
+        slot.others.get_or_insert_default().original = original;
+        slot.copies_before_write = false;
     }
 }
 
@@ -173,7 +189,7 @@ impl Lender {
 impl ActorCell {
     /// Has the next turn begin with `state`.
     pub(crate) fn set_next(&self, state: State) {
-        let replaced = self.state.lock().next.replace(state);
+        let replaced = self.state.lock().others.get_or_insert_default().next.replace(state);
         self.has_next.store(true, Ordering::Release);
         drop(replaced);
     }
@@ -193,7 +209,7 @@ impl ActorCell {
             return;
         }
         self.has_next.store(false, Ordering::Relaxed);
-        let next = slot.next.take();
+        let next = slot.take_next();
         let old = next.and_then(|next| slot.current.replace(next));
         drop(slot);
         // A destructor that panics has no turn to fail.

@@ -250,7 +250,7 @@ impl ActorCell {
         };
         task.is_suspended = true;
         if task.waker.holds() {
-            body.held = Some(task);
+            body.held = Some(Box::new(task));
         } else {
             self.under_way.fetch_add(1, Ordering::Relaxed);
             body.cooperative.insert(task.waker.turn(), task);

@@ -50,9 +50,7 @@ impl ActorCell {
             Some(lanes) => lanes.take_resumption(&mut body.batch)?,
             None => body.batch.take_resumption()?,
         };
-        if self.mailbox.is_bounded() {
-            self.mailbox.make_room();
-        }
+        self.mailbox.make_room();
         Some(turn)
     }
 
@@ -70,13 +68,13 @@ impl ActorCell {
             None => self.mailbox.hold_before_message(id),
             Some(_) => self.mailbox.hold_firmly(id),
         }
-        body.undecided = Some(Undecided { fate, waker: TurnWaker::new(self, id, true), turn });
+        body.undecided = Some(Box::new(Undecided { fate, waker: TurnWaker::new(self, id, true), turn }));
         id
     }
 
     /// Goes on if the fate that the actor waits for is decided; else it will be woken.
     pub(super) fn look_at_fate(self: &Arc<Self>, body: &mut Body) -> Outlook {
-        let Some(Undecided { fate, waker, .. }) = &body.undecided else { return Outlook::Open };
+        let Some(Undecided { fate, waker, .. }) = body.undecided.as_deref() else { return Outlook::Open };
         if body.held.is_none() && !cfg!(plant = "wake_only_once") {
             // Nobody polls a turn that would do this.
             waker.woken.store(false, Ordering::Release);
@@ -135,7 +133,7 @@ impl ActorCell {
             task.turn.now_owed_by(Owner::Turn(self.own(task.waker.turn())));
         }
         // Polled whether it was woken or not: a wake-up may have gone to where the turn was held.
-        self.poll_task(body, task)
+        self.poll_task(body, *task)
     }
 
     /// The transaction that the turn belongs to was aborted: the turn has never been.

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::search::Search;
 use super::{Owner, Source, Suspension, Told, Turn, TurnId, Verdict, Wait};
 use crate::ActorId;
-use crate::identity::IdHasher;
+use crate::identity::HashById;
 
 /// How many parts the graph has, each with a lock of its own.
 const SHARDS: usize = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 64 };
@@ -35,8 +35,8 @@ struct Shard {
 
 #[derive(Default)]
 struct Turns {
-    suspended: HashMap<TurnId, Node, IdHasher>,
-    holders: HashMap<ActorId, TurnId, IdHasher>,
+    suspended: HashMap<TurnId, Node, HashById>,
+    holders: HashMap<ActorId, TurnId, HashById>,
 }
 
 /// Ids are given out one after the other.

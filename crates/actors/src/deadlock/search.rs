@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use super::graph::{Locked, NESTING_MAX, follow, pending, turns_behind};
 use super::{Owner, Turn, Wait};
 use crate::error::Cycle;
-use crate::identity::IdHasher;
+use crate::identity::HashById;
 use crate::{ActorId, Identity};
 
 /// The rules above, seen from one turn.
@@ -12,7 +12,7 @@ pub(super) struct Search<'g> {
     graph: &'g Locked<'g>,
     root: Turn,
     /// Turns found to be able to go on; all others in reach are taken for dead.
-    live: HashSet<Turn, IdHasher>,
+    live: HashSet<Turn, HashById>,
 }
 
 impl<'g> Search<'g> {
@@ -26,7 +26,7 @@ impl<'g> Search<'g> {
     }
 
     /// All suspended turns that the root could be waiting for, over any number of steps.
-    fn reach(&self) -> HashSet<Turn, IdHasher> {
+    fn reach(&self) -> HashSet<Turn, HashById> {
         let mut reach = HashSet::default();
         let mut open = vec![self.root];
         while let Some(turn) = open.pop() {

@@ -30,16 +30,21 @@ use self::records::{Header, Record, Records, Reserved};
 use crate::cell::{Body, Signal, TurnWaker};
 use crate::deadlock::TurnId;
 
-/// In the order of memory: what senders write, what is hardly ever used, and what the runner reads between two turns, so
-/// that this is on other cache lines. An actor is not aligned to them, which would cost more when it is made.
+/// In the order of memory, and short: what is hardly ever used is in boxes. An actor is not aligned to cache lines, which
+/// would cost more when it is made.
 #[repr(C)]
 pub(crate) struct Mailbox {
     inner: SpinLock<Inner>,
-    /// Senders that wait for room.
-    waiting: Mutex<Vec<Waker>>,
-    capacity: usize,
+    /// Only if it is bounded.
+    bound: Option<Box<Bound>>,
     /// Whether a signal waits: read between two turns without the lock.
     signalled: AtomicBool,
+}
+
+struct Bound {
+    capacity: usize,
+    /// Senders that wait for room.
+    waiting: Mutex<Vec<Waker>>,
 }
 
 type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
@@ -54,7 +59,8 @@ struct Inner {
     hold: Option<Hold>,
     intake: Intake,
     // From here on, hardly ever used.
-    signals: VecDeque<Signal>,
+    #[expect(clippy::box_collection, reason = "hardly any actor is ever sent one: nothing is one word long")]
+    signals: Option<Box<VecDeque<Signal>>>,
     /// Messages accepted and not yet taken up; only counted if the mailbox is bounded.
     occupied: usize,
 }
@@ -120,12 +126,11 @@ impl Mailbox {
                 holder: TurnId::NONE,
                 hold: None,
                 intake: Intake::Open,
-                signals: VecDeque::new(),
+                signals: None,
                 occupied: 0,
             }),
+            bound: (capacity != usize::MAX).then(|| Box::new(Bound { capacity, waiting: Mutex::default() })),
             signalled: AtomicBool::new(false),
-            capacity,
-            waiting: Mutex::default(),
         }
     }
 
@@ -133,15 +138,15 @@ impl Mailbox {
     pub(crate) fn settle(&self, body: Box<Body>) -> Schedule {
         let mut inner = self.inner.lock();
         inner.body = Some(body);
-        inner.schedule_if(|inner| !inner.signals.is_empty())
+        inner.schedule_if(Inner::has_signals)
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.capacity
+        self.bound.as_ref().map_or(usize::MAX, |bound| bound.capacity)
     }
 
     pub(crate) fn is_bounded(&self) -> bool {
-        self.capacity != usize::MAX
+        self.bound.is_some()
     }
 
     /// Adds a message from a sender, or gives it back. With `waiter`, a sender that finds no room is woken when there is
@@ -160,10 +165,10 @@ impl Mailbox {
         if inner.intake != Intake::Open {
             return Err(Refusal::Closed);
         }
-        if self.is_bounded() {
-            if inner.occupied >= self.capacity {
+        if let Some(bound) = &self.bound {
+            if inner.occupied >= bound.capacity {
                 if let Some(waiter) = waiter {
-                    self.waiting.lock().push(waiter.clone());
+                    bound.waiting.lock().push(waiter.clone());
                 }
                 return Err(Refusal::Full);
             }
@@ -209,7 +214,7 @@ impl Mailbox {
         if inner.intake == Intake::Closed {
             return Schedule(None);
         }
-        inner.signals.push_back(signal);
+        inner.signals.get_or_insert_default().push_back(signal);
         self.signalled.store(true, Ordering::Release);
         inner.schedule_if(|inner| !inner.delays_signals())
     }
@@ -242,10 +247,8 @@ impl Mailbox {
     /// Takes an idle actor with nothing to do for an inline call, if it is one.
     pub(crate) fn claim(&self) -> Option<Box<Body>> {
         let mut inner = self.inner.lock();
-        let free = inner.intake == Intake::Open
-            && inner.hold.is_none()
-            && inner.messages.is_empty()
-            && inner.signals.is_empty();
+        let free =
+            inner.intake == Intake::Open && inner.hold.is_none() && inner.messages.is_empty() && !inner.has_signals();
         if free { inner.body.take() } else { None }
     }
 
@@ -266,8 +269,8 @@ impl Mailbox {
             return None;
         }
         let mut inner = self.inner.lock();
-        let signal = inner.signals.pop_front();
-        self.signalled.store(!inner.signals.is_empty(), Ordering::Release);
+        let signal = inner.signals.as_mut().and_then(|signals| signals.pop_front());
+        self.signalled.store(inner.has_signals(), Ordering::Release);
         signal
     }
 
@@ -276,20 +279,22 @@ impl Mailbox {
         self.inner.lock().occupied += 1;
     }
 
-    /// A message has been taken up: there is room for another. Only for bounded mailboxes.
+    /// A message has been taken up: there is room for another if the mailbox is bounded.
+    #[inline]
     pub(crate) fn make_room(&self) {
-        let mut inner = self.inner.lock();
-        inner.occupied -= 1;
-        let has_room = inner.occupied < self.capacity;
-        drop(inner);
-        if has_room {
-            self.wake_waiting();
+        if let Some(bound) = &self.bound {
+            self.make_room_in(bound);
         }
     }
 
-    fn wake_waiting(&self) {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.into_iter().for_each(Waker::wake);
+    fn make_room_in(&self, bound: &Bound) {
+        let mut inner = self.inner.lock();
+        inner.occupied -= 1;
+        let has_room = inner.occupied < bound.capacity;
+        drop(inner);
+        if has_room {
+            bound.wake_waiting();
+        }
     }
 
     /// The owner's turn, which `waker` wakes, holds the actor from now on. It may have been woken already.
@@ -343,7 +348,7 @@ impl Mailbox {
             body.batch.clear();
         }
         let mut inner = self.inner.lock();
-        let is_signalled = !inner.signals.is_empty() && !inner.delays_signals();
+        let is_signalled = inner.has_signals() && !inner.delays_signals();
         let runnable = is_signalled
             || match &inner.hold {
                 Some(hold) => hold.woken,
@@ -377,7 +382,7 @@ impl Mailbox {
         let messages = std::mem::take(&mut inner.messages);
         drop(inner);
         drop(signals);
-        self.wake_waiting();
+        self.bound.iter().for_each(|bound| bound.wake_waiting());
         messages
     }
 
@@ -388,7 +393,18 @@ impl Mailbox {
     }
 }
 
+impl Bound {
+    fn wake_waiting(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
 impl Inner {
+    fn has_signals(&self) -> bool {
+        self.signals.as_ref().is_some_and(|signals| !signals.is_empty())
+    }
+
     fn delays_signals(&self) -> bool {
         self.hold.as_ref().is_some_and(|hold| hold.reason == Reason::TentativeTurn)
     }
@@ -402,6 +418,7 @@ impl Inner {
 }
 
 /// Adds a message, and takes the body to schedule the actor for it if that is idle and `runnable`.
+#[inline(always)]
 fn add(mut inner: SpinLockGuard<'_, Inner>, message: Header, runnable: bool) -> Reservation<'_> {
     let mut schedule = inner.schedule_if(|_| runnable);
     let (room, guard) = match &mut schedule.0 {

@@ -126,11 +126,11 @@ impl<'q> Front<'q> {
         1 + usize::from(self.dependency.is_some())
     }
 
-    /// The name of the handler, if it is plain and nothing has to be asked before it is called.
+    /// The name of the handler and its kind, if nothing has to be asked before it is called.
     #[inline]
-    pub(crate) fn plain_handler(self) -> Option<&'static str> {
+    pub(crate) fn if_free(self) -> Option<(&'static str, Kind)> {
         let Operations { handler, kind, guard, .. } = self.operations;
-        (*kind == Kind::Plain && *guard == Guard::None && self.dependency.is_none()).then_some(*handler)
+        (*guard == Guard::None && self.dependency.is_none()).then_some((*handler, *kind))
     }
 
     /// What the message depends on, as long as that is open.
@@ -302,6 +302,7 @@ impl Records {
     ///
     /// # Panics
     /// If there is none.
+    #[inline(always)]
     pub(crate) fn begin_front(&mut self, lender: &mut Lender) -> Begun {
         let (operations, value) = self.advance();
         // SAFETY: the value behind the header is of the type that its operations are of, and was moved out.

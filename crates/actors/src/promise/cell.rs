@@ -195,7 +195,7 @@ impl<T: Send + 'static> Cell<T> {
             return;
         }
         self.is_settled.store(true, Ordering::Release);
-        let unread = if state.readers == 0 { Some(outcome) } else { state.answer.replace(outcome) };
+        let unread = if state.readers == 0 { Some(outcome) } else { state.give(outcome) };
         if matches!(state.waiters, Waiters::None) && state.owner.is_none() {
             drop(state);
         } else {
@@ -212,6 +212,15 @@ impl<T: Send + 'static> Cell<T> {
             Waiter::Callback(callback) => self.call_back(callback),
         });
         drop(owner);
+    }
+
+    /// Takes this reader's share of the answer, which has come.
+    ///
+    /// # Panics
+    /// If the reader has already taken its share.
+    #[inline]
+    pub(crate) fn take(&self) -> Outcome<T> {
+        self.state.lock().take()
     }
 
     /// Takes this reader's share of the answer, or leaves `waker` under the reader's ticket.
@@ -301,6 +310,14 @@ impl<T> State<T> {
         let own = *ticket.get_or_insert(self.next_ticket);
         self.next_ticket += u64::from(own == self.next_ticket);
         self.waiters.push(Waiter::Task(own, waker.clone()));
+        None
+    }
+
+    /// Puts the answer where its readers find it, where there is none yet.
+    #[inline]
+    fn give(&mut self, outcome: Outcome<T>) -> Option<Outcome<T>> {
+        // Nothing is dropped under the lock, not even what the compiler does not know to be nothing.
+        std::mem::forget(self.answer.replace(outcome));
         None
     }
 

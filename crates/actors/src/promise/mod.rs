@@ -190,9 +190,13 @@ impl<T: Send + 'static> Future for Promise<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { cell, ticket } = &mut *self;
         let waiting = cell.as_ref().expect("a promise is polled no more once it was ready");
-        if !waiting.is_settled()
-            && let Some(own) = frame::wait_at_the_end(waiting, *ticket, cx.waker())
-        {
+        if waiting.is_settled() {
+            if frame::end_wait(waiting, *ticket) {
+                let outcome = waiting.take();
+                *cell = None;
+                return Poll::Ready(outcome.map_err(|error| *error));
+            }
+        } else if let Some(own) = frame::wait_at_the_end(waiting, *ticket, cx.waker()) {
             *ticket = Some(own);
             return Poll::Pending;
         }

@@ -55,9 +55,15 @@ impl Idle {
     /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any if it
     /// overlooks who is about to sleep: that one, or the sentinel, looks around once more.
     pub(crate) fn ask_for_help(&self) {
-        if self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0 {
+        if self.can_help() {
             self.wake_one();
         }
+    }
+
+    /// Whether somebody sleeps who would find work, and nobody searches for it already.
+    #[inline]
+    pub(crate) fn can_help(&self) -> bool {
+        self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0
     }
 
     fn wake_one(&self) {

@@ -37,9 +37,6 @@ use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, tentative};
 /// An actor that is runnable.
 pub(crate) type Task = Box<Body>;
 
-/// How many turns are nested on a thread before one that waits is suspended.
-const NESTED_MAX: usize = 16;
-
 pub(crate) struct Scheduler {
     injector: Injector<Task>,
     stealers: Vec<Stealer<Task>>,
@@ -119,7 +116,7 @@ impl Scheduler {
             if let Some(displaced) = displaced {
                 core.deque.push(displaced);
             }
-            core.is_worth_a_wake_up()
+            self.idle.can_help() && core.is_worth_a_wake_up()
         });
         self.finish_scheduling(task, worth_a_wake_up);
     }
@@ -129,7 +126,7 @@ impl Scheduler {
         let mut task = Some(task);
         let worth_a_wake_up = local::with_core_of(self, |core| {
             task.take().into_iter().for_each(|task| core.deque.push(task));
-            core.is_worth_a_wake_up()
+            self.idle.can_help() && core.is_worth_a_wake_up()
         });
         self.finish_scheduling(task, worth_a_wake_up);
     }
@@ -150,11 +147,10 @@ impl Scheduler {
     pub(crate) fn run_next_here(&self, actor: ActorId) -> bool {
         let is_brief = |body: &mut Task| body.cell().id() == actor && body.is_brief_next();
         let next = local::with_core_of(self, |core| {
-            let may_nest = core.may_nest() && frame::depth() < NESTED_MAX;
-            if may_nest { self.slots[core.index].lock().take_if(is_brief) } else { None }
+            if core.may_nest() { self.slots[core.index].lock().take_if(is_brief) } else { None }
         });
         let Some(body) = next.flatten() else { return false };
-        body.take_turns(1);
+        body.take_brief_turn();
         true
     }
 

@@ -10,12 +10,12 @@ use enact_sync::unmodelled::Arc;
 
 use crate::ActorId;
 use crate::cell::ActorCell;
-use crate::identity::IdHasher;
+use crate::identity::HashById;
 
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = CachePadded<Mutex<HashMap<ActorId, Arc<ActorCell>, IdHasher>>>;
+type Shard = CachePadded<Mutex<HashMap<ActorId, Arc<ActorCell>, HashById>>>;
 
 pub(crate) struct Population {
     shards: Vec<Shard>,
