@@ -321,15 +321,10 @@ pub(crate) fn current() -> Option<Arc<ActorCell>> {
     innermost(|frame| frame.actor().map(ActorCell::me)).flatten()
 }
 
-/// How many turns are nested on this thread.
-pub(crate) fn depth() -> usize {
-    FRAMES.with(|frames| frames.borrow().depth)
-}
-
 /// Whether this thread is in a turn of an actor of `scheduler`, and in how many turns.
 pub(crate) fn depth_in(scheduler: &Arc<Scheduler>) -> Option<usize> {
     let is_near = innermost(|frame| frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler)));
-    is_near.unwrap_or(false).then(depth)
+    is_near.unwrap_or(false).then(|| FRAMES.with(|frames| frames.borrow().depth))
 }
 
 /// Whether this thread is in a turn of `actor`.

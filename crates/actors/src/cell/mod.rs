@@ -453,11 +453,7 @@ impl ActorCell {
         while *budget > 0 && body.held.is_none() && !self.mailbox.is_signalled() {
             let Some((handler, kind)) = body.batch.front().and_then(Front::if_free) else { break };
             self.mailbox.make_room();
-            let begun = if kind == Kind::Plain {
-                in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender))
-            } else {
-                body.batch.begin_front(&mut body.lender)
-            };
+            let begun = self.begin_front(body, handler, kind);
             if let Begun::Ended = begun
                 && !self.has_next.load(Ordering::Acquire)
             {
@@ -493,12 +489,18 @@ impl ActorCell {
         let Some(front) = body.batch.front() else { return Next::GoOn };
         let (handler, kind) = (front.operations.handler, front.operations.kind);
         let _tentatively = enter_tentatively(body);
-        let begun = if kind == Kind::Plain {
+        let begun = self.begin_front(body, handler, kind);
+        self.go_on_after(body, handler, kind, begun)
+    }
+
+    /// Begins the first message of the batch. A turn that can wait is in a span while it is polled.
+    #[inline(always)]
+    fn begin_front(&self, body: &mut Body, handler: &'static str, kind: Kind) -> Begun {
+        if kind == Kind::Plain {
             in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender))
         } else {
             body.batch.begin_front(&mut body.lender)
-        };
-        self.go_on_after(body, handler, kind, begun)
+        }
     }
 
     #[inline]
