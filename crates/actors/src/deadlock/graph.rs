@@ -1,5 +1,6 @@
 //! Who is suspended, and what that leads to.
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::fence;
 
 use crossbeam_utils::CachePadded;
@@ -35,8 +36,9 @@ struct Shard {
 
 #[derive(Default)]
 struct Turns {
-    suspended: HashMap<TurnId, Node, HashById>,
-    holders: HashMap<ActorId, TurnId, HashById>,
+    /// Those that hold their actor: one of each.
+    holders: HashMap<ActorId, Node, HashById>,
+    others: HashMap<TurnId, Node, HashById>,
 }
 
 /// Ids are given out one after the other.
@@ -107,25 +109,21 @@ impl Graph {
         let shard = self.shard(turn.actor);
         let mut turns = shard.turns.lock();
         if suspension.holds {
-            turns.holders.insert(turn.actor, turn.id);
-            shard.holders.store(turns.holders.len(), Ordering::Relaxed);
+            shard.holders.store(turns.holders.len() + 1, Ordering::Relaxed);
         }
-        let node = turns.suspended.entry(turn.id).insert_entry(Node { suspension, verdict: None });
+        let node = turns.insert(turn, Node { suspension, verdict: None });
         // Pairs with the fence in `owner_changed`, and with the one of any other turn that enters.
         fence(Ordering::SeqCst);
-        (turn, node.get().leads())
+        (turn, node.leads())
     }
 
     /// Takes a turn out again.
     pub(super) fn take_out(&self, turn: Turn) -> Option<Node> {
         let shard = self.shard(turn.actor);
         let mut turns = shard.turns.lock();
-        let node = turns.suspended.remove(&turn.id)?;
-        if turns.holders.get(&turn.actor) == Some(&turn.id) {
-            turns.holders.remove(&turn.actor);
-            shard.holders.store(turns.holders.len(), Ordering::Relaxed);
-        }
-        Some(node)
+        let node = turns.remove(turn);
+        shard.holders.store(turns.holders.len(), Ordering::Relaxed);
+        node
     }
 
     /// The suspended turn that holds `actor`.
@@ -139,7 +137,7 @@ impl Graph {
 
     /// Where the waits of `turn` lead, if it is suspended.
     pub(super) fn leads(&self, turn: Turn) -> Option<Leads> {
-        self.shard(turn.actor).turns.lock().suspended.get(&turn.id).map(Node::leads)
+        self.shard(turn.actor).turns.lock().node(turn).map(Node::leads)
     }
 
     /// Looks for a dead wait of `root`, whose waits lead to `leads`, and records it; the turn is then to be told.
@@ -155,7 +153,7 @@ impl Graph {
                 Lead::Actor(actor) => actor,
                 Lead::Turn(turn) => {
                     let turns = self.shard(turn.actor).turns.lock();
-                    return turns.suspended.contains_key(&turn.id) || turns.holders.contains_key(&turn.actor);
+                    return turns.others.contains_key(&turn.id) || turns.holders.contains_key(&turn.actor);
                 }
             };
             let shard = self.shard(actor);
@@ -163,11 +161,10 @@ impl Graph {
                 return false;
             }
             let turns = shard.turns.lock();
-            let Some(holder) = turns.holder(actor) else { return false };
-            if holder == root {
+            let Some(node) = turns.holders.get(&actor) else { return false };
+            if node.suspension.turn == root.id {
                 return true;
             }
-            let Some(node) = turns.suspended.get(&holder.id) else { return false };
             if node.suspension.opaque || node.is_going_on() {
                 return false;
             }
@@ -187,7 +184,32 @@ impl Graph {
 
 impl Turns {
     fn holder(&self, actor: ActorId) -> Option<Turn> {
-        self.holders.get(&actor).map(|&id| Turn { id, actor })
+        self.holders.get(&actor).map(|node| node.suspension.turn())
+    }
+
+    fn insert(&mut self, turn: Turn, node: Node) -> &mut Node {
+        if node.suspension.holds {
+            self.holders.entry(turn.actor).insert_entry(node).into_mut()
+        } else {
+            self.others.entry(turn.id).insert_entry(node).into_mut()
+        }
+    }
+
+    fn remove(&mut self, turn: Turn) -> Option<Node> {
+        match self.holders.entry(turn.actor) {
+            Entry::Occupied(holder) if holder.get().suspension.turn == turn.id => Some(holder.remove()),
+            _ => self.others.remove(&turn.id),
+        }
+    }
+
+    fn node(&self, turn: Turn) -> Option<&Node> {
+        let holder = self.holders.get(&turn.actor).filter(|node| node.suspension.turn == turn.id);
+        holder.or_else(|| self.others.get(&turn.id))
+    }
+
+    fn node_mut(&mut self, turn: Turn) -> Option<&mut Node> {
+        let holder = self.holders.get_mut(&turn.actor).filter(|node| node.suspension.turn == turn.id);
+        holder.or_else(|| self.others.get_mut(&turn.id))
     }
 }
 
@@ -200,7 +222,7 @@ impl Locked<'_> {
     }
 
     pub(super) fn node(&self, turn: Turn) -> Option<&Node> {
-        self.shard(turn.actor).suspended.get(&turn.id)
+        self.shard(turn.actor).node(turn)
     }
 
     pub(super) fn holder(&self, actor: ActorId) -> Option<Turn> {
@@ -216,7 +238,7 @@ impl Locked<'_> {
         let at = node.suspension.waits.iter().position(|wait| search.wait_is_dead(wait))?;
         let cycle = search.cycle(at);
         let shard = &mut self.0[shard_of(root.actor)];
-        let node = shard.suspended.get_mut(&root.id)?;
+        let node = shard.node_mut(root)?;
         let wait = node.suspension.waits.swap_remove(at);
         let source = match &wait {
             Wait::Answer(source) => Some(Arc::clone(source)),
