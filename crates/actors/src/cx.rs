@@ -91,7 +91,7 @@ impl<A: Actor> Cx<A> {
 
     fn lease(&self, what: &str) -> Lease<A> {
         self.assert_turn(what);
-        Lease::take(&self.cell).unwrap_or_else(|| {
+        Lease::take_in_turn(&self.cell).unwrap_or_else(|| {
             panic!("`{what}` of {} was called in a turn that has the state already", self.cell.identity())
         })
     }

@@ -4,10 +4,9 @@
 //! runs: whose child a spawned actor is, whose state [`Cx::with`](crate::Cx::with) may lend, and which turn it is that
 //! polls a promise.
 #![expect(unsafe_code, reason = "a frame borrows the actor that its guard borrows")]
-use std::cell::RefCell;
-use std::marker::PhantomData;
-use std::ptr;
+use std::cell::{Cell, RefCell};
 use std::task::Waker;
+use std::{iter, ptr};
 
 use enact_stm::hooks::{self, Depending};
 use enact_sync::unmodelled::Arc;
@@ -18,87 +17,77 @@ use crate::scheduler::Scheduler;
 use crate::tentative::Tentative;
 use crate::{ActorError, ActorId};
 
+/// What runs on this thread, and since when: it lies on the thread's stack, in [`run`], and knows the one outside of it.
 struct Frame {
     /// Null while code runs that belongs to no turn, such as a promise's callback.
     actor: *const ActorCell,
-    polled: Option<Box<Polled>>,
+    /// Null for the outermost.
+    outer: *const Frame,
+    /// How many frames there are, with this one.
+    depth: usize,
+    polled: RefCell<Option<Box<Polled>>>,
     /// Set while a tentative turn runs.
-    tentative: Option<Arc<Tentative>>,
-    /// Inside a tentative turn, what another one does depends on nothing.
-    independent: Option<Depending>,
+    tentative: RefCell<Option<Arc<Tentative>>>,
 }
 
 impl Frame {
-    const fn of(actor: *const ActorCell) -> Self {
-        Self { actor, polled: None, tentative: None, independent: None }
-    }
-
     fn actor(&self) -> Option<&ActorCell> {
-        // SAFETY: null, or borrowed by the guard that takes this frame away when it is dropped.
+        // SAFETY: null, or an actor that `run_turns` runs turns of. Who gives it away, or ends it, does nothing after that
+        // which could look here: no user's code, and no other frame.
         unsafe { self.actor.as_ref() }
     }
+
+    fn outer(&self) -> Option<&Self> {
+        // SAFETY: null, or a frame of a `run` which the one of this frame is in.
+        unsafe { self.outer.as_ref() }
+    }
+
+    #[inline]
+    fn is_tentative(&self) -> bool {
+        self.tentative.borrow().is_some()
+    }
 }
 
-/// The frames of one thread. Most threads have one at a time, which is entered and left without touching a list.
-struct Frames {
-    /// The innermost; means nothing while there is none.
-    innermost: Frame,
-    outer: Vec<Frame>,
-    depth: usize,
+enact_sync::thread_local! {
+    /// Null while there is none.
+    static INNERMOST: Cell<*const Frame> = const { Cell::new(ptr::null()) };
 }
 
-impl Frames {
-    const fn none() -> Self {
-        Self { innermost: Frame::of(ptr::null()), outer: Vec::new(), depth: 0 }
-    }
+#[inline]
+fn innermost<R>(f: impl FnOnce(&Frame) -> R) -> Option<R> {
+    let frame = INNERMOST.with(Cell::get);
+    // SAFETY: null, or the frame of a `run` that this is called in.
+    unsafe { frame.as_ref() }.map(f)
+}
 
-    fn innermost(&mut self) -> Option<&mut Frame> {
-        if self.depth == 0 { None } else { Some(&mut self.innermost) }
-    }
+/// As [`innermost`], with the turn that is polled there, if one is.
+#[inline]
+fn polled<R>(f: impl FnOnce(&mut Polled) -> R) -> Option<R> {
+    innermost(|frame| frame.polled.borrow_mut().as_deref_mut().map(f)).flatten()
+}
 
-    fn push(&mut self, actor: *const ActorCell) {
-        if self.depth > 0 {
-            self.nest();
-        }
-        self.depth += 1;
-        self.innermost.actor = actor;
-    }
+/// Runs `f` in a frame of its own.
+#[inline]
+fn run<R>(actor: *const ActorCell, f: impl FnOnce() -> R) -> R {
+    let outer = INNERMOST.with(Cell::get);
+    let (depth, is_tentative) = innermost(|outer| (outer.depth, outer.is_tentative())).unwrap_or((0, false));
+    // What another turn does in the middle of a tentative one depends on nothing.
+    let _independent = is_tentative.then(|| hooks::depend_on_this_thread(None));
+    let frame = Frame { actor, outer, depth: depth + 1, polled: RefCell::default(), tentative: RefCell::default() };
+    INNERMOST.with(|innermost| innermost.set(&raw const frame));
+    let _left = Left { outer };
+    f()
+}
 
-    fn nest(&mut self) {
-        if self.is_bare() {
-            // What lies there is known, and is not read again just after it was written.
-            return self.outer.push(Frame::of(self.innermost.actor));
-        }
-        let independent = self.innermost.tentative.is_some().then(|| hooks::depend_on_this_thread(None));
-        let outer = std::mem::replace(&mut self.innermost, Frame::of(ptr::null()));
-        self.innermost.independent = independent;
-        self.outer.push(outer);
-    }
+/// The innermost frame is `outer` again when this is dropped.
+struct Left {
+    outer: *const Frame,
+}
 
-    /// Whether the innermost frame is its actor and nothing else.
-    fn is_bare(&self) -> bool {
-        let Frame { actor: _, polled, tentative, independent } = &self.innermost;
-        polled.is_none() && tentative.is_none() && independent.is_none()
-    }
-
-    /// Takes the innermost frame away; gives what is left of it, if anything.
-    fn pop(&mut self) -> Option<Frame> {
-        self.depth -= 1;
-        let is_bare = self.is_bare();
-        let Some(outer) = self.outer.pop() else {
-            return (!is_bare).then(|| std::mem::replace(&mut self.innermost, Frame::of(ptr::null())));
-        };
-        let left = std::mem::replace(&mut self.innermost, outer);
-        if is_bare {
-            // There is nothing in it to be dropped.
-            std::mem::forget(left);
-            return None;
-        }
-        Some(left)
-    }
-
-    fn outermost_first(&self) -> impl Iterator<Item = &Frame> {
-        self.outer.iter().chain((self.depth > 0).then_some(&self.innermost))
+impl Drop for Left {
+    #[inline]
+    fn drop(&mut self) {
+        INNERMOST.with(|innermost| innermost.set(self.outer));
     }
 }
 
@@ -251,47 +240,22 @@ impl Waits {
     }
 }
 
-enact_sync::thread_local! {
-    static FRAMES: RefCell<Frames> = const { RefCell::new(Frames::none()) };
-}
-
+/// Runs `f` as turns of `actor`.
 #[inline]
-fn innermost<R>(f: impl FnOnce(&mut Frame) -> R) -> Option<R> {
-    FRAMES.try_with(|frames| frames.borrow_mut().innermost().map(f)).ok().flatten()
-}
-
-/// Marks this thread as running turns of `actor` until dropped.
-#[inline]
-pub(crate) fn enter(actor: &ActorCell) -> Entered<'_> {
-    push(actor)
+pub(crate) fn run_turns<R>(actor: &ActorCell, f: impl FnOnce() -> R) -> R {
+    run(actor, f)
 }
 
 /// Runs `f` as code that belongs to no turn.
 pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
-    let _entered = innermost(|_| ()).map(|()| push(ptr::null()));
-    f()
-}
-
-#[inline]
-fn push<'a>(actor: *const ActorCell) -> Entered<'a> {
-    FRAMES.with(|frames| frames.borrow_mut().push(actor));
-    Entered(PhantomData)
-}
-
-pub(crate) struct Entered<'a>(PhantomData<&'a ActorCell>);
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        let left = FRAMES.with(|frames| frames.borrow_mut().pop());
-        drop(left);
-    }
+    if innermost(|_| ()).is_some() { run(ptr::null(), f) } else { f() }
 }
 
 /// Marks the turn that runs in this frame as tentative until dropped.
 pub(crate) fn enter_tentatively(tentative: Arc<Tentative>) -> Tentatively {
     let fate = tentative.open_fate().filter(|_| !cfg!(plant = "commit_before_the_dependency"));
     let depending = hooks::depend_on_this_thread(fate);
-    innermost(|frame| frame.tentative = Some(tentative));
+    innermost(|frame| frame.tentative.replace(Some(tentative)));
     Tentatively(depending)
 }
 
@@ -307,13 +271,13 @@ impl Drop for Tentatively {
 /// Whether this thread is in a tentative turn.
 #[inline]
 pub(crate) fn is_tentative() -> bool {
-    innermost(|frame| frame.tentative.is_some()).unwrap_or(false)
+    innermost(Frame::is_tentative).unwrap_or(false)
 }
 
 /// The tentative turn that this thread is in.
 #[inline]
 pub(crate) fn tentative() -> Option<Arc<Tentative>> {
-    innermost(|frame| frame.tentative.clone()).flatten()
+    innermost(|frame| frame.tentative.borrow().clone()).flatten()
 }
 
 /// The actor whose turn this thread is in.
@@ -323,8 +287,11 @@ pub(crate) fn current() -> Option<Arc<ActorCell>> {
 
 /// Whether this thread is in a turn of an actor of `scheduler`, and in how many turns.
 pub(crate) fn depth_in(scheduler: &Arc<Scheduler>) -> Option<usize> {
-    let is_near = innermost(|frame| frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler)));
-    is_near.unwrap_or(false).then(|| FRAMES.with(|frames| frames.borrow().depth))
+    innermost(|frame| {
+        let is_near = frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler));
+        is_near.then_some(frame.depth)
+    })
+    .flatten()
 }
 
 /// Whether this thread is in a turn of `actor`.
@@ -338,7 +305,7 @@ pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Box<Verdict>>)
     if verdict.is_some() {
         polled.verdict = verdict;
     }
-    innermost(|frame| frame.polled = Some(polled));
+    innermost(|frame| frame.polled.replace(Some(polled)));
 }
 
 /// The turn that was polled, with what it waits for now.
@@ -357,8 +324,7 @@ pub(crate) fn end_poll() -> Box<Polled> {
 /// waker there: the answer may come before. The ticket under which it will; none if the turn waits for more, if `waker` is
 /// not its own, or if `source` keeps one under another ticket.
 pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>, waker: &Waker) -> Option<u64> {
-    innermost(|frame| {
-        let polled = frame.polled.as_mut()?;
+    polled(|polled| {
         if !ptr::eq(polled.own_waker, waker.data()) || polled.verdict.is_some() {
             return None;
         }
@@ -377,30 +343,27 @@ pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Opti
 
 /// Records that the turn being polled waits for `source`, which keeps `waker`.
 pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, reader: u64, waker: &Waker) {
-    innermost(|frame| {
-        if let Some(polled) = &mut frame.polled {
-            let is_own = ptr::eq(polled.own_waker, waker.data());
-            polled.waits.note(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
-        }
+    polled(|polled| {
+        let is_own = ptr::eq(polled.own_waker, waker.data());
+        polled.waits.note(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
     });
 }
 
 /// Records that the turn being polled waits no more for what lies at `source`.
 pub(crate) fn forget_wait<S: Source + 'static>(source: &Arc<S>, reader: u64) {
-    innermost(|frame| frame.polled.iter_mut().for_each(|polled| polled.waits.remove(source, reader)));
+    polled(|polled| polled.waits.remove(source, reader));
 }
 
 /// Whether a wait of the turn being polled was found to be dead.
 #[inline]
 pub(crate) fn has_verdict() -> bool {
-    innermost(|frame| frame.polled.as_ref().is_some_and(|polled| polled.verdict.is_some())).unwrap_or(false)
+    polled(|polled| polled.verdict.is_some()).unwrap_or(false)
 }
 
 /// As [`forget_wait`], unless [`has_verdict`], and if the reader has ever waited; whether there is none.
 #[inline]
 pub(crate) fn end_wait<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>) -> bool {
-    let ended = innermost(|frame| {
-        let Some(polled) = &mut frame.polled else { return true };
+    let ended = polled(|polled| {
         if polled.verdict.is_some() {
             return false;
         }
@@ -412,27 +375,21 @@ pub(crate) fn end_wait<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>
 
 /// The error for a wait of the turn being polled for `source`, if it was found to be dead.
 pub(crate) fn take_verdict(source: &Arc<dyn Source>) -> Option<ActorError> {
-    innermost(|frame| {
-        let polled = frame.polled.as_mut()?;
-        polled.verdict.take_if(|verdict| verdict.concerns(source)).map(|verdict| verdict.into_error())
-    })
-    .flatten()
+    polled(|polled| polled.verdict.take_if(|verdict| verdict.concerns(source)).map(|verdict| verdict.into_error()))
+        .flatten()
 }
 
 /// Enters all turns of this thread as blocked: each waits for the one it called, the innermost for `wait`.
 ///
 /// `None` if the thread is in no turn, or in code that belongs to none.
 pub(crate) fn block(wait: Wait, waker: &Waker) -> Option<Blocked> {
-    let frames: Vec<_> = FRAMES.with(|frames| {
-        let frames = frames.borrow();
-        frames
-            .outermost_first()
-            .map(|frame| Some((frame.actor()?.identity().clone(), frame.polled.as_ref().map(|polled| polled.turn))))
-            .collect::<Option<_>>()
-    })?;
-    if frames.is_empty() {
-        return None;
-    }
+    let mut frames = innermost(|innermost| {
+        let turn = |frame: &Frame| frame.polled.borrow().as_ref().map(|polled| polled.turn);
+        let outwards = iter::successors(Some(innermost), |frame| frame.outer());
+        outwards.map(|frame| Some((frame.actor()?.identity().clone(), turn(frame)))).collect::<Option<Vec<_>>>()
+    })
+    .flatten()?;
+    frames.reverse();
     // The fate of a tentative turn wakes it, too.
     let opaque = tentative().is_some_and(|tentative| tentative.open_fate().is_some());
     let callees = frames.iter().skip(1).map(|(callee, _)| Wait::Actor(callee.id())).collect::<Vec<_>>();

@@ -451,9 +451,9 @@ impl<A: Actor> Lease<A> {
         Cx::new(Arc::clone(self.lent.cell()))
     }
 
-    /// The state, unless some turn owns it.
-    pub(crate) fn take(cell: &Arc<ActorCell>) -> Option<Self> {
-        Lent::take(cell).map(Self::new)
+    /// The state of the actor whose turn this thread is in, unless some turn owns it already.
+    pub(crate) fn take_in_turn(cell: &Arc<ActorCell>) -> Option<Self> {
+        Lent::take_in_turn(cell).map(Self::new)
     }
 }
 

@@ -7,7 +7,7 @@ use std::ptr;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
-use super::ActorCell;
+use super::{ActorCell, Body};
 
 /// A reference to an actor that counts as a handle.
 ///
@@ -54,6 +54,28 @@ impl Drop for CellRef {
             // SAFETY: this was the last handle, and is used no more.
             unsafe { ManuallyDrop::drop(&mut self.0) };
         }
+    }
+}
+
+/// The actor that this thread runs, as long as it has the body, which has a reference: this has none of its own.
+///
+/// What comes after the body was given away is only the way back: it looks at nothing of the actor.
+pub(super) struct Running(ManuallyDrop<Arc<ActorCell>>);
+
+impl Running {
+    #[inline]
+    pub(super) fn of(body: &Body) -> Self {
+        // SAFETY: the copy is never dropped, and used while the body is there.
+        Self(ManuallyDrop::new(unsafe { ptr::read(body.cell()) }))
+    }
+}
+
+impl Deref for Running {
+    type Target = Arc<ActorCell>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<ActorCell> {
+        &self.0
     }
 }
 

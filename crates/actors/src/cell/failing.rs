@@ -68,7 +68,7 @@ impl ActorCell {
         if let Some(Some(timers)) = self.timers.get() {
             timers.cancel_all();
         }
-        let old = self.state.lock().current.replace(state);
+        let old = body.lender.replace(state);
         if let Some(lanes) = &mut body.lanes {
             lanes.ask_again();
         }
@@ -88,8 +88,7 @@ impl ActorCell {
             task.turn.as_mut().cut_short(error.clone());
         }
         self.mailbox.unhold();
-        let wakers = std::mem::take(&mut *self.changes.lock());
-        drop(wakers);
+        drop(self.take_waiting());
     }
 
     /// Ends the actor. The caller owns the activation, which is never given up again.
@@ -107,14 +106,14 @@ impl ActorCell {
                 records.refuse_front(stopped.clone());
             }
         }
-        let states = self.state.lock().take_all();
+        let states = body.lender.take_all();
         if contain(|| drop(states)).is_err() {
             tracing::error!(actor = %self.identity, "the state's destructor panicked");
         }
         // The maker may own handles, its own among them.
         body.supervision.restart = None;
         self.ending.end(&Exit { actor: self.identity.clone(), reason });
-        self.scheduler.forget(self.identity.id());
+        self.scheduler.forget(self);
     }
 }
 
@@ -123,7 +122,7 @@ impl Drop for ActorCell {
         // It was to begin with a transaction, or when a turn is definitive, and nobody is left to decide that.
         if self.ending.exit().is_none() {
             self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
-            self.scheduler.forget(self.identity.id());
+            self.scheduler.forget(self);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; `None` means that
 //!   a turn has it, or the body for the next plain one. What replaces it later is left there by whoever decides so, and put
 //!   in place between two turns.
-//! * `timers`, `changes`, `ending` - turns, timers and other actors, each behind its own short lock.
+//! * `timers`, `rare`, `ending` - turns, timers and other actors, each behind its own short lock.
 //!
 //! # A turn's way
 //! A message is taken up only by who has the body, and while no turn holds the actor. A held turn owns the state across its
@@ -33,12 +33,13 @@ use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::task::Waker;
 
-use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use enact_sync::Mutex;
+use enact_sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use enact_sync::unmodelled::{Arc, OnceLock, Weak};
-use enact_sync::{Mutex, SpinLock};
 
 use self::choosing::Found;
 pub(crate) use self::counted::CellRef;
+use self::counted::Running;
 use self::state::Slot;
 pub(crate) use self::state::{Lender, Lent, State};
 pub(crate) use self::task::TurnWaker;
@@ -52,6 +53,7 @@ use crate::mailbox::lanes::Lanes;
 use crate::mailbox::records::{self, Front, Guard, Kind, Record, Records, Reserved};
 use crate::mailbox::{Mailbox, Rest, Schedule};
 use crate::scheduler::Scheduler;
+use crate::scheduler::population::Listed;
 use crate::spec::{self, Spec, Supervision, WhenFull};
 use crate::timer::{Timer, Timers};
 use crate::turn::{Begun, Message, Post, Told};
@@ -77,13 +79,13 @@ pub(crate) struct ActorCell {
     /// Live handles; the actor is released when none is left.
     handles: AtomicUsize,
     pub(crate) mailbox: Mailbox,
-    /// Whether `state` has a next one.
+    /// Whether there is a next state.
     has_next: AtomicBool,
-    /// Whether `changes` has any.
+    /// Whether turns wait for a change of the state.
     has_waiting: AtomicBool,
     when_full: WhenFull,
     keep_alive: bool,
-    pub(crate) state: SpinLock<Slot>,
+    pub(crate) state: Slot,
     identity: Identity,
     me: Weak<Self>,
     parent: Option<Weak<ActorCell>>,
@@ -91,11 +93,22 @@ pub(crate) struct ActorCell {
     copy: Option<state::Copy>,
     /// Nothing once the actor has ended without any.
     timers: OnceLock<Option<Arc<Timers>>>,
-    /// Cooperative turns that wait for a change of the state.
-    changes: Mutex<Vec<Waker>>,
+    rare: Mutex<Option<Box<Rare>>>,
     ending: Ending,
     /// Cooperative turns under way, for whoever asks from outside.
-    under_way: AtomicUsize,
+    under_way: AtomicU32,
+    pub(crate) listed: Listed,
+}
+
+/// What hardly any actor ever has.
+#[derive(Default)]
+struct Rare {
+    /// The state before a tentative turn that has written.
+    original: Option<State>,
+    /// The state that the next turn begins with.
+    next: Option<State>,
+    /// Cooperative turns that wait for a change of the state.
+    waiting: Vec<Waker>,
 }
 
 /// The right to run an actor, and what only its runner touches.
@@ -152,20 +165,22 @@ impl Body {
 
     /// Runs `budget` turns.
     pub(crate) fn take_turns(mut self: Box<Self>, mut budget: usize) {
-        let cell = Arc::clone(self.lender.cell());
-        let _frame = frame::enter(&cell);
-        if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
-            cell.rest(self, budget);
-        }
+        let cell = Running::of(&self);
+        frame::run_turns(&cell, || {
+            if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
+                cell.rest(self, budget);
+            }
+        });
     }
 
     /// Takes the [brief](Self::is_brief_next) turn that is the next.
     pub(crate) fn take_brief_turn(mut self: Box<Self>) {
-        let cell = Arc::clone(self.lender.cell());
-        let _frame = frame::enter(&cell);
-        if matches!(cell.run_free(&mut self, &mut 1), Next::GoOn) {
-            cell.rest(self, 0);
-        }
+        let cell = Running::of(&self);
+        frame::run_turns(&cell, || {
+            if matches!(cell.run_free(&mut self, &mut 1), Next::GoOn) {
+                cell.rest(self, 0);
+            }
+        });
     }
 
     /// Ends an actor that has never begun: nobody runs it, so this thread may.
@@ -224,12 +239,13 @@ impl ActorCell {
             when_full,
             copy,
             mailbox: Mailbox::new(capacity),
-            state: SpinLock::new(Slot::new(state)),
+            state: Slot::new(state),
             has_next: AtomicBool::new(false),
             timers: OnceLock::new(),
-            changes: Mutex::default(),
+            rare: Mutex::default(),
             has_waiting: AtomicBool::new(false),
-            under_way: AtomicUsize::new(0),
+            under_way: AtomicU32::new(0),
+            listed: Listed::default(),
             ending: Ending::default(),
             parent: parent.map(Arc::downgrade),
         });
@@ -312,7 +328,8 @@ impl ActorCell {
 
     /// Has the turn that polls with `waker` look again when the state may have changed.
     pub(crate) fn wake_on_change(&self, waker: &Waker) {
-        let mut waiting = self.changes.lock();
+        let mut rare = self.rare.lock();
+        let waiting = &mut rare.get_or_insert_default().waiting;
         if !waiting.iter().any(|known| known.will_wake(waker)) {
             waiting.push(waker.clone());
         }
@@ -331,8 +348,11 @@ impl ActorCell {
     #[cold]
     fn wake_waiting(&self) {
         self.has_waiting.store(false, Ordering::Relaxed);
-        let waiting = std::mem::take(&mut *self.changes.lock());
-        waiting.into_iter().for_each(Waker::wake);
+        self.take_waiting().into_iter().for_each(Waker::wake);
+    }
+
+    fn take_waiting(&self) -> Vec<Waker> {
+        self.rare.lock().as_mut().map(|rare| std::mem::take(&mut rare.waiting)).unwrap_or_default()
     }
 
     /// Runs what the caller has put into the body of an actor that it has claimed, on this thread.
@@ -344,11 +364,12 @@ impl ActorCell {
             }
             return body.take_turns(1);
         }
-        let _frame = frame::enter(self);
-        if matches!(self.begin_turn(&mut body), Next::GoOn) {
-            // What has come meanwhile is not the caller's to wait for.
-            self.rest(body, 0);
-        }
+        frame::run_turns(self, || {
+            if matches!(self.begin_turn(&mut body), Next::GoOn) {
+                // What has come meanwhile is not the caller's to wait for.
+                self.rest(body, 0);
+            }
+        });
     }
 
     /// Takes turns until the budget or the batch is used up.

@@ -4,14 +4,19 @@
 //! a handle, a context or a message of an actor of type `A` does: they are made with the cell, and no other way.
 #![expect(unsafe_code, reason = "types that a cell does not know are seen again")]
 use std::any::Any;
+use std::cell::UnsafeCell;
+use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::pin::Pin;
 
-use enact_sync::atomic::Ordering;
+use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
 
 use super::ActorCell;
 use crate::turn::{Lease, Suspended, contain};
-use crate::{Actor, Cx, Identity};
+use crate::{Actor, Cx, Identity, frame};
+
+/// Why a state is there to be taken.
+const BETWEEN_TURNS: &str = "no turn has the state between two turns";
 
 /// A state, whatever its type.
 pub(crate) type State = Box<dyn Any + Send>;
@@ -28,79 +33,107 @@ pub(crate) fn copy_of<A: Actor>() -> Option<Copy> {
     A::COPY.map(|_| copy::<A> as Copy)
 }
 
-/// Where the state is between and during turns.
+/// Where an actor's state is while no turn has it: taken by who runs the actor, and put back by whoever has it.
+///
+/// It is there whenever `is_here`, which only those two write; so it costs no locked instruction to hand it over.
 pub(crate) struct Slot {
-    /// `None` while a turn has it.
-    pub(crate) current: Option<State>,
-    /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes.
-    pub(crate) copies_before_write: bool,
-    /// Hardly any actor ever has some.
-    others: Option<Box<Others>>,
+    is_here: AtomicBool,
+    /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes. Only for the runner.
+    copies_before_write: AtomicBool,
+    kept: UnsafeCell<MaybeUninit<Kept>>,
 }
 
-/// States of an actor that are not its present one.
-#[derive(Default)]
-struct Others {
-    /// The state before a tentative turn that has written.
-    original: Option<State>,
-    /// What the next turn begins with.
-    next: Option<State>,
+/// The state, in the slot or lent.
+struct Kept {
+    state: State,
+    /// The actor, once the state has been lent.
+    cell: Option<Arc<ActorCell>>,
 }
+
+// SAFETY: what lies there is given from one thread to another and never shared.
+unsafe impl Sync for Slot {}
 
 impl Slot {
     pub(super) fn new(state: State) -> Self {
-        Self { current: Some(state), copies_before_write: false, others: None }
+        Self {
+            is_here: AtomicBool::new(true),
+            copies_before_write: AtomicBool::new(false),
+            kept: UnsafeCell::new(MaybeUninit::new(Kept { state, cell: None })),
+        }
     }
 
-    /// What a tentative turn has made of the state is the state; gives what it was.
-    pub(super) fn keep(&mut self) -> Option<State> {
-        self.copies_before_write = false;
-        self.take_original()
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    unsafe fn take(&self) -> Option<Kept> {
+        // Acquire: pairs with the one who has put it there.
+        if !self.is_here.load(Ordering::Acquire) {
+            return None;
+        }
+        // Relaxed: nobody puts anything there before the caller has given away what it takes.
+        self.is_here.store(false, Ordering::Relaxed);
+        // SAFETY: nobody else takes it, as the caller vouches, and there is no second one to be put here.
+        let kept = unsafe { self.kept.get().read() };
+        // SAFETY: it is here.
+        Some(unsafe { kept.assume_init() })
     }
 
-    /// The state is what it was before a tentative turn; gives what that has made of it.
-    pub(super) fn restore(&mut self) -> Option<State> {
-        self.copies_before_write = false;
-        let original = self.take_original().filter(|_| !cfg!(plant = "keep_what_was_tried"));
-        original.and_then(|original| self.current.replace(original))
+    /// Puts back what was taken out.
+    ///
+    /// # Safety
+    /// `at` is the slot that `kept` was taken from, and there until somebody takes `kept` out again.
+    #[inline]
+    unsafe fn put(at: *const Self, kept: Kept) {
+        // SAFETY: the slot is there.
+        let here = UnsafeCell::raw_get(unsafe { &raw const (*at).kept });
+        // SAFETY: it is empty because its only value is in our hand; so nobody reads it.
+        unsafe { here.write(MaybeUninit::new(kept)) };
+        // Release: pairs with the one who takes it. From here on the actor may end, and the slot be gone.
+        // SAFETY: the slot is there until this is seen.
+        unsafe { (*at).is_here.store(true, Ordering::Release) };
     }
+}
 
-    fn take_original(&mut self) -> Option<State> {
-        self.others.as_mut()?.original.take()
-    }
-
-    fn take_next(&mut self) -> Option<State> {
-        self.others.as_mut()?.next.take()
-    }
-
-    pub(super) fn take_all(&mut self) -> [Option<State>; 2] {
-        [self.current.take(), self.take_next()]
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if self.is_here.load(Ordering::Acquire) {
+            // SAFETY: it is here, and nobody else is.
+            unsafe { self.kept.get_mut().assume_init_drop() };
+        }
     }
 }
 
 /// A state that a turn owns; given back when dropped.
-pub(crate) struct Lent {
-    state: Option<State>,
-    cell: Arc<ActorCell>,
-    copies_before_write: bool,
-}
+pub(crate) struct Lent(ManuallyDrop<Kept>);
 
 impl Lent {
-    /// The state, unless some turn owns it.
-    pub(crate) fn take(cell: &Arc<ActorCell>) -> Option<Self> {
-        let mut slot = cell.state.lock();
-        let state = slot.current.take()?;
-        Some(Self { state: Some(state), cell: Arc::clone(cell), copies_before_write: slot.copies_before_write })
+    /// The state of the actor whose turn this thread is in, unless some turn owns it already.
+    pub(crate) fn take_in_turn(cell: &Arc<ActorCell>) -> Option<Self> {
+        assert!(frame::is_turn_of(cell.id()), "a state is lent to turns of its actor");
+        // SAFETY: who is in a turn of the actor runs it.
+        unsafe { Self::take(cell) }
+    }
+
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    unsafe fn take(cell: &Arc<ActorCell>) -> Option<Self> {
+        // SAFETY: as the caller vouches.
+        let mut kept = unsafe { cell.state.take() }?;
+        if kept.cell.is_none() {
+            kept.cell = Some(Arc::clone(cell));
+        }
+        Some(Self(ManuallyDrop::new(kept)))
     }
 
     pub(crate) fn cell(&self) -> &Arc<ActorCell> {
-        &self.cell
+        self.0.cell.as_ref().expect("what is lent knows its actor")
     }
 
     /// The state, which is of type `A`.
     #[inline]
     pub(crate) fn state<A: Actor>(&self) -> &A {
-        let state = self.state.as_deref().expect("a lease has the state until it is dropped");
+        let state = &*self.0.state;
         debug_assert!(state.is::<A>(), "the state is of the actor's type");
         // SAFETY: a lease of type `A` is made only for cells of actors of that type.
         unsafe { &*(&raw const *state).cast::<A>() }
@@ -109,10 +142,11 @@ impl Lent {
     /// As [`state`](Self::state), after a tentative turn has been given a copy.
     #[inline]
     pub(crate) fn state_to_write<A: Actor>(&mut self) -> &mut A {
-        if self.copies_before_write {
+        // Relaxed: it is set between two turns.
+        if self.cell().state.copies_before_write.load(Ordering::Relaxed) {
             self.copy();
         }
-        let state = self.state.as_deref_mut().expect("a lease has the state until it is dropped");
+        let state = &mut *self.0.state;
         debug_assert!(state.is::<A>(), "the state is of the actor's type");
         // SAFETY: as in `state`.
         unsafe { &mut *(&raw mut *state).cast::<A>() }
@@ -120,20 +154,22 @@ impl Lent {
 
     #[cold]
     fn copy(&mut self) {
-        let copy = self.cell.copy.expect("only actors that can be copied have tentative turns");
-        let state = self.state.as_deref().expect("a lease has the state until it is dropped");
-        let copied = copy(state);
-        let original = self.state.replace(copied);
-        self.copies_before_write = false;
-        let mut slot = self.cell.state.lock();
-        slot.others.get_or_insert_default().original = original;
-        slot.copies_before_write = false;
+        let copy = self.cell().copy.expect("only actors that can be copied have tentative turns");
+        let copied = copy(&*self.0.state);
+        let original = mem::replace(&mut self.0.state, copied);
+        self.cell().state.copies_before_write.store(false, Ordering::Relaxed);
+        self.cell().rare.lock().get_or_insert_default().original = Some(original);
     }
 }
 
 impl Drop for Lent {
+    #[inline]
     fn drop(&mut self) {
-        self.cell.state.lock().current = self.state.take();
+        let slot = &raw const self.cell().state;
+        // SAFETY: what was lent is not used any more.
+        let kept = unsafe { ManuallyDrop::take(&mut self.0) };
+        // SAFETY: it was taken from the slot of its actor, which it keeps itself.
+        unsafe { Slot::put(slot, kept) };
     }
 }
 
@@ -161,19 +197,21 @@ impl Lender {
     /// For a plain turn of an actor of type `A`, which this is.
     #[inline]
     pub(crate) fn lend<A: Actor>(&mut self) -> (&mut Lease<A>, &Cx<A>) {
-        let lent =
-            self.lent.get_or_insert_with(|| Lent::take(&self.cell).expect("no turn has the state between two turns"));
+        let Self { cell, lent, .. } = self;
+        // SAFETY: who has the lender runs the actor.
+        let lent = lent.get_or_insert_with(|| unsafe { Lent::take(cell) }.expect(BETWEEN_TURNS));
         // SAFETY: a lease is nothing but what is lent, and the messages of a cell are those of its actor's type.
         let lease = unsafe { &mut *(&raw mut *lent).cast::<Lease<A>>() };
         // SAFETY: a context is nothing but the cell.
-        let cx = unsafe { &*(&raw const self.cell).cast::<Cx<A>>() };
+        let cx = unsafe { &*(&raw const *cell).cast::<Cx<A>>() };
         (lease, cx)
     }
 
     /// For a turn that owns the state.
     pub(crate) fn give_away<A: Actor>(&mut self) -> Lease<A> {
-        let lent = self.lent.take().or_else(|| Lent::take(&self.cell));
-        Lease::new(lent.expect("no turn has the state between two turns"))
+        // SAFETY: who has the lender runs the actor.
+        let lent = self.lent.take().or_else(|| unsafe { Lent::take(&self.cell) });
+        Lease::new(lent.expect(BETWEEN_TURNS))
     }
 
     pub(crate) fn cx<A: Actor>(&self) -> Cx<A> {
@@ -184,34 +222,81 @@ impl Lender {
     pub(crate) fn put_back(&mut self) {
         self.lent = None;
     }
+
+    /// The next turn is tentative: it is to copy the state before it writes.
+    pub(super) fn copy_before_write(&mut self) {
+        self.put_back();
+        self.cell.state.copies_before_write.store(true, Ordering::Relaxed);
+    }
+
+    /// What a tentative turn has made of the state is the state; gives what it was.
+    pub(super) fn keep(&mut self) -> Option<State> {
+        self.put_back();
+        self.take_original()
+    }
+
+    /// The state is what it was before a tentative turn; gives what that has made of it.
+    pub(super) fn restore(&mut self) -> Option<State> {
+        self.put_back();
+        let original = self.take_original().filter(|_| !cfg!(plant = "keep_what_was_tried"));
+        original.and_then(|original| self.replace(original))
+    }
+
+    /// Has the actor go on with `state`; gives what it was.
+    pub(super) fn replace(&mut self, state: State) -> Option<State> {
+        self.change(|kept| mem::replace(&mut kept.state, state))
+    }
+
+    /// What the actor has left.
+    pub(super) fn take_all(&mut self) -> [Option<State>; 2] {
+        self.put_back();
+        // SAFETY: who has the lender runs the actor.
+        let kept = unsafe { self.cell.state.take() };
+        [kept.map(|kept| kept.state), self.cell.take_next_state()]
+    }
+
+    fn take_original(&self) -> Option<State> {
+        self.cell.state.copies_before_write.store(false, Ordering::Relaxed);
+        self.cell.rare.lock().as_mut()?.original.take()
+    }
+
+    /// Calls `f` with the state, unless a turn has it.
+    fn change<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+        self.put_back();
+        // SAFETY: who has the lender runs the actor.
+        let mut lent = unsafe { Lent::take(&self.cell) }?;
+        Some(f(&mut lent.0))
+    }
 }
 
 impl ActorCell {
     /// Has the next turn begin with `state`.
     pub(crate) fn set_next(&self, state: State) {
-        let replaced = self.state.lock().others.get_or_insert_default().next.replace(state);
+        let replaced = self.rare.lock().get_or_insert_default().next.replace(state);
         self.has_next.store(true, Ordering::Release);
         drop(replaced);
     }
 
+    fn take_next_state(&self) -> Option<State> {
+        self.rare.lock().as_mut()?.next.take()
+    }
+
     /// Puts the next state in place, if there is one and no turn has the present one.
     #[inline]
-    pub(super) fn begin_next(&self) {
+    pub(super) fn begin_next(&self, lender: &mut Lender) {
         if self.has_next.load(Ordering::Acquire) {
-            self.put_next_in_place();
+            self.put_next_in_place(lender);
         }
     }
 
     #[cold]
-    fn put_next_in_place(&self) {
-        let mut slot = self.state.lock();
-        if slot.current.is_none() {
-            return;
-        }
-        self.has_next.store(false, Ordering::Relaxed);
-        let next = slot.take_next();
-        let old = next.and_then(|next| slot.current.replace(next));
-        drop(slot);
+    fn put_next_in_place(&self, lender: &mut Lender) {
+        let replaced = lender.change(|kept| {
+            self.has_next.store(false, Ordering::Relaxed);
+            let next = self.take_next_state()?;
+            Some(mem::replace(&mut kept.state, next))
+        });
+        let Some(old) = replaced else { return };
         // A destructor that panics has no turn to fail.
         let _dropped = contain(|| drop(old));
         self.announce_change();

@@ -193,7 +193,7 @@ impl ActorCell {
             }
         }
         if !task.waker.holds() {
-            self.begin_next();
+            self.begin_next(&mut body.lender);
         } else if body.undecided.is_none() && !std::mem::replace(&mut task.is_held, true) {
             self.mailbox.hold(&task.waker);
         }
@@ -230,7 +230,7 @@ impl ActorCell {
             turn.ended = Some(ended);
             return Next::GoOn;
         }
-        self.begin_next();
+        self.begin_next(&mut body.lender);
         self.after_turn(body, ended)
     }
 

@@ -96,11 +96,10 @@ impl ActorCell {
 
     /// Takes up the first message of the batch, which belongs to an open transaction.
     pub(super) fn begin_tentatively(self: &Arc<Self>, body: &mut Body, fate: Fate) -> Next {
-        body.lender.put_back();
+        body.lender.copy_before_write();
         let tentative = Tentative::new(fate.clone());
         let is_cooperative = body.batch.front().is_some_and(|front| front.operations.kind == Kind::Cooperative);
         let turn = TentativeTurn { tentative, is_cooperative, ended: None };
-        self.state.lock().copies_before_write = true;
         self.wait_for(body, fate, Some(turn));
         let next = self.begin_turn(body);
         body.lender.put_back();
@@ -109,12 +108,12 @@ impl ActorCell {
 
     /// The transaction that the turn belongs to has committed.
     pub(super) fn go_on_definitively(self: &Arc<Self>, body: &mut Body, turn: TentativeTurn) -> Next {
-        let original = self.state.lock().keep();
+        let original = body.lender.keep();
         let _dropped = contain(|| drop(original));
         turn.tentative.commit();
         if let Some(ended) = turn.ended {
             self.mailbox.unhold();
-            self.begin_next();
+            self.begin_next(&mut body.lender);
             return self.after_turn(body, ended);
         }
         self.mailbox.obey_signals();
@@ -146,7 +145,7 @@ impl ActorCell {
         }
         self.mailbox.unhold();
         turn.tentative.abort();
-        let tried = self.state.lock().restore();
+        let tried = body.lender.restore();
         if contain(|| drop(tried)).is_err() {
             tracing::error!(actor = %self.identity, "the destructor of a state that was taken back panicked");
         }

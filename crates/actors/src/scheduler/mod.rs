@@ -185,8 +185,8 @@ impl Scheduler {
         self.closing.load(Ordering::SeqCst) && self.population.is_empty()
     }
 
-    pub(crate) fn forget(&self, id: ActorId) {
-        if self.population.remove(id) {
+    pub(crate) fn forget(&self, actor: &ActorCell) {
+        if self.population.remove(actor) {
             self.quiet.unpark();
             if self.has_ended() {
                 self.idle.wake_all();

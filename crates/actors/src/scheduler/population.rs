@@ -1,21 +1,44 @@
 //! The actors of a system that are alive.
 //!
 //! Whoever is listed is kept: an actor without handles may still have turns to come, and leaves only by ending.
-use std::collections::HashMap;
-
 use crossbeam_utils::CachePadded;
 use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicUsize, Ordering};
+use enact_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
+use slab::Slab;
 
 use crate::ActorId;
 use crate::cell::ActorCell;
-use crate::identity::HashById;
 
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = CachePadded<Mutex<HashMap<ActorId, Arc<ActorCell>, HashById>>>;
+type Shard = CachePadded<Mutex<Slab<Arc<ActorCell>>>>;
+
+/// Where an actor is listed, from its beginning to its end.
+pub(crate) struct Listed(AtomicU32);
+
+impl Listed {
+    const NOWHERE: u32 = u32::MAX;
+
+    fn set(&self, at: usize) {
+        let at = u32::try_from(at).expect("a part of the population fits into memory");
+        // Relaxed: the actor begins after it was listed.
+        self.0.store(at, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> Option<usize> {
+        let at = self.0.load(Ordering::Relaxed);
+        self.0.store(Self::NOWHERE, Ordering::Relaxed);
+        (at != Self::NOWHERE).then_some(at as usize)
+    }
+}
+
+impl Default for Listed {
+    fn default() -> Self {
+        Self(AtomicU32::new(Self::NOWHERE))
+    }
+}
 
 pub(crate) struct Population {
     shards: Vec<Shard>,
@@ -35,13 +58,16 @@ impl Population {
 
     pub(crate) fn add(&self, actor: &Arc<ActorCell>) {
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.shard(actor.id()).lock().insert(actor.id(), Arc::clone(actor));
+        let at = self.shard(actor.id()).lock().insert(Arc::clone(actor));
+        actor.listed.set(at);
     }
 
     /// Takes an actor out; whether it was the last.
-    pub(crate) fn remove(&self, id: ActorId) -> bool {
-        let removed = self.shard(id).lock().remove(&id);
-        removed.is_some() && self.count.fetch_sub(1, Ordering::SeqCst) == 1
+    pub(crate) fn remove(&self, actor: &ActorCell) -> bool {
+        let Some(at) = actor.listed.take() else { return false };
+        let removed = self.shard(actor.id()).lock().remove(at);
+        drop(removed);
+        self.count.fetch_sub(1, Ordering::SeqCst) == 1
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -55,7 +81,7 @@ impl Population {
     pub(crate) fn all(&self) -> Vec<Arc<ActorCell>> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.lock().values().cloned());
+            all.extend(shard.lock().iter().map(|(_, actor)| Arc::clone(actor)));
         }
         all
     }
