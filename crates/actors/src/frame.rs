@@ -3,7 +3,7 @@
 //! A thread has more than one when synchronous calls are run inline. The innermost frame says on whose behalf code
 //! runs: whose child a spawned actor is, whose state [`Cx::with`](crate::Cx::with) may lend, and which turn it is that
 //! polls a promise.
-#![expect(unsafe_code, reason = "a frame borrows the actor that its guard borrows")]
+#![expect(unsafe_code, reason = "a frame has the addresses of its actor and of the frame outside")]
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 use std::{iter, ptr};
@@ -17,7 +17,7 @@ use crate::scheduler::Scheduler;
 use crate::tentative::Tentative;
 use crate::{ActorError, ActorId};
 
-/// What runs on this thread, and since when: it lies on the thread's stack, in [`run`], and knows the one outside of it.
+/// Whose turns run on this thread. It lies on the thread's stack, in [`run`], and knows the one outside of it.
 struct Frame {
     /// Null while code runs that belongs to no turn, such as a promise's callback.
     actor: *const ActorCell,
