@@ -16,6 +16,7 @@
 //! # No lost wake-up, no second runner
 //! A sender that finds the actor idle takes the body, and must schedule it; one that does not knows that whoever has it
 //! looks here, under the lock, before the actor goes idle.
+mod buffers;
 pub(crate) mod lanes;
 pub(crate) mod records;
 

@@ -12,10 +12,11 @@
 //! value of the type that they are of. While there is [`Room`] for a value, nobody uses the queue. Values are moved by
 //! copying their words, which every Rust value allows. A record before `head` has been moved out.
 #![expect(unsafe_code, reason = "values of different types in one piece of memory")]
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
 
 use enact_stm::hooks::{Decision, Fate};
 
+use super::buffers::{self, BUFFERS};
 use crate::ActorError;
 use crate::cell::Lender;
 use crate::deadlock::TurnId;
@@ -93,7 +94,7 @@ pub(crate) struct Operations {
     is_admitted: Option<unsafe fn(*const Word, &mut Lender) -> bool>,
 }
 
-type Word = MaybeUninit<u64>;
+pub(super) type Word = MaybeUninit<u64>;
 
 /// A value that ends with a word.
 #[repr(C, align(8))]
@@ -256,7 +257,7 @@ impl Records {
     pub(crate) fn push(&mut self, Header { operations, dependency }: Header) -> Room {
         let header_words = 1 + usize::from(dependency.is_some());
         let words = header_words + operations.words;
-        self.words.reserve(words);
+        self.make_room(words);
         let at = self.words.spare_capacity_mut().as_mut_ptr().cast::<Word>();
         let address = std::ptr::from_ref(operations).map_addr(|address| address | usize::from(dependency.is_some()));
         // SAFETY: there is room for the header, whose parts are as long as a word.
@@ -379,6 +380,7 @@ impl Records {
         if other.is_empty() {
             other.clear();
         }
+        other.make_room(end - start);
         other.words.extend_from_slice(&self.words[start..end]);
         self.remove(start, end);
     }
@@ -413,8 +415,9 @@ impl Records {
     /// Moves all records of `other` behind those that are here.
     pub(crate) fn append(&mut self, other: &mut Self) {
         if self.is_empty() {
-            std::mem::swap(self, other);
+            mem::swap(self, other);
         } else {
+            self.make_room(other.words.len() - other.head);
             self.words.extend_from_slice(&other.words[other.head..]);
         }
         other.words.clear();
@@ -426,8 +429,28 @@ impl Records {
         self.words.clear();
         self.head = 0;
         if self.words.capacity() > KEPT_WORDS {
-            self.words.shrink_to(KEPT_WORDS);
+            BUFFERS.put(mem::replace(&mut self.words, BUFFERS.take(KEPT_WORDS)));
         }
+    }
+
+    /// Makes room for so many words more.
+    #[inline]
+    fn make_room(&mut self, words: usize) {
+        if self.words.capacity() - self.words.len() < words {
+            self.grow(words);
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, words: usize) {
+        let length = (self.words.len() + words).max(2 * self.words.capacity());
+        if length < buffers::SHORTEST {
+            return self.words.reserve(words);
+        }
+        let mut longer = BUFFERS.take(length);
+        longer.extend_from_slice(&self.words[self.head..]);
+        self.head = 0;
+        BUFFERS.put(mem::replace(&mut self.words, longer));
     }
 }
 
@@ -436,6 +459,7 @@ impl Drop for Records {
         while !self.is_empty() {
             self.refuse_front(ActorError::Abandoned);
         }
+        BUFFERS.put(mem::take(&mut self.words));
     }
 }
 
