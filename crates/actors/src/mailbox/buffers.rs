@@ -21,7 +21,7 @@ pub(super) type Buffer = Vec<Word>;
 
 /// Empty buffers by length, of all systems of the process.
 #[derive(Default)]
-pub(super) struct Buffers([Mutex<Vec<Buffer>>; CLASSES]);
+pub(crate) struct Buffers([Mutex<Vec<Buffer>>; CLASSES]);
 
 global! {
     /// The process's own.
