@@ -11,8 +11,9 @@
 //! * [`Report`] is what people (a table) and programs (JSON with every raw sample) get.
 //!
 //! # Order within a round
-//! Round r starts with contender r and every second round goes backwards: none of them always runs first, last, or after
-//! the same other one.
+//! What a contender leaves behind, in caches and in threads that are not quite at rest, hits the one that comes next. So
+//! each comes after each other one equally often: the rounds are the rows of a balanced Latin square (E. J. Williams,
+//! 1949), and of its mirror image if the number of contenders is odd.
 mod heap;
 mod machine;
 mod process;
@@ -149,8 +150,9 @@ fn run_rounds<E, F>(
 
 /// The order in which `round` runs `count` contenders.
 fn order(round: usize, count: usize) -> Vec<usize> {
-    let mut places: Vec<_> = (0..count).map(|step| (round + step) % count).collect();
-    if round % 2 == 1 {
+    let zigzag = |step: usize| if step.is_multiple_of(2) { step / 2 } else { count - step.div_ceil(2) };
+    let mut places: Vec<_> = (0..count).map(|step| (round + zigzag(step)) % count).collect();
+    if count % 2 == 1 && (round / count) % 2 == 1 {
         places.reverse();
     }
     places
@@ -175,16 +177,22 @@ mod tests {
     }
 
     #[test]
-    fn every_round_runs_every_contender_once_and_each_comes_first_and_last() {
-        let orders: Vec<_> = (0..6).map(|round| order(round, 3)).collect();
-        for places in &orders {
-            let mut sorted = places.clone();
-            sorted.sort_unstable();
-            assert_eq!(sorted, [0, 1, 2]);
-        }
-        for contender in 0..3 {
-            assert!(orders.iter().any(|places| places[0] == contender), "{contender} never runs first: {orders:?}");
-            assert!(orders.iter().any(|places| places[2] == contender), "{contender} never runs last: {orders:?}");
+    fn every_contender_runs_once_a_round_and_equally_often_at_each_place_and_after_each_other_one() {
+        for count in 1..=9 {
+            let rounds = if count % 2 == 0 { count } else { 2 * count };
+            let orders: Vec<_> = (0..rounds).map(|round| order(round, count)).collect();
+            for contender in 0..count {
+                assert!(orders.iter().all(|places| places.contains(&contender)), "{orders:?}");
+                for place in 0..count {
+                    let there = orders.iter().filter(|places| places[place] == contender).count();
+                    assert_eq!(there, rounds / count, "{contender} at place {place}: {orders:?}");
+                }
+                for other in (0..count).filter(|&other| other != contender) {
+                    let after = orders.iter().flat_map(|places| places.windows(2));
+                    let after = after.filter(|pair| **pair == [other, contender]).count();
+                    assert_eq!(after, rounds / count, "{contender} after {other}: {orders:?}");
+                }
+            }
         }
     }
 

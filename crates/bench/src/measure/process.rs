@@ -1,8 +1,16 @@
 //! What the operating system tells about a process, which may be another one.
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use super::machine::{TICKS_PER_SECOND, field};
+
+/// How long a process is watched to see whether it rests.
+const WATCHED: Duration = Duration::from_millis(20);
+/// What a process that rests may use meanwhile: threads that poll now and then are at rest.
+const AT_REST_MAX: Duration = Duration::from_millis(1);
+/// How often it is watched before it is left alone.
+const WATCHES_MAX: u32 = 50;
 
 /// A process that runs.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +30,29 @@ impl Process {
     /// User and system time of all its threads in hundredths of a second, where the system tells.
     pub fn cpu_time(self) -> Option<Duration> {
         cpu_time_in(&fs::read_to_string(self.path("stat")).ok()?)
+    }
+
+    /// Waits until the process has used next to no CPU time for 20 ms, at most for a second; not at all where the system
+    /// does not tell.
+    ///
+    /// Runtimes search for work, collect garbage and tidy up when they have given their answer, for a tenth of a second and
+    /// longer, which would slow down whatever is measured next.
+    pub fn await_rest(self) {
+        for _ in 0..WATCHES_MAX {
+            let Some(before) = self.running_time() else { return };
+            thread::sleep(WATCHED);
+            if self.running_time().is_none_or(|after| after.saturating_sub(before) < AT_REST_MAX) {
+                return;
+            }
+        }
+    }
+
+    /// How long its present threads have run, up to the last tick of the scheduler.
+    fn running_time(self) -> Option<Duration> {
+        let threads = fs::read_dir(self.path("task")).ok()?.flatten();
+        // A thread may end between the two looks.
+        let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
+        texts.map(|text| running_time_in(&text)).sum()
     }
 
     /// Lets the system forget how much memory the process once had; `None` where it cannot.
@@ -54,8 +85,14 @@ fn cpu_time_in(stat: &str) -> Option<Duration> {
     Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS_PER_SECOND))
 }
 
+/// The first field of a thread's `schedstat`, in nanoseconds.
+fn running_time_in(schedstat: &str) -> Option<Duration> {
+    schedstat.split_ascii_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::sample::cpu_time_of_thread;
     use super::*;
 
     #[test]
@@ -63,6 +100,21 @@ mod tests {
         let stat = "42 (a) (b c) R 1 2 3 4 5 6 7 8 9 10 150 50 7 7 20 0";
         assert_eq!(cpu_time_in(stat), Some(Duration::from_secs(2)));
         assert_eq!(cpu_time_in("42 (a) R 1"), None);
+    }
+
+    #[test]
+    fn running_time_is_the_first_of_three_figures() {
+        assert_eq!(running_time_in("1500 7 3\n"), Some(Duration::from_nanos(1500)));
+        assert_eq!(running_time_in(""), None);
+    }
+
+    #[test]
+    fn a_process_that_works_is_not_at_rest() {
+        let Some(before) = Process::own().running_time() else { return };
+        let worked = cpu_time_of_thread() + 100 * AT_REST_MAX;
+        while cpu_time_of_thread() < worked {}
+        let after = Process::own().running_time().expect("as before");
+        assert!(after >= before + 50 * AT_REST_MAX, "{before:?} to {after:?}");
     }
 
     #[test]

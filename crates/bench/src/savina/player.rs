@@ -74,7 +74,7 @@ impl<'a> Entrant<'a> {
     pub(super) fn start_cold(&self) -> Result<Sample, PlayerFailure> {
         let started = Instant::now();
         let mut player = self.cold_player()?;
-        player.play()?;
+        player.run()?;
         let wall = started.elapsed();
         // In hundredths of a second: too coarse to report, and good enough to tell from what others use.
         let cpu = Process::of(player.program.id()).cpu_time().unwrap_or_default();
@@ -91,19 +91,29 @@ pub(super) struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Runs and verifies once.
+    /// Runs and verifies once, and lets the program come to rest before the next one runs.
     pub(super) fn play(&mut self) -> Result<Sample, PlayerFailure> {
         let process = Process::of(self.program.id());
-        let (memory, cpu_before) = (process.watch_memory(), process.cpu_time());
+        let cpu_before = process.cpu_time();
+        let sample = self.run();
+        process.await_rest();
+        let cpu = process.cpu_time().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
+        sample.map(|sample| {
+            let cpu = cpu.or(sample.lap.cpu).unwrap_or_default();
+            sample.helped(cpu)
+        })
+    }
+
+    /// Runs and verifies once.
+    fn run(&mut self) -> Result<Sample, PlayerFailure> {
+        let process = Process::of(self.program.id());
+        let memory = process.watch_memory();
         let answer = self.program.ask_within(&self.question, self.limit).map_err(|broken| match broken.kind() {
             io::ErrorKind::TimedOut => PlayerFailure::Late { limit: self.limit },
             _ => PlayerFailure::Program(broken),
         })?;
         let peak = memory.and_then(|memory| memory.mib());
-        let cpu = process.cpu_time().zip(cpu_before).map(|(after, before)| after.saturating_sub(before));
-        let sample = (self.judgement)(&answer)?;
-        let cpu = cpu.or(sample.lap.cpu).unwrap_or_default();
-        Ok(sample.helped(cpu).with_peak_memory(peak))
+        Ok((self.judgement)(&answer)?.with_peak_memory(peak))
     }
 
     /// Runs until the median of five runs is within a tenth of that of the five runs before.
