@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use enact_actors::{ActorError, Cx, Promise, Shutdown, System, actor};
+use enact_actors::{ActorError, Cx, ExitReason, Mailbox, Promise, Shutdown, Spec, System, WhenFull, actor};
 use proptest::prelude::*;
 
 /// What all recorders have seen.
@@ -354,4 +354,74 @@ fn a_state_is_dropped_once_and_by_a_worker() {
     drop(droppy);
     assert_eq!(dropped.recv().unwrap().as_deref(), Some("at work"));
     assert!(dropped.recv().is_err());
+}
+
+/// Takes many messages of one kind in a row.
+#[derive(Default)]
+struct Series {
+    taken: u32,
+}
+
+#[actor]
+impl Series {
+    fn hold_thread(&self, started: mpsc::Sender<()>, until: mpsc::Receiver<()>) {
+        started.send(()).unwrap();
+        let _released = until.recv();
+    }
+
+    fn take(&mut self, cx: &Cx<Self>, then: fn(&Cx<Self>, u32)) {
+        self.taken += 1;
+        then(cx, self.taken);
+    }
+
+    fn taken(&self) -> u32 {
+        self.taken
+    }
+
+    async fn wait_for(cx: Cx<Self>, taken: u32) {
+        cx.wait_for(|series| series.taken == taken).await;
+    }
+}
+
+/// An actor that finds so many messages of one kind when its first turn ends.
+fn series(system: &System, spec: Spec<Series>, count: usize, then: fn(&Cx<Series>, u32)) -> SeriesRef {
+    let series = system.spawn(spec);
+    let (started, is_started) = mpsc::channel();
+    let (release, until) = mpsc::channel();
+    series.tell().hold_thread(started, until);
+    is_started.recv().unwrap();
+    (0..count).for_each(|_| series.tell().take(then).accepted().unwrap());
+    release.send(()).unwrap();
+    series
+}
+
+#[test]
+fn between_two_messages_of_a_kind_a_kill_is_obeyed_and_a_next_state_begun_with() {
+    let system = System::builder().workers(1).build().unwrap();
+    let killed = series(&system, Series::default().into(), 4, |cx, taken| {
+        assert!(taken < 3, "the actor was killed");
+        if taken == 2 {
+            cx.handle().kill();
+        }
+    });
+    assert_eq!(killed.watch().wait().unwrap().reason, ExitReason::Stopped);
+    let other = series(&system, Series::default().into(), 4, |cx, taken| {
+        if taken == 2 {
+            cx.become_next(Series { taken: 10 });
+        }
+    });
+    assert_eq!(other.taken().wait(), Ok(12));
+}
+
+#[test]
+fn between_two_messages_of_a_kind_there_is_room_for_another() {
+    let system = System::builder().workers(1).build().unwrap();
+    let bounded = Spec::new(Series::default()).mailbox(Mailbox::bounded(4, WhenFull::Fail));
+    let series = series(&system, bounded, 3, |cx, taken| {
+        if taken <= 3 {
+            let accepted = cx.handle().tell().take(|_, _| ()).accepted();
+            assert!(accepted.is_ok(), "message {taken}: {accepted:?}");
+        }
+    });
+    assert_eq!(series.wait_for(6).timeout(Duration::from_secs(60)).wait(), Ok(()));
 }

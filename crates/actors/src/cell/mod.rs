@@ -31,6 +31,7 @@ mod undecided;
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 use std::task::Waker;
 
 use enact_sync::Mutex;
@@ -61,6 +62,9 @@ use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
 const TURNS_PER_ACTIVATION: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
+
+/// So many messages at a time are a stream, and too few to be worth what it costs to fetch them.
+const SHORT_BATCH: RangeInclusive<usize> = 4..=64;
 
 /// What overtakes an actor's messages.
 pub(crate) enum Signal {
@@ -474,7 +478,7 @@ impl ActorCell {
         while *budget > 0 && body.held.is_none() && !self.mailbox.is_signalled() {
             let Some((handler, kind)) = body.batch.front().and_then(Front::if_free) else { break };
             self.mailbox.make_room();
-            let begun = self.begin_front(body, handler, kind);
+            let begun = self.begin_front(body, handler, kind, budget);
             if let Begun::Ended = begun
                 && !self.has_next.load(Ordering::Acquire)
             {
@@ -482,9 +486,15 @@ impl ActorCell {
             } else if matches!(self.go_on_after(body, handler, kind, begun), Next::Ended) {
                 return Next::Ended;
             }
-            *budget -= 1;
         }
         Next::GoOn
+    }
+
+    /// Whether the next message of a batch can follow a plain turn that has ended, without a look at anything but that
+    /// message.
+    #[inline]
+    pub(crate) fn goes_on_at_once(&self) -> bool {
+        !self.mailbox.is_signalled() && !self.has_next.load(Ordering::Acquire)
     }
 
     /// Goes on, gives the activation up, or ends the actor.
@@ -493,8 +503,12 @@ impl ActorCell {
             match self.mailbox.rest(body, budget > 0, || self.is_needed()) {
                 Rest::GoOn(again) => {
                     body = again;
+                    let before = budget;
                     if matches!(self.run_batch(&mut body, &mut budget), Next::Ended) {
                         return;
+                    }
+                    if SHORT_BATCH.contains(&(before - budget)) {
+                        self.scheduler.let_messages_gather();
                     }
                 }
                 Rest::Idle => return,
@@ -510,18 +524,19 @@ impl ActorCell {
         let Some(front) = body.batch.front() else { return Next::GoOn };
         let (handler, kind) = (front.operations.handler, front.operations.kind);
         let _tentatively = enter_tentatively(body);
-        let begun = self.begin_front(body, handler, kind);
+        let begun = self.begin_front(body, handler, kind, &mut 1);
         self.go_on_after(body, handler, kind, begun)
     }
 
-    /// Begins the first message of the batch. A turn that can wait is in a span while it is polled.
+    /// Begins the first message of the batch, and perhaps others like it, as many as `budget` says at most. A turn that can
+    /// wait is in a span while it is polled.
     #[inline(always)]
-    fn begin_front(&self, body: &mut Body, handler: &'static str, kind: Kind) -> Begun {
-        if kind == Kind::Plain {
-            in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender))
-        } else {
-            body.batch.begin_front(&mut body.lender)
+    fn begin_front(&self, body: &mut Body, handler: &'static str, kind: Kind, budget: &mut usize) -> Begun {
+        if kind == Kind::Plain && are_turns_traced() {
+            *budget -= 1;
+            return in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender, &mut 1));
         }
+        body.batch.begin_front(&mut body.lender, budget)
     }
 
     #[inline]
@@ -550,8 +565,13 @@ impl ActorCell {
 #[inline]
 fn in_turn_span<R>(actor: &Identity, handler: &'static str, turn: impl FnOnce() -> R) -> R {
     // The macro looks at the level after it has prepared everything for the `log` crate.
-    if tracing::level_filters::LevelFilter::current() < tracing::level_filters::LevelFilter::TRACE {
+    if !are_turns_traced() {
         return turn();
     }
     tracing::trace_span!("turn", %actor, handler).in_scope(turn)
+}
+
+#[inline]
+fn are_turns_traced() -> bool {
+    tracing::level_filters::LevelFilter::current() >= tracing::level_filters::LevelFilter::TRACE
 }

@@ -13,6 +13,7 @@
 //! copying their words, which every Rust value allows. A record before `head` has been moved out.
 #![expect(unsafe_code, reason = "values of different types in one piece of memory")]
 use std::mem::{self, MaybeUninit};
+use std::ptr;
 
 use enact_stm::hooks::{Decision, Fate};
 
@@ -83,8 +84,8 @@ pub(crate) struct Operations {
     pub(crate) may_call: bool,
     /// How long the value is.
     words: usize,
-    /// Moves the value out of where it is, and takes it up.
-    begin: unsafe fn(*const Word, &mut Lender) -> Begun,
+    /// Moves the value out of where it is, and takes it up; then, after a plain turn, those of its type that follow it.
+    begin: unsafe fn(*const Word, &'static Self, &mut Records, &mut Lender, &mut usize) -> Begun,
     /// Moves the value out of where it is, and refuses it.
     refuse: unsafe fn(*const Word, ActorError),
     /// Asks the value where it is; 0 without.
@@ -165,16 +166,35 @@ impl Operations {
     }
 }
 
+/// Also takes up the records of the same type that follow, which costs much less than to look at each anew: as many as
+/// `budget` says with the first, and only as long as each turn ends at once, the next message depends on nothing, and the
+/// actor can go on.
+///
 /// # Safety
-/// A `Padded<R>` starts at `at`, and is used by nobody else from now on.
-unsafe fn begin<R: Record>(at: *const Word, lender: &mut Lender) -> Begun {
-    // SAFETY: as the caller vouches.
-    let Padded(record) = unsafe { at.cast::<Padded<R>>().read() };
-    record.begin(lender)
+/// A `Padded<R>` starts at `at`, which is used by nobody else from now on, and `operations` are of `R`.
+unsafe fn begin<R: Record>(
+    mut at: *const Word,
+    operations: &'static Operations,
+    records: &mut Records,
+    lender: &mut Lender,
+    budget: &mut usize,
+) -> Begun {
+    loop {
+        // SAFETY: as the caller vouches, or what was moved out below.
+        let Padded(record) = unsafe { at.cast::<Padded<R>>().read() };
+        let begun = record.begin(lender);
+        *budget -= 1;
+        if *budget == 0 || !matches!(begun, Begun::Ended) || !lender.cell().goes_on_at_once() {
+            return begun;
+        }
+        let Some(next) = records.advance_to_another(operations) else { return begun };
+        lender.cell().mailbox.make_room();
+        at = next;
+    }
 }
 
 /// # Safety
-/// As [`begin`].
+/// A `Padded<R>` starts at `at`, and is used by nobody else from now on.
 unsafe fn refuse<R: Record>(at: *const Word, error: ActorError) {
     // SAFETY: as the caller vouches.
     let Padded(record) = unsafe { at.cast::<Padded<R>>().read() };
@@ -259,7 +279,7 @@ impl Records {
         let words = header_words + operations.words;
         self.make_room(words);
         let at = self.words.spare_capacity_mut().as_mut_ptr().cast::<Word>();
-        let address = std::ptr::from_ref(operations).map_addr(|address| address | usize::from(dependency.is_some()));
+        let address = ptr::from_ref(operations).map_addr(|address| address | usize::from(dependency.is_some()));
         // SAFETY: there is room for the header, whose parts are as long as a word.
         unsafe { at.cast::<*const Operations>().write(address) };
         if let Some(dependency) = dependency {
@@ -299,15 +319,16 @@ impl Records {
         self.words[at + front.words()..].as_ptr()
     }
 
-    /// Takes the first record up.
+    /// Takes the first record up, and if its turn ends at once, those of its type that follow it. They are `budget` at most,
+    /// which says then how many are left of it; one if they have guards to be asked before.
     ///
     /// # Panics
     /// If there is none.
     #[inline(always)]
-    pub(crate) fn begin_front(&mut self, lender: &mut Lender) -> Begun {
+    pub(crate) fn begin_front(&mut self, lender: &mut Lender, budget: &mut usize) -> Begun {
         let (operations, value) = self.advance();
         // SAFETY: the value behind the header is of the type that its operations are of, and was moved out.
-        unsafe { (operations.begin)(value, lender) }
+        unsafe { (operations.begin)(value, operations, self, lender, budget) }
     }
 
     /// Refuses the first record.
@@ -326,11 +347,26 @@ impl Records {
         let front = self.front().expect("a record is taken from a queue that has one");
         let value = self.value_at(self.head, front);
         let (operations, words) = (front.operations, front.words() + front.operations.words);
-        let dependency = front.dependency.map(std::ptr::from_ref);
+        let dependency = front.dependency.map(ptr::from_ref);
         self.head += words;
         // SAFETY: the record has been moved out, and this is the part of it that is not handed on.
         drop(dependency.map(|dependency| unsafe { dependency.read() }));
         (operations, value)
+    }
+
+    /// Moves the first record out if its operations are these, by their address, and it depends on nothing; gives its value.
+    #[inline]
+    fn advance_to_another(&mut self, operations: &'static Operations) -> Option<*const Word> {
+        if self.is_empty() {
+            return None;
+        }
+        let header = self.words[self.head..].as_ptr();
+        // SAFETY: a record begins there, with the address of its operations.
+        if !ptr::eq(unsafe { header.cast::<*const Operations>().read() }, operations) {
+            return None;
+        }
+        self.head += 1 + operations.words;
+        Some(header.wrapping_add(1))
     }
 
     /// The priority of the first record.

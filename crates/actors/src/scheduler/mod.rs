@@ -13,7 +13,7 @@ mod worker;
 
 use std::io;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Injector, Stealer};
 use crossbeam_utils::CachePadded;
@@ -33,6 +33,9 @@ use crate::deadlock::Wait;
 use crate::error::ExitReason;
 use crate::parker::Parker;
 use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, tentative};
+
+/// How long an actor lets messages gather that it could only fetch a few at a time.
+const GATHERING: Duration = Duration::from_micros(2);
 
 /// An actor that is runnable.
 pub(crate) type Task = Box<Body>;
@@ -154,10 +157,32 @@ impl Scheduler {
         true
     }
 
+    /// Waits for two microseconds, unless there is something else to run.
+    ///
+    /// An actor that keeps up with a stream of messages would fetch them a few at a time, and with each fetch take the
+    /// mailbox out of the senders' caches: everybody would be slower than the slower one of the two.
+    pub(crate) fn let_messages_gather(&self) {
+        if cfg!(any(enact_loom, enact_shuttle)) || self.has_other_work() {
+            return;
+        }
+        let since = Instant::now();
+        while since.elapsed() < GATHERING {
+            enact_sync::hint::spin_loop();
+        }
+    }
+
+    /// Whether an actor waits in a queue, or in the slot of this worker.
+    fn has_other_work(&self) -> bool {
+        let has_next = local::with_core_of(self, |core| self.slots[core.index].lock().is_some());
+        has_next != Some(false) || self.has_queued_work()
+    }
+
+    fn has_queued_work(&self) -> bool {
+        !self.injector.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())
+    }
+
     fn has_work(&self) -> bool {
-        !self.injector.is_empty()
-            || self.stealers.iter().any(|stealer| !stealer.is_empty())
-            || self.slots.iter().any(|slot| slot.lock().is_some())
+        self.has_queued_work() || self.slots.iter().any(|slot| slot.lock().is_some())
     }
 
     /// Whether this thread may send messages now.

@@ -187,7 +187,7 @@ enum Entry {
 /// Takes the first record up that is more than the place of one.
 fn begin(queue: &mut Records, lender: &mut Lender) -> Option<Entry> {
     while !queue.is_empty() {
-        match queue.begin_front(lender) {
+        match queue.begin_front(lender, &mut 1) {
             Begun::Resumes(turn) => return Some(Entry::Resumption(turn)),
             Begun::Ended => {
                 let Some(Taken::Begun(number)) = TAKEN.with_borrow_mut(Vec::pop) else { panic!("it was begun") };
@@ -271,6 +271,29 @@ proptest! {
     }
 }
 
+#[test]
+fn those_of_its_type_that_follow_a_record_are_taken_up_with_it_as_far_as_the_budget_goes() {
+    with_lender(|lender| {
+        let mut queue = Records::default();
+        for (shape, number) in
+            [(Shape::Byte, 1), (Shape::Byte, 2), (Shape::Byte, 3), (Shape::Word, 4), (Shape::Byte, 5), (Shape::Byte, 6)]
+        {
+            shape.add(&mut queue, number);
+        }
+        let mut begin = |mut budget| {
+            let begun = queue.begin_front(lender, &mut budget);
+            assert!(matches!(begun, Begun::Ended));
+            let begun = |taken| if let Taken::Begun(number) = taken { number } else { panic!("nothing is refused") };
+            (TAKEN.take().into_iter().map(begun).collect::<Vec<_>>(), budget)
+        };
+        assert_eq!(begin(2), (vec![1, 2], 0));
+        assert_eq!(begin(9), (vec![3], 8), "what follows is of another type");
+        assert_eq!(begin(9), (vec![4], 8));
+        assert_eq!(begin(9), (vec![5, 6], 7));
+        assert!(queue.is_empty() && ALIVE.get() == 0);
+    });
+}
+
 /// Panics when it is taken up.
 struct Bomb(Alive);
 
@@ -293,7 +316,7 @@ fn a_record_whose_beginning_panics_is_moved_out_all_the_same() {
         let mut queue = Records::default();
         add(&mut queue, Bomb(Alive::new()));
         Shape::Line.add(&mut queue, 7);
-        let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queue.begin_front(lender)));
+        let begun = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| queue.begin_front(lender, &mut 1)));
         assert!(begun.is_err() && ALIVE.get() == 1);
         assert_eq!(begin(&mut queue, lender), Some(Entry::Value(7)));
         assert!(queue.is_empty() && ALIVE.get() == 0);
