@@ -70,7 +70,7 @@ fn bench_vacation_reports_every_team_or_what_the_oracle_found() {
     let naive = enact(&[small.as_slice(), &["--cost", "0", "--messages", "naive", "--faults", "2"]].concat());
     let message = String::from_utf8_lossy(&naive.stderr);
     assert_eq!(naive.status.code(), Some(7), "{message}");
-    assert!(message.contains("wrong result of split 1+2: slot ") && message.contains("was processed"), "{message}");
+    assert!(message.contains("wrong result of split ") && message.contains("was processed"), "{message}");
 
     for wrong in [["--cost", "3"], ["-p", "0"], ["-s", "1,0"], ["-c", "0"], ["--rounds", "0"], ["--messages", "never"]]
     {
