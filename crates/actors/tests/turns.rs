@@ -356,7 +356,7 @@ fn a_state_is_dropped_once_and_by_a_worker() {
     assert!(dropped.recv().is_err());
 }
 
-/// Takes many messages of one kind in a row.
+/// Takes many messages of one type in a row.
 #[derive(Default)]
 struct Series {
     taken: u32,
@@ -383,7 +383,7 @@ impl Series {
     }
 }
 
-/// An actor that finds so many messages of one kind when its first turn ends.
+/// An actor that finds so many messages of one type when its first turn ends.
 fn series(system: &System, spec: Spec<Series>, count: usize, then: fn(&Cx<Series>, u32)) -> SeriesRef {
     let series = system.spawn(spec);
     let (started, is_started) = mpsc::channel();
@@ -396,7 +396,7 @@ fn series(system: &System, spec: Spec<Series>, count: usize, then: fn(&Cx<Series
 }
 
 #[test]
-fn between_two_messages_of_a_kind_a_kill_is_obeyed_and_a_next_state_begun_with() {
+fn between_two_messages_of_a_type_a_kill_is_obeyed_and_a_next_state_begun_with() {
     let system = System::builder().workers(1).build().unwrap();
     let killed = series(&system, Series::default().into(), 4, |cx, taken| {
         assert!(taken < 3, "the actor was killed");
@@ -414,7 +414,7 @@ fn between_two_messages_of_a_kind_a_kill_is_obeyed_and_a_next_state_begun_with()
 }
 
 #[test]
-fn between_two_messages_of_a_kind_there_is_room_for_another() {
+fn between_two_messages_of_a_type_there_is_room_for_another() {
     let system = System::builder().workers(1).build().unwrap();
     let bounded = Spec::new(Series::default()).mailbox(Mailbox::bounded(4, WhenFull::Fail));
     let series = series(&system, bounded, 3, |cx, taken| {

@@ -38,19 +38,13 @@ impl Process {
     /// Runtimes search for work, collect garbage and tidy up when they have given their answer, for a tenth of a second and
     /// longer, which would slow down whatever is measured next.
     pub fn await_rest(self) {
-        for _ in 0..WATCHES_MAX {
-            let Some(before) = self.running_time() else { return };
-            thread::sleep(WATCHED);
-            if self.running_time().is_none_or(|after| after.saturating_sub(before) < AT_REST_MAX) {
-                return;
-            }
-        }
+        watch(|| self.running_time(), || thread::sleep(WATCHED));
     }
 
     /// How long its present threads have run, up to the last tick of the scheduler.
     fn running_time(self) -> Option<Duration> {
         let threads = fs::read_dir(self.path("task")).ok()?.flatten();
-        // A thread may end between the two looks.
+        // A thread may end while they are looked at.
         let texts = threads.filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok());
         texts.map(|text| running_time_in(&text)).sum()
     }
@@ -85,6 +79,19 @@ fn cpu_time_in(stat: &str) -> Option<Duration> {
     Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS_PER_SECOND))
 }
 
+/// Looks at the running time before and after each pause, until a process with these times rests.
+fn watch(mut running_time: impl FnMut() -> Option<Duration>, mut pause: impl FnMut()) {
+    for _ in 0..WATCHES_MAX {
+        let Some(before) = running_time() else { return };
+        pause();
+        let Some(after) = running_time() else { return };
+        // It is less than before if a thread has ended, whatever the others have used.
+        if after.checked_sub(before).is_some_and(|used| used < AT_REST_MAX) {
+            return;
+        }
+    }
+}
+
 /// The first field of a thread's `schedstat`, in nanoseconds.
 fn running_time_in(schedstat: &str) -> Option<Duration> {
     schedstat.split_ascii_whitespace().next()?.parse().ok().map(Duration::from_nanos)
@@ -109,7 +116,23 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_works_is_not_at_rest() {
+    fn a_process_is_watched_until_it_rests_or_ends_but_not_for_ever() {
+        let pauses = |looks_us: &[u64]| {
+            let (mut looks, mut pauses) = (looks_us.iter().copied().map(Duration::from_micros), 0);
+            watch(|| looks.next(), || pauses += 1);
+            pauses
+        };
+        assert_eq!(pauses(&[]), 0, "the system does not tell");
+        assert_eq!(pauses(&[0, 999, 999, 999]), 1, "it rests");
+        assert_eq!(pauses(&[0, 1_000, 1_000, 20_000, 20_000, 20_001, 20_001]), 3, "it has worked for two watches");
+        assert_eq!(pauses(&[90_000, 50_000, 50_000, 50_000, 50_000]), 2, "a thread has ended");
+        assert_eq!(pauses(&[0, 20_000, 20_000]), 2, "it has ended");
+        let works = (0..1_000).map(|look| look * 1_000).collect::<Vec<_>>();
+        assert_eq!(pauses(&works), WATCHES_MAX);
+    }
+
+    #[test]
+    fn what_a_process_works_is_running_time() {
         let Some(before) = Process::own().running_time() else { return };
         let worked = cpu_time_of_thread() + 100 * AT_REST_MAX;
         while cpu_time_of_thread() < worked {}
