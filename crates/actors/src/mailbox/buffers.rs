@@ -1,19 +1,22 @@
 //! Memory of queues that have been long, for others that become so.
 //!
 //! A burst of messages makes queues grow, and when it is over they are short again. Given back to the allocator, such memory
-//! often goes back to the system, and comes again page by page with the next burst, which costs more than the messages. So
-//! some of it is kept here: at most 10 MiB a process.
+//! often goes back to the system, and comes again page by page with the next burst, which costs more than the messages. And
+//! an allocator that has threads wait for each other, asleep, does so where one thread frees or enlarges what another had
+//! allocated, as senders and receivers do with every queue. So some memory is kept here: at most 13 MiB a process.
 use enact_sync::unmodelled::LazyLock;
 use enact_sync::{Mutex, global};
 
 use super::records::Word;
 
+/// The first buffer of a queue, in words: a message or two.
+const FIRST: usize = 4;
 /// The shortest buffer that is kept, in words.
-pub(super) const SHORTEST: usize = 256;
+const SHORTEST: usize = 32;
 /// The longest, in words.
 const LONGEST: usize = SHORTEST << (CLASSES - 1);
 /// How many lengths there are, each twice the one before.
-const CLASSES: usize = 10;
+const CLASSES: usize = 13;
 /// How much is kept of each length, in words: 1 MiB.
 const KEPT_OF_EACH: usize = 1 << 17;
 
@@ -31,7 +34,7 @@ global! {
 impl Buffers {
     /// An empty buffer of at least so many words.
     pub(super) fn take(&self, words: usize) -> Buffer {
-        let words = words.next_power_of_two();
+        let words = words.next_power_of_two().max(FIRST);
         let kept = class_of(words).and_then(|class| self.0[class].lock().pop());
         kept.unwrap_or_else(|| Vec::with_capacity(words))
     }
@@ -77,6 +80,6 @@ mod tests {
         }
         let kept: Vec<usize> = buffers.0.iter().map(|kept| kept.lock().iter().map(Vec::capacity).sum()).collect();
         assert_eq!(kept, [KEPT_OF_EACH; CLASSES]);
-        assert_eq!(KEPT_OF_EACH * CLASSES * size_of::<Word>(), 10 << 20);
+        assert_eq!(KEPT_OF_EACH * CLASSES * size_of::<Word>(), 13 << 20);
     }
 }

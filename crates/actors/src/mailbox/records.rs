@@ -17,7 +17,7 @@ use std::ptr;
 
 use enact_stm::hooks::{Decision, Fate};
 
-use super::buffers::{self, BUFFERS};
+use super::buffers::BUFFERS;
 use crate::ActorError;
 use crate::cell::Lender;
 use crate::deadlock::TurnId;
@@ -479,11 +479,8 @@ impl Records {
 
     #[cold]
     fn grow(&mut self, words: usize) {
-        let length = (self.words.len() + words).max(2 * self.words.capacity());
-        if length < buffers::SHORTEST {
-            return self.words.reserve(words);
-        }
-        let mut longer = BUFFERS.take(length);
+        // Not by reallocation, which waits for whoever else uses what the memory is from, and with it all who send here.
+        let mut longer = BUFFERS.take((self.words.len() + words).max(2 * self.words.capacity()));
         longer.extend_from_slice(&self.words[self.head..]);
         self.head = 0;
         BUFFERS.put(mem::replace(&mut self.words, longer));
