@@ -93,6 +93,9 @@ pub struct Builder {
 impl Builder {
     /// How many turns can run at the same time; as many as the machine has cores unless set.
     ///
+    /// Workers are not bound to CPUs. On Linux a worker that wakes another rules its own CPU out for the moment of the
+    /// wake-up, so that they do not share it; who binds the threads, or the process, is not interfered with.
+    ///
     /// # Panics
     /// If `workers` is zero.
     pub fn workers(mut self, workers: usize) -> Self {

@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::local;
+use super::placement::Placement;
 use crate::parker::Parker;
 
 /// The first pause of the sentinel, and the longest.
@@ -26,12 +28,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Idle {
-    /// The sleepers, the last one to fall asleep at the end: it is woken first, its cache being the warmest.
-    asleep: Mutex<Vec<usize>>,
+    /// The last one to fall asleep is at the end: it is woken first, its cache being the warmest.
+    asleep: Mutex<Vec<Sleeper>>,
     asleep_count: AtomicUsize,
     searching: AtomicUsize,
     has_sentinel: AtomicBool,
     parkers: Vec<Parker>,
+}
+
+struct Sleeper {
+    worker: usize,
+    placement: Placement,
 }
 
 impl Idle {
@@ -68,12 +75,14 @@ impl Idle {
 
     fn wake_one(&self) {
         let mut asleep = self.asleep.lock();
-        let Some(worker) = asleep.pop() else { return };
+        let Some(Sleeper { worker, placement }) = asleep.pop() else { return };
         self.asleep_count.store(asleep.len(), Ordering::Relaxed);
         // Counted before it runs, so that work added meanwhile wakes nobody else.
         self.searching.fetch_add(1, Ordering::Relaxed);
         drop(asleep);
-        self.parkers[worker].unpark();
+        let wake = || self.parkers[worker].unpark();
+        // Who wakes a worker from outside often waits next, and leaves it its CPU.
+        if local::is_worker() { placement.wake_apart(wake) } else { wake() }
     }
 
     pub(crate) fn start_searching(&self) {
@@ -92,8 +101,9 @@ impl Idle {
     ///
     /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake.
     pub(crate) fn sleep(&self, worker: usize, times: u32, has_work: impl FnOnce() -> bool, all_asleep: impl FnOnce()) {
+        let placement = Placement::of_this_thread();
         let mut asleep = self.asleep.lock();
-        asleep.push(worker);
+        asleep.push(Sleeper { worker, placement });
         let count = asleep.len();
         self.asleep_count.store(count, Ordering::Relaxed);
         drop(asleep);
@@ -120,7 +130,7 @@ impl Idle {
     /// Takes a worker that has not been woken off the list; whether it was on it.
     fn get_up(&self, worker: usize) -> bool {
         let mut asleep = self.asleep.lock();
-        let Some(at) = asleep.iter().position(|&other| other == worker) else { return false };
+        let Some(at) = asleep.iter().position(|sleeper| sleeper.worker == worker) else { return false };
         asleep.remove(at);
         self.asleep_count.store(asleep.len(), Ordering::Relaxed);
         self.searching.fetch_add(1, Ordering::Relaxed);

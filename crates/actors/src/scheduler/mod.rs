@@ -7,6 +7,7 @@
 //! worker with a long turn is taken by a searching one.
 pub(crate) mod idle;
 mod local;
+mod placement;
 pub(crate) mod population;
 mod spare;
 mod worker;
