@@ -79,8 +79,8 @@ mod linux {
 
         use super::*;
 
-        /// Has a thread go through `prepare`, and then be woken after `change`; gives the CPUs that it may run on while it wakes up,
-        /// and afterwards.
+        /// Has a thread go through `prepare`, and then be woken after `change`; gives the CPUs that it may run on while
+        /// it wakes up, and afterwards.
         fn wake(prepare: impl FnOnce() + Send + 'static, change: impl FnOnce(Pid)) -> (Placement, CpuSet, CpuSet) {
             let (ready, is_ready) = mpsc::channel();
             let (wakes, woken) = mpsc::channel();
@@ -108,51 +108,50 @@ mod linux {
             only
         }
 
-        /// The first CPU, which this thread may use no other than from now on, and all that the system leaves it.
-        fn settle() -> (usize, CpuSet) {
+        /// Runs `test` on a thread that may use only the first CPU of those that the system leaves it: with that one, and
+        /// with all.
+        fn on_one_cpu(test: impl FnOnce(usize, CpuSet) + Send + 'static) {
+            let thread = thread::spawn(|| {
+                sched_setaffinity(None, &EVERYWHERE).unwrap();
+                let allowed = sched_getaffinity(None).unwrap();
+                let here = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).unwrap();
+                sched_setaffinity(None, &only(here)).unwrap();
+                test(here, allowed);
+            });
+            thread.join().unwrap();
+        }
+
+        fn unbind() {
             sched_setaffinity(None, &EVERYWHERE).unwrap();
-            let allowed = sched_getaffinity(None).unwrap();
-            let here = (0..CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)).unwrap();
-            sched_setaffinity(None, &only(here)).unwrap();
-            (here, allowed)
         }
 
         #[test]
         fn a_thread_that_runs_where_it_likes_is_woken_on_another_cpu_than_its_waker_and_runs_where_it_likes_again() {
-            thread::spawn(|| {
-                let (here, allowed) = settle();
-                let (_, meanwhile, afterwards) = wake(|| sched_setaffinity(None, &EVERYWHERE).unwrap(), |_| ());
+            on_one_cpu(|here, allowed| {
+                let (_, meanwhile, afterwards) = wake(unbind, |_| ());
                 let mut apart = allowed;
                 apart.unset(here);
                 assert_eq!(meanwhile, if apart.count() > 0 { apart } else { allowed });
                 assert_eq!(afterwards, allowed);
-            })
-            .join()
-            .unwrap();
+            });
         }
 
         #[test]
         fn a_thread_that_was_bound_stays_where_it_was_bound() {
-            thread::spawn(|| {
-                let (here, allowed) = settle();
+            on_one_cpu(|here, allowed| {
                 let (placement, meanwhile, afterwards) = wake(|| (), |_| ());
                 assert_eq!(placement.0.is_none(), allowed.count() > 1, "bound to {here} of {allowed:?}");
                 assert_eq!([meanwhile, afterwards], [only(here); 2]);
-            })
-            .join()
-            .unwrap();
+            });
         }
 
         #[test]
         fn a_thread_that_is_bound_while_it_sleeps_stays_where_it_was_bound() {
-            thread::spawn(|| {
-                let (here, _) = settle();
+            on_one_cpu(|here, _| {
                 let bind = |thread| sched_setaffinity(Some(thread), &only(here)).unwrap();
-                let (_, meanwhile, afterwards) = wake(|| sched_setaffinity(None, &EVERYWHERE).unwrap(), bind);
+                let (_, meanwhile, afterwards) = wake(unbind, bind);
                 assert_eq!([meanwhile, afterwards], [only(here); 2]);
-            })
-            .join()
-            .unwrap();
+            });
         }
     }
 }
