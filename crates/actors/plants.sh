@@ -24,6 +24,9 @@ all=(
     reuse_a_kept_waker
     overlook_an_answer
     forget_a_new_owner
+    overlook_the_last_waker
+    sleep_without_entering
+    list_only_once
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --release --quiet --package enact-actors --test models)

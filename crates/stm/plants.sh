@@ -14,7 +14,16 @@ all=(
     release_before_the_operation
     commit_before_the_dependency
     leave_the_gate_open
+    open_the_gate_in_silence
+    barge_past_commits
+    leave_a_free_lock_in_silence
+    overlook_circles
+    count_operations_before_draining
+    wait_for_tasks_that_do_not_come
     leave_the_clock_to_readers
+    forget_who_is_gone
+    read_links_of_any_epoch
+    publish_links_without_a_version
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --quiet --package enact-stm --test models)

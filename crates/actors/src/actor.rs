@@ -61,6 +61,25 @@ pub trait Actor: Sized + Send + 'static {
     }
 }
 
+/// A state that a tentative turn can be undone on, because it changes through `&mut self` only: the turn then works on a
+/// copy. Types that change behind `&self` and are `Sync` all the same, such as atomics and locks, cannot be told from others.
+#[diagnostic::on_unimplemented(
+    message = "a speculative actor is `Sync`: what `{Self}` changes through `&self` could not be undone",
+    label = "`{Self}` is not `Sync`",
+    note = "a tentative turn is undone by giving up the copy that it has made of the state when it first needed `&mut self`",
+    note = "instead of a `Cell` or `RefCell`, take a plain field and change it in handlers with `&mut self`; add `+ Sync` to \
+            trait objects"
+)]
+pub trait Restorable {}
+
+#[diagnostic::do_not_recommend]
+impl<A: Sync> Restorable for A {}
+
+/// How a speculative actor is copied.
+pub fn copy<A: Clone + Restorable>(state: &A) -> A {
+    state.clone()
+}
+
 #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
 pub(crate) mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use enact_sync::unmodelled::Arc;
 use crate::cell::{ActorCell, Signal};
 use crate::error::{Exit, ExitReason};
 use crate::turn::{self, Call, Lease, Value};
-use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, ending, frame, scheduler, tentative};
+use crate::{Actor, ActorId, Forward, Handle, Identity, Promise, Spec, Timer, frame, life, scheduler, tentative};
 
 /// The actor as its own turn sees it.
 ///
@@ -293,13 +293,13 @@ impl<A: Actor> Cx<A> {
     /// orderly end of one leaves the other alone.
     pub fn link<B: Actor>(&self, other: &Handle<B>) {
         let (own, other) = (Arc::clone(&self.cell), Arc::clone(other.cell()));
-        tentative::perform(move || ending::link(&own, &other));
+        tentative::perform(move || life::link(&own, &other));
     }
 
     /// Undoes [`link`](Self::link).
     pub fn unlink<B: Actor>(&self, other: &Handle<B>) {
         let (own, other) = (Arc::clone(&self.cell), Arc::clone(other.cell()));
-        tentative::perform(move || ending::unlink(&own, &other));
+        tentative::perform(move || life::unlink(&own, &other));
     }
 }
 

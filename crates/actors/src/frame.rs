@@ -5,13 +5,13 @@
 //! polls a promise.
 #![expect(unsafe_code, reason = "a frame has the addresses of its actor and of the frame outside")]
 use std::cell::{Cell, RefCell};
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::{iter, ptr};
 
 use enact_stm::hooks::{self, Depending};
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::ActorCell;
+use crate::cell::{ActorCell, TurnWaker};
 use crate::deadlock::{self, Sleeper, Source, Suspension, Turn, TurnId, Verdict, Wait};
 use crate::scheduler::Scheduler;
 use crate::tentative::Tentative;
@@ -20,20 +20,18 @@ use crate::{ActorError, ActorId};
 /// Whose turns run on this thread. It lies on the thread's stack, in [`run`], and knows the one outside of it.
 struct Frame {
     /// Null while code runs that belongs to no turn, such as a promise's callback.
-    actor: *const ActorCell,
+    actor: *const Arc<ActorCell>,
     /// Null for the outermost.
     outer: *const Frame,
-    /// How many frames there are, with this one.
-    depth: usize,
     polled: RefCell<Option<Box<Polled>>>,
     /// Set while a tentative turn runs.
     tentative: RefCell<Option<Arc<Tentative>>>,
 }
 
 impl Frame {
-    fn actor(&self) -> Option<&ActorCell> {
-        // SAFETY: null, or an actor that `run_turns` runs turns of. Who gives it away, or ends it, does nothing after that
-        // which could look here: no user's code, and no other frame.
+    fn actor(&self) -> Option<&Arc<ActorCell>> {
+        // SAFETY: null, or what the caller of `run_turns` has of an actor whose turns it runs. A caller that gives it away, or
+        // ends it, does nothing afterwards that could look here: no user's code, and no other frame.
         unsafe { self.actor.as_ref() }
     }
 
@@ -68,12 +66,12 @@ fn polled<R>(f: impl FnOnce(&mut Polled) -> R) -> Option<R> {
 
 /// Runs `f` in a frame of its own.
 #[inline]
-fn run<R>(actor: *const ActorCell, f: impl FnOnce() -> R) -> R {
+fn run<R>(actor: *const Arc<ActorCell>, f: impl FnOnce() -> R) -> R {
     let outer = INNERMOST.with(Cell::get);
-    let (depth, is_tentative) = innermost(|outer| (outer.depth, outer.is_tentative())).unwrap_or((0, false));
+    let is_tentative = is_tentative();
     // What another turn does in the middle of a tentative one depends on nothing.
     let _independent = is_tentative.then(|| hooks::depend_on_this_thread(None));
-    let frame = Frame { actor, outer, depth: depth + 1, polled: RefCell::default(), tentative: RefCell::default() };
+    let frame = Frame { actor, outer, polled: RefCell::default(), tentative: RefCell::default() };
     INNERMOST.with(|innermost| innermost.set(&raw const frame));
     let _left = Left { outer };
     f()
@@ -94,21 +92,22 @@ impl Drop for Left {
 /// An asynchronous turn while it is polled, and what is kept of it from one poll to the next.
 pub(crate) struct Polled {
     turn: TurnId,
-    /// What the turn's own waker points to.
+    /// What the waker points to that the turn is polled with.
     own_waker: *const (),
     waits: Waits,
     verdict: Option<Box<Verdict>>,
+}
+
+impl Default for Polled {
+    fn default() -> Self {
+        Self { turn: TurnId::NONE, own_waker: ptr::null(), waits: Waits::default(), verdict: None }
+    }
 }
 
 // SAFETY: the pointer is compared and nothing else.
 unsafe impl Send for Polled {}
 
 impl Polled {
-    /// For turns that `waker` wakes.
-    pub(crate) fn new(waker: &Waker) -> Self {
-        Self { turn: TurnId::NONE, own_waker: waker.data(), waits: Waits::default(), verdict: None }
-    }
-
     /// For `turn`, which has not been polled yet.
     pub(crate) fn begin(&mut self, turn: TurnId) {
         self.turn = turn;
@@ -123,7 +122,7 @@ impl Polled {
         // A promise that was not polled to be told of its verdict is out of this turn's hands.
         self.waits.retain(|known| {
             (known.keeps == Keeps::NoneYet || known.source.owner().is_some())
-                && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(&known.source))
+                && !verdict.as_ref().is_some_and(|verdict| verdict.concerns(Arc::as_ptr(&known.source).cast()))
         });
     }
 
@@ -133,12 +132,12 @@ impl Polled {
     }
 
     /// Leaves the turn's waker where that was put off to the end of the poll, or wakes the turn if its answer has come.
-    pub(crate) fn leave_waker(&mut self, waker: &Waker) {
+    pub(crate) fn leave_waker(&mut self, turn: &Arc<TurnWaker>) {
         for known in self.waits.all_mut().filter(|known| known.keeps == Keeps::NoneYet) {
             known.keeps = Keeps::Own;
-            let was_left = known.source.leave_waker(known.reader, waker);
+            let was_left = known.source.leave_waker(known.reader, Waker::from(Arc::clone(turn)));
             if !was_left && !cfg!(plant = "overlook_an_answer") {
-                waker.wake_by_ref();
+                turn.wake_by_ref();
             }
         }
     }
@@ -164,7 +163,7 @@ struct Awaited {
 /// Which waker a promise keeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keeps {
-    /// The turn's own.
+    /// The turn's.
     Own,
     /// That of a combinator.
     Another,
@@ -187,17 +186,21 @@ impl Waits {
         self.first.iter_mut().chain(&mut self.others)
     }
 
+    #[inline]
     fn note<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64, keeps: Keeps) {
+        if self.first.is_none() {
+            self.first = Some(Awaited { source: Arc::<S>::clone(source), reader, keeps });
+        } else {
+            self.note_another(source, reader, keeps);
+        }
+    }
+
+    fn note_another<S: Source + 'static>(&mut self, source: &Arc<S>, reader: u64, keeps: Keeps) {
         if let Some(known) = self.all_mut().find(|known| known.is(source, reader)) {
             known.keeps = keeps;
             return;
         }
-        let awaited = Awaited { source: Arc::<S>::clone(source), reader, keeps };
-        if self.first.is_none() {
-            self.first = Some(awaited);
-        } else {
-            self.others.push(awaited);
-        }
+        self.others.push(Awaited { source: Arc::<S>::clone(source), reader, keeps });
     }
 
     /// Takes the first one out.
@@ -233,16 +236,11 @@ impl Waits {
         let first = self.first.as_ref()?;
         (first.keeps == Keeps::NoneYet && self.others.is_empty()).then_some(&first.source)
     }
-
-    /// How many promises keep the turn's own waker.
-    pub(crate) fn own_wakers(&self) -> usize {
-        self.all().filter(|known| known.keeps == Keeps::Own).count()
-    }
 }
 
 /// Runs `f` as turns of `actor`.
 #[inline]
-pub(crate) fn run_turns<R>(actor: &ActorCell, f: impl FnOnce() -> R) -> R {
+pub(crate) fn run_turns<R>(actor: &Arc<ActorCell>, f: impl FnOnce() -> R) -> R {
     run(actor, f)
 }
 
@@ -282,16 +280,12 @@ pub(crate) fn tentative() -> Option<Arc<Tentative>> {
 
 /// The actor whose turn this thread is in.
 pub(crate) fn current() -> Option<Arc<ActorCell>> {
-    innermost(|frame| frame.actor().map(ActorCell::me)).flatten()
+    innermost(|frame| frame.actor().map(Arc::clone)).flatten()
 }
 
-/// Whether this thread is in a turn of an actor of `scheduler`, and in how many turns.
-pub(crate) fn depth_in(scheduler: &Arc<Scheduler>) -> Option<usize> {
-    innermost(|frame| {
-        let is_near = frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler));
-        is_near.then_some(frame.depth)
-    })
-    .flatten()
+/// Whether this thread is in a turn of an actor of `scheduler`.
+pub(crate) fn is_turn_in(scheduler: &Arc<Scheduler>) -> bool {
+    innermost(|frame| frame.actor().is_some_and(|actor| Arc::ptr_eq(actor.scheduler(), scheduler))).unwrap_or(false)
 }
 
 /// Whether this thread is in a turn of `actor`.
@@ -299,9 +293,10 @@ pub(crate) fn is_turn_of(actor: ActorId) -> bool {
     innermost(|frame| frame.actor().is_some_and(|known| known.id() == actor)).unwrap_or(false)
 }
 
-/// From here to [`end_poll`], promises that are polled are waits of the turn.
+/// From here to [`end_poll`], promises that are polled are waits of the turn, which is polled with `waker`.
 #[inline]
-pub(crate) fn begin_poll(mut polled: Box<Polled>, verdict: Option<Box<Verdict>>) {
+pub(crate) fn begin_poll(mut polled: Box<Polled>, waker: &Waker, verdict: Option<Box<Verdict>>) {
+    polled.own_waker = waker.data();
     if verdict.is_some() {
         polled.verdict = verdict;
     }
@@ -320,33 +315,25 @@ pub(crate) fn end_poll() -> Box<Polled> {
     polled
 }
 
-/// Records that the turn being polled waits for `source` alone, and puts it off to the end of the poll to leave its
-/// waker there: the answer may come before. The ticket under which it will; none if the turn waits for more, if `waker` is
-/// not its own, or if `source` keeps one under another ticket.
+/// Records that the turn being polled waits for `source`, and puts it off to the end of the poll to leave its waker there:
+/// the answer may come before. The ticket under which it will; none if `waker` is not the one that the turn is polled with,
+/// or if this wait was found to be dead.
 pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>, waker: &Waker) -> Option<u64> {
     polled(|polled| {
-        if !ptr::eq(polled.own_waker, waker.data()) || polled.verdict.is_some() {
+        let is_dead = polled.verdict.as_ref().is_some_and(|verdict| verdict.concerns(Arc::as_ptr(source).cast()));
+        if is_dead || !ptr::eq(polled.own_waker, waker.data()) {
             return None;
         }
-        match (&polled.waits.first, ticket) {
-            (None, None) => {
-                let reader = deadlock::fresh_ticket();
-                polled.waits.first = Some(Awaited { source: Arc::<S>::clone(source), reader, keeps: Keeps::NoneYet });
-                Some(reader)
-            }
-            (Some(known), Some(reader)) if known.is(source, reader) && polled.waits.only().is_some() => Some(reader),
-            _ => None,
-        }
+        let reader = ticket.unwrap_or_else(deadlock::fresh_ticket);
+        polled.waits.note(source, reader, Keeps::NoneYet);
+        Some(reader)
     })
     .flatten()
 }
 
-/// Records that the turn being polled waits for `source`, which keeps `waker`.
-pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, reader: u64, waker: &Waker) {
-    polled(|polled| {
-        let is_own = ptr::eq(polled.own_waker, waker.data());
-        polled.waits.note(source, reader, if is_own { Keeps::Own } else { Keeps::Another });
-    });
+/// Records that the turn being polled waits for `source`, which keeps the waker of a combinator.
+pub(crate) fn note_wait<S: Source + 'static>(source: &Arc<S>, reader: u64) {
+    polled(|polled| polled.waits.note(source, reader, Keeps::Another));
 }
 
 /// Records that the turn being polled waits no more for what lies at `source`.
@@ -354,13 +341,7 @@ pub(crate) fn forget_wait<S: Source + 'static>(source: &Arc<S>, reader: u64) {
     polled(|polled| polled.waits.remove(source, reader));
 }
 
-/// Whether a wait of the turn being polled was found to be dead.
-#[inline]
-pub(crate) fn has_verdict() -> bool {
-    polled(|polled| polled.verdict.is_some()).unwrap_or(false)
-}
-
-/// As [`forget_wait`], unless [`has_verdict`], and if the reader has ever waited; whether there is none.
+/// As [`forget_wait`], if the reader has ever waited; returns whether no wait of the turn was found to be dead.
 #[inline]
 pub(crate) fn end_wait<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>) -> bool {
     let ended = polled(|polled| {
@@ -374,8 +355,9 @@ pub(crate) fn end_wait<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>
 }
 
 /// The error for a wait of the turn being polled for `source`, if it was found to be dead.
-pub(crate) fn take_verdict(source: &Arc<dyn Source>) -> Option<ActorError> {
-    polled(|polled| polled.verdict.take_if(|verdict| verdict.concerns(source)).map(|verdict| verdict.into_error()))
+pub(crate) fn take_verdict<S: Source>(source: &Arc<S>) -> Option<ActorError> {
+    let at = Arc::as_ptr(source).cast();
+    polled(|polled| polled.verdict.take_if(|verdict| verdict.concerns(at)).map(|verdict| verdict.into_error()))
         .flatten()
 }
 

@@ -15,9 +15,6 @@ use crate::turn::{self, Call, Duty, Lease, Message, Post, Reply, Told, Value};
 use crate::within::{Ask, Within};
 use crate::{Actor, ActorError, ActorId, Cx, Forward, Identity, Promise, frame, scheduler, tentative};
 
-/// How many calls are run inline one inside the other before the next one is sent.
-const INLINE_DEPTH_MAX: usize = 64;
-
 /// What every handle can do, whatever its actor's type; the handles made by [`#[actor]`](macro@crate::actor) give
 /// access to it.
 ///
@@ -134,13 +131,13 @@ impl<A: Actor> Handle<A> {
 
     /// The promise of the actor's end; kept at once if it has ended.
     pub fn watch(&self) -> Promise<Exit> {
-        self.0.ending().watch()
+        self.0.watch()
     }
 
     /// Whether the actor has ended. One that has not may do so at any moment.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.0.ending().exit().is_some()
+        self.0.life().has_ended()
     }
 
     /// Sends a message that is to be answered.
@@ -200,9 +197,9 @@ impl<A: Actor> Handle<A> {
         block_on(promise)
     }
 
-    /// Whether a call may run on this thread: it is in a turn of the same system, and not too deep in calls.
+    /// Whether a call may run on this thread: it is in a turn of the same system, and has enough stack for another.
     fn is_near(&self) -> bool {
-        frame::depth_in(self.cell().scheduler()).is_some_and(|depth| depth < INLINE_DEPTH_MAX)
+        frame::is_turn_in(self.cell().scheduler()) && scheduler::has_room_for_a_turn()
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Who an actor is, in errors, logs and notices.
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64};
@@ -74,32 +74,40 @@ pub(crate) type HashById = BuildHasherDefault<IdHasher>;
 /// assert_eq!(till.identity().to_string(), format!("till#{}", till.id().get()));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 pub struct Identity {
     id: ActorId,
     name: Name,
 }
 
-#[derive(Clone, PartialEq, Eq, Hash)]
+const _: () = assert!(size_of::<Identity>() <= 24, "every actor has one");
+
+/// In two words: the function lies where the text's length would.
+#[derive(Clone)]
 pub(crate) enum Name {
-    Type(&'static str),
+    /// Tells the name of the actor's type.
+    Type(fn() -> &'static str),
     Given(Arc<str>),
 }
 
 impl Name {
-    /// The name of type `A` without the path to it.
     pub(crate) fn of_type<A>() -> Self {
-        let full = std::any::type_name::<A>();
-        let head = full.find('<').unwrap_or(full.len());
-        Self::Type(full[..head].rfind("::").map_or(full, |at| &full[at + 2..]))
+        Self::Type(type_name::<A>)
     }
 
     fn as_str(&self) -> &str {
         match self {
-            Self::Type(name) => name,
+            Self::Type(name) => name(),
             Self::Given(name) => name,
         }
     }
+}
+
+/// The name of type `A` without the path to it.
+fn type_name<A>() -> &'static str {
+    let full = std::any::type_name::<A>();
+    let head = full.find('<').unwrap_or(full.len());
+    full[..head].rfind("::").map_or(full, |at| &full[at + 2..])
 }
 
 impl Identity {
@@ -117,6 +125,20 @@ impl Identity {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+}
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
     }
 }
 

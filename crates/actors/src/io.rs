@@ -8,4 +8,4 @@ mod imp;
 #[path = "io/native.rs"]
 mod imp;
 
-pub(crate) use imp::{OwnIo, own_clock, start};
+pub(crate) use imp::{OwnIo, may_block, own_clock, start};

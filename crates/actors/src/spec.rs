@@ -35,6 +35,7 @@ pub struct Spec<A: Actor> {
     pub(crate) actor: PhantomData<fn(A) -> A>,
 }
 
+#[derive(Default)]
 pub(crate) struct Supervision {
     pub(crate) restart: Option<(Restarts, Box<dyn FnMut() -> State + Send>)>,
     pub(crate) otherwise: OnPanic,
@@ -107,8 +108,16 @@ pub enum WhenFull {
     /// The send fails with [`ActorError::Full`](crate::ActorError::Full): the promise, or what `tell()` returns.
     Fail,
     /// The send waits for room. A plain thread blocks; in a turn, the worker's other actors are run by another thread
-    /// meanwhile, and a wait in a circle fails with [`ActorError::Deadlock`](crate::ActorError::Deadlock).
+    /// meanwhile, and a wait in a circle fails with [`ActorError::Deadlock`](crate::ActorError::Deadlock). A send that would
+    /// block a thread which drives a tokio runtime panics.
     Wait,
+}
+
+impl Supervision {
+    /// Whether a panic stops the actor and concerns no other.
+    pub(crate) fn is_default(&self) -> bool {
+        self.restart.is_none() && self.otherwise == OnPanic::Stop
+    }
 }
 
 impl<A: Actor> Spec<A> {
@@ -118,7 +127,7 @@ impl<A: Actor> Spec<A> {
             state,
             name: None,
             mailbox: Mailbox::default(),
-            supervision: Supervision { restart: None, otherwise: OnPanic::default() },
+            supervision: Supervision::default(),
             keep_alive: false,
             actor: PhantomData,
         }

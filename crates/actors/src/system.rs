@@ -110,6 +110,9 @@ impl Builder {
     }
 
     /// The stack of each worker thread in bytes; 4 MiB unless set.
+    ///
+    /// Synchronous calls run on it one inside the other while half of it is left, and are sent to the callee otherwise. So
+    /// each turn has half of it at least.
     pub fn stack_bytes(mut self, bytes: usize) -> Self {
         self.stack_bytes = bytes;
         self
@@ -117,6 +120,9 @@ impl Builder {
 
     /// The tokio runtime for timers and I/O. Unless set, the one that [`build`](Self::build) is called in, or else one
     /// that the system makes and ends itself.
+    ///
+    /// If the runtime ends before the system, [`Cx::after`](crate::Cx::after), [`Cx::every`](crate::Cx::every) and
+    /// [`Promise::timeout`] go on by a clock of the process. What handlers use of tokio itself fails then.
     pub fn tokio(mut self, runtime: tokio::runtime::Handle) -> Self {
         self.tokio = Some(runtime);
         self

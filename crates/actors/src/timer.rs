@@ -1,8 +1,11 @@
 //! Time: an actor's delayed sends, and the alarms of promises.
 //!
-//! The clock is tokio's, so that a paused clock in a test pauses these, too.
+//! The clock is tokio's, so that a paused clock in a test pauses these, too. If its runtime ends before an alarm has rung,
+//! that goes on by a clock of the process: nothing that somebody waits for is lost.
 use std::collections::HashMap;
-use std::time::Duration;
+use std::mem;
+use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use enact_sync::Mutex;
 use enact_sync::unmodelled::{Arc, Weak};
@@ -100,7 +103,7 @@ struct Pending {
 #[derive(Debug)]
 struct Armed {
     repeats: bool,
-    alarm: Option<AbortHandle>,
+    alarm: Option<Alarm>,
 }
 
 impl Timers {
@@ -123,11 +126,10 @@ impl Timers {
         if !self.is_pending(key) {
             return;
         }
-        // Not under the lock: a runtime that has been shut down drops what it is given, which is the user's, at once.
-        let alarm = alarm_on(clock, delay, ring);
+        let alarm = Alarm::set(clock, delay, ring);
         match self.pending.lock().armed.get_mut(&key) {
             Some(armed) => armed.alarm = Some(alarm),
-            None => alarm.abort(),
+            None => alarm.cancel(),
         }
     }
 
@@ -138,7 +140,7 @@ impl Timers {
     fn finish(&self, key: u64) -> bool {
         let armed = self.pending.lock().armed.remove(&key);
         if let Some(alarm) = armed.as_ref().and_then(|armed| armed.alarm.as_ref()) {
-            alarm.abort();
+            alarm.cancel();
         }
         if let Some(actor) = armed.as_ref().and_then(|_| self.actor.upgrade()) {
             // It may have had nothing else to live by.
@@ -148,8 +150,8 @@ impl Timers {
     }
 
     pub(crate) fn cancel_all(&self) {
-        let armed = std::mem::take(&mut self.pending.lock().armed);
-        armed.values().filter_map(|armed| armed.alarm.as_ref()).for_each(AbortHandle::abort);
+        let armed = mem::take(&mut self.pending.lock().armed);
+        armed.values().filter_map(|armed| armed.alarm.as_ref()).for_each(Alarm::cancel);
     }
 
     /// As [`cancel_all`](Self::cancel_all), and no timer can be added any more.
@@ -164,15 +166,84 @@ impl Timers {
     }
 }
 
-fn alarm_on(clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) -> AbortHandle {
-    let ringing = async move {
-        tokio::time::sleep(delay).await;
-        ring();
-    };
-    clock.spawn(ringing).abort_handle()
+/// A call that is to be made at its time, until it is cancelled.
+#[derive(Debug)]
+pub(crate) struct Alarm(Arc<Mutex<Progress>>);
+
+#[derive(Debug)]
+enum Progress {
+    /// By a task of some runtime, which is known once it is there.
+    Set(Option<AbortHandle>),
+    Cancelled,
 }
 
+impl Alarm {
+    /// Calls `ring` after `delay` by `clock`, or by the process's own clock if that one's runtime ends before.
+    fn set(clock: &Handle, delay: Duration, ring: impl FnOnce() + Send + 'static) -> Self {
+        let progress = Arc::new(Mutex::new(Progress::Set(None)));
+        let bell = Bell { since: Instant::now(), delay, ring: Some(ring), progress: Arc::clone(&progress) };
+        let task = bell.wait(clock);
+        // Unless the runtime has ended, and another task has taken the bell over.
+        if let Progress::Set(unknown @ None) = &mut *progress.lock() {
+            *unknown = Some(task);
+        }
+        Self(progress)
+    }
+
+    pub(crate) fn cancel(&self) {
+        let progress = mem::replace(&mut *self.0.lock(), Progress::Cancelled);
+        if let Progress::Set(Some(task)) = progress {
+            task.abort();
+        }
+    }
+}
+
+/// What rings when an alarm's time has come.
+struct Bell<R: FnOnce() + Send + 'static> {
+    since: Instant,
+    delay: Duration,
+    /// `None` once it has rung.
+    ring: Option<R>,
+    progress: Arc<Mutex<Progress>>,
+}
+
+impl<R: FnOnce() + Send + 'static> Bell<R> {
+    /// Rings after what is left of its delay, by `clock`.
+    fn wait(self, clock: &Handle) -> AbortHandle {
+        let left = self.delay.saturating_sub(self.since.elapsed());
+        let waiting = async move {
+            tokio::time::sleep(left).await;
+            self.ring();
+        };
+        clock.spawn(waiting).abort_handle()
+    }
+
+    fn ring(mut self) {
+        if let Some(ring) = self.ring.take() {
+            ring();
+        }
+    }
+}
+
+impl<R: FnOnce() + Send + 'static> Drop for Bell<R> {
+    /// A runtime that ends drops what it has not run.
+    fn drop(&mut self) {
+        let Some(ring) = self.ring.take() else { return };
+        let Self { since, delay, ref progress, .. } = *self;
+        if let Progress::Set(task) = &mut *progress.lock() {
+            SAY_THAT_A_CLOCK_HAS_ENDED.call_once(|| {
+                tracing::warn!("a runtime has ended before its timers, which go on by the process's own clock");
+            });
+            let bell = Self { since, delay, ring: Some(ring), progress: Arc::clone(progress) };
+            *task = Some(bell.wait(&io::own_clock()));
+        }
+    }
+}
+
+/// Once a process: a repeated timer would say it each time.
+static SAY_THAT_A_CLOCK_HAS_ENDED: Once = Once::new();
+
 /// Calls `ring` after `delay`, by the clock of the runtime that this thread is in, or else by the process's own.
-pub(crate) fn alarm(delay: Duration, ring: impl FnOnce() + Send + 'static) -> AbortHandle {
-    alarm_on(&Handle::try_current().unwrap_or_else(|_| io::own_clock()), delay, ring)
+pub(crate) fn alarm(delay: Duration, ring: impl FnOnce() + Send + 'static) -> Alarm {
+    Alarm::set(&Handle::try_current().unwrap_or_else(|_| io::own_clock()), delay, ring)
 }

@@ -11,7 +11,7 @@ use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use enact_stm::hooks::Fate;
 use enact_sync::unmodelled::Arc;
@@ -81,6 +81,21 @@ pub trait Answer {
     /// Answers, or has somebody else answer.
     fn give(self, reply: Reply<Self::Value>);
 }
+
+/// What a message can bring its sender.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an answer: it is not `Send + 'static`",
+    label = "this cannot leave the actor",
+    note = "`#[actor]` sees names and not types: if this is another name of `Forward<T>`, write `Forward<T>` in the signature"
+)]
+pub trait Brought {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Send + 'static> Brought for T {}
+
+/// Names an answer's type where the compiler checks it.
+#[derive(Debug)]
+pub struct Brings<T: Brought>(PhantomData<T>);
 
 /// The answer of a handler that returns a value.
 pub struct Value<T>(pub T);
@@ -295,6 +310,13 @@ pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
     })
 }
 
+/// Wakes the task of `waker`, which may be another executor's; a panic of it ends here, and keeps nobody else waiting.
+pub(crate) fn wake(waker: Waker) {
+    if let Err(panic) = contain(|| waker.wake()) {
+        tracing::error!(text = &**panic.text(), "a waker panicked");
+    }
+}
+
 /// An asynchronous turn that has begun.
 pub(crate) trait Suspended: Send {
     /// Goes on. When it is ready it has answered, and given the state back if it had it.
@@ -303,6 +325,8 @@ pub(crate) trait Suspended: Send {
     fn now_owed_by(&self, owner: Owner);
     /// Ends the turn where it is, and answers with `error`.
     fn cut_short(self: Pin<&mut Self>, error: ActorError);
+    /// Takes what `begun` holds, a future and the reply that is owed, if this turn has ended and was of the same type.
+    fn refill(self: Pin<&mut Self>, begun: &mut dyn Any) -> bool;
 }
 
 /// A message that [`Owing`] can carry.
@@ -332,7 +356,7 @@ impl<M, D, A, N> Owing<M, D, A, N> {
 impl<A: Actor, N: Answer + 'static, M: Taken<A, N>, D: Duty<N::Value>> Record for Owing<M, D, A, N> {
     const HANDLER: &'static str = <M::Call as Call<A>>::NAME;
     const KIND: Kind = M::KIND;
-    const MAY_CALL: bool = !matches!(M::KIND, Kind::Plain) || <M::Call as Call<A>>::TAKES_CX;
+    const MAY_CALL: bool = matches!(M::KIND, Kind::Cooperative) || <M::Call as Call<A>>::TAKES_CX;
     const IS_RANKED: bool = <M::Call as Call<A>>::IS_RANKED;
     const GUARD: Guard = match (<M::Call as Call<A>>::IS_GUARDED, <M::Call as Call<A>>::SHARES_VERDICT) {
         (false, _) => Guard::None,
@@ -593,7 +617,10 @@ where
 {
     match contain(handler) {
         Ok(future) => {
-            lender.started = Some(Box::pin(Progress { future: Some(future), reply: Some(reply) }));
+            let mut begun = Some((future, reply));
+            let shell = lender.started.take().and_then(|mut shell| shell.as_mut().refill(&mut begun).then_some(shell));
+            let fresh = |(future, reply)| Box::pin(Progress { future: Some(future), reply: Some(reply) });
+            lender.started = shell.or_else(|| Some(begun.map(fresh)?));
             Begun::Started
         }
         Err(panic) => {
@@ -645,5 +672,15 @@ impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for 
 
     fn cut_short(self: Pin<&mut Self>, error: ActorError) {
         let _ended = self.end(|reply| reply.fail(error));
+    }
+
+    fn refill(self: Pin<&mut Self>, begun: &mut dyn Any) -> bool {
+        let Some(begun) = begun.downcast_mut::<Option<(R, Reply<N::Value>)>>() else { return false };
+        let mut this = self.project();
+        if let Some((future, reply)) = begun.take() {
+            this.future.set(Some(future));
+            *this.reply = Some(reply);
+        }
+        true
     }
 }

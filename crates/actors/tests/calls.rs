@@ -1,8 +1,14 @@
 //! Synchronous calls.
+use std::env;
+use std::hint::black_box;
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 
 use enact_actors::{ActorError, Cx, Forward, Promise, System, actor};
+
+/// A frame of a turn that has much on its stack.
+const LARGE: usize = 100 << 10;
 
 /// Calls others.
 struct Caller;
@@ -44,6 +50,20 @@ impl Caller {
         if depth == 0 { Ok(0) } else { Ok(cx.spawn(Caller).call(cx).nested(depth - 1)?? + 1) }
     }
 
+    /// As `nested`, with so much on the stack.
+    fn nested_with_large_frames(&self, cx: &Cx<Self>, depth: usize) -> Result<usize, ActorError> {
+        let large = [1_u8; LARGE];
+        let inner = if depth == 0 { 0 } else { cx.spawn(Caller).call(cx).nested_with_large_frames(depth - 1)?? };
+        Ok(inner + usize::from(black_box(&large)[depth]))
+    }
+
+    /// The same in turns that wait for an answer, which another turn gives at once, inside of them.
+    async fn nested_with_large_answers(&mut self, cx: &Cx<Self>, depth: usize) -> Result<usize, ActorError> {
+        let answer = cx.spawn(Callee::default()).large_frame().await?;
+        let inner = if depth == 0 { 0 } else { cx.spawn(Caller).call(cx).nested_with_large_answers(depth - 1)?? };
+        Ok(inner + answer)
+    }
+
     fn blocking(&self, cx: &Cx<Self>, callee: CalleeRef, started: mpsc::Sender<()>, until: Promise<()>) -> u64 {
         callee.call(cx).wait_until(started, until).unwrap_or(0)
     }
@@ -59,6 +79,11 @@ struct Callee {
 impl Callee {
     fn thread(&self) -> ThreadId {
         thread::current().id()
+    }
+
+    fn large_frame(&self) -> usize {
+        let large = [1_u8; 10 * LARGE];
+        usize::from(black_box(&large)[LARGE])
     }
 
     fn add(&mut self, k: u64) -> u64 {
@@ -141,9 +166,24 @@ fn every_kind_of_handler_can_be_called_from_every_kind() {
 }
 
 #[test]
-fn calls_nest_beyond_the_depth_that_runs_inline() {
+fn calls_nest_deeply() {
     let system = System::builder().workers(1).build().unwrap();
     assert_eq!(system.spawn(Caller).nested(300).wait(), Ok(Ok(300)));
+}
+
+/// In a process of its own, because a stack that overflows ends the process.
+#[test]
+fn calls_nest_beyond_the_stack() {
+    const INSIDE: &str = "ENACT_TEST_NESTS_CALLS";
+    if env::var_os(INSIDE).is_none() {
+        let mut inside = Command::new(env::current_exe().unwrap());
+        let status = inside.args(["--exact", "calls_nest_beyond_the_stack"]).env(INSIDE, "").status().unwrap();
+        assert!(status.success(), "{status}");
+        return;
+    }
+    let system = System::builder().workers(1).build().unwrap();
+    assert_eq!(system.spawn(Caller).nested_with_large_frames(100).wait(), Ok(Ok(101)));
+    assert_eq!(system.spawn(Caller).nested_with_large_answers(1_000).wait(), Ok(Ok(1_001)));
 }
 
 #[test]

@@ -1,5 +1,11 @@
 //! Waits that can never end are refused, and only those.
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Barrier};
+use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, Forward, Handle, Identity, Mailbox, Promise, Spec, System, WhenFull, actor};
@@ -89,6 +95,30 @@ fn cycle_of(answer: Result<Answer, ActorError>) -> Vec<Identity> {
     let least = actors.iter().enumerate().min_by_key(|(_, actor)| actor.id()).map_or(0, |(at, _)| at);
     actors.rotate_left(least);
     actors
+}
+
+/// Has its worker never without work.
+struct Busy;
+
+#[actor]
+impl Busy {
+    fn go_on(&mut self, cx: &Cx<Self>, enough: Arc<AtomicBool>) {
+        if !enough.load(Ordering::Relaxed) {
+            cx.handle().tell().go_on(enough);
+        }
+    }
+}
+
+#[test]
+fn a_circle_is_told_of_while_its_worker_has_other_work() {
+    let system = System::builder().workers(1).build().unwrap();
+    let enough = Arc::new(AtomicBool::new(false));
+    let busy = system.spawn(Spec::new(Busy).keep_alive());
+    busy.tell().go_on(Arc::clone(&enough));
+    let [a, b] = [(); 2].map(|()| system.spawn(Spec::new(Node).keep_alive()));
+    let path = [(a.clone(), By::Get), (b.clone(), By::Get), (a.clone(), By::Get)];
+    assert_eq!(cycle_of(ask(&path).wait()), names(&[&a, &b]));
+    enough.store(true, Ordering::Relaxed);
 }
 
 #[test]
@@ -279,6 +309,83 @@ fn a_circle_through_a_turn_that_something_else_can_wake_is_left_to_it() {
     let selected = selecting.wait().unwrap();
     assert!([0, 3, 7].contains(&selected), "{selected}");
     assert_eq!(waiting.wait(), Ok(Ok(7)));
+}
+
+/// Asks another one once a gate is open.
+struct Pausing;
+
+#[actor]
+impl Pausing {
+    async fn ask_after(&mut self, gate: Promise<()>, other: PausingRef) -> Result<(), ActorError> {
+        gate.await?;
+        other.nothing().await
+    }
+
+    /// Something outside could wake this turn while it waits for its answer.
+    async fn ask_beside(
+        &mut self,
+        gate: Promise<()>,
+        other: PausingRef,
+        kept: Sender<Waker>,
+    ) -> Result<(), ActorError> {
+        gate.await?;
+        let (mut answer, mut is_kept) = (other.nothing(), false);
+        poll_fn(|cx| {
+            if !std::mem::replace(&mut is_kept, true) {
+                kept.send(cx.waker().clone()).unwrap();
+            }
+            Pin::new(&mut answer).poll(cx)
+        })
+        .await
+    }
+
+    fn nothing(&self) {}
+}
+
+/// Waits no longer than a minute, so that what hangs is reported.
+fn end_of<T: Send + 'static>(answer: Promise<T>) -> T {
+    answer.timeout(Duration::from_secs(60)).wait().expect("every wait ends")
+}
+
+fn assert_one_is_told(answers: &[Result<(), ActorError>; 2]) {
+    let told = answers.iter().filter(|answer| matches!(answer, Err(ActorError::Deadlock { .. }))).count();
+    assert!(told == 1 && answers.contains(&Ok(())), "{answers:?}");
+}
+
+#[test]
+fn a_circle_is_found_when_nothing_outside_can_wake_its_turns_any_more() {
+    let system = System::builder().workers(1).build().unwrap();
+    let [one, other, last] = [(); 3].map(|()| system.spawn(Pausing));
+    let ((gate, open), (other_gate, open_other)) = (Promise::pair(), Promise::pair());
+    let (keep, wakers) = mpsc::channel();
+    let answers = [one.ask_beside(gate, other.clone(), keep.clone()), other.ask_beside(other_gate, one.clone(), keep)];
+    open.resolve(());
+    open_other.resolve(());
+    let kept = [(); 2].map(|()| wakers.recv_timeout(Duration::from_secs(60)).expect("both turns go on"));
+    // The only worker has ended the polls that these wakers come from before it takes this up.
+    end_of(last.nothing());
+    assert!(answers.iter().all(|answer| !answer.is_ready()), "something else could wake either of them");
+    drop(kept);
+    assert_one_is_told(&answers.map(end_of));
+}
+
+/// The thread that opens a gate is not done with the waker when the turn runs.
+#[test]
+fn of_two_turns_whose_gates_another_thread_opens_exactly_one_is_told() {
+    let system = System::builder().workers(2).build().unwrap();
+    for _ in 0..2_000 {
+        let (one, other) = (system.spawn(Pausing), system.spawn(Pausing));
+        let ((gate, open), (other_gate, open_other)) = (Promise::pair(), Promise::pair());
+        let answers = [one.ask_after(gate, other.clone()), other.ask_after(other_gate, one.clone())];
+        thread::spawn(|| {
+            open.resolve(());
+            open_other.resolve(());
+        });
+        let answers = answers.map(end_of);
+        if answers != [Ok(()), Ok(())] {
+            assert_one_is_told(&answers);
+        }
+    }
 }
 
 /// Sends to a bounded mailbox that waits.

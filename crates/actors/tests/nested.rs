@@ -1,5 +1,5 @@
 //! A held turn whose answer comes from the next actor in line has it taken up at once, on the same thread, if that is a
-//! plain turn without a context. Nothing but the time shows that: what may happen meanwhile may happen here, too.
+//! turn without a context. Nothing but the time shows that: what may happen meanwhile may happen here, too.
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -32,6 +32,13 @@ impl Asked {
         act();
         1
     }
+    async fn answer_held(&mut self, act: Alone) -> u32 {
+        act();
+        1
+    }
+    async fn answer_after(&mut self, first: Promise<u32>) -> u32 {
+        first.await.unwrap() + 1
+    }
     async fn answer_beside_others(cx: Cx<Self>, act: Act) -> u32 {
         act(&cx);
         cx.yield_now().await;
@@ -57,6 +64,16 @@ impl Asking {
     }
     async fn ask_alone(&mut self, act: Alone) -> Result<u32, ActorError> {
         let answer = self.asked.answer_alone(act).await;
+        self.went_on.store(true, Ordering::SeqCst);
+        answer
+    }
+    async fn ask_held(&mut self, act: Alone) -> Result<u32, ActorError> {
+        let answer = self.asked.answer_held(act).await;
+        self.went_on.store(true, Ordering::SeqCst);
+        answer
+    }
+    async fn ask_after(&mut self, first: Promise<u32>) -> Result<u32, ActorError> {
+        let answer = self.asked.answer_after(first).await;
         self.went_on.store(true, Ordering::SeqCst);
         answer
     }
@@ -88,6 +105,11 @@ impl Asking {
     }
 }
 
+/// A way to ask for an answer that may be taken up at once.
+type Way = fn(&AskingRef, Alone) -> Promise<Result<u32, ActorError>>;
+
+const WAYS: [Way; 2] = [AskingRef::ask_alone, AskingRef::ask_held];
+
 fn asking(system: &System) -> (AskingRef, AskedRef, Arc<AtomicBool>) {
     let (asked, went_on) = (system.spawn(Asked), Arc::new(AtomicBool::new(false)));
     let asking = system.spawn(Asking { asked: asked.clone(), went_on: Arc::clone(&went_on) });
@@ -96,26 +118,57 @@ fn asking(system: &System) -> (AskingRef, AskedRef, Arc<AtomicBool>) {
 
 #[test]
 fn a_turn_that_is_killed_while_it_is_answered_does_not_go_on() {
-    let system = system();
-    let (asking, _asked, went_on) = asking(&system);
-    let exit = asking.watch();
-    let victim = asking.clone();
-    let answer = asking.ask_alone(Box::new(move || victim.kill()));
-    assert!(matches!(answer.wait(), Err(ActorError::Stopped { .. })));
-    assert_eq!(exit.wait().unwrap().reason, ExitReason::Stopped);
-    assert!(!went_on.load(Ordering::SeqCst));
+    for ask in WAYS {
+        let system = system();
+        let (asking, _asked, went_on) = asking(&system);
+        let exit = asking.watch();
+        let victim = asking.clone();
+        let answer = ask(&asking, Box::new(move || victim.kill()));
+        assert!(matches!(answer.wait(), Err(ActorError::Stopped { .. })));
+        assert_eq!(exit.wait().unwrap().reason, ExitReason::Stopped);
+        assert!(!went_on.load(Ordering::SeqCst));
+    }
 }
 
 #[test]
 fn a_turn_whose_actor_fails_with_the_one_that_answers_does_not_go_on() {
+    for ask in WAYS {
+        let system = system();
+        let (asking, asked, went_on) = asking(&system);
+        let linked = asking.clone();
+        asked.run(move |_, cx| cx.link(&linked)).wait().unwrap();
+        let exit = asking.watch();
+        let answer = ask(&asking, Box::new(|| panic!("on purpose")));
+        assert!(matches!(answer.wait(), Err(ActorError::Stopped { .. })));
+        let reason = exit.wait().unwrap().reason;
+        assert!(matches!(reason, ExitReason::Failed { because_of } if because_of == asked.identity()));
+        assert!(!went_on.load(Ordering::SeqCst));
+    }
+}
+
+#[test]
+fn a_turn_that_answers_after_a_wait_of_its_own_holds_nobody_else_up() {
     let system = system();
-    let (asking, asked, went_on) = asking(&system);
-    let linked = asking.clone();
-    asked.run(move |_, cx| cx.link(&linked)).wait().unwrap();
-    let exit = asking.watch();
-    let answer = asking.ask_alone(Box::new(|| panic!("on purpose")));
+    let (asking, _asked, went_on) = asking(&system);
+    let (first, resolver) = Promise::pair();
+    let answer = asking.ask_after(first);
+    let other = system.spawn(Gate);
+    assert_eq!(other.number().wait(), Ok(1));
+    assert!(!went_on.load(Ordering::SeqCst));
+    resolver.resolve(6);
+    assert_eq!(answer.wait(), Ok(Ok(7)));
+    assert!(went_on.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_turn_that_is_killed_while_the_one_that_answers_waits_does_not_go_on() {
+    let system = system();
+    let (asking, _asked, went_on) = asking(&system);
+    let (first, resolver) = Promise::pair();
+    let answer = asking.ask_after(first);
+    asking.kill();
     assert!(matches!(answer.wait(), Err(ActorError::Stopped { .. })));
-    assert!(matches!(exit.wait().unwrap().reason, ExitReason::Failed { because_of } if because_of == asked.identity()));
+    resolver.resolve(6);
     assert!(!went_on.load(Ordering::SeqCst));
 }
 

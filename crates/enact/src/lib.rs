@@ -31,6 +31,7 @@
 //! | messages and answers | [`actor`](macro@actor), [`System`], [`Cx`], [`Promise`], [`Forward`], [`Resolver`] |
 //! | errors, restarts, mailboxes, shutdown | [`ActorError`], [`Spec`], [`actors::Restarts`], [`actors::Mailbox`], [`actors::Shutdown`] |
 //! | shared state that changes as a whole | [`TVar`], [`TCell`], [`atomically`], [`try_atomically`], [`Tx`], [`Abort`] |
+//! | a newtype in a [`TCell`] | `#[derive(Word)]`: [`stm::Word`](macro@stm::Word) |
 //! | snapshots, containers, deferred input and output | [`stm`] |
 //! | a message, an actor or a state that belongs to a transaction | the `within` views of every handle, [`Cx::spawn_within`], [`Cx::become_within`] |
 //! | everything about actors: the ways to call, the forms of handlers, the guarantees | [`actors`] |
@@ -38,6 +39,28 @@
 //! In the repository, `docs/how-enact-programs-look.md` walks through five complete programs, from request and reply to
 //! shared resources. `docs/stm.md` is the tour of transactions, and `docs/transactional-actors.md` says what happens when
 //! messages belong to them.
+//!
+//! A function that takes a transaction borrows its variables for `'t`, the time of one attempt:
+//! ```
+//! use enact::stm::Word;
+//! use enact::{Abort, TCell, Tx, atomically};
+//!
+//! #[derive(Debug, Clone, Copy, PartialEq, Word)]
+//! struct Cents(i64);
+//!
+//! struct Account {
+//!     balance: TCell<Cents>,
+//! }
+//!
+//! impl Account {
+//!     fn deposit<'t>(&'t self, tx: &mut Tx<'t, '_>, Cents(amount): Cents) -> Result<Cents, Abort> {
+//!         tx.update(&self.balance, |Cents(balance)| Cents(balance + amount))
+//!     }
+//! }
+//!
+//! let account = Account { balance: TCell::new(Cents(100)) };
+//! assert_eq!(atomically(|tx| account.deposit(tx, Cents(50))).run(), Cents(150));
+//! ```
 //!
 //! # Both together
 //! ```
@@ -53,12 +76,11 @@
 //! #[actor]
 //! impl Office {
 //!     async fn sell(&mut self, wanted: u32) -> bool {
-//!         let tickets = &*self.tickets;
 //!         let granted = atomically(|tx| {
-//!             let left = tx.read(tickets)?;
+//!             let left = tx.read(&self.tickets)?;
 //!             let enough = left >= wanted;
 //!             if enough {
-//!                 tx.write(tickets, left - wanted)?;
+//!                 tx.write(&self.tickets, left - wanted)?;
 //!             }
 //!             Ok(enough)
 //!         })
@@ -88,6 +110,9 @@ pub use enact_stm as stm;
 
 pub use enact_actors::{Actor, ActorError, Cx, Forward, Promise, Resolver, Spec, System, actor};
 pub use enact_stm::{Abort, TCell, TVar, Tx, atomically, try_atomically};
+
+#[doc(hidden)]
+pub use enact_actors::message;
 
 /// The program of the front page.
 #[cfg(doctest)]

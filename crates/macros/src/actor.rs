@@ -4,7 +4,9 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Error, Ident, ImplItem, ItemImpl, Path, PathArguments, Result, Token, Type, Visibility, parse_quote};
+use syn::{
+    Error, Ident, ImplItem, Item, ItemImpl, LitStr, Path, PathArguments, Result, Token, Type, Visibility, parse_quote,
+};
 
 use crate::handler::Handler;
 use crate::{choosing, handle};
@@ -18,15 +20,14 @@ pub(crate) struct ActorImpl {
     /// Where it says that tentative messages are taken up at once.
     pub(crate) speculative: Option<Span>,
     pub(crate) handlers: Vec<Handler>,
-    /// The path to the runtime in the user's crate.
+    /// The path to what generated code is made of, in the user's crate.
     pub(crate) runtime: Path,
 }
 
 /// The block as it was, and the generated items. With errors, what is sound is still generated, so that they are the
 /// only ones.
 pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
-    let parsed = syn::parse2::<ItemImpl>(item.clone());
-    match parsed.and_then(|block| ActorImpl::new(options, block)) {
+    match impl_block(item.clone()).and_then(|block| ActorImpl::new(options, block)) {
         Ok((actor, errors)) => {
             let block = &actor.block;
             let generated = handle::generate(&actor);
@@ -37,6 +38,16 @@ pub(crate) fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
             let errors = error.into_compile_error();
             quote!(#item #errors)
         }
+    }
+}
+
+fn impl_block(item: TokenStream) -> Result<ItemImpl> {
+    match syn::parse2(item)? {
+        Item::Impl(block) => Ok(block),
+        _ => Err(Error::new(
+            Span::call_site(),
+            "#[actor] goes on the impl block of a type: the methods of the block are the messages",
+        )),
     }
 }
 
@@ -54,7 +65,12 @@ impl ActorImpl {
         block
             .attrs
             .push(parse_quote!(#[allow(clippy::needless_pass_by_value, clippy::unused_self, clippy::unused_async)]));
-        let mut errors: Option<Error> = None;
+        let (Options { visibility, speculative, path }, mut errors) = match syn::parse2(options) {
+            Ok(options) => (options, None),
+            Err(error) => (Options::default(), Some(error)),
+        };
+        let runtime =
+            path.map_or_else(|| path_to("enact-actors", "actors").map_err(|error| with_advice(&error)), Ok)?;
         let mut handlers = Vec::new();
         for item in &mut block.items {
             let ImplItem::Fn(function) = item else { continue };
@@ -68,9 +84,8 @@ impl ActorImpl {
                 },
             }
         }
-        let Options { visibility, speculative } = syn::parse2(options)?;
         let visibility = visibility.unwrap_or_else(|| widest(handlers.iter().map(|handler| &handler.visibility)));
-        Ok((Self { name, visibility, speculative, handlers, runtime: runtime_path(), block }, errors))
+        Ok((Self { name, visibility, speculative, handlers, runtime: parse_quote!(#runtime::message), block }, errors))
     }
 
     /// The path to the runtime, written as if at `span`.
@@ -87,29 +102,56 @@ impl ActorImpl {
     }
 }
 
-/// What stands in the attribute: `pub`, `speculative`, or both in this order.
+fn with_advice(error: &Error) -> Error {
+    let advice = "if another crate passes it on, say where: `#[actor(crate = my_facade::enact)]`";
+    Error::new(error.span(), format!("{error}: {advice}"))
+}
+
+/// What stands in the attribute.
+#[derive(Default)]
 struct Options {
     visibility: Option<Visibility>,
     speculative: Option<Span>,
+    /// The path to the runtime or the facade.
+    path: Option<Path>,
 }
 
 impl Parse for Options {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let visibility = (input.peek(Token![pub])).then(|| input.parse()).transpose()?;
-        if visibility.is_some() && !input.is_empty() {
-            input.parse::<Token![,]>()?;
-        }
-        let speculative = if input.is_empty() {
-            None
-        } else {
-            let option: Ident = input.parse()?;
-            if option != "speculative" {
-                return Err(Error::new(option.span(), "an actor is `speculative` or not; its visibility comes first"));
+        let mut options = Self::default();
+        while !input.is_empty() {
+            options.add(input)?;
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
             }
-            Some(option.span())
-        };
-        Ok(Self { visibility, speculative })
+        }
+        Ok(options)
     }
+}
+
+impl Options {
+    fn add(&mut self, input: ParseStream<'_>) -> Result<()> {
+        let span = input.span();
+        let is_new = if input.peek(Token![pub]) {
+            self.visibility.replace(input.parse()?).is_none()
+        } else if input.peek(Token![crate]) {
+            input.parse::<Token![crate]>()?;
+            self.path.replace(path_behind_equals(input)?).is_none()
+        } else if input.parse::<Ident>().is_ok_and(|option| option == "speculative") {
+            self.speculative.replace(span).is_none()
+        } else {
+            return Err(Error::new(span, "an actor has a visibility, is `speculative`, and names a `crate = path`"));
+        };
+        if is_new { Ok(()) } else { Err(Error::new(span, "this option is there already")) }
+    }
+}
+
+fn path_behind_equals(input: ParseStream<'_>) -> Result<Path> {
+    input.parse::<Token![=]>()?;
+    if input.peek(LitStr) {
+        return Err(input.error("a path stands without quotes, as in `crate = my_facade::enact`"));
+    }
+    Path::parse_mod_style(input)
 }
 
 fn type_name(ty: &Type) -> Result<Ident> {
@@ -132,21 +174,26 @@ fn widest<'a>(visibilities: impl Iterator<Item = &'a Visibility>) -> Visibility 
     visibilities.max_by_key(|visibility| rank(visibility)).cloned().unwrap_or(Visibility::Inherited)
 }
 
-/// The runtime, which the user reaches through the facade or by itself.
-fn runtime_path() -> Path {
-    let named = |found: FoundCrate, own: &str| match found {
-        FoundCrate::Itself => Ident::new(own, Span::call_site()),
-        FoundCrate::Name(name) => Ident::new(&name, Span::call_site()),
+/// The path to one of our crates, which the user depends on by itself or reaches as `module` of the facade.
+pub(crate) fn path_to(package: &str, module: &str) -> Result<Path> {
+    let named = |found: FoundCrate, package: &str| match found {
+        FoundCrate::Itself => format_ident!("{}", package.replace('-', "_")),
+        FoundCrate::Name(name) => format_ident!("{name}"),
     };
-    if let Ok(found) = crate_name("enact-actors") {
-        let name = named(found, "enact_actors");
-        return parse_quote!(::#name);
+    let found = crate_name(package);
+    if found.is_err()
+        && let Ok(facade) = crate_name("enact")
+    {
+        let (name, module) = (named(facade, "enact"), format_ident!("{module}"));
+        return Ok(parse_quote!(::#name::#module));
     }
-    if let Ok(found) = crate_name("enact") {
-        let name = named(found, "enact");
-        return parse_quote!(::#name::actors);
+    if let Err(proc_macro_crate::Error::CrateNotFound { .. }) = found {
+        let message = format!("this crate depends neither on `enact` nor on `{package}`");
+        return Err(Error::new(Span::call_site(), message));
     }
-    parse_quote!(::enact_actors)
+    // Without a manifest to look into, the usual name is as good as any.
+    let name = named(found.unwrap_or(FoundCrate::Itself), package);
+    Ok(parse_quote!(::#name))
 }
 
 /// Whether `ty` is a path that ends in `name`.

@@ -2,6 +2,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 use syn::{Attribute, Generics, Ident, Index, parse_quote};
 
 use crate::actor::ActorImpl;
@@ -64,6 +65,7 @@ const VIEWS: [View; 5] = [
 ];
 
 pub(crate) fn generate(actor: &ActorImpl) -> TokenStream {
+    let mark = mark_of_the_only_block(actor);
     let handle = handle_type(actor);
     let views = VIEWS.iter().map(|view| view_type(actor, view));
     let constructors = actor.handlers.iter().map(|handler| constructor(actor, handler));
@@ -71,6 +73,7 @@ pub(crate) fn generate(actor: &ActorImpl) -> TokenStream {
     let asks = asks(actor);
     let sends = VIEWS.iter().map(|view| sends(actor, view));
     quote! {
+        #mark
         #handle
         #(#views)*
         const _: () = {
@@ -87,6 +90,16 @@ fn lenient() -> TokenStream {
     quote!(#[allow(dead_code, deprecated, missing_docs, unused_qualifications, clippy::all, clippy::pedantic)])
 }
 
+/// An item whose name is the advice for a type with a second block: the compiler's first error says that it is there already.
+fn mark_of_the_only_block(actor: &ActorImpl) -> TokenStream {
+    let name = format_ident!("all_messages_of_{}_belong_in_one_actor_block", actor.name);
+    quote! {
+        #[doc(hidden)]
+        #[allow(dead_code, non_camel_case_types)]
+        enum #name {}
+    }
+}
+
 fn handle_type(actor: &ActorImpl) -> TokenStream {
     let ActorImpl { block, visibility, runtime, .. } = actor;
     let lenient = lenient();
@@ -100,8 +113,9 @@ fn handle_type(actor: &ActorImpl) -> TokenStream {
     );
     let shown = name.to_string();
     let copy = actor.speculative.map(|span| {
-        let clone = quote_spanned!(span=> <#ty as ::core::clone::Clone>::clone);
-        quote!(const COPY: ::core::option::Option<fn(&Self) -> Self> = ::core::option::Option::Some(#clone);)
+        let here = actor.runtime_at(span);
+        let copy = quote_spanned!(span=> #here::copy::<#ty>);
+        quote!(const COPY: ::core::option::Option<fn(&Self) -> Self> = ::core::option::Option::Some(#copy);)
     });
     let has_priorities = actor.handlers.iter().any(|handler| handler.priority.is_some());
     let priorities = has_priorities.then(|| {
@@ -196,7 +210,7 @@ fn view_type(actor: &ActorImpl, view: &View) -> TokenStream {
     let ty = &block.self_ty;
     let generics = view_generics(actor);
     let (generics, _, bounds) = generics.split_for_impl();
-    let within = (view.asks_for == Asks::Tx).then(|| quote!(within: #runtime::message::Within<'__handle>,));
+    let within = (view.asks_for == Asks::Tx).then(|| quote!(within: #runtime::Within<'__handle>,));
     let doc = format!("View of a [`{}`]: {}{}", actor.handle_name(), view.about[..1].to_lowercase(), &view.about[1..]);
     quote! {
         #[doc = #doc]
@@ -224,9 +238,9 @@ fn asks(actor: &ActorImpl) -> TokenStream {
         let asked = match asks_for {
             Asks::Nothing => None,
             Asks::Cx => Some(quote!(, _cx: &'__handle #runtime::Cx<impl #runtime::Actor>)),
-            Asks::Tx => Some(quote!(, tx: &'__handle mut #runtime::message::Tx<'_, '_>)),
+            Asks::Tx => Some(quote!(, tx: &'__handle mut #runtime::Tx<'_, '_>)),
         };
-        let within = (*asks_for == Asks::Tx).then(|| quote!(, within: #runtime::message::Within::new(tx)));
+        let within = (*asks_for == Asks::Tx).then(|| quote!(, within: #runtime::Within::new(tx)));
         quote! {
             #[doc = #about]
             #visibility fn #method<'__handle>(&'__handle self #asked) -> #view<'__handle #(, #parameters)*> {
@@ -237,9 +251,11 @@ fn asks(actor: &ActorImpl) -> TokenStream {
     let messages = actor.handlers.iter().map(|handler| {
         let Handler { attributes, visibility, name, value, .. } = handler;
         let (declared, message) = send_parts(actor, handler);
+        let there = actor.runtime_at(value.span());
+        let returned = quote_spanned!(value.span()=> #there::Promise<#value>);
         quote! {
             #(#attributes)*
-            #visibility fn #name(&self #(, #declared)*) -> #runtime::Promise<#value> {
+            #visibility fn #name(&self #(, #declared)*) -> #returned {
                 self.handle.ask(#message)
             }
         }
@@ -269,11 +285,12 @@ fn sends(actor: &ActorImpl, view: &View) -> TokenStream {
     let messages = actor.handlers.iter().map(|handler| {
         let Handler { attributes, visibility, name, value, .. } = handler;
         let (declared, message) = send_parts(actor, handler);
+        let there = actor.runtime_at(value.span());
         let returned = match view.method {
             "tell" | "tell_within" => quote!(#runtime::Sent),
-            "within" => quote!(#runtime::Ask<#value>),
+            "within" => quote_spanned!(value.span()=> #there::Ask<#value>),
             "call" => quote!(::core::result::Result<#value, #runtime::ActorError>),
-            _ => quote!(#runtime::Forward<#value>),
+            _ => quote_spanned!(value.span()=> #there::Forward<#value>),
         };
         quote! {
             #(#attributes)*
@@ -392,7 +409,7 @@ fn call(actor: &ActorImpl, handler: &Handler, named: &Ident, called: &Ident) -> 
         Some(priority) => {
             let of = priority_name(handler);
             let read = priority.reads.iter().map(|&number| &handler.arguments[number].name);
-            quote!(#here::message::ranked(#named, <#ty>::#of(#(&#read),*)))
+            quote!(#here::ranked(#named, <#ty>::#of(#(&#read),*)))
         }
         None => quote!(#named),
     };
@@ -402,12 +419,26 @@ fn call(actor: &ActorImpl, handler: &Handler, named: &Ident, called: &Ident) -> 
     let types = guard.reads.iter().map(|&number| &handler.arguments[number].ty);
     let places = (0..guard.reads.len()).map(Index::from);
     let call = quote! {
-        #here::message::guarded(#call, (#(#read,)*), |actor: &#ty, arguments: &(#(#types,)*)| {
+        #here::guarded(#call, (#(#read,)*), |actor: &#ty, arguments: &(#(#types,)*)| {
             <#ty>::#admits(actor, #(&arguments.#places),*)
         })
     };
     let arguments = (!read.is_empty()).then(|| quote!(let (#(#read,)*) = #called.into_arguments();));
     (call, arguments)
+}
+
+/// A signature in which the compiler first meets the answer's type, so that its first error is the one with advice.
+fn check_of_the_answer(actor: &ActorImpl, handler: &Handler) -> TokenStream {
+    let value = &handler.value;
+    let (generics, _, bounds) = actor.block.generics.split_for_impl();
+    let name = format_ident!("__answer_of_{}", handler.name.unraw());
+    let (cfgs, lenient, there) = (cfgs(handler), lenient(), actor.runtime_at(value.span()));
+    let brings = quote_spanned!(value.span()=> #there::Brings<#value>);
+    quote! {
+        #(#cfgs)*
+        #lenient
+        fn #name #generics(_: #brings) #bounds {}
+    }
 }
 
 /// The function that makes a handler's call a message.
@@ -433,14 +464,14 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
     let here = actor.runtime_at(span);
     let lent = |cx: TokenStream| takes_cx.then(|| quote!(#cx,));
     let answer = |call: TokenStream| {
-        if handler.forwards { call } else { quote_spanned!(span=> #here::message::Value(#call)) }
+        if handler.forwards { call } else { quote_spanned!(span=> #here::Value(#call)) }
     };
     let message = match kind {
         Kind::Plain => {
             let cx_lent = lent(quote!(#cx));
             let answer = answer(quote_spanned!(span=> <#ty>::#name(#state, #cx_lent #(#arguments),*)));
             quote_spanned! {span=>
-                #here::message::plain(#call, move |#called, #state: &mut #here::message::Lease<#ty>, #cx: &#here::Cx<#ty>| {
+                #here::plain(#call, move |#called, #state: &mut #here::Lease<#ty>, #cx: &#here::Cx<#ty>| {
                     #carried
                     #answer
                 })
@@ -451,7 +482,7 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
             let answer = answer(quote_spanned!(span=> <#ty>::#name(&mut #state, #cx_lent #(#arguments),*).await));
             let cx = takes_cx.then(|| quote!(let #cx = #state.cx();));
             quote_spanned! {span=>
-                #here::message::held(#call, move |#called, mut #state: #here::message::Lease<#ty>| async move {
+                #here::held(#call, move |#called, mut #state: #here::Lease<#ty>| async move {
                     #cx
                     #carried
                     #answer
@@ -461,21 +492,23 @@ fn constructor(actor: &ActorImpl, handler: &Handler) -> TokenStream {
         Kind::Cooperative => {
             let answer = answer(quote_spanned!(span=> <#ty>::#name(#cx, #(#arguments),*).await));
             quote_spanned! {span=>
-                #here::message::cooperative(#call, move |#called, #cx: #here::Cx<#ty>| async move {
+                #here::cooperative(#call, move |#called, #cx: #here::Cx<#ty>| async move {
                     #carried
                     #answer
                 })
             }
         }
     };
+    let check = check_of_the_answer(actor, handler);
     quote! {
+        #check
         #(#cfgs)*
         #lenient
         fn #constructor #generics(
             #(#declared),*
-        ) -> impl #runtime::message::Message<#ty, Value = #value> #bounds {
+        ) -> impl #runtime::Message<#ty, Value = #value> #bounds {
             struct #named;
-            impl<__Actor> #runtime::message::Call<__Actor> for #named {
+            impl<__Actor> #runtime::Call<__Actor> for #named {
                 const NAME: &'static str = #shown;
                 const TAKES_CX: bool = #takes_cx;
             }

@@ -5,6 +5,7 @@ mod actor;
 mod choosing;
 mod handle;
 mod handler;
+mod word;
 
 use proc_macro::TokenStream;
 
@@ -13,7 +14,7 @@ use proc_macro::TokenStream;
 ///
 /// For `impl Counter`, the handle is `CounterRef`. A method with a receiver, or whose first argument is `cx: Cx<Self>`,
 /// is a *handler*; other functions (such as `new`) stay what they are. Methods that are no messages belong in an
-/// ordinary impl block of the type.
+/// ordinary impl block of the type. A type has one block with this attribute, which holds all its messages.
 ///
 /// | handler | turn |
 /// |---|---|
@@ -22,15 +23,23 @@ use proc_macro::TokenStream;
 /// | `async fn m(cx: Cx<Self>, ..) -> T` | lets the actor take other messages while it waits |
 /// | `.. -> Forward<T>`, so written | answers with a `T`, or has somebody else answer |
 ///
+/// The attribute knows `Cx` and `Forward` by their names: an alias of theirs is a type like any other.
+///
 /// A handler with `self` may take `cx: &Cx<Self>` next. Other arguments are owned and `Send`; the answer, too. An
 /// `async` handler that keeps the actor takes `&mut self`; with `&self`, the type must also be `Sync`.
 ///
 /// Documentation, visibility, `#[cfg]` and `#[deprecated]` of a handler carry over to the handle's method. The handle is
 /// as visible as the most visible handler; say `#[actor(pub)]`, `#[actor(pub(crate))]` or `#[actor(pub(self))]` to set
-/// it, which must be the visibility of the type itself.
+/// it, which must be the visibility of the type itself. Further options follow, separated by commas.
 ///
-/// `#[actor(speculative)]`, or `#[actor(pub, speculative)]`, has the actor take up messages of transactions that are still
-/// open, on a copy of its state: the type is `Clone`. Other actors wait for the decision; the outcome is the same.
+/// `#[actor(speculative)]` makes the actor take up messages of transactions that are still open, on a copy of its state. Other
+/// actors wait for the decision; the outcome is the same. The type is `Clone` and `Sync`. The copy is made when a turn first
+/// needs `&mut self`; what a turn changes through `&self` is not undone. So a `Cell` or a `RefCell` in the state does not
+/// compile. The compiler does not see that atomics, `Mutex`, `RwLock`, `OnceLock` and whatever an `Arc` shares change
+/// through `&self`, too: keep them for what may survive a turn that has never been, such as counts of attempts.
+///
+/// The generated code names `enact-actors` or `enact` as the manifest of your crate does. A crate that reaches them through
+/// another one says where one of the two is, as a path: `#[actor(crate = my_facade::enact)]`.
 ///
 /// Inside the impl block, handlers are still ordinary functions: a synchronous call on oneself is a method call.
 ///
@@ -176,4 +185,24 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn actor(options: TokenStream, item: TokenStream) -> TokenStream {
     actor::expand(options.into(), &item.into()).into()
+}
+
+/// Lets a `TCell` hold a newtype: implements `Word` for a struct with one field, which is a
+/// `Word` itself.
+///
+/// ```
+/// use enact_stm::{TCell, Word, atomically};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Word)]
+/// struct Seat {
+///     number: u16,
+/// }
+///
+/// let next = TCell::new(Seat { number: 7 });
+/// let taken = atomically(|tx| tx.read(&next)).run();
+/// assert_eq!(taken, Seat { number: 7 });
+/// ```
+#[proc_macro_derive(Word)]
+pub fn word(item: TokenStream) -> TokenStream {
+    word::expand(item.into()).into()
 }

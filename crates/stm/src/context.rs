@@ -1,29 +1,43 @@
 //! What this thread is doing: whether it is inside a transaction or a deferred operation, and whether it may block.
+#![expect(clippy::missing_const_for_thread_local, reason = "loom's locals take no constant initializers")]
 use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
 use crate::transaction::Worker;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 
 /// Runs a blocking piece of work where blocking does no harm.
 pub(crate) type HandOver = fn(Box<dyn FnOnce() + Send + '_>);
 
+/// What every transaction looks at. Nothing in it has a destructor, so that it is there as long as the thread is: also the
+/// transactions of other locals' destructors are known.
 struct Local {
-    /// The worker that this thread reuses.
-    worker: Cell<Option<Box<Worker>>>,
+    /// The worker that this thread reuses; [`Ending`] gives it back.
+    worker: Cell<ManuallyDrop<Option<Box<Worker>>>>,
     is_in_transaction: Cell<bool>,
+    /// Nobody takes the worker from here any more.
+    has_ended: Cell<bool>,
     /// The owner for whom a deferred operation runs here.
     operation: Cell<Option<OwnerId>>,
     hand_over: Cell<Option<HandOver>>,
-    /// What the transactions that begin here depend on, and whether there is something.
-    dependency: RefCell<Option<Fate>>,
+    /// Transactions that begin here depend on something.
     is_dependent: Cell<bool>,
 }
 
-impl Drop for Local {
+const _: () = assert!(!std::mem::needs_drop::<Local>(), "it outlives the destructors of the thread's locals");
+
+/// Gives the worker of a thread back that ends.
+struct Ending;
+
+impl Drop for Ending {
     fn drop(&mut self) {
-        // loom takes statics away before the locals of its main thread.
-        if let Some(worker) = self.worker.take()
+        // The locals of a model's thread end together, and loom takes statics away before those of its main thread.
+        let worker = LOCAL.try_with(|local| {
+            local.has_ended.set(true);
+            local.replace_worker(None)
+        });
+        if let Ok(Some(worker)) = worker
             && !cfg!(enact_loom)
         {
             DOMAIN.workers.give_back(worker);
@@ -32,14 +46,40 @@ impl Drop for Local {
 }
 
 enact_sync::thread_local! {
-    static LOCAL: Local = Local {
-        worker: Cell::new(None),
-        is_in_transaction: Cell::new(false),
-        operation: Cell::new(None),
-        hand_over: Cell::new(None),
-        dependency: RefCell::new(None),
-        is_dependent: Cell::new(false),
+    static ENDING: Ending = Ending;
+}
+
+enact_sync::thread_local! {
+    static LOCAL: Local = {
+        // So that it is dropped when the thread ends. A thread that is ending already has nothing to be given back.
+        let has_ended = ENDING.try_with(|_| ()).is_err();
+        Local {
+            worker: Cell::new(ManuallyDrop::new(None)),
+            is_in_transaction: Cell::new(false),
+            has_ended: Cell::new(has_ended),
+            operation: Cell::new(None),
+            hand_over: Cell::new(None),
+            is_dependent: Cell::new(false),
+        }
     };
+}
+
+enact_sync::thread_local! {
+    /// What the transactions that begin here depend on.
+    static DEPENDENCY: RefCell<Option<Fate>> = RefCell::new(None);
+}
+
+impl Local {
+    #[inline]
+    fn replace_worker(&self, worker: Option<Box<Worker>>) -> Option<Box<Worker>> {
+        ManuallyDrop::into_inner(self.worker.replace(ManuallyDrop::new(worker)))
+    }
+
+    /// Leaves a worker here; gives the one that has to go to the pool, if any.
+    #[inline]
+    fn keep(&self, worker: Box<Worker>) -> Option<Box<Worker>> {
+        if self.has_ended.get() { Some(worker) } else { self.replace_worker(Some(worker)) }
+    }
 }
 
 /// Takes a worker for an attempt, and marks this thread as inside a transaction until [`leave`] or [`finish`].
@@ -48,61 +88,51 @@ enact_sync::thread_local! {
 /// If the thread is inside a transaction.
 #[inline]
 pub(crate) fn enter() -> Box<Worker> {
-    LOCAL
-        .try_with(|local| {
-            assert!(
-                !local.is_in_transaction.replace(true),
-                "a transaction was started inside the closure of another one; nest with `tx.nested` or pass `tx` on"
-            );
-            let mut worker = local.worker.take().unwrap_or_else(|| DOMAIN.workers.take());
-            worker.in_operation = local.operation.get().is_some();
-            worker.is_dependent = local.is_dependent.get();
-            worker
-        })
-        .unwrap_or_else(|_| {
-            let mut worker = DOMAIN.workers.take();
-            worker.in_operation = false;
-            worker.is_dependent = false;
-            worker
-        })
+    LOCAL.with(|local| {
+        assert!(
+            !local.is_in_transaction.replace(true),
+            "a transaction was started inside the closure of another one; nest with `tx.nested` or pass `tx` on"
+        );
+        let mut worker = local.replace_worker(None).unwrap_or_else(|| DOMAIN.workers.take());
+        worker.in_operation = local.operation.get().is_some();
+        worker.is_dependent = local.is_dependent.get();
+        worker
+    })
 }
 
 /// Marks this thread as inside a transaction, until [`leave`]; false if it was already.
 pub(crate) fn enter_again() -> bool {
-    LOCAL.try_with(|local| !local.is_in_transaction.replace(true)).unwrap_or(false)
+    LOCAL.with(|local| !local.is_in_transaction.replace(true))
 }
 
-/// Marks this thread as outside of any transaction. While a thread ends it has no locals any more, and nothing to mark.
+/// Marks this thread as outside of any transaction.
 #[inline]
 pub(crate) fn leave() {
-    let _ = LOCAL.try_with(|local| local.is_in_transaction.set(false));
+    LOCAL.with(|local| local.is_in_transaction.set(false));
 }
 
 /// [`leave`]s, and gives the worker back.
 #[inline]
 pub(crate) fn finish(worker: Box<Worker>) {
-    let mut worker = Some(worker);
-    let _ = LOCAL.try_with(|local| {
+    let other = LOCAL.with(|local| {
         local.is_in_transaction.set(false);
-        worker = local.worker.replace(worker.take());
+        local.keep(worker)
     });
-    if let Some(other) = worker {
+    if let Some(other) = other {
         DOMAIN.workers.give_back(other);
     }
 }
 
 /// Gives a worker back to this thread or, if it has one, to the pool.
 pub(crate) fn give_back(worker: Box<Worker>) {
-    let mut worker = Some(worker);
-    let _ = LOCAL.try_with(|local| worker = local.worker.replace(worker.take()));
-    if let Some(other) = worker {
+    if let Some(other) = LOCAL.with(|local| local.keep(worker)) {
         DOMAIN.workers.give_back(other);
     }
 }
 
 /// True inside the closure of a transaction.
 pub(crate) fn is_in_transaction() -> bool {
-    LOCAL.try_with(|local| local.is_in_transaction.get()).unwrap_or(false)
+    LOCAL.with(|local| local.is_in_transaction.get())
 }
 
 /// Runs `work` as part of a deferred operation of `owner`.
@@ -110,40 +140,36 @@ pub(crate) fn in_operation<R>(owner: OwnerId, work: impl FnOnce() -> R) -> R {
     struct Restore(Option<OwnerId>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            let _ = LOCAL.try_with(|local| local.operation.set(self.0));
+            LOCAL.with(|local| local.operation.set(self.0));
         }
     }
-    let before = LOCAL.try_with(|local| local.operation.replace(Some(owner))).unwrap_or_default();
+    let before = LOCAL.with(|local| local.operation.replace(Some(owner)));
     let _restore = Restore(before);
     work()
 }
 
 /// The owner for whom this thread runs a deferred operation.
 pub(crate) fn operation() -> Option<OwnerId> {
-    LOCAL.try_with(|local| local.operation.get()).unwrap_or_default()
+    LOCAL.with(|local| local.operation.get())
 }
 
 /// Sets what the transactions that begin on this thread depend on; gives what it was.
 pub(crate) fn set_dependency(dependency: Option<Fate>) -> Option<Fate> {
-    LOCAL
-        .try_with(|local| {
-            local.is_dependent.set(dependency.is_some());
-            local.dependency.replace(dependency)
-        })
-        .unwrap_or_default()
+    LOCAL.with(|local| local.is_dependent.set(dependency.is_some()));
+    DEPENDENCY.try_with(|known| known.replace(dependency)).unwrap_or_default()
 }
 
 /// What the transactions that begin on this thread depend on.
 pub(crate) fn dependency() -> Option<Fate> {
-    LOCAL.try_with(|local| local.dependency.borrow().clone()).unwrap_or_default()
+    DEPENDENCY.try_with(|known| known.borrow().clone()).unwrap_or_default()
 }
 
 /// Sets how this thread blocks; see [`hooks::hand_over_on_this_thread`](crate::hooks).
 pub(crate) fn set_hand_over(hand_over: Option<HandOver>) -> Option<HandOver> {
-    LOCAL.try_with(|local| local.hand_over.replace(hand_over)).unwrap_or_default()
+    LOCAL.with(|local| local.hand_over.replace(hand_over))
 }
 
 /// How to run what blocks, on a thread with other duties.
 pub(crate) fn hand_over() -> Option<HandOver> {
-    LOCAL.try_with(|local| local.hand_over.get()).unwrap_or_default()
+    LOCAL.with(|local| local.hand_over.get())
 }

@@ -1,6 +1,8 @@
-//! What all transactions of the process share: the clock, the gate, the sleepers, the memory, the workers.
+//! What all transactions of the process share: the clock, the gate, the sleepers, the memory, the workers, what deferred
+//! operations sleep on.
 //!
 //! There is one domain a process, so that any two transactions may meet; each part lies on cache lines of its own.
+use crate::defer::Circles;
 use crate::gate::Gate;
 use crate::memory::Memory;
 use crate::sleepers::Sleepers;
@@ -13,8 +15,8 @@ use enact_sync::global;
 pub(crate) const CHOOSES: u64 = 1 << 32;
 
 pub(crate) struct Domain {
-    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit reads it, and writes it only while a snapshot chooses its time; see
-    /// [`transaction`](crate::transaction).
+    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit
+    /// reads it, and writes it only while a snapshot chooses its time; see [`transaction`](crate::transaction).
     pub(crate) clock: CachePadded<AtomicU64>,
     /// How many snapshot readers have announced themselves and, in units of [`CHOOSES`], how many of these do not know
     /// their time yet.
@@ -23,6 +25,7 @@ pub(crate) struct Domain {
     pub(crate) memory: Memory,
     pub(crate) sleepers: Sleepers,
     pub(crate) workers: Workers,
+    pub(crate) circles: Circles,
 }
 
 global! {
@@ -34,5 +37,6 @@ global! {
         memory: Memory::new(),
         sleepers: Sleepers::new(),
         workers: Workers::new(),
+        circles: Circles::new(),
     };
 }

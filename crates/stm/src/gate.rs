@@ -1,34 +1,79 @@
-//! The gate that every writing commit passes: who has lost too often comes first, and finally runs alone.
+//! The gate that every writing commit passes: a starving transaction comes first, and finally runs alone.
+//!
+//! # The problem
+//! A transaction that runs alone must not meet the commit of another one. It must not starve, and nor must the commits that
+//! it keeps out. It may be a future that is never polled again, which must hold up nobody.
 //!
 //! # States
 //! The word is 0 as long as nobody needs anything, which is all that an ordinary commit looks at. [`PRIORITY`]: a starving
 //! transaction has published a filter of what it read and wrote; commits that meet it stand back a few times. [`CLOSED`]:
-//! one transaction runs alone; commits of others wait until it has ended. [`EXCLUSIVE`], with `CLOSED`: it must not even
-//! be disturbed by deferred operations, so it waits until those under way have ended.
+//! one transaction, the *holder*, runs alone, and other commits are refused. [`DRAINING`]: a transaction waits for the end of
+//! the deferred operations under way, in order to run irrevocably; commits that would start new ones are refused.
 //!
-//! # Why whoever runs alone commits
+//! A transaction that wants to run alone has a *ticket*, which is a place in the queue, and so has each commit that was
+//! refused. A place is *ready*, except that an irrevocable transaction is not while operations are under way, and neither is
+//! a commit behind it that starts operations. The *turn* is that of the first ready place. If all that is ready are refused
+//! commits, the gate is open to them, and they keep their places until one of their attempts commits; otherwise they run
+//! alone as well, each at its turn.
+//!
+//! # Who may touch what
+//! The word's flags for closing and draining, the holder and the places are changed under the lock of the queue. The gate is
+//! held only within one poll, or by a thread that does not sleep meanwhile: the poll that finds its turn come takes the gate,
+//! closes it, runs the attempt, and gives the gate back before it returns. An attempt that runs alone and loses to a deferred
+//! operation is repeated in the same poll; one that sleeps or waits for a dependency gives the gate back before.
+//!
+//! # Why the holder commits
 //! Closing sets the word, fences, and waits until no worker is between its first lock and its last unlock. A commit locks,
 //! fences, and looks at the word. So no commit of another publishes anything from then until the gate opens, apart from
-//! those of deferred operations, of which there are finitely many because only commits start new ones.
+//! those of deferred operations, of which there are finitely many because only commits start new ones. An irrevocable
+//! transaction takes the gate when it has counted no operation since it has begun to drain. A commit counts its operations
+//! first, and then looks at the word, with a fence in between: so it is counted or refused, and beside an irrevocable holder
+//! nothing is published at all.
 //!
 //! # Progress
-//! The holder waits for nothing but deferred operations, which may commit. Holders follow each other in the order in which
-//! they asked.
+//! * Places are taken in the order of their tickets, and a commit takes its ticket in the step that refuses it. So with `n`
+//!   threads that run alone again and again it comes after at most `n` holders besides the one that has refused it.
+//! * While an irrevocable transaction waits for operations, no commit behind it starts one, so that those under way are
+//!   finitely many; all else passes it meanwhile.
+//! * A thread at its turn is sure to come. A task may not be polled: a place behind it stands back a bounded number of times,
+//!   which lets its executor poll the task, and then passes it. A place that was passed is *dormant*: it counts as absent
+//!   until its task is polled again, and has kept its rank. So a task that is forgotten costs others a bounded number of
+//!   yields once.
+//! * A thread that is awake may run alone before older irrevocable threads that sleep, because waking one takes several times
+//!   what most of them do at the gate. It does so only if nobody else is in the queue, so that the bound for commits holds,
+//!   and a bounded number of times in a row: the first is called before, and waited for after that.
+//!
+//! An operation that is not polled keeps irrevocable transactions waiting, and commits that would start operations behind
+//! these, but no other commit.
+//!
+//! # No lost wake-up
+//! A place leaves its waker under the lock under which it finds that its turn has not come. Each step that can bring a turn
+//! forward takes the wakers of all that can be next, under the same lock: the gate is given back, a place is given up, passed
+//! or not ready any more, the last operation ends. The last is seen because an operation that ends is counted out first and
+//! then looks at the word, with a fence in between, and the word says that somebody drains before the operations are counted.
 use crate::domain::DOMAIN;
 use crate::transaction::{Cause, Refused, Worker};
 use crate::waking::wake_all;
 use crossbeam_utils::CachePadded;
+use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence, ordered};
-use enact_sync::{Arc, Mutex};
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::task::{Poll, Waker};
 
 const PRIORITY: u64 = 1;
 const CLOSED: u64 = 2;
-const EXCLUSIVE: u64 = 4;
+const DRAINING: u64 = 4;
 
-/// So often in a row does a transaction stand back for one with priority: more would be waiting for it.
-const STAND_BACK_MAX: u32 = 32;
+/// So often does a transaction stand back for one that comes first: in a row for one with priority, in all for tasks in front
+/// of it in the queue. More would be waiting for it.
+const STAND_BACK_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 32 };
+
+/// So often in a row do threads that are awake run alone before one that sleeps is called, and as often again while that one
+/// is on its way: with two processors and four threads that append to open files (`enact bench defer io`), one lock around
+/// everything wakes a thread for each 13 operations.
+const BARGED_BEFORE_CALL: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 32 };
+const BARGED_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 64 };
 
 pub(crate) struct Gate {
     word: CachePadded<AtomicU64>,
@@ -41,26 +86,65 @@ pub(crate) struct Gate {
 }
 
 struct Queue {
-    is_held: bool,
-    next: VecDeque<Arc<Ticket>>,
-    /// Commits that wait until the gate is open, and a holder that waits for operations to end.
-    blocked: Vec<Waker>,
+    /// The number of the last ticket.
+    last: u64,
+    /// The number of the holder's ticket.
+    holder: Option<NonZeroU64>,
+    /// How often in a row a thread that was awake has run alone before the first that was ready.
+    barged: u32,
+    /// In the order of their numbers, the holder's among them.
+    places: VecDeque<Place>,
+}
+
+struct Place {
+    number: NonZeroU64,
+    purpose: Purpose,
+    /// Its commit is known to start deferred operations.
+    defers: bool,
+    /// A thread waits at it, which comes when it is called.
+    is_of_thread: bool,
+    /// Its thread is awake, and looks again.
+    is_awake: bool,
+    /// It was passed because nobody came, and nobody has come since.
+    is_dormant: bool,
+    /// How often it has stood back for tasks.
+    stood_back: u32,
+    /// Of who waits at it, unless that was called.
+    waker: Option<Waker>,
+}
+
+/// What a ticket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A commit that was refused: the gate has to be open.
+    Commit,
+    /// To run while nobody but deferred operations commits.
+    Alone,
+    /// To run while there is not even an operation under way.
+    Irrevocable,
+}
+
+/// What a ticket is good for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The gate is open to it.
+    Open,
+    /// It holds the gate until [`Gate::give_back`] or [`Gate::wait_again`].
+    Alone {
+        /// It has passed no irrevocable transaction, so that its commit may start operations.
+        may_defer: bool,
+    },
+    /// Others come first if they come soon: it is to let them run, and to ask again.
+    StandBack,
 }
 
 /// The right to be stood back for, given up by [`Gate::forget`].
 #[derive(Debug)]
 pub(crate) struct Priority(());
 
-/// A place in the queue of those who want to run alone.
+/// A place in the queue, given up by [`Gate::give_back`].
 #[derive(Debug)]
-pub(crate) struct Ticket(Mutex<Turn>);
-
-#[derive(Debug)]
-enum Turn {
-    Waiting(Option<Waker>),
-    Granted,
-    GivenUp,
-}
+pub(crate) struct Ticket(NonZeroU64);
 
 /// What a commit leaves to be done right after it, counted until this is dropped.
 #[derive(Debug)]
@@ -88,7 +172,7 @@ impl Gate {
             filter: AtomicU64::new(0),
             is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
-            queue: Mutex::new(Queue { is_held: false, next: VecDeque::new(), blocked: Vec::new() }),
+            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, places: VecDeque::new() }),
         }
     }
 
@@ -99,7 +183,7 @@ impl Gate {
             filter: AtomicU64::new(0),
             is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
-            queue: Mutex::new(Queue { is_held: false, next: VecDeque::new(), blocked: Vec::new() }),
+            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, places: VecDeque::new() }),
         }
     }
 
@@ -112,11 +196,16 @@ impl Gate {
     /// Lets a commit pass that has its locks, or not.
     #[cold]
     pub(crate) fn admit(&self, worker: &mut Worker) -> Result<(), Refused> {
-        if worker.alone || cfg!(plant = "leave_the_gate_open") {
+        if cfg!(plant = "leave_the_gate_open") {
             return Ok(());
         }
+        let defers = worker.extras.starts_operations;
+        if worker.alone {
+            return if defers && !worker.may_defer { Err(Refused::Closed) } else { Ok(()) };
+        }
         let word = self.word.load(Ordering::Acquire);
-        if word & CLOSED != 0 && !worker.in_operation {
+        let is_closed = word & CLOSED != 0 || (defers && word & DRAINING != 0);
+        if is_closed && !worker.in_operation {
             return Err(Refused::Closed);
         }
         if word & PRIORITY != 0
@@ -146,93 +235,315 @@ impl Gate {
         self.is_preferred.store(false, Ordering::Release);
     }
 
-    /// Asks to run alone.
-    pub(crate) fn ask(&self) -> Arc<Ticket> {
+    /// Asks for a place behind all others.
+    pub(crate) fn ask(&self, purpose: Purpose, defers: bool, is_of_thread: bool) -> Ticket {
         let mut queue = self.queue.lock();
-        let turn = if queue.is_held { Turn::Waiting(None) } else { Turn::Granted };
-        let ticket = Arc::new(Ticket(Mutex::new(turn)));
-        if queue.is_held {
-            queue.next.push_back(Arc::clone(&ticket));
-        } else {
-            queue.is_held = true;
-        }
-        ticket
+        queue.last += 1;
+        let number = NonZeroU64::new(queue.last).expect("numbers begin with 1");
+        let (is_awake, is_dormant, stood_back, waker) = (false, false, 0, None);
+        queue.places.push_back(Place {
+            number,
+            purpose,
+            defers,
+            is_of_thread,
+            is_awake,
+            is_dormant,
+            stood_back,
+            waker,
+        });
+        Ticket(number)
     }
 
-    /// Waits for the ticket's turn and for the commits under way; with `exclusive`, also for deferred operations.
-    pub(crate) fn poll_closed(&self, ticket: &Ticket, exclusive: bool, waker: impl Fn() -> Waker) -> Poll<()> {
-        // Wakers are of users: neither cloned nor dropped under a lock.
-        let mut known = Some(waker());
-        match &mut *ticket.0.lock() {
-            Turn::Granted => {}
-            Turn::Waiting(place) => {
-                std::mem::swap(place, &mut known);
-                return Poll::Pending;
-            }
-            Turn::GivenUp => unreachable!("a ticket is not used after it was given up"),
-        }
-        let flags = if exclusive { CLOSED | EXCLUSIVE } else { CLOSED };
-        if self.word.load(Ordering::Acquire) & flags != flags {
-            self.word.fetch_or(flags, Ordering::AcqRel);
-            fence(Ordering::SeqCst);
-            for slot in DOMAIN.workers.slots() {
-                slot.wait_for_commit();
-            }
-        }
-        if exclusive && self.operations.load(Ordering::Acquire) != 0 {
-            let waker = waker();
-            self.queue.lock().blocked.push(waker);
-            // Looked at again: the last operation may have ended before the waker was there.
-            if self.operations.load(Ordering::Acquire) != 0 {
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(())
+    /// Takes the ticket's turn, or leaves a waker that is called when it may have come.
+    pub(crate) fn poll_turn(&self, ticket: &Ticket, waker: impl Fn() -> Waker) -> Poll<Turn> {
+        self.poll_turn_and_leave(ticket, Some(waker()))
     }
 
-    /// Gives a ticket back: the gate passes on to the next in the queue, or opens.
-    pub(crate) fn give_back(&self, ticket: &Ticket) {
+    /// As [`poll_turn`](Self::poll_turn), of a thread that does not sleep and is sure to poll again.
+    pub(crate) fn poll_turn_awake(&self, ticket: &Ticket) -> Poll<Turn> {
+        self.poll_turn_and_leave(ticket, None)
+    }
+
+    /// True if somebody runs alone at the moment.
+    pub(crate) fn is_held(&self) -> bool {
+        self.word.load(Ordering::Acquire) & CLOSED != 0
+    }
+
+    /// True if no ticket is older.
+    pub(crate) fn is_next(&self, ticket: &Ticket) -> bool {
+        let queue = self.queue.lock();
+        queue
+            .places
+            .iter()
+            .find(|place| Some(place.number) != queue.holder)
+            .is_some_and(|place| place.number == ticket.0)
+    }
+
+    // Wakers are of users: neither cloned nor dropped under a lock.
+    fn poll_turn_and_leave(&self, ticket: &Ticket, mut waker: Option<Waker>) -> Poll<Turn> {
         let mut queue = self.queue.lock();
-        let turn = std::mem::replace(&mut *ticket.0.lock(), Turn::GivenUp);
-        let Turn::Granted = turn else { return };
-        loop {
-            let Some(next) = queue.next.pop_front() else { break };
-            let mut turn = next.0.lock();
-            if let Turn::Waiting(waker) = &mut *turn {
-                let waker = waker.take();
-                *turn = Turn::Granted;
-                drop(turn);
-                self.word.fetch_and(!EXCLUSIVE, Ordering::AcqRel);
-                drop(queue);
-                wake_all(waker);
-                return;
+        let n = queue.index(ticket.0);
+        queue.places[n].is_dormant = false;
+        queue.places[n].is_awake = false;
+        let is_quiet = self.drain(&queue);
+        let turn = queue.turn_of(n, is_quiet);
+        match turn {
+            Some(Turn::Alone { .. }) => queue.holder = Some(ticket.0),
+            Some(Turn::Open) => {}
+            Some(Turn::StandBack) => queue.places[n].stood_back += 1,
+            None => {
+                queue.places[n].is_awake = waker.is_none();
+                std::mem::swap(&mut queue.places[n].waker, &mut waker);
             }
         }
-        queue.is_held = false;
-        self.word.fetch_and(!(CLOSED | EXCLUSIVE), Ordering::AcqRel);
-        let blocked = std::mem::take(&mut queue.blocked);
+        let called = self.call(&mut queue);
         drop(queue);
-        wake_all(blocked);
+        wake_all(called);
+        if let Some(Turn::Alone { .. }) = turn {
+            self.close();
+        }
+        turn.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Waits until nobody runs alone.
-    pub(crate) fn poll_open(&self, waker: impl Fn() -> Waker) -> Poll<()> {
-        let waker = waker();
+    /// Gives a ticket back, and with it the gate.
+    pub(crate) fn give_back(&self, Ticket(number): Ticket) {
         let mut queue = self.queue.lock();
-        if !queue.is_held {
-            return Poll::Ready(());
+        if queue.holder == Some(number) {
+            self.open(&mut queue);
         }
-        queue.blocked.push(waker);
-        Poll::Pending
+        let n = queue.index(number);
+        let place = queue.places.remove(n);
+        let called = self.call(&mut queue);
+        drop(queue);
+        drop(place);
+        wake_all(called);
+    }
+
+    /// Keeps the place of a commit that was refused at its turn: it is known by then whether it starts operations.
+    pub(crate) fn wait_again(&self, ticket: &Ticket, defers: bool) {
+        let mut queue = self.queue.lock();
+        if queue.holder == Some(ticket.0) {
+            self.open(&mut queue);
+        }
+        let n = queue.index(ticket.0);
+        queue.places[n].defers = defers;
+        let called = self.call(&mut queue);
+        drop(queue);
+        wake_all(called);
+    }
+
+    fn close(&self) {
+        self.word.fetch_or(CLOSED, Ordering::AcqRel);
+        // Pairs with the fence of a commit that has its locks.
+        fence(Ordering::SeqCst);
+        for slot in DOMAIN.workers.slots() {
+            slot.wait_for_commit();
+        }
+    }
+
+    fn open(&self, queue: &mut Queue) {
+        self.word.fetch_and(!CLOSED, Ordering::AcqRel);
+        queue.holder = None;
+    }
+
+    /// Keeps commits from starting operations as long as somebody waits for the end of those under way. True if there are
+    /// none.
+    fn drain(&self, queue: &Queue) -> bool {
+        let is_too_early =
+            cfg!(plant = "count_operations_before_draining") && self.operations.load(Ordering::Acquire) == 0;
+        let is_draining = self.word.load(Ordering::Relaxed) & DRAINING != 0;
+        if queue.has_irrevocable() != is_draining {
+            self.word.fetch_xor(DRAINING, Ordering::AcqRel);
+            // Pairs with a commit, which counts its operations before it looks at the word, and with `operation_ends`.
+            fence(Ordering::SeqCst);
+        }
+        is_too_early || self.operations.load(Ordering::Acquire) == 0
+    }
+
+    /// The wakers of all tickets that can be next: up to the first thread, because a task may not come.
+    fn call(&self, queue: &mut Queue) -> Vec<Waker> {
+        let is_quiet = self.drain(queue);
+        if queue.holder.is_some() || cfg!(plant = "open_the_gate_in_silence") {
+            return Vec::new();
+        }
+        if queue.leaves_it_to_the_awake(is_quiet) {
+            return Vec::new();
+        }
+        let is_open = queue.is_open(is_quiet);
+        let mut called = Vec::new();
+        for n in 0..queue.places.len() {
+            if queue.is_ready(n, is_quiet) {
+                called.extend(queue.places[n].waker.take());
+                if queue.places[n].is_of_thread && !is_open {
+                    break;
+                }
+            }
+        }
+        called
     }
 
     fn operation_ends(&self) {
         let was_last = self.operations.fetch_sub(1, Ordering::AcqRel) == 1;
-        // Pairs with the fence of `poll_closed`: it sees the last operation ended, or is seen here.
+        // Pairs with the fence of `drain`.
         ordered();
-        if was_last && self.word.load(Ordering::Acquire) & EXCLUSIVE != 0 {
-            let blocked = std::mem::take(&mut self.queue.lock().blocked);
-            wake_all(blocked);
+        if was_last && self.word.load(Ordering::Acquire) & DRAINING != 0 {
+            let called = self.call(&mut self.queue.lock());
+            wake_all(called);
         }
+    }
+}
+
+impl Queue {
+    fn index(&self, number: NonZeroU64) -> usize {
+        let found = self.places.binary_search_by_key(&number, |place| place.number);
+        found.expect("a ticket has its place until it is given back")
+    }
+
+    fn has_irrevocable(&self) -> bool {
+        self.is_behind_irrevocable(self.places.len())
+    }
+
+    fn is_behind_irrevocable(&self, n: usize) -> bool {
+        self.places.range(..n).any(|place| place.purpose == Purpose::Irrevocable && !place.is_dormant)
+    }
+
+    fn is_ready(&self, n: usize, is_quiet: bool) -> bool {
+        let place = &self.places[n];
+        match place.purpose {
+            _ if place.is_dormant => false,
+            Purpose::Irrevocable => is_quiet,
+            Purpose::Alone | Purpose::Commit => !place.defers || is_quiet || !self.is_behind_irrevocable(n),
+        }
+    }
+
+    /// True if no place that is ready needs a turn of its own.
+    fn is_open(&self, is_quiet: bool) -> bool {
+        let is_draining = self.has_irrevocable();
+        let needs_turn = |place: &Place| place.purpose != Purpose::Commit || (place.defers && is_draining);
+        !(0..self.places.len()).any(|n| needs_turn(&self.places[n]) && self.is_ready(n, is_quiet))
+    }
+
+    /// True if a thread may run alone before older ones: among irrevocable threads only, so that no commit waits for more of
+    /// them than stand before it.
+    fn may_barge(&self) -> bool {
+        let is_such = |place: &Place| place.purpose == Purpose::Irrevocable && place.is_of_thread;
+        self.barged < BARGED_MAX && (self.places.iter().all(is_such) || cfg!(plant = "barge_past_commits"))
+    }
+
+    /// True if the next turn is that of a thread that is awake, which need not be waited for.
+    fn leaves_it_to_the_awake(&self, is_quiet: bool) -> bool {
+        let mut ready = (0..self.places.len()).filter(|n| self.is_ready(*n, is_quiet));
+        self.barged < BARGED_BEFORE_CALL && self.may_barge() && ready.any(|n| self.places[n].is_awake)
+    }
+
+    /// What the ticket of a place is good for, or nothing. Passes tasks that have been stood back for often enough.
+    fn turn_of(&mut self, n: usize, is_quiet: bool) -> Option<Turn> {
+        if self.holder.is_some() || !self.is_ready(n, is_quiet) {
+            return None;
+        }
+        if self.is_open(is_quiet) {
+            return Some(Turn::Open);
+        }
+        let (may_barge, mut barges) = (self.may_barge(), false);
+        let stands_back = self.places[n].stood_back < STAND_BACK_MAX;
+        for before in 0..n {
+            if self.is_ready(before, is_quiet) {
+                match self.places[before].is_of_thread {
+                    true if may_barge => barges = true,
+                    true => return None,
+                    false if stands_back => return Some(Turn::StandBack),
+                    false if cfg!(plant = "wait_for_tasks_that_do_not_come") => return None,
+                    false => self.places[before].is_dormant = true,
+                }
+            }
+        }
+        self.barged = if barges { self.barged + 1 } else { 0 };
+        Some(Turn::Alone { may_defer: !self.is_behind_irrevocable(n) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Calls(AtomicU32);
+
+    impl Wake for Calls {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Calls {
+        fn count(&self) -> u32 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    /// Threads that are awake run alone one after the other, each asking before the one before it ends, until the one that
+    /// is asked last has to wait. Gives how many did, and how many before `calls` was called first.
+    fn barge(gate: &Gate, holder: Ticket, calls: &Calls) -> (u32, u32) {
+        let (mut holder, mut barged, mut uncalled) = (holder, 0, 0);
+        loop {
+            let next = gate.ask(Purpose::Irrevocable, false, true);
+            assert!(gate.poll_turn_awake(&next).is_pending(), "another one holds the gate");
+            gate.give_back(holder);
+            uncalled += u32::from(calls.count() == 0);
+            if gate.poll_turn_awake(&next).is_pending() {
+                gate.give_back(next);
+                return (barged, uncalled);
+            }
+            barged += 1;
+            holder = next;
+        }
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_called_and_then_waited_for_after_so_many_that_are_awake() {
+        enact_sync::explore(1, || {
+            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
+            let holder = gate.ask(Purpose::Irrevocable, false, true);
+            assert!(gate.poll_turn_awake(&holder).is_ready());
+            let sleeps = gate.ask(Purpose::Irrevocable, false, true);
+            assert!(gate.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert_eq!(barge(&gate, holder, &calls), (BARGED_MAX, BARGED_BEFORE_CALL));
+            assert_eq!(calls.count(), 1);
+            assert!(gate.poll_turn_awake(&sleeps).is_ready());
+            gate.give_back(sleeps);
+        });
+    }
+
+    #[test]
+    fn nobody_who_is_awake_runs_alone_before_a_commit_that_has_come_first() {
+        enact_sync::explore(1, || {
+            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
+            let holder = gate.ask(Purpose::Irrevocable, false, true);
+            assert!(gate.poll_turn_awake(&holder).is_ready());
+            let commit = gate.ask(Purpose::Commit, false, true);
+            assert!(gate.poll_turn(&commit, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert_eq!(barge(&gate, holder, &calls), (0, 0));
+            assert!(gate.poll_turn_awake(&commit).is_ready());
+            gate.give_back(commit);
+        });
+    }
+
+    #[test]
+    fn the_first_is_called_if_the_one_that_is_awake_gives_up() {
+        enact_sync::explore(1, || {
+            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
+            let [holder, sleeps, awake] = [(); 3].map(|()| gate.ask(Purpose::Irrevocable, false, true));
+            assert!(gate.poll_turn_awake(&holder).is_ready());
+            assert!(gate.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert!(gate.poll_turn_awake(&awake).is_pending());
+            gate.give_back(holder);
+            assert_eq!(calls.count(), 0, "it is left to the one that is awake");
+            gate.give_back(awake);
+            assert_eq!(calls.count(), 1);
+            gate.give_back(sleeps);
+        });
     }
 }

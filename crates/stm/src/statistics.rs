@@ -50,6 +50,8 @@ counters! {
     aborts_changed,
     /// Attempts given up so that an older, starving transaction comes first.
     aborts_stood_back,
+    /// Commits that found the gate closed, because another transaction ran alone, and had to wait.
+    held_up,
     /// Attempts that asked to wait with `retry`.
     retries,
     /// Transactions that were really put to sleep.
@@ -60,7 +62,8 @@ counters! {
     panics,
     /// Attempts run with priority, after many conflicts.
     prioritised,
-    /// Attempts run alone, after still more conflicts or because they were irrevocable.
+    /// Attempts run alone: after still more conflicts, as irrevocable, or between others that run alone, which had held up
+    /// their commit.
     alone,
     /// Deferred operations of transactions that have committed.
     operations,
@@ -101,7 +104,7 @@ impl Count {
 #[must_use]
 pub fn statistics() -> Statistics {
     let mut sum = Statistics::default();
-    for slot in DOMAIN.workers.slots() {
+    for slot in DOMAIN.workers.all_slots() {
         sum.add(&slot.counters);
     }
     sum

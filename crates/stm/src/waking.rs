@@ -1,6 +1,6 @@
 //! Waking others: tasks, of whatever executor.
+use crate::contain::contain;
 use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 /// How many wakers are compared one by one before they are looked up.
@@ -48,6 +48,6 @@ fn target(waker: &Waker) -> (usize, usize) {
 /// from being woken nor undo what they are woken for.
 pub(crate) fn wake_all(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
-        let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        contain(|| waker.wake());
     }
 }

@@ -21,7 +21,8 @@ impl ActorCell {
     /// Looks for the next message, among what has just arrived, too, if that can come first.
     pub(super) fn choose(self: &Arc<Self>, body: &mut Body) -> Found {
         let has_suspended = body.has_suspended();
-        let Body { lanes: Some(lanes), batch, lender, .. } = body else { return Found::Message };
+        let Body { extras: Some(extras), batch, lender } = body else { return Found::Message };
+        let Some(lanes) = &mut extras.lanes else { return Found::Message };
         if lanes.are_ranked() {
             self.mailbox.take_more(batch);
         }
@@ -36,7 +37,7 @@ impl ActorCell {
             Choice::Fails(panic) => self.fail_front(body, panic),
             Choice::Rests => {
                 if lanes.are_done() {
-                    body.lanes = None;
+                    extras.lanes = None;
                 }
                 Found::Nothing
             }

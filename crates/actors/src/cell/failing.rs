@@ -2,12 +2,13 @@
 use std::collections::VecDeque;
 
 use enact_sync::atomic::Ordering;
-use enact_sync::unmodelled::{Arc, Weak};
+use enact_sync::unmodelled::Arc;
 
+use super::extras::Extras;
 use super::{ActorCell, Body, Next, Signal};
-use crate::deadlock;
 use crate::error::{Exit, ExitReason};
-use crate::spec::OnPanic;
+use crate::mailbox::lanes::Lanes;
+use crate::spec::{OnPanic, Supervision};
 use crate::turn::{Panic, contain};
 use crate::{ActorError, Restarts};
 
@@ -43,13 +44,14 @@ impl ActorCell {
         if self.restart(body) {
             return Next::GoOn;
         }
-        match body.supervision.otherwise {
+        match body.extras().map(|extras| extras.supervision.otherwise).unwrap_or_default() {
             OnPanic::Resume => return Next::GoOn,
             OnPanic::Stop => self.end(body, reason),
             OnPanic::Escalate => {
                 let exit = Exit { actor: self.identity.clone(), reason: reason.clone() };
+                let parent = body.extras().and_then(|extras| extras.parent.upgrade());
                 self.end(body, reason);
-                if let Some(parent) = self.parent.as_ref().and_then(Weak::upgrade) {
+                if let Some(parent) = parent {
                     parent.signal(Signal::ChildFailed(exit));
                 }
             }
@@ -59,17 +61,20 @@ impl ActorCell {
 
     /// Replaces the state, if it may be restarted once more and its maker does not panic.
     pub(super) fn restart(self: &Arc<Self>, body: &mut Body) -> bool {
-        let Some((limit, make)) = &mut body.supervision.restart else { return false };
-        if !admit_restart(*limit, &mut body.restarts) {
+        let Some(Extras { supervision: Supervision { restart: Some((limit, make)), .. }, restarts, .. }) =
+            body.extras.as_deref_mut()
+        else {
+            return false;
+        };
+        if !admit_restart(*limit, restarts) {
             return false;
         }
         let Ok(state) = contain(make) else { return false };
         self.cut_short(body, &ActorError::Restarted { actor: self.identity.clone() });
-        if let Some(Some(timers)) = self.timers.get() {
-            timers.cancel_all();
-        }
+        let timers = self.life.with_any(|rare| rare.timers.clone()).flatten();
+        timers.into_iter().for_each(|timers| timers.cancel_all());
         let old = body.lender.replace(state);
-        if let Some(lanes) = &mut body.lanes {
+        if let Some(lanes) = body.lanes_mut() {
             lanes.ask_again();
         }
         // A destructor that panics has no turn to fail.
@@ -80,12 +85,14 @@ impl ActorCell {
 
     /// Ends all turns under way with `error`.
     pub(super) fn cut_short(&self, body: &mut Body, error: &ActorError) {
-        let cooperative = std::mem::take(&mut body.cooperative);
-        body.undecided = None;
-        self.under_way.store(0, Ordering::Relaxed);
-        for mut task in body.held.take().map(|task| *task).into_iter().chain(cooperative.into_values()) {
-            deadlock::resume(self.own(task.waker.turn()));
-            task.turn.as_mut().cut_short(error.clone());
+        if let Some(extras) = body.extras.as_deref_mut() {
+            let cooperative = std::mem::take(&mut extras.cooperative);
+            extras.undecided = None;
+            self.has_suspended.store(false, Ordering::Relaxed);
+            for mut task in extras.held.take().into_iter().chain(cooperative.into_values()) {
+                drop(task.waker.resume());
+                task.turn.as_mut().cut_short(error.clone());
+            }
         }
         self.mailbox.unhold();
         drop(self.take_waiting());
@@ -97,10 +104,7 @@ impl ActorCell {
         let stopped = self.stopped();
         let queued = self.mailbox.close();
         self.cut_short(body, &stopped);
-        if let Some(timers) = self.timers.get_or_init(|| None) {
-            timers.close();
-        }
-        let lanes = body.lanes.take().into_iter().flat_map(|lanes| lanes.into_queues());
+        let lanes = body.take_lanes().into_iter().flat_map(Lanes::into_queues);
         for mut records in lanes.chain([std::mem::take(&mut body.batch), queued]) {
             while !records.is_empty() {
                 records.refuse_front(stopped.clone());
@@ -111,8 +115,11 @@ impl ActorCell {
             tracing::error!(actor = %self.identity, "the state's destructor panicked");
         }
         // The maker may own handles, its own among them.
-        body.supervision.restart = None;
-        self.ending.end(&Exit { actor: self.identity.clone(), reason });
+        let extras = body.extras.take();
+        if contain(|| drop(extras)).is_err() {
+            tracing::error!(actor = %self.identity, "the destructor of the state's maker panicked");
+        }
+        self.end_life(reason);
         self.scheduler.forget(self);
     }
 }
@@ -120,8 +127,8 @@ impl ActorCell {
 impl Drop for ActorCell {
     fn drop(&mut self) {
         // It was to begin with a transaction, or when a turn is definitive, and nobody is left to decide that.
-        if self.ending.exit().is_none() {
-            self.ending.end(&Exit { actor: self.identity.clone(), reason: ExitReason::Released });
+        if !self.life.has_ended() {
+            self.end_life(ExitReason::Released);
             self.scheduler.forget(self);
         }
     }

@@ -41,13 +41,13 @@ impl ActorCell {
         dependency: Option<&Fate>,
         refusal: Refusal,
     ) -> Result<(), Box<ActorError>> {
-        match (refusal, self.when_full) {
-            (Refusal::Closed, _) => refuse(message, self.stopped()),
+        match refusal {
+            Refusal::Closed => refuse(message, self.stopped()),
             // What fills it may be the transaction's own.
-            (Refusal::Full, WhenFull::Wait) if !hooks::is_in_a_transaction() => {
+            Refusal::Full { when_full: WhenFull::Wait, .. } if !hooks::is_in_a_transaction() => {
                 self.deliver_when_room(message, dependency)
             }
-            (Refusal::Full, _) => refuse(message, self.full()),
+            Refusal::Full { capacity, .. } => refuse(message, self.full(capacity)),
         }
     }
 
@@ -61,7 +61,7 @@ impl ActorCell {
                     return Ok(());
                 }
                 Err((message, Refusal::Closed)) => return refuse(message, self.stopped()),
-                Err((back, Refusal::Full)) => message = back,
+                Err((back, Refusal::Full { .. })) => message = back,
             }
             // The room may be that of an actor which begins, or ends, when this turn is decided.
             if tentative::poll(&waker) == Poll::Ready(Decision::Aborted) {

@@ -6,7 +6,7 @@
 //! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; if it is not there,
 //!   a turn has it, or the body for the next plain one. What replaces it later is left there by whoever decides so, and put
 //!   in place between two turns.
-//! * `timers`, `rare`, `ending` - turns, timers and other actors, each behind its own short lock.
+//! * `life` - turns, timers and other actors, behind a short lock of its own.
 //!
 //! # A turn's way
 //! A message is taken up only by who has the body, and while no turn holds the actor. A held turn owns the state across its
@@ -23,41 +23,42 @@
 //! commit. They must not see a tentative state either, so an actor that has any does not work ahead.
 mod choosing;
 mod counted;
+mod extras;
 mod failing;
 mod intake;
 mod state;
+mod suspended;
 mod task;
 mod undecided;
+mod waker;
 
-use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::task::Waker;
 
-use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use enact_sync::unmodelled::{Arc, OnceLock, Weak};
+use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use enact_sync::unmodelled::Arc;
 
 use self::choosing::Found;
 pub(crate) use self::counted::CellRef;
 use self::counted::Running;
+use self::extras::Extras;
 use self::state::Slot;
 pub(crate) use self::state::{Lender, Lent, State};
-pub(crate) use self::task::TurnWaker;
 use self::task::{Spare, Task};
 use self::undecided::{Outlook, Undecided, enter_tentatively, open_fate};
-use crate::deadlock::TurnId;
-use crate::ending::Ending;
+pub(crate) use self::waker::TurnWaker;
 use crate::error::{Exit, ExitReason};
-use crate::identity::{HashById, Name};
+use crate::identity::Name;
+use crate::life::{Life, Rare};
 use crate::mailbox::lanes::Lanes;
 use crate::mailbox::records::{self, Front, Guard, Kind, Record, Records, Reserved};
 use crate::mailbox::{Mailbox, Rest, Schedule};
-use crate::scheduler::Scheduler;
 use crate::scheduler::population::Listed;
-use crate::spec::{self, Spec, Supervision, WhenFull};
+use crate::scheduler::{self, Scheduler};
+use crate::spec::{OnPanic, Spec};
 use crate::timer::{Timer, Timers};
-use crate::turn::{Begun, Message, Post, Told};
+use crate::turn::{Begun, Message, Post, Told, wake};
 use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
@@ -83,72 +84,93 @@ pub(crate) struct ActorCell {
     /// Live handles; the actor is released when none is left.
     handles: AtomicUsize,
     pub(crate) mailbox: Mailbox,
+    pub(crate) state: Slot,
     /// Whether there is a next state.
     has_next: AtomicBool,
     /// Whether turns wait for a change of the state.
     has_waiting: AtomicBool,
-    when_full: WhenFull,
+    /// Whether cooperative turns are suspended, for questions from outside.
+    has_suspended: AtomicBool,
     keep_alive: bool,
-    pub(crate) state: Slot,
-    identity: Identity,
-    me: Weak<Self>,
-    parent: Option<Weak<ActorCell>>,
-    /// How the state is copied for a tentative turn, if it can be.
-    copy: Option<state::Copy>,
-    /// Nothing once the actor has ended without any.
-    timers: OnceLock<Option<Arc<Timers>>>,
-    rare: Mutex<Option<Box<Rare>>>,
-    ending: Ending,
-    /// Cooperative turns under way, for whoever asks from outside.
-    under_way: AtomicU32,
     pub(crate) listed: Listed,
+    identity: Identity,
+    life: Life,
 }
 
-/// What hardly any actor ever has.
-#[derive(Default)]
-struct Rare {
-    /// The state before a tentative turn that has written.
-    original: Option<State>,
-    /// The state that the next turn begins with.
-    next: Option<State>,
-    /// Cooperative turns that wait for a change of the state.
-    waiting: Vec<Waker>,
-}
+#[cfg(not(any(enact_loom, enact_shuttle)))]
+const _: () = assert!(size_of::<ActorCell>() <= 184 && size_of::<Body>() <= 72, "an idle actor has little more");
 
 /// The right to run an actor, and what only its runner touches.
 ///
-/// In the order of memory: what every turn needs, then what only some do, then what failures do.
+/// In the order of memory: what every turn needs, then what only some do.
 #[repr(C)]
 pub(crate) struct Body {
     lender: Lender,
     /// What was taken out of the mailbox and not taken up yet.
     pub(crate) batch: Records,
-    /// Where those go from there that have priorities or guards.
-    lanes: Option<Box<Lanes>>,
-    held: Option<Box<Task>>,
-    undecided: Option<Box<Undecided>>,
-    spare: Option<Spare>,
-    cooperative: HashMap<TurnId, Task, HashById>,
-    supervision: Supervision,
-    restarts: VecDeque<tokio::time::Instant>,
+    extras: Option<Box<Extras>>,
 }
 
 impl Body {
+    #[inline]
+    fn extras(&self) -> Option<&Extras> {
+        self.extras.as_deref()
+    }
+
+    #[inline]
+    fn extras_mut(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+
+    #[inline]
+    fn lanes(&self) -> Option<&Lanes> {
+        self.extras()?.lanes.as_ref()
+    }
+
+    fn lanes_mut(&mut self) -> Option<&mut Lanes> {
+        self.extras.as_mut()?.lanes.as_mut()
+    }
+
+    #[inline]
+    fn undecided(&self) -> Option<&Undecided> {
+        self.extras()?.undecided.as_ref()
+    }
+
+    fn take_lanes(&mut self) -> Option<Lanes> {
+        self.extras.as_mut()?.lanes.take()
+    }
+
+    fn take_held(&mut self) -> Option<Task> {
+        self.extras.as_mut()?.held.take()
+    }
+
+    fn take_spare(&mut self) -> Option<Spare> {
+        self.extras.as_mut()?.spares.pop()
+    }
+
+    /// Whether a turn holds the actor.
+    #[inline]
+    fn is_held(&self) -> bool {
+        self.extras().is_some_and(|extras| extras.held.is_some())
+    }
+
     /// Whether turns are under way that hold nothing.
     pub(crate) fn has_suspended(&self) -> bool {
-        !self.cooperative.is_empty()
+        self.extras().is_some_and(|extras| !extras.cooperative.is_empty())
     }
 
     /// Whether messages were taken out of the mailbox that are to be taken up.
     pub(crate) fn has_messages(&self) -> bool {
-        !self.batch.is_empty() || self.lanes.as_ref().is_some_and(|lanes| lanes.have_messages())
+        !self.batch.is_empty() || self.lanes().is_some_and(Lanes::have_messages)
     }
 
-    /// Whether the next turn runs to its end without a synchronous call.
-    pub(crate) fn is_brief_next(&self) -> bool {
-        let is_brief = |front: Front<'_>| !front.operations.may_call && front.if_free().is_some();
-        let is_free = self.lanes.is_none() && self.held.is_none() && self.undecided.is_none();
-        is_free && self.batch.front().is_some_and(is_brief)
+    /// The kind of the next turn, if it makes no synchronous call before it ends or is suspended.
+    pub(crate) fn brief_next(&self) -> Option<Kind> {
+        if self.lanes().is_some() || self.is_held() || self.undecided().is_some() {
+            return None;
+        }
+        let front = self.batch.front().filter(|front| !front.operations.may_call)?;
+        front.if_free().map(|(_, kind)| kind)
     }
 
     /// Whether the first message of the batch has a guard.
@@ -177,7 +199,7 @@ impl Body {
         });
     }
 
-    /// Takes the [brief](Self::is_brief_next) turn that is the next.
+    /// Begins the [brief](Self::brief_next) turn that is the next.
     pub(crate) fn take_brief_turn(mut self: Box<Self>) {
         let cell = Running::of(&self);
         frame::run_turns(&cell, || {
@@ -214,62 +236,31 @@ impl ActorCell {
     ) -> (Arc<Self>, Box<Body>) {
         let Spec { state, name, mailbox, supervision, keep_alive, .. } = spec;
         let name = name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
-        let lanes = A::HAS_PRIORITIES.then(|| Box::new(Lanes::new(true)));
-        let (state, copy, mailbox) = (Box::new(state), state::copy_of::<A>(), (mailbox, keep_alive));
-        let (cell, mut body) = Self::new(state, copy, name, mailbox, supervision, scheduler, parent);
-        body.lanes = lanes;
-        (cell, body)
-    }
-
-    fn new(
-        state: State,
-        copy: Option<state::Copy>,
-        name: Name,
-        (mailbox, keep_alive): (spec::Mailbox, bool),
-        supervision: Supervision,
-        scheduler: Arc<Scheduler>,
-        parent: Option<&Arc<Self>>,
-    ) -> (Arc<Self>, Box<Body>) {
-        let (capacity, when_full) = match mailbox {
-            spec::Mailbox::Unbounded => (usize::MAX, WhenFull::Fail),
-            spec::Mailbox::Bounded { capacity, when_full } => (capacity.get(), when_full),
-        };
-        let cell = Arc::new_cyclic(|me| Self {
-            me: Weak::clone(me),
-            identity: Identity::new(ActorId::fresh(), name),
+        let cell = Arc::new(Self {
             scheduler,
             handles: AtomicUsize::new(0),
-            keep_alive,
-            when_full,
-            copy,
-            mailbox: Mailbox::new(capacity),
-            state: Slot::new(state),
+            mailbox: Mailbox::new(mailbox),
+            state: Slot::new::<A>(Box::new(state)),
             has_next: AtomicBool::new(false),
-            timers: OnceLock::new(),
-            rare: Mutex::default(),
             has_waiting: AtomicBool::new(false),
-            under_way: AtomicU32::new(0),
+            has_suspended: AtomicBool::new(false),
+            keep_alive,
             listed: Listed::default(),
-            ending: Ending::default(),
-            parent: parent.map(Arc::downgrade),
+            identity: Identity::new(ActorId::fresh(), name),
+            life: Life::default(),
         });
-        let body = Body {
-            lender: Lender::new(Arc::clone(&cell)),
-            batch: Records::default(),
-            lanes: None,
-            held: None,
-            undecided: None,
-            spare: None,
-            cooperative: HashMap::default(),
-            supervision,
-            restarts: VecDeque::new(),
-        };
-        (cell, Box::new(body))
-    }
-
-    /// This, to be kept.
-    pub(crate) fn me(&self) -> Arc<Self> {
-        self.me.upgrade().expect("what is borrowed is there")
+        let mut body =
+            Box::new(Body { lender: Lender::new(Arc::clone(&cell)), batch: Records::default(), extras: None });
+        if A::HAS_PRIORITIES {
+            body.extras_mut().lanes = Some(Lanes::new(true));
+        }
+        if !supervision.is_default() {
+            let extras = body.extras_mut();
+            extras.parent =
+                parent.filter(|_| supervision.otherwise == OnPanic::Escalate).map(Arc::downgrade).unwrap_or_default();
+            extras.supervision = supervision;
+        }
+        (cell, body)
     }
 
     pub(crate) fn id(&self) -> ActorId {
@@ -284,22 +275,23 @@ impl ActorCell {
         &self.scheduler
     }
 
-    pub(crate) fn ending(&self) -> &Ending {
-        &self.ending
+    pub(crate) fn life(&self) -> &Life {
+        &self.life
     }
 
     /// Adds a timer that is not armed yet.
-    pub(crate) fn add_timer(&self, repeats: bool) -> Timer {
-        let timers = self.timers.get_or_init(|| Some(Arc::new(Timers::of(Weak::clone(&self.me)))));
-        timers.as_ref().map_or_else(Timer::of_nobody, |timers| timers.add(repeats))
+    pub(crate) fn add_timer(self: &Arc<Self>, repeats: bool) -> Timer {
+        let timers_of = || Arc::new(Timers::of(Arc::downgrade(self)));
+        let timers = self.life.with(|rare| Arc::clone(rare.timers.get_or_insert_with(timers_of)));
+        timers.map_or_else(Timer::of_nobody, |timers| timers.add(repeats))
     }
 
     fn stopped(&self) -> ActorError {
         ActorError::Stopped { actor: self.identity.clone() }
     }
 
-    fn full(&self) -> ActorError {
-        ActorError::Full { actor: self.identity.clone(), capacity: self.mailbox.capacity() }
+    fn full(&self, capacity: usize) -> ActorError {
+        ActorError::Full { actor: self.identity.clone(), capacity }
     }
 
     #[inline]
@@ -316,12 +308,12 @@ impl ActorCell {
     fn is_needed(&self) -> bool {
         self.keep_alive
             || self.handles.load(Ordering::Acquire) > 0
-            || self.timers.get().is_some_and(|timers| timers.as_ref().is_some_and(|timers| timers.keep_alive()))
+            || self.life.with_any(|rare| rare.timers.as_ref().is_some_and(|timers| timers.keep_alive())) == Some(true)
     }
 
     /// Whether it is idle and has no turn under way.
     pub(crate) fn is_settled(&self) -> bool {
-        self.mailbox.is_idle() && self.under_way.load(Ordering::Relaxed) == 0
+        self.mailbox.is_idle() && !self.has_suspended.load(Ordering::Relaxed)
     }
 
     /// Adds a turn that the actor owes itself; dropped only when it is gone.
@@ -332,10 +324,11 @@ impl ActorCell {
 
     /// Has the turn that polls with `waker` look again when the state may have changed.
     pub(crate) fn wake_on_change(&self, waker: &Waker) {
-        let mut rare = self.rare.lock();
-        let waiting = &mut rare.get_or_insert_default().waiting;
-        if !waiting.iter().any(|known| known.will_wake(waker)) {
-            waiting.push(waker.clone());
+        let is_known = |rare: &mut Rare| rare.waiting.iter().any(|known| known.will_wake(waker));
+        if self.life.with_any(is_known) != Some(true) {
+            // Not under the lock: another executor's code.
+            let own = waker.clone();
+            self.life.with(|rare| rare.waiting.push(own));
         }
         // Relaxed: turns of one actor follow each other, and only they wait and announce.
         self.has_waiting.store(true, Ordering::Relaxed);
@@ -352,16 +345,16 @@ impl ActorCell {
     #[cold]
     fn wake_waiting(&self) {
         self.has_waiting.store(false, Ordering::Relaxed);
-        self.take_waiting().into_iter().for_each(Waker::wake);
+        self.take_waiting().into_iter().for_each(wake);
     }
 
     fn take_waiting(&self) -> Vec<Waker> {
-        self.rare.lock().as_mut().map(|rare| std::mem::take(&mut rare.waiting)).unwrap_or_default()
+        self.life.with_any(|rare| std::mem::take(&mut rare.waiting)).unwrap_or_default()
     }
 
     /// Runs what the caller has put into the body of an actor that it has claimed, on this thread.
     pub(crate) fn run_claimed(self: &Arc<Self>, mut body: Box<Body>) {
-        if body.lanes.is_some() || body.is_guarded_next() {
+        if body.lanes().is_some() || body.is_guarded_next() {
             // What the caller has put there is a message like those that come meanwhile: one of them may be the next.
             if self.mailbox.is_bounded() {
                 self.mailbox.take_room();
@@ -379,7 +372,7 @@ impl ActorCell {
     /// Takes turns until the budget or the batch is used up.
     fn run_batch(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
         loop {
-            if body.undecided.is_some() {
+            if body.undecided().is_some() {
                 body.lender.put_back();
                 match self.look_at_fate(body) {
                     Outlook::Open => {}
@@ -404,36 +397,35 @@ impl ActorCell {
                 if matches!(self.resume(body, turn), Next::Ended) {
                     return Next::Ended;
                 }
-                *budget -= 1;
+                scheduler::spend_turn(budget);
                 continue;
             }
-            if body.held.is_some() || body.undecided.is_some() {
+            if body.is_held() || body.undecided().is_some() {
                 if !self.mailbox.take_wake_up() {
                     break;
                 }
-                *budget -= 1;
+                scheduler::spend_turn(budget);
                 body.lender.put_back();
-                let task = body.held.take();
-                if let Some(task) = task
-                    && matches!(self.poll_task(body, *task), Next::Ended)
+                if let Some(task) = body.take_held()
+                    && matches!(self.poll_task(body, task), Next::Ended)
                 {
                     return Next::Ended;
                 }
                 continue;
             }
-            if body.lanes.is_none() {
+            if body.lanes().is_none() {
                 if matches!(self.run_free(body, budget), Next::Ended) {
                     return Next::Ended;
                 }
-                if body.held.is_some() {
+                if body.is_held() {
                     continue;
                 }
             }
-            if body.lanes.is_some() {
+            if body.lanes().is_some() {
                 match self.choose(body) {
                     Found::Message => {}
                     Found::LookAgain => {
-                        *budget -= 1;
+                        scheduler::spend_turn(budget);
                         continue;
                     }
                     Found::Nothing => break,
@@ -444,9 +436,9 @@ impl ActorCell {
             if *budget == 0 || self.mailbox.is_signalled() {
                 continue;
             }
-            if body.lanes.is_none() && front.operations.guard != Guard::None {
+            if body.lanes().is_none() && front.operations.guard != Guard::None {
                 // From here on, until nothing waits any more.
-                body.lanes = Some(Box::new(Lanes::new(false)));
+                body.extras_mut().lanes = Some(Lanes::new(false));
                 continue;
             }
             if let Some(fate) = self.fate_before(front, body.has_suspended()) {
@@ -467,7 +459,7 @@ impl ActorCell {
             if matches!(next, Next::Ended) {
                 return Next::Ended;
             }
-            *budget -= 1;
+            scheduler::spend_turn(budget);
         }
         Next::GoOn
     }
@@ -475,7 +467,7 @@ impl ActorCell {
     /// Takes up what is at the front of the batch, as long as nothing has to be asked before: no turn holds the actor, and
     /// these messages have neither guards nor fates.
     fn run_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
-        while *budget > 0 && body.held.is_none() && !self.mailbox.is_signalled() {
+        while *budget > 0 && !body.is_held() && !self.mailbox.is_signalled() {
             let Some((handler, kind)) = body.batch.front().and_then(Front::if_free) else { break };
             self.mailbox.make_room();
             let begun = self.begin_front(body, handler, kind, budget);
@@ -500,6 +492,12 @@ impl ActorCell {
     /// Goes on, gives the activation up, or ends the actor.
     fn rest(self: &Arc<Self>, mut body: Box<Body>, mut budget: usize) {
         loop {
+            if let Some(extras) = &mut body.extras {
+                extras.keep_little();
+                if extras.can_go() {
+                    body.extras = None;
+                }
+            }
             match self.mailbox.rest(body, budget > 0, || self.is_needed()) {
                 Rest::GoOn(again) => {
                     body = again;
@@ -533,8 +531,13 @@ impl ActorCell {
     #[inline(always)]
     fn begin_front(&self, body: &mut Body, handler: &'static str, kind: Kind, budget: &mut usize) -> Begun {
         if kind == Kind::Plain && are_turns_traced() {
-            *budget -= 1;
+            scheduler::spend_turn(budget);
             return in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender, &mut 1));
+        }
+        if kind != Kind::Plain
+            && let Some(extras) = &mut body.extras
+        {
+            body.lender.started = extras.shells.pop();
         }
         body.batch.begin_front(&mut body.lender, budget)
     }

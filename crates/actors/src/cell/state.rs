@@ -19,31 +19,37 @@ use crate::{Actor, Cx, Identity, frame};
 const BETWEEN_TURNS: &str = "no turn has the state between two turns";
 
 /// A state, whatever its type.
-pub(crate) type State = Box<dyn Any + Send>;
+pub(crate) type State = Box<dyn Stored>;
 
-/// Makes a copy of a state.
-pub(crate) type Copy = fn(&(dyn Any + Send)) -> State;
-
-/// How actors of type `A` are copied, if they are.
-pub(crate) fn copy_of<A: Actor>() -> Option<Copy> {
-    fn copy<A: Actor>(state: &(dyn Any + Send)) -> State {
-        let copy = A::COPY.expect("asked only of actors that are copied");
-        Box::new(copy(state.downcast_ref().expect("the state is of the actor's type")))
-    }
-    A::COPY.map(|_| copy::<A> as Copy)
+/// What can be done with a state whose type is not known.
+pub(crate) trait Stored: Any + Send {
+    /// A copy for a tentative turn.
+    ///
+    /// # Panics
+    /// Unless actors of its type can be copied.
+    fn copy(&self) -> State;
 }
 
-/// Where an actor's state is while no turn has it: taken by who runs the actor, and put back by whoever has it.
+impl<A: Actor> Stored for A {
+    fn copy(&self) -> State {
+        let copy = A::COPY.expect("only actors that can be copied have tentative turns");
+        Box::new(copy(self))
+    }
+}
+
+/// Where an actor's state is while no turn has it: the runner of the actor takes it, and its holder puts it back.
 ///
-/// It is there whenever `is_here`, which only those two write; so it costs no locked instruction to hand it over.
+/// It is there whenever `is_here`, which only those two write; so it costs no locked instruction to hand it over. For plain
+/// turns, the [`Lender`] claims it and lends it where it lies.
 pub(crate) struct Slot {
     is_here: AtomicBool,
+    can_be_copied: bool,
     /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes. Only for the runner.
     copies_before_write: AtomicBool,
     kept: UnsafeCell<MaybeUninit<Kept>>,
 }
 
-/// The state, in the slot or lent.
+/// The state, in the slot or given away.
 struct Kept {
     state: State,
     /// The actor, once the state has been lent.
@@ -54,24 +60,42 @@ struct Kept {
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    pub(super) fn new(state: State) -> Self {
+    pub(super) fn new<A: Actor>(state: State) -> Self {
         Self {
             is_here: AtomicBool::new(true),
+            can_be_copied: A::COPY.is_some(),
             copies_before_write: AtomicBool::new(false),
             kept: UnsafeCell::new(MaybeUninit::new(Kept { state, cell: None })),
         }
+    }
+
+    pub(super) fn can_be_copied(&self) -> bool {
+        self.can_be_copied
+    }
+
+    /// Makes the state the caller's, which leaves it where it lies. Returns whether it was here.
+    ///
+    /// # Safety
+    /// The caller runs the actor.
+    #[inline]
+    unsafe fn claim(&self) -> bool {
+        // Acquire: pairs with the one who has put it there.
+        if !self.is_here.load(Ordering::Acquire) {
+            return false;
+        }
+        // Relaxed: nobody puts anything there before the caller has given away what it takes.
+        self.is_here.store(false, Ordering::Relaxed);
+        true
     }
 
     /// # Safety
     /// The caller runs the actor.
     #[inline]
     unsafe fn take(&self) -> Option<Kept> {
-        // Acquire: pairs with the one who has put it there.
-        if !self.is_here.load(Ordering::Acquire) {
+        // SAFETY: as the caller vouches.
+        if !unsafe { self.claim() } {
             return None;
         }
-        // Relaxed: nobody puts anything there before the caller has given away what it takes.
-        self.is_here.store(false, Ordering::Relaxed);
         // SAFETY: nobody else takes it, as the caller vouches, and there is no second one to be put here.
         let kept = unsafe { self.kept.get().read() };
         // SAFETY: it is here.
@@ -104,6 +128,7 @@ impl Drop for Slot {
 }
 
 /// A state that a turn owns; given back when dropped.
+#[repr(transparent)]
 pub(crate) struct Lent(ManuallyDrop<Kept>);
 
 impl Lent {
@@ -134,7 +159,7 @@ impl Lent {
     #[inline]
     pub(crate) fn state<A: Actor>(&self) -> &A {
         let state = &*self.0.state;
-        debug_assert!(state.is::<A>(), "the state is of the actor's type");
+        debug_assert!((state as &dyn Any).is::<A>(), "the state is of the actor's type");
         // SAFETY: a lease of type `A` is made only for cells of actors of that type.
         unsafe { &*(&raw const *state).cast::<A>() }
     }
@@ -147,18 +172,17 @@ impl Lent {
             self.copy();
         }
         let state = &mut *self.0.state;
-        debug_assert!(state.is::<A>(), "the state is of the actor's type");
+        debug_assert!((state as &dyn Any).is::<A>(), "the state is of the actor's type");
         // SAFETY: as in `state`.
         unsafe { &mut *(&raw mut *state).cast::<A>() }
     }
 
     #[cold]
     fn copy(&mut self) {
-        let copy = self.cell().copy.expect("only actors that can be copied have tentative turns");
-        let copied = copy(&*self.0.state);
+        let copied = self.0.state.copy();
         let original = mem::replace(&mut self.0.state, copied);
         self.cell().state.copies_before_write.store(false, Ordering::Relaxed);
-        self.cell().rare.lock().get_or_insert_default().original = Some(original);
+        self.cell().life.with(|rare| rare.original = Some(original));
     }
 }
 
@@ -173,17 +197,18 @@ impl Drop for Lent {
     }
 }
 
-/// What an actor's plain turns are lent, one after the other, so that it is fetched once.
+/// Lends the state to an actor's plain turns, one after the other, so that it is claimed once.
 pub(crate) struct Lender {
     cell: Arc<ActorCell>,
-    lent: Option<Lent>,
-    /// A turn that can wait, from its beginning to its first poll.
+    /// Whether the state is the lender's.
+    has_state: bool,
+    /// A turn that can wait, from its beginning to its first poll; before, one that has ended, for its memory.
     pub(crate) started: Option<Pin<Box<dyn Suspended>>>,
 }
 
 impl Lender {
     pub(crate) fn new(cell: Arc<ActorCell>) -> Self {
-        Self { cell, lent: None, started: None }
+        Self { cell, has_state: false, started: None }
     }
 
     pub(crate) fn cell(&self) -> &Arc<ActorCell> {
@@ -197,20 +222,33 @@ impl Lender {
     /// For a plain turn of an actor of type `A`, which this is.
     #[inline]
     pub(crate) fn lend<A: Actor>(&mut self) -> (&mut Lease<A>, &Cx<A>) {
-        let Self { cell, lent, .. } = self;
-        // SAFETY: who has the lender runs the actor.
-        let lent = lent.get_or_insert_with(|| unsafe { Lent::take(cell) }.expect(BETWEEN_TURNS));
-        // SAFETY: a lease is nothing but what is lent, and the messages of a cell are those of its actor's type.
-        let lease = unsafe { &mut *(&raw mut *lent).cast::<Lease<A>>() };
+        if !self.has_state {
+            self.claim();
+        }
+        let kept = self.cell.state.kept.get();
+        // SAFETY: the state lies there and is the lender's, which is borrowed as long as the lease. That is nothing but what
+        // is kept, and the messages of a cell are those of its actor's type.
+        let lease = unsafe { &mut *kept.cast::<Lease<A>>() };
         // SAFETY: a context is nothing but the cell.
-        let cx = unsafe { &*(&raw const *cell).cast::<Cx<A>>() };
+        let cx = unsafe { &*(&raw const self.cell).cast::<Cx<A>>() };
         (lease, cx)
+    }
+
+    fn claim(&mut self) {
+        // SAFETY: the owner of the lender runs the actor.
+        let was_here = unsafe { self.cell.state.claim() };
+        assert!(was_here, "{BETWEEN_TURNS}");
+        self.has_state = true;
+        // SAFETY: the state lies there and is the lender's.
+        let kept = unsafe { &mut *self.cell.state.kept.get().cast::<Kept>() };
+        kept.cell.get_or_insert_with(|| Arc::clone(&self.cell));
     }
 
     /// For a turn that owns the state.
     pub(crate) fn give_away<A: Actor>(&mut self) -> Lease<A> {
-        // SAFETY: who has the lender runs the actor.
-        let lent = self.lent.take().or_else(|| unsafe { Lent::take(&self.cell) });
+        self.put_back();
+        // SAFETY: the owner of the lender runs the actor.
+        let lent = unsafe { Lent::take(&self.cell) };
         Lease::new(lent.expect(BETWEEN_TURNS))
     }
 
@@ -220,7 +258,10 @@ impl Lender {
 
     /// Puts the state back, for turns of another kind and for what replaces it.
     pub(crate) fn put_back(&mut self) {
-        self.lent = None;
+        if mem::take(&mut self.has_state) {
+            // Release: pairs with the one who takes it.
+            self.cell.state.is_here.store(true, Ordering::Release);
+        }
     }
 
     /// The next turn is tentative: it is to copy the state before it writes.
@@ -250,20 +291,20 @@ impl Lender {
     /// What the actor has left.
     pub(super) fn take_all(&mut self) -> [Option<State>; 2] {
         self.put_back();
-        // SAFETY: who has the lender runs the actor.
+        // SAFETY: the owner of the lender runs the actor.
         let kept = unsafe { self.cell.state.take() };
         [kept.map(|kept| kept.state), self.cell.take_next_state()]
     }
 
     fn take_original(&self) -> Option<State> {
         self.cell.state.copies_before_write.store(false, Ordering::Relaxed);
-        self.cell.rare.lock().as_mut()?.original.take()
+        self.cell.life.with_any(|rare| rare.original.take()).flatten()
     }
 
     /// Calls `f` with the state, unless a turn has it.
     fn change<R>(&mut self, f: impl FnOnce(&mut Kept) -> R) -> Option<R> {
         self.put_back();
-        // SAFETY: who has the lender runs the actor.
+        // SAFETY: the owner of the lender runs the actor.
         let mut lent = unsafe { Lent::take(&self.cell) }?;
         Some(f(&mut lent.0))
     }
@@ -272,13 +313,14 @@ impl Lender {
 impl ActorCell {
     /// Has the next turn begin with `state`.
     pub(crate) fn set_next(&self, state: State) {
-        let replaced = self.rare.lock().get_or_insert_default().next.replace(state);
+        let mut state = Some(state);
+        // What is left or replaced is dropped without the lock.
+        self.life.with(|rare| mem::swap(&mut rare.next, &mut state));
         self.has_next.store(true, Ordering::Release);
-        drop(replaced);
     }
 
     fn take_next_state(&self) -> Option<State> {
-        self.rare.lock().as_mut()?.next.take()
+        self.life.with_any(|rare| rare.next.take()).flatten()
     }
 
     /// Puts the next state in place, if there is one and no turn has the present one.

@@ -5,9 +5,9 @@ use std::task::{Poll, Waker};
 use enact_stm::hooks::{Decision, Fate};
 use enact_sync::unmodelled::Arc;
 
-use super::task::TurnWaker;
+use super::waker::TurnWaker;
 use super::{ActorCell, Body, Next};
-use crate::deadlock::{self, Owner, TurnId};
+use crate::deadlock::TurnId;
 use crate::mailbox::records::{Front, Guard, Kind};
 use crate::tentative::Tentative;
 use crate::turn::{Panic, contain};
@@ -37,18 +37,19 @@ pub(super) enum Outlook {
 
 impl ActorCell {
     pub(super) fn is_tentative(&self, body: &Body) -> bool {
-        body.undecided.as_ref().is_some_and(|undecided| undecided.turn.is_some())
+        body.undecided().is_some_and(|undecided| undecided.turn.is_some())
     }
 
     /// The next suspended turn that was woken, while the actor waits before a message.
     pub(super) fn overtaking(&self, body: &mut Body) -> Option<TurnId> {
-        if body.undecided.is_none() || body.cooperative.is_empty() {
+        let Body { extras: Some(extras), batch, .. } = body else { return None };
+        if extras.undecided.is_none() || extras.cooperative.is_empty() {
             return None;
         }
-        self.mailbox.take_more(&mut body.batch);
-        let turn = match &mut body.lanes {
-            Some(lanes) => lanes.take_resumption(&mut body.batch)?,
-            None => body.batch.take_resumption()?,
+        self.mailbox.take_more(batch);
+        let turn = match &mut extras.lanes {
+            Some(lanes) => lanes.take_resumption(batch)?,
+            None => batch.take_resumption()?,
         };
         self.mailbox.make_room();
         Some(turn)
@@ -57,7 +58,7 @@ impl ActorCell {
     /// What the actor waits for before it takes this message up, unless that is decided or it works ahead.
     pub(super) fn fate_before<'q>(&self, message: Front<'q>, has_suspended: bool) -> Option<&'q Fate> {
         let fate = open_fate(message)?;
-        let works_ahead = self.copy.is_some() && !has_suspended && message.operations.guard == Guard::None;
+        let works_ahead = self.state.can_be_copied() && !has_suspended && message.operations.guard == Guard::None;
         (!works_ahead).then_some(fate)
     }
 
@@ -68,19 +69,20 @@ impl ActorCell {
             None => self.mailbox.hold_before_message(id),
             Some(_) => self.mailbox.hold_firmly(id),
         }
-        body.undecided = Some(Box::new(Undecided { fate, waker: TurnWaker::new(self, id, true), turn }));
+        body.extras_mut().undecided = Some(Undecided { fate, waker: TurnWaker::new(self, id, true), turn });
         id
     }
 
     /// Goes on if the fate that the actor waits for is decided; else it will be woken.
     pub(super) fn look_at_fate(self: &Arc<Self>, body: &mut Body) -> Outlook {
-        let Some(Undecided { fate, waker, .. }) = body.undecided.as_deref() else { return Outlook::Open };
-        if body.held.is_none() && !cfg!(plant = "wake_only_once") {
+        let Some(extras) = body.extras.as_deref_mut() else { return Outlook::Open };
+        let Some(Undecided { fate, waker, .. }) = &extras.undecided else { return Outlook::Open };
+        if extras.held.is_none() && !cfg!(plant = "wake_only_once") {
             // Nobody polls a turn that would do this.
             waker.woken.store(false, Ordering::Release);
         }
         let Poll::Ready(decision) = fate.poll(&Waker::from(Arc::clone(waker))) else { return Outlook::Open };
-        let turn = body.undecided.take().and_then(|undecided| undecided.turn);
+        let turn = extras.undecided.take().and_then(|undecided| undecided.turn);
         Outlook::Decided(match (turn, decision) {
             (None, _) => {
                 self.mailbox.unhold();
@@ -124,23 +126,22 @@ impl ActorCell {
             }
         }
         // Unless a restart has cut it short.
-        let Some(mut task) = body.held.take() else { return Next::GoOn };
+        let Some(mut task) = body.take_held() else { return Next::GoOn };
         if turn.is_cooperative {
             task.is_held = false;
             task.waker.holds.store(false, Ordering::Relaxed);
             self.mailbox.unhold();
-            task.turn.now_owed_by(Owner::Turn(self.own(task.waker.turn())));
         }
         // Polled whether it was woken or not: a wake-up may have gone to where the turn was held.
-        self.poll_task(body, *task)
+        self.poll_task(body, task)
     }
 
     /// The transaction that the turn belongs to was aborted: the turn has never been.
     pub(super) fn retract(&self, body: &mut Body, turn: &TentativeTurn) {
         // What destructors do on the way has never been, either.
         let _tentatively = frame::enter_tentatively(Arc::clone(&turn.tentative));
-        if let Some(mut task) = body.held.take() {
-            deadlock::resume(self.own(task.waker.turn()));
+        if let Some(mut task) = body.take_held() {
+            drop(task.waker.resume());
             task.turn.as_mut().cut_short(ActorError::Retracted);
         }
         self.mailbox.unhold();
@@ -160,6 +161,6 @@ pub(super) fn open_fate(message: Front<'_>) -> Option<&Fate> {
 
 /// Marks the turn that begins or goes on as tentative, if it is.
 pub(super) fn enter_tentatively(body: &Body) -> Option<frame::Tentatively> {
-    let turn = body.undecided.as_ref()?.turn.as_ref()?;
+    let turn = body.undecided()?.turn.as_ref()?;
     Some(frame::enter_tentatively(Arc::clone(&turn.tentative)))
 }

@@ -9,8 +9,8 @@ use enact_sync::unmodelled::{Arc, Weak};
 use enact_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use super::search::Search;
-use super::{Owner, Source, Suspension, Told, Turn, TurnId, Verdict, Wait};
+use super::search::{Finding, Search};
+use super::{Entered, Owner, Source, Suspension, Told, Turn, TurnId, Verdict, Wait};
 use crate::ActorId;
 use crate::identity::HashById;
 
@@ -104,7 +104,7 @@ impl Graph {
     }
 
     /// Enters a turn; where its waits lead once it is there.
-    pub(super) fn enter(&self, suspension: Suspension) -> (Turn, Leads) {
+    pub(super) fn enter(&self, suspension: Suspension) -> Entered {
         let turn = suspension.turn();
         let shard = self.shard(turn.actor);
         let mut turns = shard.turns.lock();
@@ -114,7 +114,7 @@ impl Graph {
         let node = turns.insert(turn, Node { suspension, verdict: None });
         // Pairs with the fence in `owner_changed`, and with the one of any other turn that enters.
         fence(Ordering::SeqCst);
-        (turn, node.leads())
+        Entered { turn, leads: node.leads() }
     }
 
     /// Takes a turn out again.
@@ -140,9 +140,10 @@ impl Graph {
         self.shard(turn.actor).turns.lock().node(turn).map(Node::leads)
     }
 
-    /// Looks for a dead wait of `root`, whose waits lead to `leads`, and records it; the turn is then to be told.
-    pub(super) fn judge(&self, root: Turn, leads: Leads) -> Option<Told> {
-        if leads.into_iter().any(|lead| self.may_be_dead(root, lead)) { self.lock().judge(root) } else { None }
+    /// Looks for a dead wait of `root`, whose waits lead to `leads`. The turns that are to be told for it, each of which waits
+    /// in a circle.
+    pub(super) fn judge(&self, root: Turn, leads: Leads) -> Vec<Told> {
+        if leads.into_iter().any(|lead| self.may_be_dead(root, lead)) { self.lock().judge(root) } else { Vec::new() }
     }
 
     /// Whether a wait of `root` that leads there could be dead. It is not if it leads on, over turns that each wait for one
@@ -229,16 +230,19 @@ impl Locked<'_> {
         self.shard(actor).holder(actor)
     }
 
-    fn judge(mut self, root: Turn) -> Option<Told> {
-        let node = self.node(root)?;
-        if node.verdict.is_some() {
-            return None;
+    /// Has turns told until no wait of `root` is dead, or it is told itself.
+    fn judge(mut self, root: Turn) -> Vec<Told> {
+        let mut told = Vec::new();
+        while self.node(root).is_some_and(|node| node.verdict.is_none())
+            && let Some(finding) = Search::find(&self, root)
+        {
+            told.extend(self.tell(finding));
         }
-        let search = Search::new(&self, root);
-        let at = node.suspension.waits.iter().position(|wait| search.wait_is_dead(wait))?;
-        let cycle = search.cycle(at);
-        let shard = &mut self.0[shard_of(root.actor)];
-        let node = shard.node_mut(root)?;
+        told
+    }
+
+    fn tell(&mut self, Finding { turn, at, cycle }: Finding) -> Option<Told> {
+        let node = self.0[shard_of(turn.actor)].node_mut(turn)?;
         let wait = node.suspension.waits.swap_remove(at);
         let source = match &wait {
             Wait::Answer(source) => Some(Arc::clone(source)),

@@ -17,8 +17,21 @@
 //! * a suspended turn is dead if everything it waits for is dead and nothing else could wake it, or if it needs an
 //!   actor whose holder is dead. "Nothing else": no foreign code keeps its waker, for instance a timer or a socket.
 //!
-//! The turn whose suspension closes the circle is the one that is told; for it, only its own wait must be dead, not
-//! what else could wake it: within this turn the answer cannot come. It goes on with the error, and with it the rest.
+//! # What is entered
+//! A turn that waits for long. One that suspends is entered by its worker when it has waited for some milliseconds, or before
+//! the worker sleeps or blocks (`cell/suspended.rs`): most turns go on before that and never come here. A circle loses
+//! nothing by it, since none of its turns goes on.
+//!
+//! # Who is told
+//! The turn that is entered last and closes the circle; for it, only its own wait must be dead, not what else could wake it:
+//! within this turn the answer cannot come. It goes on with the error, and with it the rest.
+//!
+//! A dead wait need not be one in a circle: it can lead to a circle of others. Each dead turn needs other dead turns, so that
+//! every way over them ends in a set of turns that all lead to each other and nowhere else. If the turn that is judged is
+//! in such a set, it is told. If not, a member of a set that it leads to is told first (its own judgement, which must be
+//! under way, finds that it is), and the rest is judged again, with that member for one that goes on. This ends, because
+//! each member told is one less, and then either the turn is told or its wait is not dead: so of each circle somebody is
+//! told, and no turn that could still be answered.
 //!
 //! # Exact under concurrency
 //! Turns are entered in the part of the graph that their actor belongs to, each with a lock of its own, so that turns of
@@ -44,7 +57,7 @@ use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64, LazyLock, Weak};
 use smallvec::SmallVec;
 
-use self::graph::{Graph, turns_behind};
+use self::graph::{Graph, Leads, turns_behind};
 use crate::cell::TurnWaker;
 use crate::error::Cycle;
 use crate::{ActorError, ActorId, Identity};
@@ -109,7 +122,7 @@ pub(crate) trait Source: Send + Sync {
     /// Whether the answer has come.
     fn is_settled(&self) -> bool;
     /// Leaves `waker` under the reader's ticket, unless the answer has come; whether it was left.
-    fn leave_waker(&self, ticket: u64, waker: &Waker) -> bool;
+    fn leave_waker(&self, ticket: u64, waker: Waker) -> bool;
     /// Has its readers look again: another crate's combinators poll only what has woken them.
     fn wake_readers(&self);
 }
@@ -168,9 +181,9 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Whether this is about a wait for `source`.
-    pub(crate) fn concerns(&self, source: &Arc<dyn Source>) -> bool {
-        matches!(&self.wait, Wait::Answer(answer) if Arc::ptr_eq(answer, source))
+    /// Whether this is about a wait for what lies at `source`.
+    pub(crate) fn concerns(&self, source: *const ()) -> bool {
+        matches!(&self.wait, Wait::Answer(answer) if std::ptr::eq(Arc::as_ptr(answer).cast(), source))
     }
 
     pub(crate) fn into_error(self) -> ActorError {
@@ -183,13 +196,27 @@ global! {
     pub(crate) static GRAPH: LazyLock<Graph> = LazyLock::new(Graph::default);
 }
 
-/// Enters turns that all suspend together, the last one at the far end of a chain of synchronous calls.
+/// Enters the turns of a blocked thread, the last one at the far end of a chain of synchronous calls.
 ///
-/// If a circle closes, the last turn is told and its waker is woken; [`resume`] then returns the verdict.
+/// If a circle closes, the last turn is told and woken; [`resume`] then returns the verdict.
 pub(crate) fn suspend(suspensions: impl IntoIterator<Item = Suspension>) {
-    let entered = suspensions.into_iter().map(|suspension| GRAPH.enter(suspension)).last();
-    let told = entered.and_then(|(turn, leads)| GRAPH.judge(turn, leads));
-    told.into_iter().for_each(Told::wake);
+    suspensions.into_iter().map(enter).last().into_iter().for_each(judge);
+}
+
+/// A turn that has been entered, and where its waits lead.
+pub(crate) struct Entered {
+    turn: Turn,
+    leads: Leads,
+}
+
+/// Enters a turn, which is to be [judged](judge) afterwards.
+pub(crate) fn enter(suspension: Suspension) -> Entered {
+    GRAPH.enter(suspension)
+}
+
+/// Looks for a circle that a turn has closed, and wakes the turns that are to be told.
+pub(crate) fn judge(Entered { turn, leads }: Entered) {
+    GRAPH.judge(turn, leads).into_iter().for_each(Told::wake);
 }
 
 /// Takes a turn out again; what was found about it, if anything.
@@ -208,7 +235,16 @@ pub(crate) fn owner_changed(owner: Owner) {
     fence(Ordering::SeqCst);
     let mut behind = Vec::new();
     turns_behind(owner, &|actor| GRAPH.holder(actor), &mut |turn| behind.push(turn));
-    let told: Vec<Told> = behind.into_iter().filter_map(|turn| GRAPH.judge(turn, GRAPH.leads(turn)?)).collect();
+    if !behind.is_empty() {
+        judge_again(behind);
+    }
+}
+
+/// Judges turns that an answer has come to need.
+#[cold]
+fn judge_again(turns: Vec<Turn>) {
+    let leading = turns.into_iter().filter_map(|turn| Some((turn, GRAPH.leads(turn)?)));
+    let told: Vec<Told> = leading.flat_map(|(turn, leads)| GRAPH.judge(turn, leads)).collect();
     told.into_iter().for_each(Told::wake);
 }
 

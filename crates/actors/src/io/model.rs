@@ -18,6 +18,11 @@ pub(crate) fn start() -> io::Result<(Handle, OwnIo)> {
     Ok((own_clock(), OwnIo))
 }
 
+/// Whether this thread may block: none of a model drives a runtime.
+pub(crate) fn may_block() -> bool {
+    true
+}
+
 /// A clock whose alarms never ring.
 pub(crate) fn own_clock() -> Handle {
     static STOPPED: LazyLock<Handle> = LazyLock::new(|| {

@@ -1,5 +1,7 @@
 //! Runtimes of a normal build.
+use std::future::ready;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use enact_sync::unmodelled::LazyLock;
@@ -35,6 +37,13 @@ impl OwnIo {
             tracing::error!("the thread of the system's own runtime panicked");
         }
     }
+}
+
+/// Whether this thread may block: it does not drive a tokio runtime at the moment.
+pub(crate) fn may_block() -> bool {
+    // A thread without a handle drives none. Otherwise only tokio knows, and says so only by a panic of `block_on`.
+    let Ok(runtime) = Handle::try_current() else { return true };
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(ready(())))).is_ok()
 }
 
 /// For plain threads: a runtime whose only thread sleeps until the next alarm.

@@ -9,8 +9,8 @@ use enact_sync::{Mutex, global};
 
 use super::records::Word;
 
-/// The first buffer of a queue, in words: a message or two.
-const FIRST: usize = 4;
+/// The first buffer of a queue, in words: a message with an argument and a reply. An idle actor keeps it.
+const FIRST: usize = 3;
 /// The shortest buffer that is kept, in words.
 const SHORTEST: usize = 32;
 /// The longest, in words.
@@ -34,7 +34,7 @@ global! {
 impl Buffers {
     /// An empty buffer of at least so many words.
     pub(super) fn take(&self, words: usize) -> Buffer {
-        let words = words.next_power_of_two().max(FIRST);
+        let words = if words <= FIRST { FIRST } else { words.next_power_of_two() };
         let kept = class_of(words).and_then(|class| self.0[class].lock().pop());
         kept.unwrap_or_else(|| Vec::with_capacity(words))
     }

@@ -21,31 +21,26 @@ pub(crate) mod lanes;
 pub(crate) mod records;
 
 use std::collections::VecDeque;
+use std::mem;
 use std::task::Waker;
 
 use enact_stm::hooks::Fate;
 use enact_sync::atomic::{AtomicBool, Ordering};
-use enact_sync::{Mutex, SpinLock, SpinLockGuard};
+use enact_sync::{SpinLock, SpinLockGuard};
 
 use self::records::{Header, Record, Records, Reserved};
 use crate::cell::{Body, Signal, TurnWaker};
 use crate::deadlock::TurnId;
+use crate::spec::{self, WhenFull};
 
-/// In the order of memory, and short: what is hardly ever used is in boxes. An actor is not aligned to cache lines, which
+/// In the order of memory, and short: what is hardly ever used is in a box. An actor is not aligned to cache lines, which
 /// would cost more when it is made.
 #[repr(C)]
 pub(crate) struct Mailbox {
     inner: SpinLock<Inner>,
-    /// Only if it is bounded.
-    bound: Option<Box<Bound>>,
     /// Whether a signal waits: read between two turns without the lock.
     signalled: AtomicBool,
-}
-
-struct Bound {
-    capacity: usize,
-    /// Senders that wait for room.
-    waiting: Mutex<Vec<Waker>>,
+    is_bounded: bool,
 }
 
 type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
@@ -59,15 +54,28 @@ struct Inner {
     holder: TurnId,
     hold: Option<Hold>,
     intake: Intake,
-    // From here on, hardly ever used.
-    #[expect(clippy::box_collection, reason = "hardly any actor is ever sent one: nothing is one word long")]
-    signals: Option<Box<VecDeque<Signal>>>,
-    /// Messages accepted and not yet taken up; only counted if the mailbox is bounded.
-    occupied: usize,
+    /// There is none before a signal comes, unless the mailbox is bounded.
+    rare: Option<Box<Rare>>,
 }
 
-const _: () =
-    assert!(std::mem::offset_of!(Inner, signals) < 64, "what a sender needs is as long as a line, with the lock");
+#[cfg(not(any(enact_loom, enact_shuttle)))]
+const _: () = assert!(size_of::<SpinLock<Inner>>() <= 72, "what a sender needs is hardly longer than a line");
+
+/// What hardly any mailbox has.
+#[derive(Default)]
+struct Rare {
+    signals: VecDeque<Signal>,
+    bound: Option<Bound>,
+}
+
+struct Bound {
+    capacity: usize,
+    when_full: WhenFull,
+    /// Messages accepted and not yet taken up.
+    occupied: usize,
+    /// Senders that wait for room.
+    waiting: Vec<Waker>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Intake {
@@ -99,7 +107,7 @@ pub(crate) struct Schedule(pub(crate) Option<Box<Body>>);
 /// Why a message was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    Full,
+    Full { capacity: usize, when_full: WhenFull },
     Closed,
 }
 
@@ -118,20 +126,25 @@ pub(crate) enum Rest {
 }
 
 impl Mailbox {
-    /// An empty mailbox with room for `capacity` messages, `usize::MAX` for one without bound.
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// An empty mailbox.
+    pub(crate) fn new(room: spec::Mailbox) -> Self {
+        let bound = match room {
+            spec::Mailbox::Unbounded => None,
+            spec::Mailbox::Bounded { capacity, when_full } => {
+                Some(Bound { capacity: capacity.get(), when_full, occupied: 0, waiting: Vec::new() })
+            }
+        };
         Self {
+            signalled: AtomicBool::new(false),
+            is_bounded: bound.is_some(),
             inner: SpinLock::new(Inner {
                 messages: Records::default(),
                 body: None,
                 holder: TurnId::NONE,
                 hold: None,
                 intake: Intake::Open,
-                signals: None,
-                occupied: 0,
+                rare: bound.map(|bound| Box::new(Rare { signals: VecDeque::new(), bound: Some(bound) })),
             }),
-            bound: (capacity != usize::MAX).then(|| Box::new(Bound { capacity, waiting: Mutex::default() })),
-            signalled: AtomicBool::new(false),
         }
     }
 
@@ -142,12 +155,8 @@ impl Mailbox {
         inner.schedule_if(Inner::has_signals)
     }
 
-    pub(crate) fn capacity(&self) -> usize {
-        self.bound.as_ref().map_or(usize::MAX, |bound| bound.capacity)
-    }
-
     pub(crate) fn is_bounded(&self) -> bool {
-        self.bound.is_some()
+        self.is_bounded
     }
 
     /// Adds a message from a sender, or gives it back. With `waiter`, a sender that finds no room is woken when there is
@@ -166,14 +175,14 @@ impl Mailbox {
         if inner.intake != Intake::Open {
             return Err(Refusal::Closed);
         }
-        if let Some(bound) = &self.bound {
-            if inner.occupied >= bound.capacity {
-                if let Some(waiter) = waiter {
-                    bound.waiting.lock().push(waiter.clone());
-                }
-                return Err(Refusal::Full);
+        if self.is_bounded
+            && let Some(bound) = inner.bound_mut()
+        {
+            if bound.occupied >= bound.capacity {
+                bound.waiting.extend(waiter.cloned());
+                return Err(Refusal::Full { capacity: bound.capacity, when_full: bound.when_full });
             }
-            inner.occupied += 1;
+            bound.occupied += 1;
         }
         let runnable = inner.hold.is_none();
         Ok(add(inner, message, runnable))
@@ -195,8 +204,10 @@ impl Mailbox {
         if inner.intake == Intake::Closed {
             return Err(Refusal::Closed);
         }
-        if self.is_bounded() {
-            inner.occupied += 1;
+        if self.is_bounded
+            && let Some(bound) = inner.bound_mut()
+        {
+            bound.occupied += 1;
         }
         let mut reaches = inner.hold.is_none();
         if resumes
@@ -215,7 +226,7 @@ impl Mailbox {
         if inner.intake == Intake::Closed {
             return Schedule(None);
         }
-        inner.signals.get_or_insert_default().push_back(signal);
+        inner.rare.get_or_insert_default().signals.push_back(signal);
         self.signalled.store(true, Ordering::Release);
         inner.schedule_if(|inner| !inner.delays_signals())
     }
@@ -270,32 +281,33 @@ impl Mailbox {
             return None;
         }
         let mut inner = self.inner.lock();
-        let signal = inner.signals.as_mut().and_then(|signals| signals.pop_front());
+        let signal = inner.rare.as_mut().and_then(|rare| rare.signals.pop_front());
         self.signalled.store(inner.has_signals(), Ordering::Release);
         signal
     }
 
     /// The owner has added a message by itself. Only for bounded mailboxes.
     pub(crate) fn take_room(&self) {
-        self.inner.lock().occupied += 1;
+        if let Some(bound) = self.inner.lock().bound_mut() {
+            bound.occupied += 1;
+        }
     }
 
     /// A message has been taken up: there is room for another if the mailbox is bounded.
     #[inline]
     pub(crate) fn make_room(&self) {
-        if let Some(bound) = &self.bound {
-            self.make_room_in(bound);
+        if self.is_bounded {
+            self.make_room_in_bound();
         }
     }
 
-    fn make_room_in(&self, bound: &Bound) {
+    fn make_room_in_bound(&self) {
         let mut inner = self.inner.lock();
-        inner.occupied -= 1;
-        let has_room = inner.occupied < bound.capacity;
+        let Some(bound) = inner.bound_mut() else { return };
+        bound.occupied -= 1;
+        let waiting = if bound.occupied < bound.capacity { mem::take(&mut bound.waiting) } else { Vec::new() };
         drop(inner);
-        if has_room {
-            bound.wake_waiting();
-        }
+        waiting.into_iter().for_each(Waker::wake);
     }
 
     /// The owner's turn, which `waker` wakes, holds the actor from now on. It may have been woken already.
@@ -336,7 +348,7 @@ impl Mailbox {
 
     /// Takes the wake-up of the held turn; whether there was one.
     pub(crate) fn take_wake_up(&self) -> bool {
-        self.inner.lock().hold.as_mut().is_some_and(|hold| std::mem::take(&mut hold.woken))
+        self.inner.lock().hold.as_mut().is_some_and(|hold| mem::take(&mut hold.woken))
     }
 
     /// Gives the body back after a batch, unless there are messages again and the owner `may_go_on`.
@@ -379,11 +391,11 @@ impl Mailbox {
         let mut inner = self.inner.lock();
         inner.intake = Intake::Closed;
         inner.hold = None;
-        let signals = std::mem::take(&mut inner.signals);
-        let messages = std::mem::take(&mut inner.messages);
+        let rare = inner.rare.as_deref_mut().map(mem::take);
+        let messages = mem::take(&mut inner.messages);
         drop(inner);
-        drop(signals);
-        self.bound.iter().for_each(|bound| bound.wake_waiting());
+        let waiting = rare.and_then(|rare| rare.bound).map(|bound| bound.waiting);
+        waiting.into_iter().flatten().for_each(Waker::wake);
         messages
     }
 
@@ -394,16 +406,13 @@ impl Mailbox {
     }
 }
 
-impl Bound {
-    fn wake_waiting(&self) {
-        let waiting = std::mem::take(&mut *self.waiting.lock());
-        waiting.into_iter().for_each(Waker::wake);
-    }
-}
-
 impl Inner {
+    fn bound_mut(&mut self) -> Option<&mut Bound> {
+        self.rare.as_mut()?.bound.as_mut()
+    }
+
     fn has_signals(&self) -> bool {
-        self.signals.as_ref().is_some_and(|signals| !signals.is_empty())
+        self.rare.as_ref().is_some_and(|rare| !rare.signals.is_empty())
     }
 
     fn delays_signals(&self) -> bool {
@@ -447,7 +456,7 @@ mod tests {
         let scheduler = Arc::clone(system.spawn(Bare).cell().scheduler());
         let (cell, body) = ActorCell::create(Spec::new(Bare).keep_alive(), scheduler, None);
         cell.signal(Signal::Stop(ExitReason::Shutdown));
-        let exit = cell.ending().watch();
+        let exit = cell.watch();
         cell.schedule(cell.mailbox.settle(body));
         assert_eq!(exit.wait().unwrap().reason, ExitReason::Shutdown);
     }

@@ -18,10 +18,10 @@ use std::ptr;
 use enact_stm::hooks::{Decision, Fate};
 
 use super::buffers::BUFFERS;
-use crate::ActorError;
 use crate::cell::Lender;
 use crate::deadlock::TurnId;
 use crate::turn::{Begun, Panic, contain};
+use crate::{ActorError, scheduler};
 
 /// What a queue keeps room for when it is empty, in words: 8 KiB.
 const KEPT_WORDS: usize = 1024;
@@ -183,7 +183,7 @@ unsafe fn begin<R: Record>(
         // SAFETY: as the caller vouches, or what was moved out below.
         let Padded(record) = unsafe { at.cast::<Padded<R>>().read() };
         let begun = record.begin(lender);
-        *budget -= 1;
+        scheduler::spend_turn(budget);
         if *budget == 0 || !matches!(begun, Begun::Ended) || !lender.cell().goes_on_at_once() {
             return begun;
         }

@@ -4,20 +4,23 @@
 //! *Pending* with a list of waiters; *settled* with an answer, until the last reader has taken it or given it up.
 //!
 //! # Who may touch what
-//! Everything lies behind one lock, held for a few instructions. No code of the user runs under it, but for `T::clone`
-//! when a shared answer is read, while other readers let their threads run something else, and the clone of a waker that
-//! is left here. Wakers and callbacks run, and what is dropped is dropped, after it is released.
+//! Everything lies behind one lock, held for a few instructions. No code of the user runs under it: wakers are cloned
+//! before it is taken; wakers and callbacks run, answers are copied, and what is dropped is dropped, after it is released.
+//!
+//! # Shared answers
+//! The first of several readers moves the answer to where all find it ([`Shared`]), and each copies it there without the
+//! lock. So copies are made side by side, which asks for `T: Sync`, and a copy that reads the same promise finds what it
+//! asks for. The last reader takes the value itself, unless another one is still copying it.
 //!
 //! # Nothing is lost, nothing runs twice
 //! A waiter is added only while the cell is pending, and the settling writer takes the whole list in the step that
 //! ends that state: each callback runs exactly once, either here or, when the answer was there first, in the caller.
 //! Callbacks that settle further promises are queued rather than nested, so that a chain of any length needs a
-//! constant amount of stack.
+//! constant amount of stack. A panic of any of them ends where it was called, and keeps no other from its turn.
 #![expect(unsafe_code, reason = "a cell is made where it stays")]
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::task::{Poll, Waker};
 
 use enact_sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +28,7 @@ use enact_sync::unmodelled::Arc;
 use enact_sync::{SpinLock, SpinLockGuard};
 
 use crate::deadlock::Owner;
-use crate::error::panic_text;
+use crate::turn::{contain, wake};
 use crate::{ActorError, ActorId};
 
 /// A value, or why none comes. The error is in a box, so that the outcome of a small value fits into registers.
@@ -41,15 +44,65 @@ pub(crate) struct Cell<T> {
 
 struct State<T> {
     /// From when it comes until the last reader has taken it or given it up.
-    answer: Option<Outcome<T>>,
+    answer: Option<Answer<T>>,
     /// Only before it comes.
     waiters: Waiters<T>,
     readers: usize,
-    /// Known once the promise has been cloned, which asks for `T: Clone`.
-    duplicate: Option<fn(&T) -> T>,
+    /// Known once the promise has been cloned, which asks for `T: Clone + Sync`.
+    share: Option<fn(Outcome<T>) -> Shared<T>>,
     /// None as long as it is the actor that was asked.
     owner: Option<Owner>,
     next_ticket: u64,
+}
+
+/// An answer as its readers find it.
+enum Answer<T> {
+    Own(Outcome<T>),
+    Shared(Shared<T>),
+}
+
+/// What several readers share; one word, so that it makes no answer longer.
+type Shared<T> = Arc<Box<dyn Copied<T>>>;
+
+/// An answer that several threads may copy at a time.
+trait Copied<T>: Send + Sync {
+    fn copy(&self) -> Outcome<T>;
+    fn into_own(self: Box<Self>) -> Outcome<T>;
+}
+
+impl<T: Clone + Send + Sync> Copied<T> for Outcome<T> {
+    fn copy(&self) -> Self {
+        self.clone()
+    }
+
+    fn into_own(self: Box<Self>) -> Self {
+        *self
+    }
+}
+
+impl<T> Answer<T> {
+    /// One reader's share of it: the value itself for the last one that has it, a copy for the others.
+    #[inline]
+    fn into_share(self) -> Outcome<T> {
+        match self {
+            Self::Own(outcome) => outcome,
+            Self::Shared(shared) => copy_or_take(shared),
+        }
+    }
+}
+
+#[cold]
+fn copy_or_take<T>(shared: Shared<T>) -> Outcome<T> {
+    let share = move || match Arc::try_unwrap(shared) {
+        Ok(last) => last.into_own(),
+        Err(shared) => shared.copy(),
+    };
+    contain_callback(share).flatten()
+}
+
+/// Runs `f`, which is the user's; a panic of it is the outcome.
+pub(super) fn contain_callback<R>(f: impl FnOnce() -> R) -> Outcome<R> {
+    contain(f).map_err(|panic| Box::new(ActorError::CallbackPanicked { text: Arc::clone(panic.text()) }))
 }
 
 enum Waiter<T> {
@@ -102,6 +155,16 @@ impl<T> Waiters<T> {
         }
     }
 
+    /// Takes all tasks out.
+    fn take_tasks(&mut self) -> Vec<Waker> {
+        let mut tasks = Vec::new();
+        self.take().for_each(|waiter| match waiter {
+            Waiter::Task(_, waker) => tasks.push(waker),
+            callback @ Waiter::Callback(_) => self.push(callback),
+        });
+        tasks
+    }
+
     fn for_each(self, mut f: impl FnMut(Waiter<T>)) {
         match self {
             Self::None => {}
@@ -114,6 +177,10 @@ impl<T> Waiters<T> {
 impl<T> Waiter<T> {
     fn is_task(&self, ticket: u64) -> bool {
         matches!(self, Self::Task(id, _) if *id == ticket)
+    }
+
+    fn wakes(&self, waker: &Waker) -> bool {
+        matches!(self, Self::Task(_, known) if known.will_wake(waker))
     }
 }
 
@@ -141,7 +208,8 @@ impl<T: Send + 'static> Cell<T> {
     #[inline]
     fn new(answer: Option<Outcome<T>>, owner: Option<Owner>, asked: Option<ActorId>) -> Self {
         let is_settled = AtomicBool::new(answer.is_some());
-        let state = State { answer, waiters: Waiters::None, readers: 1, duplicate: None, owner, next_ticket: 0 };
+        let answer = answer.map(Answer::Own);
+        let state = State { answer, waiters: Waiters::None, readers: 1, share: None, owner, next_ticket: 0 };
         Self { state: SpinLock::new(state), is_settled, asked }
     }
 
@@ -177,14 +245,10 @@ impl<T: Send + 'static> Cell<T> {
         drop(replaced);
     }
 
-    /// Wakes all tasks that wait, answer or not.
+    /// Wakes all tasks that wait, answer or not; those that still wait leave a waker again.
     pub(crate) fn wake_readers(&self) {
-        let mut wakers = Vec::new();
-        wakers.extend(self.state.lock().waiters.all().iter().filter_map(|waiter| match waiter {
-            Waiter::Task(_, waker) => Some(waker.clone()),
-            Waiter::Callback(_) => None,
-        }));
-        wakers.into_iter().for_each(Waker::wake);
+        let tasks = self.state.lock().waiters.take_tasks();
+        tasks.into_iter().for_each(wake);
     }
 
     /// Settles the cell unless it was settled before, and tells everybody who waits.
@@ -208,7 +272,7 @@ impl<T: Send + 'static> Cell<T> {
         let (owner, waiters) = (state.owner.take(), state.waiters.take());
         drop(state);
         waiters.for_each(|waiter| match waiter {
-            Waiter::Task(_, waker) => waker.wake(),
+            Waiter::Task(_, waker) => wake(waker),
             Waiter::Callback(callback) => self.call_back(callback),
         });
         drop(owner);
@@ -220,7 +284,8 @@ impl<T: Send + 'static> Cell<T> {
     /// If the reader has already taken its share.
     #[inline]
     pub(crate) fn take(&self) -> Outcome<T> {
-        self.state.lock().take()
+        let answer = self.state.lock().take();
+        answer.into_share()
     }
 
     /// Takes this reader's share of the answer, or leaves `waker` under the reader's ticket.
@@ -229,22 +294,33 @@ impl<T: Send + 'static> Cell<T> {
     /// If the reader has already taken its share.
     #[inline]
     pub(crate) fn poll(&self, ticket: &mut Option<u64>, waker: &Waker) -> Poll<Outcome<T>> {
-        let mut state = self.state.lock();
-        if self.is_settled() {
-            return Poll::Ready(state.take());
+        if self.is_settled() || !self.leave(ticket, waker) {
+            return Poll::Ready(self.take());
         }
-        let replaced = state.leave(ticket, waker);
-        drop(state);
-        drop(replaced);
         Poll::Pending
     }
 
-    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come; whether it was left.
-    pub(crate) fn leave_waker(&self, ticket: u64, waker: &Waker) -> bool {
+    /// Leaves `waker` under the reader's ticket, a new one if it has none, unless the answer has come; whether it is there.
+    fn leave(&self, ticket: &mut Option<u64>, waker: &Waker) -> bool {
+        if ticket.is_some_and(|known| self.state.lock().keeps(known, waker)) {
+            return true;
+        }
+        let own = waker.clone();
         let mut state = self.state.lock();
         let is_pending = !self.is_settled();
-        if is_pending {
-            state.waiters.push(Waiter::Task(ticket, waker.clone()));
+        let unused = if is_pending { state.leave(ticket, own) } else { Some(own) };
+        drop(state);
+        drop(unused);
+        is_pending
+    }
+
+    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come; whether it was left. The promise may
+    /// have been given away since, and its next reader have left another waker under the same ticket.
+    pub(crate) fn leave_waker(&self, ticket: u64, waker: Waker) -> bool {
+        let mut state = self.state.lock();
+        let is_pending = !self.is_settled();
+        if is_pending && !state.waiters.all().iter().any(|known| known.is_task(ticket) && known.wakes(&waker)) {
+            state.waiters.push(Waiter::Task(ticket, waker));
         }
         is_pending
     }
@@ -263,8 +339,7 @@ impl<T: Send + 'static> Cell<T> {
     fn call_back(self: &Arc<Self>, callback: Box<dyn FnOnce(Outcome<T>) + Send>) {
         let cell = Arc::clone(self);
         run_in_turn(Box::new(move || {
-            let outcome = cell.state.lock().take();
-            callback(outcome);
+            callback(cell.take());
         }));
     }
 
@@ -287,29 +362,36 @@ impl<T: Send + 'static> Cell<T> {
     /// Adds a reader.
     pub(crate) fn share(&self)
     where
-        T: Clone,
+        T: Clone + Sync,
     {
         let mut state = self.state.lock();
         state.readers += 1;
-        state.duplicate = Some(T::clone);
+        state.share = Some(|outcome| Arc::new(Box::new(outcome)));
     }
 }
 
 impl<T> State<T> {
+    /// The waker left under `ticket`.
+    fn left(&mut self, ticket: u64) -> Option<&mut Waker> {
+        self.waiters.all().iter_mut().find_map(|waiter| match waiter {
+            Waiter::Task(id, waker) if *id == ticket => Some(waker),
+            _ => None,
+        })
+    }
+
+    /// Whether what was left under `ticket` wakes the same as `waker`.
+    fn keeps(&mut self, ticket: u64, waker: &Waker) -> bool {
+        self.left(ticket).is_some_and(|left| left.will_wake(waker))
+    }
+
     /// Leaves `waker` under the reader's ticket, a new one if it has none; the waker that was there before.
-    fn leave(&mut self, ticket: &mut Option<u64>, waker: &Waker) -> Option<Waker> {
-        let known = ticket.and_then(|known| {
-            self.waiters.all().iter_mut().find_map(|waiter| match waiter {
-                Waiter::Task(id, waker) if *id == known => Some(waker),
-                _ => None,
-            })
-        });
-        if let Some(old) = known {
-            return (!old.will_wake(waker)).then(|| std::mem::replace(old, waker.clone()));
+    fn leave(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
+        if let Some(left) = ticket.and_then(|known| self.left(known)) {
+            return Some(std::mem::replace(left, waker));
         }
         let own = *ticket.get_or_insert(self.next_ticket);
         self.next_ticket += u64::from(own == self.next_ticket);
-        self.waiters.push(Waiter::Task(own, waker.clone()));
+        self.waiters.push(Waiter::Task(own, waker));
         None
     }
 
@@ -317,34 +399,37 @@ impl<T> State<T> {
     #[inline]
     fn give(&mut self, outcome: Outcome<T>) -> Option<Outcome<T>> {
         // Nothing is dropped under the lock, not even what the compiler does not know to be nothing.
-        std::mem::forget(self.answer.replace(outcome));
+        std::mem::forget(self.answer.replace(Answer::Own(outcome)));
         None
     }
 
-    /// One reader's share of a settled answer: the value itself for the last reader, a clone for the others.
+    /// A settled answer for one reader, which leaves it for those that are still to come.
     #[inline]
-    fn take(&mut self) -> Outcome<T> {
+    fn take(&mut self) -> Answer<T> {
         self.readers -= 1;
-        if self.readers > 0 {
-            return self.copy();
-        }
-        self.answer.take().expect("a reader takes its share once")
+        let answer = self.answer.take().expect(TAKEN_ONCE);
+        if self.readers > 0 { self.share(answer) } else { answer }
     }
 
     #[cold]
-    fn copy(&self) -> Outcome<T> {
-        let outcome = self.answer.as_ref().expect("a reader takes its share once");
-        let duplicate = self.duplicate.expect("a second reader comes from a clone");
-        let copy = catch_unwind(AssertUnwindSafe(|| outcome.as_ref().map(duplicate).map_err(Clone::clone)));
-        copy.unwrap_or_else(|payload| Err(Box::new(ActorError::CallbackPanicked { text: panic_text(&*payload) })))
+    fn share(&mut self, answer: Answer<T>) -> Answer<T> {
+        let shared = match answer {
+            Answer::Own(outcome) => self.share.expect("a second reader comes from a clone")(outcome),
+            Answer::Shared(shared) => shared,
+        };
+        self.answer = Some(Answer::Shared(Arc::clone(&shared)));
+        Answer::Shared(shared)
     }
 }
+
+const TAKEN_ONCE: &str = "a reader takes its share once";
 
 type Job = Box<dyn FnOnce() + Send>;
 
 enact_sync::thread_local! {
-    /// Callbacks still to run on this thread; `Some` while one runs.
-    static JOBS: RefCell<Option<VecDeque<Job>>> = RefCell::new(None);
+    /// Callbacks still to run on this thread; `Some` while one runs. Without a destructor, so that it is there for those of
+    /// other thread locals; it has nothing to free when no callback runs.
+    static JOBS: ManuallyDrop<RefCell<Option<VecDeque<Job>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Runs `job` after the callback that this thread is in, or at once if it is in none.
@@ -362,8 +447,8 @@ fn run_in_turn(job: Job) {
     let mut next = first;
     while let Some(job) = next {
         // The combinators contain the panics of what they are given; what is left is a destructor's.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| crate::frame::outside_turns(job))) {
-            tracing::error!(text = &*panic_text(&*payload), "a value dropped by a promise panicked");
+        if let Err(panic) = contain(|| crate::frame::outside_turns(job)) {
+            tracing::error!(text = &**panic.text(), "a value dropped by a promise panicked");
         }
         next = JOBS.with(|jobs| {
             let mut jobs = jobs.borrow_mut();

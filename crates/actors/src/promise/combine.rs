@@ -1,17 +1,15 @@
 //! Promises made from promises.
 //!
 //! What a derived promise waits for is recorded in it, so that a deadlock through combinators is still seen.
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use enact_sync::Mutex;
 use enact_sync::unmodelled::{Arc, Weak};
 
-use super::cell::Outcome;
+use super::cell::{Outcome, contain_callback as contain};
 use super::{Promise, Resolver};
 use crate::ActorError;
 use crate::deadlock::{Owner, Source};
-use crate::error::panic_text;
 use crate::{tentative, timer};
 
 impl<T: Send + 'static> Promise<T> {
@@ -95,7 +93,8 @@ impl<T: Send + 'static> Promise<T> {
 
     /// This promise, or [`ActorError::Timeout`] when `after` has passed.
     ///
-    /// The time is tokio's, of the runtime that this is called in, or else of one that the process keeps for it.
+    /// The time is tokio's, of the runtime that this is called in. If there is none, or if it ends before, the process has a
+    /// clock of its own.
     ///
     /// The message is not taken back; its answer is discarded.
     pub fn timeout(self, after: Duration) -> Self {
@@ -105,7 +104,7 @@ impl<T: Send + 'static> Promise<T> {
         let late = Arc::clone(&resolver);
         let alarm = timer::alarm(after, move || settle_first(&late, Err(Box::new(ActorError::Timeout { after }))));
         self.on_settled(move |outcome| {
-            alarm.abort();
+            alarm.cancel();
             settle_first(&resolver, outcome);
         });
         bounded
@@ -126,11 +125,6 @@ impl<T: Send + 'static> Promise<T> {
 
 fn weak<T: Send + 'static>(promise: &Promise<T>) -> Option<Weak<dyn Source>> {
     promise.source().map(|source| Arc::downgrade(&source))
-}
-
-fn contain<R>(f: impl FnOnce() -> R) -> Outcome<R> {
-    catch_unwind(AssertUnwindSafe(f))
-        .map_err(|payload| Box::new(ActorError::CallbackPanicked { text: panic_text(&*payload) }))
 }
 
 fn settle_first<T: Send + 'static>(resolver: &Mutex<Option<Resolver<T>>>, outcome: Outcome<T>) {

@@ -27,9 +27,10 @@ use crate::{ActorError, ActorId, frame, scheduler, tentative};
 /// nothing back. `.await` it in any executor, [`wait`](Self::wait) for it on a plain thread, or go on from it with
 /// [`map`](Self::map), [`and_then`](Self::and_then) and the others.
 ///
-/// **Readers.** A promise has one reader, which gets the value itself; no `Clone` is asked for. If `T: Clone`, the
+/// **Readers.** A promise has one reader, which gets the value itself; no `Clone` is asked for. If `T: Clone + Sync`, the
 /// promise can be cloned, and each clone is a reader of its own: all get the same answer, the last one the value
-/// itself, the others a copy.
+/// itself, the others a copy. Readers copy it on their own threads, side by side, and a panic of `T::clone` fails the one
+/// that copies. The last one, too, copies while another still does.
 ///
 /// **Waiting.** In an `async fn(&mut self, ..)` handler an `.await` keeps the actor's turn (*get*); in an
 /// `async fn(cx: Cx<Self>, ..)` handler other messages are taken meanwhile (*await*). Neither blocks a worker.
@@ -52,7 +53,7 @@ use crate::{ActorError, ActorId, frame, scheduler, tentative};
 /// assert_eq!(shared.wait(), Ok(42));
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[must_use = "to send without waiting for the answer, use the `tell()` view"]
+#[must_use = "the answer comes with `.await`, or `wait()` on a plain thread; to send without one, use the `tell()` view"]
 pub struct Promise<T: Send + 'static> {
     /// `None` once this reader has its share.
     cell: Option<Arc<Cell<T>>>,
@@ -128,7 +129,9 @@ impl<T: Send + 'static> Promise<T> {
     ///
     /// # Panics
     /// On a worker thread of a [`System`](crate::System): a handler that waits is written `async` and awaits, or uses
-    /// the `call(cx)` view. Inside a transaction, whose own messages are answered after its commit only.
+    /// the `call(cx)` view. On a thread that drives a tokio runtime, whose timers and I/O would stand still: in a task, or
+    /// in the future of `block_on`. Such a future awaits the promise, or waits in `tokio::task::spawn_blocking`. Inside a
+    /// transaction, whose own messages are answered after its commit only.
     ///
     /// # Blocking
     /// Until the answer comes; bound it with [`timeout`](Self::timeout).
@@ -137,6 +140,7 @@ impl<T: Send + 'static> Promise<T> {
             !scheduler::is_worker(),
             "`wait` would block a worker thread: await the promise in an `async` handler, or use `call(cx)`"
         );
+        scheduler::assert_may_block("`wait`");
         assert!(
             !hooks::is_in_a_transaction(),
             "`wait` was called inside a transaction, whose own messages are answered after its commit only"
@@ -200,18 +204,14 @@ impl<T: Send + 'static> Future for Promise<T> {
             *ticket = Some(own);
             return Poll::Pending;
         }
-        if frame::has_verdict()
-            && let Some(error) = self.source().and_then(|source| frame::take_verdict(&source))
-        {
+        if let Some(error) = frame::take_verdict(waiting) {
             drop(std::mem::replace(&mut *self, Self { cell: None, ticket: None }));
             return Poll::Ready(Err(error));
         }
-        let Self { cell, ticket } = &mut *self;
-        let waiting = cell.as_ref().expect("a promise is polled no more once it was ready");
         let has_waited = *ticket;
         let polled = waiting.poll(ticket, cx.waker());
         if polled.is_pending() {
-            ticket.iter().for_each(|&reader| frame::note_wait(waiting, reader, cx.waker()));
+            ticket.iter().for_each(|&reader| frame::note_wait(waiting, reader));
         } else {
             if let Some(reader) = has_waited {
                 frame::forget_wait(waiting, reader);
@@ -222,7 +222,7 @@ impl<T: Send + 'static> Future for Promise<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Clone for Promise<T> {
+impl<T: Clone + Send + Sync + 'static> Clone for Promise<T> {
     /// One more reader.
     ///
     /// # Panics
@@ -325,7 +325,7 @@ impl<T: Send + 'static> Source for Cell<T> {
         Self::is_settled(self)
     }
 
-    fn leave_waker(&self, ticket: u64, waker: &Waker) -> bool {
+    fn leave_waker(&self, ticket: u64, waker: Waker) -> bool {
         Self::leave_waker(self, ticket, waker)
     }
 

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use enact_sync::unmodelled::Arc;
 
 use super::Scheduler;
+use super::stack::Stack;
 use super::worker::Core;
 
 struct Local {
     scheduler: Arc<Scheduler>,
     /// `None` while it looks for work, and after it was handed over.
     core: Option<Box<Core>>,
+    stack: Stack,
 }
 
 enact_sync::thread_local! {
@@ -22,7 +24,8 @@ fn with<R>(f: impl FnOnce(&mut Local) -> R) -> Option<R> {
 }
 
 pub(super) fn set(scheduler: Arc<Scheduler>) {
-    LOCAL.with(|local| local.replace(Some(Local { scheduler, core: None })));
+    let stack = Stack::begun_here(scheduler.stack_bytes);
+    LOCAL.with(|local| local.replace(Some(Local { scheduler, core: None, stack })));
 }
 
 pub(super) fn clear() {
@@ -37,6 +40,11 @@ pub(super) fn is_worker() -> bool {
 
 pub(super) fn is_worker_of(scheduler: &Scheduler) -> bool {
     with(|local| std::ptr::eq(&raw const *local.scheduler, scheduler)).unwrap_or(false)
+}
+
+/// Whether this thread is a worker of any system, with half of its stack left.
+pub(super) fn has_room_for_a_turn() -> bool {
+    with(|local| local.stack.is_half_left()).unwrap_or(false)
 }
 
 #[inline]
@@ -59,13 +67,24 @@ pub(super) fn take_core_and_scheduler() -> Option<(Box<Core>, Arc<Scheduler>)> {
     with(|local| Some((local.core.take()?, Arc::clone(&local.scheduler)))).flatten()
 }
 
+/// Calls `f` with the core of this thread, if it has one, and with the scheduler that it belongs to.
+#[inline]
+pub(super) fn with_core<R>(f: impl FnOnce(&mut Core, &Scheduler) -> R) -> Option<R> {
+    with(|local| local.core.as_deref_mut().map(|core| f(core, &local.scheduler))).flatten()
+}
+
 /// Calls `f` if this thread has a core of `scheduler`.
 #[inline]
 pub(super) fn with_core_of<R>(scheduler: &Scheduler, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-    with(
-        |local| {
-            if std::ptr::eq(&raw const *local.scheduler, scheduler) { local.core.as_deref_mut().map(f) } else { None }
-        },
-    )
+    with_core_and_stack_of(scheduler, |core, _| f(core))
+}
+
+/// As [`with_core_of`], with the stack of this thread.
+#[inline]
+pub(super) fn with_core_and_stack_of<R>(scheduler: &Scheduler, f: impl FnOnce(&mut Core, &Stack) -> R) -> Option<R> {
+    with(|local| {
+        let Local { scheduler: own, core, stack } = local;
+        if std::ptr::eq(&raw const **own, scheduler) { core.as_deref_mut().map(|core| f(core, stack)) } else { None }
+    })
     .flatten()
 }

@@ -3,16 +3,30 @@
 //! Each worker has a queue of its own and a slot for the actor it has just sent to, whose message is still in its
 //! cache; what is sent from outside goes through the injector. A worker without work searches the others' queues,
 //! then their slots, then sleeps. Fairness: an actor takes a bounded batch of turns and goes to the back; the slot is
-//! taken a bounded number of times in a row; the injector is looked at first every so often; an actor in the slot of a
-//! worker with a long turn is taken by a searching one.
+//! taken a bounded number of times in a row; an actor in the slot of a worker with a long turn is taken by a searching
+//! one.
+//!
+//! # What comes from outside
+//! Sends of other threads, and the wake-ups of timers and I/O, make actors runnable through the injector. A worker looks
+//! there before each activation. It takes as many actors in a row as wait when it takes the first one, then as many of its
+//! own, and looks again. Its own come in the order of its queue, at the back of which it puts the slot's, so none of them
+//! comes twice. An actor from outside therefore waits for at most two activations of each runnable actor: the one under
+//! way, or one that came from outside before it, and one of the worker's own. Neither side can starve the other.
+//!
+//! Two activations are a number of turns and not a time. An activation also looks every few turns, and ends when it sees
+//! that something from outside has waited for a quantum.
+//!
+//! A worker takes one actor at a time from the injector and leaves the others there: they would wait for all of its
+//! activations if it took them along, while another worker passes by.
 pub(crate) mod idle;
 mod local;
 mod placement;
 pub(crate) mod population;
 mod spare;
+mod stack;
+mod waiting;
 mod worker;
 
-use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -28,15 +42,20 @@ use enact_sync::{Mutex, SpinLock};
 use self::idle::Idle;
 use self::population::Population;
 use self::spare::Spares;
+use self::waiting::Waiting;
 use self::worker::Core;
-use crate::cell::{ActorCell, Body, Signal};
+use crate::cell::{ActorCell, Body, Signal, TurnWaker};
 use crate::deadlock::Wait;
 use crate::error::ExitReason;
+use crate::mailbox::records::Kind;
 use crate::parker::Parker;
-use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, tentative};
+use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, io, tentative};
 
 /// How long an actor lets messages gather that it could only fetch a few at a time.
 const GATHERING: Duration = Duration::from_micros(2);
+
+/// After how many turns an activation looks whether something from outside waits.
+const TURNS_PER_LOOK: usize = 8;
 
 /// An actor that is runnable.
 pub(crate) type Task = Box<Body>;
@@ -70,7 +89,7 @@ impl Scheduler {
         thread_name: String,
         stack_bytes: usize,
         tokio: tokio::runtime::Handle,
-    ) -> io::Result<Arc<Self>> {
+    ) -> std::io::Result<Arc<Self>> {
         let cores: Vec<Box<Core>> = (0..workers).map(|index| Box::new(Core::new(index))).collect();
         let scheduler = Arc::new(Self {
             injector: Injector::new(),
@@ -99,7 +118,7 @@ impl Scheduler {
         Ok(scheduler)
     }
 
-    fn start_thread(self: &Arc<Self>) -> io::Result<()> {
+    fn start_thread(self: &Arc<Self>) -> std::io::Result<()> {
         let scheduler = Arc::clone(self);
         let thread = thread::spawn_named(self.thread_name.clone(), self.stack_bytes, move || worker::run(&scheduler))?;
         let mut threads = self.threads.lock();
@@ -146,16 +165,26 @@ impl Scheduler {
         }
     }
 
-    /// Has `actor` take one turn on this thread, inside of the one that it is in, if it is the next to run here, and if that
-    /// turn makes no synchronous call: those can wait for anything, also for the end of the actor whose turn this is.
+    /// Has `actor` begin one turn on this thread, inside of the one that it is in, if it is the next to run here, and if that
+    /// turn makes no synchronous call: those can wait for anything, also for the end of the actor whose turn this is. It
+    /// returns when that turn has ended or is suspended.
     pub(crate) fn run_next_here(&self, actor: ActorId) -> bool {
-        let is_brief = |body: &mut Task| body.cell().id() == actor && body.is_brief_next();
-        let next = local::with_core_of(self, |core| {
-            if core.may_nest() { self.slots[core.index].lock().take_if(is_brief) } else { None }
+        let next = local::with_core_and_stack_of(self, |core, stack| {
+            let is_brief = |body: &mut Task| {
+                body.cell().id() == actor
+                    && body.brief_next().is_some_and(|kind| kind == Kind::Plain || stack.is_half_left())
+            };
+            if core.may_nest(self) { self.slots[core.index].lock().take_if(is_brief) } else { None }
         });
         let Some(body) = next.flatten() else { return false };
         body.take_brief_turn();
         true
+    }
+
+    /// Whether something from outside waits.
+    #[inline]
+    fn is_waited_for(&self) -> bool {
+        !self.injector.is_empty()
     }
 
     /// Waits for two microseconds, unless there is something else to run.
@@ -179,7 +208,7 @@ impl Scheduler {
     }
 
     fn has_queued_work(&self) -> bool {
-        !self.injector.is_empty() || self.stealers.iter().any(|stealer| !stealer.is_empty())
+        self.is_waited_for() || self.stealers.iter().any(|stealer| !stealer.is_empty())
     }
 
     fn has_work(&self) -> bool {
@@ -289,6 +318,31 @@ impl Scheduler {
     }
 }
 
+/// Takes a turn off what is left of a batch, or all of it if this worker is wanted for what comes from outside.
+#[inline]
+pub(crate) fn spend_turn(budget: &mut usize) {
+    *budget -= 1;
+    if budget.is_multiple_of(TURNS_PER_LOOK) && *budget > 0 && is_wanted_outside() {
+        *budget = 0;
+    }
+}
+
+/// Has this worker enter a suspended turn in the graph of waits, unless that goes on soon. Any other thread enters it now.
+#[inline]
+pub(crate) fn list_suspended(turn: &Arc<TurnWaker>) {
+    if local::with_core(|core, _| core.waiting.add(turn)).is_none() {
+        turn.enter();
+    }
+}
+
+/// Whether the activation that runs here has lasted for a quantum since something from outside began to wait.
+///
+/// The thread knows its scheduler. So does the actor, but in a line that its senders write to.
+#[inline(never)]
+fn is_wanted_outside() -> bool {
+    local::with_core(|core, scheduler| scheduler.is_waited_for() && core.has_used_its_quantum()).unwrap_or(false)
+}
+
 /// Makes an actor, in a tentative turn when that is definitive.
 pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Arc<ActorCell>>) -> A::Ref {
     let (cell, body) = ActorCell::create(spec, Arc::clone(scheduler), parent);
@@ -344,15 +398,38 @@ fn begin(body: Task) {
     }
 }
 
+/// Whether a turn may run on this thread inside of the one that it is in: on a worker, with enough of its stack left.
+pub(crate) fn has_room_for_a_turn() -> bool {
+    local::has_room_for_a_turn()
+}
+
 /// Whether this thread belongs to a system.
 pub(crate) fn is_worker() -> bool {
     local::is_worker()
 }
 
+/// Panics if `what` would block a thread that drives a tokio runtime.
+pub(crate) fn assert_may_block(what: &str) {
+    assert!(
+        is_worker() || io::may_block(),
+        "{what} would block a thread that drives a tokio runtime, with its timers and I/O: await the promise, or go to \
+         `tokio::task::spawn_blocking`"
+    );
+}
+
 /// Blocks this thread for `wait` until `parker` is woken; the error if the wait can never end.
 ///
 /// A worker's other actors are run by another thread meanwhile.
+///
+/// # Panics
+/// On a thread that drives a tokio runtime.
 pub(crate) fn block(wait: Wait, parker: &Arc<Parker>) -> Option<ActorError> {
+    assert_may_block(match &wait {
+        Wait::Answer(_) => "`call`",
+        Wait::Actor(_) => "a send to a full mailbox",
+    });
+    // What this thread's turns lead to is known before they are entered, so that the wait that closes a circle is told of it.
+    local::with_core(|core, _| core.waiting.take()).into_iter().for_each(Waiting::enter);
     let blocked = frame::block(wait, &Waker::from(Arc::clone(parker)));
     park(parker);
     blocked.and_then(frame::Blocked::end)

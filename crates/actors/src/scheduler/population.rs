@@ -1,11 +1,10 @@
 //! The actors of a system that are alive.
 //!
-//! Whoever is listed is kept: an actor without handles may still have turns to come, and leaves only by ending.
+//! A listed actor is kept: without handles it may still have turns to come, and it leaves only by ending.
 use crossbeam_utils::CachePadded;
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
-use slab::Slab;
 
 use crate::ActorId;
 use crate::cell::ActorCell;
@@ -13,7 +12,14 @@ use crate::cell::ActorCell;
 /// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
-type Shard = CachePadded<Mutex<Slab<Arc<ActorCell>>>>;
+type Shard = CachePadded<Mutex<Table>>;
+
+/// Actors, each in a place of its own: a word.
+#[derive(Default)]
+struct Table {
+    places: Vec<Option<Arc<ActorCell>>>,
+    free: Vec<u32>,
+}
 
 /// Where an actor is listed, from its beginning to its end.
 pub(crate) struct Listed(AtomicU32);
@@ -21,22 +27,38 @@ pub(crate) struct Listed(AtomicU32);
 impl Listed {
     const NOWHERE: u32 = u32::MAX;
 
-    fn set(&self, at: usize) {
-        let at = u32::try_from(at).expect("a part of the population fits into memory");
+    fn set(&self, at: u32) {
         // Relaxed: the actor begins after it was listed.
         self.0.store(at, Ordering::Relaxed);
     }
 
-    fn take(&self) -> Option<usize> {
+    fn take(&self) -> Option<u32> {
         let at = self.0.load(Ordering::Relaxed);
         self.0.store(Self::NOWHERE, Ordering::Relaxed);
-        (at != Self::NOWHERE).then_some(at as usize)
+        (at != Self::NOWHERE).then_some(at)
     }
 }
 
 impl Default for Listed {
     fn default() -> Self {
         Self(AtomicU32::new(Self::NOWHERE))
+    }
+}
+
+impl Table {
+    fn insert(&mut self, actor: Arc<ActorCell>) -> u32 {
+        if let Some(at) = self.free.pop() {
+            self.places[at as usize] = Some(actor);
+            return at;
+        }
+        let at = u32::try_from(self.places.len()).expect("a part of the population fits into memory");
+        self.places.push(Some(actor));
+        at
+    }
+
+    fn remove(&mut self, at: u32) -> Option<Arc<ActorCell>> {
+        self.free.push(at);
+        self.places[at as usize].take()
     }
 }
 
@@ -81,7 +103,7 @@ impl Population {
     pub(crate) fn all(&self) -> Vec<Arc<ActorCell>> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.lock().iter().map(|(_, actor)| Arc::clone(actor)));
+            all.extend(shard.lock().places.iter().flatten().map(Arc::clone));
         }
         all
     }

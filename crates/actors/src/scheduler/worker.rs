@@ -1,19 +1,21 @@
 //! A worker: the loop that looks for runnable actors and activates them.
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Steal, Worker as Deque};
 use enact_stm::hooks;
+use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
 
-use super::{Scheduler, Task, local};
+use super::waiting::Waiting;
+use super::{Scheduler, TURNS_PER_LOOK, Task, local};
 use crate::tentative;
 
 /// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
 const SLOT_STREAK_MAX: u32 = 16;
 /// How many turns of others one activation may nest, about as many as it may take itself.
-const NESTED_TURNS_MAX: u32 = 128;
-/// After how many activations the injector is looked at first, so that what comes from outside is not starved.
-const INJECTOR_PERIOD: u32 = 61;
+const NESTED_TURNS_MAX: usize = 128;
+/// How long an activation goes on while something from outside waits: much longer than what it costs to begin another.
+const QUANTUM: Duration = Duration::from_micros(100);
 /// How often a searching worker looks around before it sleeps.
 const SEARCH_ROUNDS: u32 = 4;
 
@@ -30,12 +32,18 @@ const BACKLOG_MAX: usize = 32;
 pub(crate) struct Core {
     pub(crate) index: usize,
     pub(crate) deque: Deque<Task>,
-    /// Activations so far.
-    tick: u32,
     slot_streak: u32,
+    /// How many actors from outside come next.
+    due_outside: usize,
+    /// How many of its own actors come after them, in the order of its queue.
+    due_own: usize,
+    /// When it was first seen that something from outside waits for the activation that runs to end.
+    wanted_since: Option<Instant>,
     /// How many turns have been nested in this activation.
-    nested: u32,
+    nested: usize,
     pace: Pace,
+    /// The turns that have suspended here.
+    pub(super) waiting: Waiting,
 }
 
 /// What an activation on this worker costs of late.
@@ -48,10 +56,11 @@ struct Pace {
 }
 
 impl Pace {
-    fn count(&mut self) {
+    /// Counts one more activation; the time, if the clock was read.
+    fn count(&mut self) -> Option<Instant> {
         self.activations += 1;
         if self.activations < ACTIVATIONS_PER_LOOK && self.since.is_some() {
-            return;
+            return None;
         }
         let now = Instant::now();
         if let Some(since) = self.since.replace(now) {
@@ -59,6 +68,7 @@ impl Pace {
             self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
         }
         self.activations = 0;
+        Some(now)
     }
 
     /// The worker has nothing to do for a while.
@@ -69,7 +79,17 @@ impl Pace {
 
 impl Core {
     pub(crate) fn new(index: usize) -> Self {
-        Self { index, deque: Deque::new_fifo(), tick: 0, slot_streak: 0, nested: 0, pace: Pace::default() }
+        Self {
+            index,
+            deque: Deque::new_fifo(),
+            slot_streak: 0,
+            due_outside: 0,
+            due_own: 0,
+            wanted_since: None,
+            nested: 0,
+            pace: Pace::default(),
+            waiting: Waiting::default(),
+        }
     }
 
     /// Whether what this worker adds to its own queue is worth waking another: if a turn costs more than to move it, or if
@@ -82,17 +102,24 @@ impl Core {
     }
 
     /// Whether one more turn may be nested in the activation that runs, which others wait behind.
-    pub(crate) fn may_nest(&mut self) -> bool {
+    pub(crate) fn may_nest(&mut self, scheduler: &Scheduler) -> bool {
         self.nested += 1;
-        self.nested <= NESTED_TURNS_MAX
+        let looks = self.nested.is_multiple_of(TURNS_PER_LOOK);
+        self.nested <= NESTED_TURNS_MAX && !(looks && scheduler.is_waited_for() && self.has_used_its_quantum())
+    }
+
+    /// Whether something from outside has waited for the activation that runs for a quantum, as far as this is asked.
+    pub(crate) fn has_used_its_quantum(&mut self) -> bool {
+        self.wanted_since.get_or_insert_with(Instant::now).elapsed() >= QUANTUM
     }
 
     /// The next actor to activate; `None` once the system has ended.
     fn next(&mut self, scheduler: &Scheduler) -> Option<Task> {
-        self.tick = self.tick.wrapping_add(1);
         self.nested = 0;
-        self.pace.count();
-        if let Some(task) = self.next_own(scheduler) {
+        if let Some(now) = self.pace.count() {
+            self.waiting.enter_patient(now);
+        }
+        if let Some(task) = self.next_here(scheduler) {
             return Some(task);
         }
         self.pace.pause();
@@ -106,19 +133,23 @@ impl Core {
                 scheduler.idle.stop_searching();
                 return None;
             }
+            if !cfg!(plant = "sleep_without_entering") {
+                self.waiting.take().enter();
+            }
             let has_work = || scheduler.has_work() || scheduler.has_ended();
             scheduler.idle.sleep(self.index, times, has_work, || scheduler.quiet.unpark());
         }
         unreachable!("a worker searches until it has found something")
     }
 
-    fn next_own(&mut self, scheduler: &Scheduler) -> Option<Task> {
-        if self.tick.is_multiple_of(INJECTOR_PERIOD)
-            && let Some(task) = self.inject(scheduler)
+    /// The next actor from outside or of its own.
+    fn next_here(&mut self, scheduler: &Scheduler) -> Option<Task> {
+        let slot = &scheduler.slots[self.index];
+        if (self.due_own > 0 || self.due_outside > 0 || scheduler.is_waited_for())
+            && let Some(task) = self.next_in_shares(scheduler, slot)
         {
             return Some(task);
         }
-        let slot = &scheduler.slots[self.index];
         if self.slot_streak < SLOT_STREAK_MAX
             && let Some(task) = slot.lock().take()
         {
@@ -129,8 +160,42 @@ impl Core {
         self.deque.pop().or_else(|| slot.lock().take())
     }
 
-    fn inject(&self, scheduler: &Scheduler) -> Option<Task> {
-        insist(|| scheduler.injector.steal_batch_and_pop(&self.deque))
+    /// The next actor while something from outside waits, or has waited until a moment ago.
+    #[cold]
+    #[inline(never)]
+    fn next_in_shares(&mut self, scheduler: &Scheduler, slot: &SpinLock<Option<Task>>) -> Option<Task> {
+        let own = if self.due_outside == 0 && self.due_own > 0 { self.next_due(slot) } else { None };
+        own.or_else(|| self.next_from_outside(scheduler))
+    }
+
+    /// Takes the longest waiting of its own actors. None is taken twice while something from outside waits, so the slot's
+    /// goes to the back.
+    fn next_due(&mut self, slot: &SpinLock<Option<Task>>) -> Option<Task> {
+        if let Some(task) = slot.lock().take() {
+            self.deque.push(task);
+        }
+        self.due_own = self.due_own.min(self.deque.len()).saturating_sub(1);
+        self.deque.pop()
+    }
+
+    /// Takes an actor from outside. As many as wait when the first is taken come in a row, and then as many of its own.
+    fn next_from_outside(&mut self, scheduler: &Scheduler) -> Option<Task> {
+        self.wanted_since = None;
+        if self.due_outside == 0 && scheduler.is_waited_for() {
+            self.due_outside = scheduler.injector.len();
+        }
+        if self.due_outside == 0 {
+            return None;
+        }
+        let task = inject(scheduler);
+        if task.is_some() {
+            self.due_outside -= 1;
+            self.due_own += 1;
+        } else {
+            // Others have taken the rest.
+            self.due_outside = 0;
+        }
+        task
     }
 
     /// Looks for work elsewhere. Another worker's slot comes last: its owner is about to take it, unless its present
@@ -139,7 +204,7 @@ impl Core {
         let workers = scheduler.stealers.len();
         let others = (1..workers).map(|offset| (self.index + offset) % workers);
         for _ in 0..SEARCH_ROUNDS {
-            let found = self.inject(scheduler).or_else(|| {
+            let found = inject(scheduler).or_else(|| {
                 others.clone().find_map(|other| insist(|| scheduler.stealers[other].steal_batch_and_pop(&self.deque)))
             });
             if found.is_some() {
@@ -149,6 +214,11 @@ impl Core {
         }
         others.clone().find_map(|other| scheduler.slots[other].lock().take())
     }
+}
+
+/// Takes an actor from outside, and leaves the next ones to workers that are free before this one is done.
+fn inject(scheduler: &Scheduler) -> Option<Task> {
+    insist(|| scheduler.injector.steal())
 }
 
 fn insist(mut steal: impl FnMut() -> Steal<Task>) -> Option<Task> {

@@ -1,7 +1,8 @@
 //! The place where an answer arrives: one that settles, several that read.
 use enact_actors::{ActorError, Promise};
-use enact_sync::thread;
+use enact_sync::atomic::{AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
+use enact_sync::{Mutex, thread};
 
 use crate::explore;
 
@@ -69,5 +70,64 @@ fn a_continuation_beside_the_answer_runs_once() {
         settler.join().expect("it does not panic");
         drop(counts);
         assert_eq!((value, Arc::strong_count(&counted)), (7, 1));
+    });
+}
+
+/// Its copy asks for another one, of the promise that it is the answer of.
+struct Curious {
+    same: Arc<Mutex<Option<Promise<Curious>>>>,
+    /// How deep copies are nested.
+    depth: usize,
+}
+
+impl Clone for Curious {
+    fn clone(&self) -> Self {
+        let same = self.same.lock().take();
+        let depth = same.map_or(0, |same| same.clone().wait().map_or(0, |other| other.depth + 1));
+        Self { same: Arc::clone(&self.same), depth }
+    }
+}
+
+#[test]
+fn a_copy_reads_the_promise_whose_answer_it_copies() {
+    explore(|| {
+        let (promise, resolver) = Promise::pair();
+        let (other, same) = (promise.clone(), promise.clone());
+        let settler = thread::spawn(move || {
+            let same = Arc::new(Mutex::new(Some(same)));
+            resolver.resolve(Curious { same, depth: 0 });
+        });
+        let reader = thread::spawn(move || other.wait().expect("the answer comes").depth);
+        let depths = [promise.wait().expect("the answer comes").depth, reader.join().expect("it does not panic")];
+        settler.join().expect("it does not panic");
+        assert_eq!(depths.iter().sum::<usize>(), 1, "one copy is made inside of another one");
+    });
+}
+
+/// Its first two copies are made at the same time.
+struct Met(Arc<AtomicUsize>);
+
+impl Clone for Met {
+    fn clone(&self) -> Self {
+        if self.0.fetch_add(1, Ordering::SeqCst) < 2 {
+            while self.0.load(Ordering::SeqCst) < 2 {
+                thread::yield_now();
+            }
+        }
+        Self(Arc::clone(&self.0))
+    }
+}
+
+#[test]
+fn readers_copy_an_answer_side_by_side() {
+    explore(|| {
+        let (promise, resolver) = Promise::pair();
+        let copies = Arc::new(AtomicUsize::new(0));
+        resolver.resolve(Met(Arc::clone(&copies)));
+        let readers = [promise.clone(), promise.clone()].map(|reader| thread::spawn(move || reader.wait().is_ok()));
+        assert!(promise.wait().is_ok());
+        assert!(readers.into_iter().all(|reader| reader.join().expect("it does not panic")));
+        assert!(copies.load(Ordering::SeqCst) >= 2);
+        assert_eq!(Arc::strong_count(&copies), 1, "nobody keeps what all have read");
     });
 }

@@ -2,7 +2,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use enact_actors::{Ask, Cx, Forward, Promise, actor};
+use enact_actors::{ActorError, Ask, Cx, Forward, Promise, actor};
 use enact_stm::atomically;
 
 use crate::probe::{Probe, Signals, probe};
@@ -428,7 +428,7 @@ fn misuse_of_answers_within_a_transaction_panics() {
     let called = system
         .spawn(Eager::new())
         .ask(plain(move |_, cx| atomically(|_| Ok(b.have(cx, note(3)).expect("no answer"))).run()));
-    let Err(enact_actors::ActorError::Panicked { text, .. }) = called.wait() else { panic!("it panics") };
+    let Err(ActorError::Panicked { text, .. }) = called.wait() else { panic!("it panics") };
     assert!(text.contains("transaction"), "{text}");
     assert_eq!(a.noted(), [2], "a plain send is no part of the transaction");
 }
@@ -503,3 +503,36 @@ switchboard!(
     SteadyRef,
     an_answer_of_a_patient_actor_is_handed_on_with_the_commit
 );
+
+#[derive(Default)]
+struct Observed {
+    looks: AtomicU32,
+}
+
+impl Clone for Observed {
+    fn clone(&self) -> Self {
+        Self { looks: AtomicU32::new(self.looks.load(Ordering::SeqCst)) }
+    }
+}
+
+#[actor(speculative)]
+impl Observed {
+    fn look(&self) -> u32 {
+        self.looks.fetch_add(1, Ordering::SeqCst)
+    }
+}
+
+/// A limit: the type of the state does not tell that it changes.
+#[test]
+fn what_a_tentative_turn_changes_in_an_atomic_is_not_undone() {
+    let system = system(1);
+    let a = system.spawn(Observed::default());
+    let (t1, ask) = {
+        let a = a.clone();
+        Undecided::begin(move |tx| Ok(a.within(tx).look()))
+    };
+    settle(&system);
+    t1.abort();
+    assert_eq!(ask.promise().wait(), Err(ActorError::Retracted));
+    assert_eq!(a.look().wait(), Ok(1));
+}

@@ -221,11 +221,15 @@ pub(crate) fn system(workers: usize) -> System {
     System::builder().workers(workers).build().expect("threads for the workers")
 }
 
+/// More activations than a test leaves to be done.
+const ACTIVATIONS: usize = 16;
+
 /// Has the only worker of `system` take up what it has been given so far. What a test finds not to have happened after
 /// that could have happened.
 pub(crate) fn settle(system: &System) {
     let idle = system.spawn(Patient::new());
-    for _ in 0..3 {
+    // For each ask from outside, the worker owes an activation to what it has itself.
+    for _ in 0..ACTIVATIONS {
         idle.ask(note(0)).wait().expect("it is alive");
     }
 }

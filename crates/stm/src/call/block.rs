@@ -1,6 +1,6 @@
 //! Running on a thread that sleeps while there is nothing to do.
 use super::{Atomically, Body};
-use crate::call::engine::Patience;
+use crate::call::engine::{Next, Patience};
 use crate::context;
 use crate::fate::Decision;
 use crate::hooks::Retracted;
@@ -8,6 +8,7 @@ use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::{Condvar, Mutex, hint, unmodelled};
 use std::cell::OnceCell;
 use std::future::Future;
+use std::ops::ControlFlow;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
@@ -71,21 +72,25 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Drives to the end. Almost always that is one attempt, which needs no waker.
     #[inline]
     pub(super) fn drive_blocking(&mut self) -> Result<O, Retracted> {
-        match self.try_once_on_thread() {
-            Some(result) => result,
-            None => self.drive_on(),
+        match self.step(Patience::Thread, &|| unreachable!("an attempt that does not wait needs no waker")) {
+            Next::Done(result) => result,
+            Next::Loop | Next::Wait => drive_on(|waker| match self.drive(Patience::Thread, waker) {
+                Poll::Ready(result) => ControlFlow::Break(result),
+                Poll::Pending => ControlFlow::Continue(self.deadline()),
+            }),
         }
     }
+}
 
-    #[cold]
-    fn drive_on(&mut self) -> Result<O, Retracted> {
-        let parker = OnceCell::new();
-        loop {
-            let waker = || parker.get_or_init(Parker::default).waker();
-            if let Poll::Ready(result) = self.drive(Patience::Thread, &waker) {
-                return result;
-            }
-            sleep(parker.get_or_init(Parker::default), self.deadline());
+/// Calls `drive` until it has a result, and sleeps in between until it is woken, or until the deadline that it gives.
+#[cold]
+pub(super) fn drive_on<R>(mut drive: impl FnMut(&dyn Fn() -> Waker) -> ControlFlow<R, Option<Instant>>) -> R {
+    let parker = OnceCell::new();
+    loop {
+        let waker = || parker.get_or_init(Parker::default).waker();
+        match drive(&waker) {
+            ControlFlow::Break(result) => return result,
+            ControlFlow::Continue(deadline) => sleep(parker.get_or_init(Parker::default), deadline),
         }
     }
 }

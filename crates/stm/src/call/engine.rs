@@ -1,15 +1,18 @@
 //! What happens between attempts.
+use super::awake::Awake;
 use super::timer::Alarm;
-use super::{Atomically, Body, Nap, Stage, Verdict};
+use super::{Atomically, Body, Course, Nap, Progress, Stage, Verdict};
 use crate::context;
-use crate::defer::AfterCommit;
+use crate::defer::{self, AfterCommit};
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
-use crate::gate::Underway;
+use crate::gate::{Purpose, Ticket, Turn, Underway};
 use crate::hooks::Retracted;
+use crate::lock::Account;
 use crate::sleepers::Sleeper;
-use crate::transaction::{Cause, Mode, Reason, Refused, Tx, Worker};
+use crate::transaction::{Abort, Cause, Mode, Reason, Refused, Tx, Worker};
 use enact_sync::{Arc, hint, thread};
+use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Poll, Waker};
 use std::time::Instant;
@@ -119,8 +122,28 @@ impl Drop for Attempt {
     }
 }
 
+/// Ends what a transaction was granted over others when a step unwinds: a future that has panicked may be kept.
+struct OnUnwind<'a, O>(&'a mut Course<O>);
+
+impl<O> Drop for OnUnwind<'_, O> {
+    fn drop(&mut self) {
+        self.0.step_down();
+    }
+}
+
+/// What a committed transaction has left to do: carried through elsewhere if an effect panics before.
+struct Rest(Option<AfterCommit>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(after) = self.0.take() {
+            after.carry_through();
+        }
+    }
+}
+
 /// What to do after a step.
-enum Next<O> {
+pub(super) enum Next<O> {
     Loop,
     Wait,
     Done(Result<O, Retracted>),
@@ -130,16 +153,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// Goes on until the transaction is over, or has to wait: then a waker has been left where it will be woken.
     pub(super) fn drive(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Poll<Result<O, Retracted>> {
         loop {
-            let next = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Ready => self.try_once(patience, waker),
-                Stage::Asleep(nap) => self.sleep(nap, patience, waker),
-                Stage::Finished { worker, verdict } => self.resume(worker, verdict, patience, waker),
-                Stage::Outside => self.wait_outside(waker),
-                Stage::Queued => self.queue(waker),
-                Stage::Committed { after, output } => self.follow_up(after, output, waker),
-                Stage::Over => panic!("a transaction was polled after it was over"),
-            };
-            match next {
+            match self.step(patience, waker) {
                 Next::Loop => {}
                 Next::Wait => return Poll::Pending,
                 Next::Done(result) => return Poll::Ready(result),
@@ -147,8 +161,128 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         }
     }
 
+    /// Goes on to the next stage.
+    #[inline]
+    pub(super) fn step(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
+        let next = match &mut self.progress {
+            Progress::Fresh => self.try_first(patience, waker),
+            progress => progress.course().step(&self.body, patience, waker),
+        };
+        if matches!(next, Next::Done(_)) {
+            self.progress = Progress::Over;
+        }
+        next
+    }
+
     /// When the transaction wants to be driven again even if nothing wakes it.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.progress {
+            Progress::UnderWay(course) => course.deadline(),
+            Progress::Fresh | Progress::Over => None,
+        }
+    }
+
+    /// The first attempt of a transaction that has nothing special about it. Only if it does not commit, or leaves something
+    /// to be done, does the transaction get a course.
+    #[inline]
+    fn try_first(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
+        let mut attempt = Attempt::enter();
+        let worker = attempt.worker();
+        if worker.is_dependent {
+            attempt.finish();
+            self.progress.course();
+            return Next::Loop;
+        }
+        // A closure that panics has ended the transaction.
+        self.progress = Progress::Over;
+        worker.attempt = 1;
+        worker.mode = Mode::Logged;
+        worker.extras.owner = None;
+        worker.begin();
+        let result = self.body.attempt(&mut Tx::new(worker));
+        match result {
+            Ok(Verdict::Commit(output)) if worker.aborted.is_none() && !worker.is_busy() => match worker.commit() {
+                Ok(false) => {
+                    attempt.finish();
+                    Next::Done(Ok(output))
+                }
+                committed => self.go_on().settle(attempt, output, committed, None, patience, waker),
+            },
+            Ok(Verdict::Commit(output)) if worker.aborted.is_none() => {
+                let underway = worker.begin_operations(true);
+                match worker.commit() {
+                    Ok(waited) => self.follow_first(attempt, output, waited, underway),
+                    refused => self.go_on().settle(attempt, output, refused, underway, patience, waker),
+                }
+            }
+            result => self.go_on().end(attempt, result, patience, waker),
+        }
+    }
+
+    /// The first attempt has committed, and leaves something to be done: here, if none of it has to be awaited.
+    fn follow_first(&mut self, mut attempt: Attempt, output: O, waited: bool, underway: Option<Underway>) -> Next<O> {
+        attempt.leave();
+        let worker = attempt.worker();
+        if waited {
+            worker.wake();
+        }
+        // Kept before any effect runs: if one panics, the operations are carried through all the same.
+        let mut rest = Rest(AfterCommit::take(worker, None, underway));
+        worker.decide_commit();
+        worker.kept.clear();
+        worker.step_down();
+        attempt.finish();
+        match &mut rest.0 {
+            None => return Next::Done(Ok(output)),
+            Some(after) if after.is_blocking() => {
+                let no_waker = || unreachable!("operations that block are not awaited");
+                let Poll::Ready(result) = after.poll(&no_waker) else { unreachable!("nothing is awaited") };
+                rest.0 = None;
+                return match result {
+                    Ok(()) => Next::Done(Ok(output)),
+                    Err(panic) => resume_unwind(panic),
+                };
+            }
+            Some(_) => {}
+        }
+        if let Some(after) = rest.0.take() {
+            self.go_on().stage = Stage::Committed { after, output };
+        }
+        Next::Loop
+    }
+
+    /// The course of a transaction after its first attempt.
+    #[cold]
+    fn go_on(&mut self) -> &mut Course<O> {
+        self.progress = Progress::Fresh;
+        let course = self.progress.course();
+        (course.attempts, course.stage) = (1, Stage::Over);
+        course
+    }
+}
+
+impl<O> Course<O> {
+    /// Goes on to the next stage.
+    fn step<'env>(
+        &mut self,
+        body: &impl Body<'env, Output = O>,
+        patience: Patience,
+        waker: &dyn Fn() -> Waker,
+    ) -> Next<O> {
+        let this = OnUnwind(self);
+        let next = match std::mem::replace(&mut this.0.stage, Stage::Over) {
+            Stage::Ready => this.0.try_once(body, patience, waker),
+            Stage::Asleep(nap) => this.0.sleep(nap, patience, waker),
+            Stage::Finished { worker, verdict } => this.0.resume(worker, verdict, patience, waker),
+            Stage::Queued => this.0.queue(patience, waker),
+            Stage::Committed { after, output } => this.0.follow_up(after, output, waker),
+            Stage::Over => panic!("a transaction was polled after it was over"),
+        };
+        std::mem::forget(this);
+        next
+    }
+
+    fn deadline(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Asleep(nap) => nap.deadline,
             _ => None,
@@ -156,22 +290,20 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     }
 
     /// One attempt.
-    #[inline]
-    pub(super) fn try_once_on_thread(&mut self) -> Option<Result<O, Retracted>> {
-        match self.try_once(Patience::Thread, &|| unreachable!("an attempt that does not wait needs no waker")) {
-            Next::Done(result) => Some(result),
-            Next::Loop | Next::Wait => None,
-        }
-    }
-
-    #[inline]
-    fn try_once(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
+    fn try_once<'env>(
+        &mut self,
+        body: &impl Body<'env, Output = O>,
+        patience: Patience,
+        waker: &dyn Fn() -> Waker,
+    ) -> Next<O> {
+        // Ended after the attempt, which has taken the locks or left them.
+        let _claims = (!self.claims.is_empty()).then(|| std::mem::take(&mut self.claims));
         let mut attempt = Attempt::enter();
         self.attempts = self.attempts.wrapping_add(1);
         let worker = attempt.worker();
         worker.attempt = self.attempts;
         worker.mode = self.mode;
-        worker.extras.owner = self.owner;
+        worker.extras.owner = self.owner.as_ref().map(Account::id);
         // Also in a later attempt: the transaction may have slept on another thread before.
         if worker.is_dependent {
             self.adopt_dependency();
@@ -179,9 +311,20 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         if self.attempts > 1 {
             self.prepare(worker);
         }
-        let body = &self.body;
         attempt.worker().begin();
-        match body.attempt(&mut Tx::new(attempt.worker())) {
+        let result = body.attempt(&mut Tx::new(attempt.worker()));
+        self.end(attempt, result, patience, waker)
+    }
+
+    /// The closure has returned.
+    fn end(
+        &mut self,
+        mut attempt: Attempt,
+        result: Result<Verdict<O>, Abort>,
+        patience: Patience,
+        waker: &dyn Fn() -> Waker,
+    ) -> Next<O> {
+        match result {
             Ok(verdict) => match attempt.worker().aborted {
                 None => self.conclude(attempt, verdict, patience, waker),
                 Some(reason) => self.give_up(attempt, reason, patience, waker),
@@ -202,9 +345,8 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     #[cold]
     fn prepare(&mut self, worker: &mut Worker) {
         std::mem::swap(&mut worker.kept, &mut self.kept);
-        worker.alone = self.ticket.is_some();
+        self.grant(worker);
         worker.has_priority = self.priority.is_some();
-        worker.is_irrevocable = self.ticket.is_some() && self.exclusive;
         if worker.alone {
             worker.slot.counters.alone.add_one();
         } else if worker.has_priority {
@@ -212,8 +354,17 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         }
     }
 
+    /// Hands over what the turn at the gate is good for.
+    #[cold]
+    fn grant(&self, worker: &mut Worker) {
+        let Turn::Alone { may_defer } = self.turn else { return };
+        if self.ticket.is_some() {
+            (worker.alone, worker.may_defer) = (true, may_defer);
+            worker.may_become_irrevocable = self.is_irrevocable;
+        }
+    }
+
     /// The closure has ended: commits, unless that has to wait.
-    #[inline]
     fn conclude(
         &mut self,
         mut attempt: Attempt,
@@ -248,43 +399,62 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             Verdict::RollBack(output) => return self.roll_back(attempt, output),
         };
         let is_busy = attempt.worker().is_busy();
-        let is_snapshot = attempt.worker().mode != Mode::Logged;
-        let only_reads = attempt.worker().only_reads();
-        let has_follow_up = is_busy && attempt.worker().has_follow_up(self.owner.is_none());
-        let underway = has_follow_up.then(Underway::begin);
-        match attempt.worker().commit() {
+        let underway = if is_busy { attempt.worker().begin_operations(self.owner.is_none()) } else { None };
+        let committed = attempt.worker().commit();
+        self.settle(attempt, output, committed, underway, patience, waker)
+    }
+
+    /// The commit has succeeded, or was refused.
+    fn settle(
+        &mut self,
+        mut attempt: Attempt,
+        output: O,
+        committed: Result<bool, Refused>,
+        underway: Option<Underway>,
+        patience: Patience,
+        waker: &dyn Fn() -> Waker,
+    ) -> Next<O> {
+        match committed {
             Ok(waited) => {
                 if waited {
                     attempt.leave();
                     attempt.worker().wake();
                 }
-                let counters = &attempt.worker().slot.counters;
-                if only_reads {
-                    counters.read_only_commits.add_one();
-                    if is_snapshot {
-                        counters.snapshots.add_one();
-                    }
-                } else {
-                    counters.commits.add_one();
-                }
-                if is_busy || self.attempts > 1 {
+                if attempt.worker().is_busy() || self.attempts > 1 || self.ticket.is_some() {
                     return self.after_commit(attempt, output, underway);
                 }
                 attempt.finish();
                 Next::Done(Ok(output))
             }
             Err(refused) => {
+                let defers = underway.is_some();
                 drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
-                    Refused::Closed if attempt.worker().has_fates() => self.stay_outside(attempt),
-                    Refused::Closed => {
-                        self.stage = Stage::Finished { worker: attempt.suspend(), verdict: Verdict::Commit(output) };
-                        Next::Loop
-                    }
+                    Refused::Closed => self.wait_at_gate(attempt, output, defers, patience),
                 }
             }
         }
+    }
+
+    /// Takes a place in the queue for a commit that the gate refuses.
+    #[cold]
+    fn wait_at_gate(&mut self, mut attempt: Attempt, output: O, defers: bool, patience: Patience) -> Next<O> {
+        match &self.ticket {
+            Some(ticket) => DOMAIN.gate.wait_again(ticket, defers),
+            None => self.ticket = Some(DOMAIN.gate.ask(Purpose::Commit, defers, patience == Patience::Thread)),
+        }
+        attempt.worker().alone = false;
+        attempt.worker().slot.counters.held_up.add_one();
+        if attempt.worker().has_fates() {
+            // Others depend on the attempt: an actor may wait for its fate before it goes on with the very task that makes
+            // it, or with what an operation needs that somebody in front of this place waits for.
+            self.leave(attempt);
+            self.stage = Stage::Queued;
+        } else {
+            self.stage = Stage::Finished { worker: attempt.suspend(), verdict: Verdict::Commit(output) };
+        }
+        Next::Loop
     }
 
     /// Ends the attempt whose writes are visible, and sees what else there is to do.
@@ -293,18 +463,19 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         attempt.leave();
         let worker = attempt.worker();
         // Kept before any effect runs: if one panics, the operations are carried through all the same.
-        let output = match AfterCommit::take(worker, self.owner.is_none(), underway) {
+        let output = match AfterCommit::take(worker, self.owner.as_ref(), underway) {
             None => Some(output),
             Some(after) => {
                 self.stage = Stage::Committed { after, output };
                 None
             }
         };
+        // Others run before the effects do, which may take long.
+        self.step_down();
         worker.decide_commit();
         worker.kept.clear();
         worker.step_down();
         attempt.finish();
-        self.step_down();
         output.map_or(Next::Loop, |output| Next::Done(Ok(output)))
     }
 
@@ -368,14 +539,21 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                     DOMAIN.gate.prefer(&mut self.priority, worker);
                 }
                 let random = worker.next_random();
-                // Who runs alone waits for deferred operations, so these cannot wait for their turn to run alone.
-                let may_queue = self.ticket.is_none() && !worker.in_operation;
+                let is_alone = worker.alone;
+                // An irrevocable transaction waits for deferred operations, so these cannot wait for their turn.
+                let may_queue = self.losses >= LOSSES_BEFORE_ALONE && !worker.in_operation;
                 self.leave(attempt);
-                if self.losses >= LOSSES_BEFORE_ALONE && may_queue {
-                    self.stage = Stage::Queued;
+                if is_alone {
+                    // Repeated in the same poll. What was in the way is the commit of an operation.
+                    self.stage = Stage::Ready;
+                    thread::yield_now();
                     return Next::Loop;
                 }
-                self.stage = Stage::Ready;
+                if self.ticket.is_some() || may_queue {
+                    self.stage = Stage::Queued;
+                } else {
+                    self.stage = Stage::Ready;
+                }
                 self.back_off(random, patience, waker)
             }
             Reason::NeedsLog => {
@@ -389,12 +567,13 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                     context::operation().is_none(),
                     "a deferred operation asked to run alone, which waits for deferred operations to end"
                 );
-                self.exclusive = true;
+                self.is_irrevocable = true;
                 self.leave(attempt);
+                self.step_down();
                 self.stage = Stage::Queued;
                 Next::Loop
             }
-            Reason::Retry => self.fall_asleep(attempt),
+            Reason::Retry => self.fall_asleep(attempt, patience),
         }
     }
 
@@ -421,7 +600,7 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
     /// Registers with everything that was read.
     #[cold]
-    fn fall_asleep(&mut self, mut attempt: Attempt) -> Next<O> {
+    fn fall_asleep(&mut self, mut attempt: Attempt, patience: Patience) -> Next<O> {
         let worker = attempt.worker();
         worker.slot.counters.retries.add_one();
         assert!(
@@ -433,17 +612,32 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             !worker.has_read_nothing() || deadline.is_some(),
             "`retry` without having read anything: the transaction would sleep for ever"
         );
+        if patience == Patience::Thread && self.waits_awake(&mut attempt) {
+            self.leave(attempt);
+            self.stage = Stage::Ready;
+            return Next::Loop;
+        }
+        let worker = attempt.worker();
         let sleeper = Arc::new(Sleeper::default());
-        let mut nap = Nap { sleeper, addresses: Vec::new(), deadline, alarm: None };
+        let mut nap = Nap { sleeper, addresses: SmallVec::new(), deadline, alarm: None, circle: None };
+        let extras = &worker.extras;
         let sleeps = worker.waits().all(|(stamp, seen, condition)| {
-            let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition);
+            let address = std::ptr::from_ref(stamp).addr();
+            let is_awaited =
+                !extras.looks_at_holders && extras.awaited.iter().any(|(lock, _)| lock.address() == address);
+            let waits_for = if is_awaited { extras.owner } else { None };
+            let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition, waits_for);
             if registered {
-                nap.addresses.push(std::ptr::from_ref(stamp).addr());
+                nap.addresses.push(address);
             }
             registered
         });
         if sleeps {
             worker.slot.counters.sleeps.add_one();
+            worker.rest();
+            if patience == Patience::Thread && !self.is_limited && self.dependency.is_none() {
+                nap.circle = enter_circles(worker);
+            }
         }
         self.leave(attempt);
         self.step_down();
@@ -454,6 +648,24 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
             self.stage = Stage::Ready;
         }
         Next::Loop
+    }
+
+    /// Waits for a lock that another has, but not for long: true if it is free.
+    fn waits_awake(&mut self, attempt: &mut Attempt) -> bool {
+        let worker = attempt.worker();
+        if worker.extras.awaited.is_empty() {
+            return false;
+        }
+        let Some(mut awake) = Awake::try_new() else { return false };
+        worker.step_down();
+        self.step_down();
+        let locks = &attempt.worker().extras.awaited;
+        let claims: Vec<_> = locks.iter().map(|(lock, _)| DOMAIN.sleepers.claim(lock.clone())).collect();
+        let is_free = awake.looks(|| locks.iter().any(|(lock, _)| lock.is_free()));
+        if is_free {
+            self.claims = claims;
+        }
+        is_free
     }
 
     /// Looks whether the transaction has been woken.
@@ -489,45 +701,23 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         patience: Patience,
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
-        let undecided = self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending());
-        let heeds_gate = self.ticket.is_none() && !worker.in_operation;
-        let is_closed = !undecided && heeds_gate && DOMAIN.gate.poll_open(waker).is_pending();
-        if is_closed && worker.has_fates() {
-            return self.stay_outside(Attempt::resume(worker));
-        }
-        if undecided || is_closed {
+        if self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending()) {
             self.stage = Stage::Finished { worker, verdict };
             return Next::Wait;
         }
+        if let Some(next) = self.take_turn(patience, waker) {
+            self.stage = Stage::Finished { worker, verdict };
+            return next;
+        }
         let mut attempt = Attempt::resume(worker);
+        self.grant(attempt.worker());
         attempt.enter_again();
         self.conclude(attempt, verdict, patience, waker)
     }
 
-    /// Gives up an attempt that would have to wait for the gate, because others depend on it: an actor may wait for its fate
-    /// before it goes on with the very task that makes it, or with what an operation needs that whoever runs alone waits for.
+    /// Waits for its turn at the gate: never while what it depends on is undecided, for that may need the gate itself.
     #[cold]
-    fn stay_outside(&mut self, attempt: Attempt) -> Next<O> {
-        self.leave(attempt);
-        self.losses += 1;
-        self.stage = if self.losses >= LOSSES_BEFORE_ALONE { Stage::Queued } else { Stage::Outside };
-        Next::Loop
-    }
-
-    /// Waits until the gate is open, with no attempt under way.
-    #[cold]
-    fn wait_outside(&mut self, waker: &dyn Fn() -> Waker) -> Next<O> {
-        if DOMAIN.gate.poll_open(waker).is_pending() {
-            self.stage = Stage::Outside;
-            return Next::Wait;
-        }
-        self.stage = Stage::Ready;
-        Next::Loop
-    }
-
-    /// Waits for its turn to run alone: never while what it depends on is undecided, for that may need to run alone itself.
-    #[cold]
-    fn queue(&mut self, waker: &dyn Fn() -> Waker) -> Next<O> {
+    fn queue(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         self.stage = Stage::Queued;
         if let Some(fate) = &self.dependency {
             match fate.poll(&waker()) {
@@ -539,13 +729,30 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
                 Poll::Ready(Decision::Committed) => {}
             }
         }
-        let ticket = self.ticket.get_or_insert_with(|| DOMAIN.gate.ask());
-        match DOMAIN.gate.poll_closed(ticket, self.exclusive, waker) {
-            Poll::Pending => Next::Wait,
-            Poll::Ready(()) => {
+        if self.ticket.is_none() {
+            let purpose = if self.is_irrevocable { Purpose::Irrevocable } else { Purpose::Alone };
+            self.ticket = Some(DOMAIN.gate.ask(purpose, false, patience == Patience::Thread));
+        }
+        self.take_turn(patience, waker).unwrap_or_else(|| {
+            if self.turn != Turn::Open {
                 (self.mode, self.may_read_past) = (Mode::Logged, false);
-                self.stage = Stage::Ready;
-                Next::Loop
+            }
+            self.stage = Stage::Ready;
+            Next::Loop
+        })
+    }
+
+    /// Takes the turn of the ticket, if there is one, or says what to do until it comes.
+    fn take_turn(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Option<Next<O>> {
+        let ticket = self.ticket.as_ref()?;
+        let awaited = if patience == Patience::Thread { await_turn_awake(ticket) } else { Poll::Pending };
+        let turn = if awaited.is_pending() { DOMAIN.gate.poll_turn(ticket, waker) } else { awaited };
+        match turn {
+            Poll::Pending => Some(Next::Wait),
+            Poll::Ready(Turn::StandBack) => Some(stand_back(patience, waker)),
+            Poll::Ready(turn) => {
+                self.turn = turn;
+                None
             }
         }
     }
@@ -564,7 +771,47 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     }
 }
 
-impl<B, O> Atomically<'_, B, O> {
+/// Has it known that the operation around an attempt sleeps, if nothing but the release of locks wakes it.
+///
+/// # Panics
+/// If these are never released, because their holders wait for the operation.
+fn enter_circles(worker: &Worker) -> Option<defer::Sleep> {
+    let owner = context::operation().filter(|owner| !owner.is_explicit())?;
+    let awaits = worker.waits_for_locks_alone()?;
+    Some(DOMAIN.circles.enter(owner, awaits).unwrap_or_else(|circle| panic!("{circle}")))
+}
+
+/// Takes the turn of a ticket if it comes soon.
+fn await_turn_awake(ticket: &Ticket) -> Poll<Turn> {
+    let gate = &DOMAIN.gate;
+    let mut turn = gate.poll_turn_awake(ticket);
+    if turn.is_ready() {
+        return turn;
+    }
+    if let Some(mut awake) = Awake::try_new().or_else(|| Awake::as_the_next().filter(|_| gate.is_next(ticket))) {
+        // A turn of another thread that has to be woken takes longer.
+        while turn.is_pending() && gate.is_held() && awake.looks(|| !gate.is_held()) {
+            turn = gate.poll_turn_awake(ticket);
+        }
+    }
+    turn
+}
+
+/// Lets others run, and goes on.
+fn stand_back<O>(patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
+    match patience {
+        Patience::Thread => {
+            thread::yield_now();
+            Next::Loop
+        }
+        Patience::Task => {
+            waker().wake();
+            Next::Wait
+        }
+    }
+}
+
+impl<O> Course<O> {
     /// Gives up whatever this transaction has been granted over others.
     #[inline]
     pub(super) fn step_down(&mut self) {
@@ -579,7 +826,7 @@ impl<B, O> Atomically<'_, B, O> {
             DOMAIN.gate.forget(priority);
         }
         if let Some(ticket) = self.ticket.take() {
-            DOMAIN.gate.give_back(&ticket);
+            DOMAIN.gate.give_back(ticket);
         }
     }
 }

@@ -1,19 +1,23 @@
 //! Transactions as a whole: attempts until one commits, sleeping, waiting, running alone, what follows the commit.
 
+mod awake;
 mod block;
 mod engine;
+mod limit;
 mod timer;
 
 pub(crate) use block::block_on;
+pub use limit::{GaveUp, Limited};
 
-use crate::defer::AfterCommit;
+use crate::defer::{AfterCommit, Sleep};
 use crate::fate::Fate;
-use crate::gate::{Priority, Ticket};
+use crate::gate::{Priority, Ticket, Turn};
 use crate::hooks::Retracted;
-use crate::lock::{Owner, OwnerId};
-use crate::sleepers::Sleeper;
+use crate::lock::{Account, Owner};
+use crate::sleepers::{Claim, Sleeper};
 use crate::transaction::{Abort, Failed, Kept, Mode, Tx, Worker};
 use enact_sync::Arc;
+use smallvec::SmallVec;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -33,7 +37,22 @@ use std::time::Instant;
 // out whether a task that awaits a transaction is `Send`: it could not show the bound for every `'env`.
 pub struct Atomically<'env, B, O> {
     body: B,
-    owner: Option<OwnerId>,
+    progress: Progress<O>,
+    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+}
+
+/// How far a transaction has come.
+enum Progress<O> {
+    /// Nothing has run and nothing special was asked for: most transactions commit in the first attempt from here, and never
+    /// need a course.
+    Fresh,
+    UnderWay(Box<Course<O>>),
+    Over,
+}
+
+/// What a transaction knows from one attempt to the next.
+struct Course<O> {
+    owner: Option<Account>,
     dependency: Option<Fate>,
     stage: Stage<O>,
     /// Attempts so far, and how many of them were lost to others.
@@ -43,9 +62,14 @@ pub struct Atomically<'env, B, O> {
     may_read_past: bool,
     kept: Kept,
     priority: Option<Priority>,
-    ticket: Option<Arc<Ticket>>,
-    exclusive: bool,
-    _env: PhantomData<fn(&'env ()) -> &'env ()>,
+    ticket: Option<Ticket>,
+    /// On the locks that the next attempt has waited for awake.
+    claims: Vec<Claim>,
+    /// What the ticket is good for, while an attempt runs.
+    turn: Turn,
+    is_irrevocable: bool,
+    /// The transaction may be given up.
+    is_limited: bool,
 }
 
 /// Where a transaction is between two steps.
@@ -59,9 +83,7 @@ enum Stage<O> {
         worker: Box<Worker>,
         verdict: Verdict<O>,
     },
-    /// Waits for the gate before it tries again.
-    Outside,
-    /// Wants to run alone.
+    /// Waits for its turn at the gate before it tries again.
     Queued,
     /// Has committed, and its deferred operations run.
     Committed {
@@ -73,10 +95,12 @@ enum Stage<O> {
 
 struct Nap {
     sleeper: Arc<Sleeper>,
-    addresses: Vec<usize>,
+    addresses: SmallVec<[usize; 2]>,
     deadline: Option<Instant>,
     /// Set when a task first waits for the deadline.
     alarm: Option<timer::Alarm>,
+    /// Set while the sleep of an operation can become one of a circle.
+    circle: Option<Sleep>,
 }
 
 /// What a closure that has ended wants.
@@ -137,8 +161,9 @@ where
 /// A transaction over everything that `body` reads and writes: all of it happens at one moment, or none.
 ///
 /// `body` may run several times; only the last attempt counts. It must have no side effects besides those on transactional
-/// variables, which the compiler enforces for captured variables (`Fn`) and cannot enforce for the rest: use
-/// [`Tx::defer`] for input and output. Transactions are serializable, in an order that respects real time; what running
+/// variables. The compiler refuses an assignment to a captured variable (`Fn`). It cannot refuse the rest: a `Cell`, a
+/// `Mutex` or an atomic is changed by every attempt, and not undone. Use [`Tx::defer`] for input and output, and
+/// [`Tx::attempt`] for the number of the attempt. Transactions are serializable, in an order that respects real time; what running
 /// code sees is one consistent state, also in attempts that will fail. A transaction that has lost to others many times
 /// gets priority and finally runs alone, so each ends.
 ///
@@ -223,8 +248,9 @@ where
 
 /// Runs `body` irrevocably: alone, once, sure to commit, so that it may do what cannot be undone.
 ///
-/// Blocks until no other commit and no deferred operation is under way. Others can run and read meanwhile; their commits
-/// wait. This is the last resort: [`Tx::defer`] keeps them going.
+/// Waits for its turn, and until no deferred operation is under way; meanwhile others commit, apart from transactions that
+/// would start new operations. While `body` runs, others can run and read, and their commits wait. A commit that waits comes
+/// before all that ask to run alone after it. This is the last resort: [`Tx::defer`] keeps others going.
 ///
 /// # Panics
 /// If `body` asks to wait, or needs a lock that is held under an explicit [`Owner`]; if called inside a transaction or
@@ -256,21 +282,7 @@ where
 impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     #[inline]
     fn new(body: B) -> Self {
-        Self {
-            body,
-            owner: None,
-            dependency: None,
-            stage: Stage::Ready,
-            attempts: 0,
-            losses: 0,
-            mode: Mode::Logged,
-            may_read_past: true,
-            kept: Kept::default(),
-            priority: None,
-            ticket: None,
-            exclusive: false,
-            _env: PhantomData,
-        }
+        Self { body, progress: Progress::Fresh, _env: PhantomData }
     }
 
     /// Runs the transaction on this thread, sleeping while it has to wait, and then its deferred operations.
@@ -284,12 +296,12 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
 
     /// Lets the transaction acquire and release locks for `owner`, instead of for itself alone.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
-        self.owner = Some(owner.id());
+        self.progress.course().owner = Some(owner.account().clone());
         self
     }
 
     pub(crate) fn depending_on(mut self, fate: Fate) -> Self {
-        self.dependency = Some(fate);
+        self.progress.course().dependency = Some(fate);
         self
     }
 
@@ -313,22 +325,54 @@ impl<'env, B: Body<'env, Output = O>, O> Future for Atomically<'env, B, O> {
 // The closure and the output are never pinned: they are moved like any value.
 impl<B, O> Unpin for Atomically<'_, B, O> {}
 
-impl<B, O> Drop for Atomically<'_, B, O> {
-    #[inline]
-    fn drop(&mut self) {
-        if matches!(self.stage, Stage::Asleep(_) | Stage::Finished { .. } | Stage::Committed { .. }) {
-            self.abandon();
+impl<O> Progress<O> {
+    /// The course, which begins with this call if there was none.
+    #[cold]
+    fn course(&mut self) -> &mut Course<O> {
+        if let Self::Fresh = self {
+            *self = Self::UnderWay(Box::default());
         }
+        match self {
+            Self::UnderWay(course) => course,
+            Self::Fresh | Self::Over => panic!("a transaction was polled after it was over"),
+        }
+    }
+}
+
+impl<O> Default for Course<O> {
+    fn default() -> Self {
+        Self {
+            owner: None,
+            dependency: None,
+            stage: Stage::Ready,
+            attempts: 0,
+            losses: 0,
+            mode: Mode::Logged,
+            may_read_past: true,
+            kept: Kept::default(),
+            priority: None,
+            ticket: None,
+            claims: Vec::new(),
+            turn: Turn::Open,
+            is_irrevocable: false,
+            is_limited: false,
+        }
+    }
+}
+
+impl<O> Drop for Course<O> {
+    fn drop(&mut self) {
+        self.abandon();
         self.step_down();
     }
 }
 
-impl<B, O> Atomically<'_, B, O> {
+impl<O> Course<O> {
     /// Ends what is under way.
     #[cold]
     fn abandon(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
-            Stage::Ready | Stage::Outside | Stage::Queued | Stage::Over => {}
+            Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => drop(nap),
             Stage::Finished { worker, .. } => drop(engine::Attempt::resume(worker)),
             Stage::Committed { after, .. } => after.carry_through(),
@@ -338,6 +382,6 @@ impl<B, O> Atomically<'_, B, O> {
 
 impl<B, O> fmt::Debug for Atomically<'_, B, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Atomically").field("attempts", &self.attempts).finish_non_exhaustive()
+        f.debug_struct("Atomically").finish_non_exhaustive()
     }
 }

@@ -17,11 +17,13 @@
 //! Zhou, Luchangco, Spear, *Extending Transactional Memory with Atomic Deferral*, OPODIS 2017, section 4, listing 1. By
 //! type an operation reaches only the objects it has listed, which the paper leaves to the programmer.
 
+mod circle;
 mod object;
 mod objects;
 mod operation;
 
+pub(crate) use circle::{Await, Circles, Sleep};
 pub use object::{Deferrable, Held, Poisoned};
 pub use objects::Objects;
 pub use operation::Deferred;
-pub(crate) use operation::{AfterCommit, Operation};
+pub(crate) use operation::{AfterCommit, Operation, Operations};

@@ -1,9 +1,12 @@
 //! Objects that deferred operations work on.
-use crate::lock::TxLock;
+use crate::context;
+use crate::lock::{Name, TxLock};
 use crate::transaction::{Abort, Tx};
 use crate::variable::TCell;
 use enact_sync::Mutex;
 use enact_sync::unmodelled::Arc;
+use std::any::type_name;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -82,8 +85,17 @@ pub struct Poisoned;
 impl<S, P> Deferrable<S, P> {
     /// An object nobody holds.
     pub fn new(shared: S, private: P) -> Self {
+        Self::with(Name::Type(type_name::<Self>()), shared, private)
+    }
+
+    /// As [`new`](Self::new), with a name for messages, as that of a circle of operations; see [`Tx::defer`].
+    pub fn named(name: impl Into<Cow<'static, str>>, shared: S, private: P) -> Self {
+        Self::with(Name::Given(name.into()), shared, private)
+    }
+
+    fn with(name: Name, shared: S, private: P) -> Self {
         Self {
-            lock: TxLock::new(),
+            lock: TxLock::with(name),
             is_poisoned: TCell::new(false),
             shared,
             private: Mutex::new(Some(Box::new(private))),
@@ -153,7 +165,10 @@ impl<S, P> Deferrable<S, P> {
 
 impl<S: fmt::Debug, P> fmt::Debug for Deferrable<S, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deferrable").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("Deferrable")
+            .field("name", &format_args!("{}", self.lock))
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
     }
 }
 
@@ -235,8 +250,12 @@ impl<'t> Tx<'t, '_> {
     /// # Errors
     /// If the attempt has to wait or to be run again.
     pub fn try_open<S, P>(&mut self, object: &'t Deferrable<S, P>) -> Result<Result<&'t S, Poisoned>, Abort> {
-        object.lock.subscribe(self)?;
+        let is_own = object.lock.subscribe_unless_own(self)?;
         let is_poisoned = self.read(&object.is_poisoned)?;
+        if is_own && let Some(holder) = context::operation() {
+            // Written by operations that have the object.
+            self.reads_what_is_own(holder, &object.is_poisoned.core.stamp);
+        }
         Ok(if is_poisoned { Err(Poisoned) } else { Ok(&object.shared) })
     }
 }

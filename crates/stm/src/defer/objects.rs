@@ -9,6 +9,12 @@ mod sealed {
 }
 
 /// The objects of a deferred operation: a tuple of none to four `&Arc<Deferrable<S, P>>`. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a list of objects for a deferred operation",
+    label = "not a tuple of up to four `&Arc<Deferrable<S, P>>`",
+    note = "one object is a tuple, too: `tx.defer((&log,), ..)`, with a comma; no object is `()`",
+    note = "the object is shared with the operation: make it `Arc::new(Deferrable::new(shared, private))`"
+)]
 pub trait Objects<'t>: sealed::Sealed {
     /// The same objects in the hands of the operation: a tuple of [`Held`].
     type Held: Send + 'static;
@@ -19,8 +25,12 @@ pub trait Objects<'t>: sealed::Sealed {
     #[doc(hidden)]
     fn acquire(&self, tx: &mut Tx<'t, '_>) -> Result<(), Abort>;
 
+    /// The locks of the objects.
     #[doc(hidden)]
-    fn locks(shares: &Self::Shares) -> Vec<TxLock>;
+    type Locks: AsRef<[TxLock]> + Send;
+
+    #[doc(hidden)]
+    fn locks(shares: &Self::Shares) -> Self::Locks;
 
     #[doc(hidden)]
     fn into_shares(self) -> Self::Shares;
@@ -48,9 +58,11 @@ macro_rules! objects {
                 Ok(())
             }
 
-            fn locks(shares: &Self::Shares) -> Vec<TxLock> {
+            type Locks = [TxLock; <[&str]>::len(&[$(stringify!($object)),*])];
+
+            fn locks(shares: &Self::Shares) -> Self::Locks {
                 let ($($object,)*) = shares;
-                vec![$($object.lock()),*]
+                [$($object.lock()),*]
             }
 
             #[allow(clippy::unused_unit, reason = "the tuple of no objects")]
@@ -90,7 +102,7 @@ fn assert_distinct(objects: &[*const ()]) {
     assert!(!(0..objects.len()).any(is_repeated), "a deferred operation lists an object twice");
 }
 
-/// Gives back one acquisition of each lock.
+/// Gives back one acquisition of each lock, inside the operation.
 pub(super) fn release(locks: &[TxLock], owner: OwnerId) {
     for lock in locks {
         lock.release_once(owner);

@@ -3,7 +3,7 @@ use super::objects::{Objects, release};
 use crate::call::block_on;
 use crate::context;
 use crate::gate::Underway;
-use crate::lock::{OwnerId, TxLock};
+use crate::lock::{Account, OwnerId, TxLock};
 use crate::transaction::{Abort, Tx, Worker};
 use enact_sync::Mutex;
 use enact_sync::unmodelled::Arc;
@@ -60,9 +60,12 @@ impl<'t> Tx<'t, '_> {
     /// them, lets the others run, and then goes on to that caller. An error is a value: return it, and find it in the
     /// [`Deferred`]; [`Held::poison`](super::Held::poison) takes an object out of service.
     ///
-    /// An operation that opens an object of another transaction's operation waits for it, so two can wait for each other for
-    /// ever: list everything that the operation needs. Nor may it wait for a commit of others: a transaction that wants to
-    /// run alone holds these up until operations have ended.
+    /// An operation that opens an object of another transaction's operation waits for it, so several can wait for each other:
+    /// list everything that the operation needs. The one that closes such a circle on its own thread panics, as below, with
+    /// the [names](super::Deferrable::named) of the locks, and the others go on. That is exact, and so it does not see a wait
+    /// that something else might end: one that is awaited, has a limit, is on another thread, is for a lock of an explicit
+    /// [`Owner`](crate::Owner), or belongs to a transaction that has read other variables as well. Nor may an operation wait for
+    /// a transaction of others that defers: one that wants to run irrevocably holds these up until operations have ended.
     ///
     /// # Errors
     /// If another transaction's operation has one of the objects: the transaction sleeps until it is released. If the
@@ -72,7 +75,8 @@ impl<'t> Tx<'t, '_> {
     /// The operation runs on the thread that runs or polls the transaction.
     ///
     /// # Panics
-    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands.
+    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands; if it
+    /// runs in an operation and closes a circle of operations that wait for each other.
     /// In a [`snapshot`](crate::snapshot).
     pub fn defer<O, R>(
         &mut self,
@@ -88,14 +92,14 @@ impl<'t> Tx<'t, '_> {
             context::in_operation(owner, || {
                 let locks = O::locks(&shares);
                 if cfg!(plant = "release_before_the_operation") {
-                    release(&locks, owner);
+                    release(locks.as_ref(), owner);
                 }
                 let result = take::<O>(shares).and_then(|mut held| {
                     let result = catch_unwind(AssertUnwindSafe(|| operation(&mut held)));
                     O::put_back(held, result.is_err());
                     result
                 });
-                end(owner, &locks, result, &outcome)
+                end(owner, locks.as_ref(), result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -152,7 +156,7 @@ impl<'t> Tx<'t, '_> {
                     }
                     Err(panic) => Err(panic),
                 };
-                end(owner, &locks, result, &outcome)
+                end(owner, locks.as_ref(), result, &outcome)
             })
         }));
         self.add_operation(operation);
@@ -203,7 +207,7 @@ impl<F: Future + Unpin> Future for Caught<F> {
 /// What is left to do for a transaction that has committed.
 pub(crate) struct AfterCommit {
     owner: OwnerId,
-    operations: VecDeque<Operation>,
+    operations: Operations,
     running: Option<Running>,
     /// Locks to be released at the very end.
     acquired: Vec<TxLock>,
@@ -211,17 +215,45 @@ pub(crate) struct AfterCommit {
     panic: Option<Panic>,
 }
 
+/// Operations in their order: almost always one, which takes no allocation.
+pub(crate) struct Operations {
+    first: Option<Operation>,
+    others: VecDeque<Operation>,
+}
+
+impl Operations {
+    /// Takes all out, and leaves what they were in.
+    pub(crate) fn take(from: &mut Vec<Operation>) -> Self {
+        let others = if from.len() > 1 { from.drain(1..).collect() } else { VecDeque::new() };
+        Self { first: from.pop(), others }
+    }
+
+    fn len(&self) -> usize {
+        self.others.len() + usize::from(self.first.is_some())
+    }
+
+    fn next(&mut self) -> Option<Operation> {
+        self.first.take().or_else(|| self.others.pop_front())
+    }
+}
+
 impl AfterCommit {
-    /// Takes what a committed attempt has left, if anything.
-    pub(crate) fn take(worker: &mut Worker, releases: bool, underway: Option<Underway>) -> Option<Self> {
-        let (owner, operations, acquired) = worker.take_operations();
-        let acquired = if releases { acquired } else { Vec::new() };
-        if operations.is_empty() && acquired.is_empty() {
+    /// Takes what a committed attempt has left, if anything. An explicit owner keeps the locks that were acquired, unless it
+    /// is gone.
+    pub(crate) fn take(worker: &mut Worker, explicit: Option<&Account>, underway: Option<Underway>) -> Option<Self> {
+        let (owner, operations, acquired) = worker.take_operations(explicit);
+        if operations.len() == 0 && acquired.is_empty() {
             return None;
         }
         worker.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
-        Some(Self { owner, operations: operations.into(), running: None, acquired, underway, panic: None })
+        Some(Self { owner, operations, running: None, acquired, underway, panic: None })
+    }
+
+    /// True if [`poll`](Self::poll) goes to the end, and needs no waker.
+    pub(crate) fn is_blocking(&self) -> bool {
+        let is_task = |operation: &Operation| matches!(operation, Operation::Task(_));
+        self.running.is_none() && !self.operations.first.iter().chain(&self.operations.others).any(is_task)
     }
 
     /// Goes on with the operations, in their order.
@@ -238,7 +270,7 @@ impl AfterCommit {
                     }
                 }
             } else {
-                match self.operations.pop_front() {
+                match self.operations.next() {
                     None => break,
                     Some(Operation::Task(start)) => {
                         self.running = Some(start(self.owner));

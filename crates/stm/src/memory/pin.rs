@@ -37,18 +37,34 @@ impl Pin {
         self.upper.load(Ordering::Relaxed)
     }
 
+    /// True if what was loaded before this call is covered by the announcement.
+    #[inline]
+    pub(crate) fn is_covering(&self) -> bool {
+        DOMAIN.memory.epoch() == self.upper.load(Ordering::Relaxed)
+    }
+
     /// True if what was loaded before this call is covered by the announcement. If not, the announcement is brought up to
     /// date, and the address must be loaded again.
     #[inline]
     pub(crate) fn covers(&self) -> bool {
-        let epoch = DOMAIN.memory.epoch();
-        epoch == self.upper.load(Ordering::Relaxed) || self.extend(epoch)
+        self.is_covering() || self.extend()
     }
 
     #[cold]
-    fn extend(&self, epoch: u64) -> bool {
-        self.upper.swap(epoch, Ordering::AcqRel);
+    fn extend(&self) -> bool {
+        self.upper.swap(DOMAIN.memory.epoch(), Ordering::AcqRel);
         ordered();
+        false
+    }
+
+    /// As [`covers`](Self::covers), for a snapshot: the announcement moves on as a whole, because what has been loaded before is
+    /// not used any more.
+    #[inline]
+    pub(crate) fn follows(&self) -> bool {
+        if DOMAIN.memory.epoch() == self.upper.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.enter();
         false
     }
 

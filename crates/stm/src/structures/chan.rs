@@ -3,7 +3,7 @@
 //! # Shape
 //! A chain of places. Each is filled once, with a value and the place after it; the channel knows the last place, which is
 //! empty, and every reader the place that it comes to next. Nothing leads back, so what all readers have passed is freed.
-use crate::{Abort, TVar, Tx};
+use crate::{Abort, Linked, TLink, TVar, Tx};
 use std::sync::Arc;
 
 /// The sending side of a broadcast channel.
@@ -35,13 +35,13 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct TChan<T: Send + Sync + 'static> {
     /// The place to be filled next.
-    end: TVar<Arc<Place<T>>>,
+    end: TLink<Place<T>>,
 }
 
 /// The receiving side of a [`TChan`], with a position of its own. Made by [`TChan::reader`].
 #[derive(Debug)]
 pub struct Reader<T: Send + Sync + 'static> {
-    position: TVar<Arc<Place<T>>>,
+    position: TLink<Place<T>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl<T: Send + Sync + 'static> TChan<T> {
     /// A channel without readers.
     #[must_use]
     pub fn new() -> Self {
-        Self { end: TVar::new(Place::empty()) }
+        Self { end: TLink::from(Place::empty()) }
     }
 
     /// Sends `value` to every reader there is.
@@ -67,10 +67,10 @@ impl<T: Send + Sync + 'static> TChan<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn send<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<(), Abort> {
-        let place = tx.read(&self.end)?;
+        let place = there(tx.read(&self.end)?);
         let next = Place::empty();
-        tx.write(&place.content, Some(Content { value, next: Arc::clone(&next) }))?;
-        tx.write(&self.end, next)?;
+        tx.write(&place.get().content, Some(Content { value, next: Arc::clone(&next) }))?;
+        tx.write(&self.end, Some(next))?;
         Ok(())
     }
 
@@ -79,8 +79,8 @@ impl<T: Send + Sync + 'static> TChan<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn reader<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Reader<T>, Abort> {
-        let end = tx.read(&self.end)?;
-        Ok(Reader { position: TVar::new(Arc::clone(end)) })
+        let end = there(tx.read(&self.end)?);
+        Ok(Reader { position: TLink::from(end.to_arc()) })
     }
 }
 
@@ -101,9 +101,9 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn try_recv<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Option<&'t T>, Abort> {
-        let place = tx.read(&self.position)?;
-        let Some(content) = tx.read(&place.content)? else { return Ok(None) };
-        tx.write(&self.position, Arc::clone(&content.next))?;
+        let place = there(tx.read(&self.position)?);
+        let Some(content) = tx.read(&place.get().content)? else { return Ok(None) };
+        tx.write(&self.position, Some(Arc::clone(&content.next)))?;
         Ok(Some(&content.value))
     }
 
@@ -112,9 +112,14 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn fork<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Self, Abort> {
-        let place = tx.read(&self.position)?;
-        Ok(Self { position: TVar::new(Arc::clone(place)) })
+        let place = there(tx.read(&self.position)?);
+        Ok(Self { position: TLink::from(place.to_arc()) })
     }
+}
+
+/// The place that a link of a channel leads to: there always is one.
+fn there<T: Send + Sync + 'static>(place: Option<Linked<'_, Place<T>>>) -> Linked<'_, Place<T>> {
+    place.expect("a link of a channel leads to a place")
 }
 
 impl<T: Send + Sync + 'static> Default for TChan<T> {

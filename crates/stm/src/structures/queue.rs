@@ -10,7 +10,7 @@
 //! * *Unbounded*: a chain of segments of [`SEGMENT`] slots. The push that finds the last segment full adds one; the pop that
 //!   comes to the end of the first drops it, and cuts it off from the next, so that a transaction that still refers to it
 //!   does not keep everything that comes later.
-use crate::{Abort, TCell, TVar, Tx};
+use crate::{Abort, Linked, TCell, TLink, TVar, Tx};
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ const SEGMENT: u64 = 32;
 ///
 /// # Complexity
 /// Every operation is O(1). A bounded queue has the memory of its full capacity from the start; an unbounded one allocates
-/// every 32 pushes, and gives that memory back as it is emptied.
+/// every 32 pushes, and gives that memory back as it is emptied. An element that was popped is dropped when no transaction can
+/// refer to it, see [`collect`](crate::collect); to have it out of the queue as a value of your own, push a
+/// [`Parcel`](crate::Parcel) and [`take`](Self::take).
 ///
 /// # Example
 /// ```
@@ -61,16 +63,16 @@ enum Slots<T: Send + Sync + 'static> {
     Ring(Box<[Slot<T>]>),
     Chain {
         /// The segment of the element popped last, or of the first ever.
-        first: TVar<Arc<Segment<T>>>,
+        first: TLink<Segment<T>>,
         /// The segment of the element pushed last, or of the first ever.
-        last: TVar<Arc<Segment<T>>>,
+        last: TLink<Segment<T>>,
     },
 }
 
 #[derive(Debug)]
 struct Segment<T: Send + Sync + 'static> {
     slots: Box<[Slot<T>]>,
-    next: TVar<Option<Arc<Segment<T>>>>,
+    next: TLink<Segment<T>>,
 }
 
 impl<T: Send + Sync + 'static> TQueue<T> {
@@ -88,7 +90,7 @@ impl<T: Send + Sync + 'static> TQueue<T> {
     #[must_use]
     pub fn unbounded() -> Self {
         let segment = Arc::new(Segment::new());
-        Self::new(Slots::Chain { first: TVar::new(Arc::clone(&segment)), last: TVar::new(segment) })
+        Self::new(Slots::Chain { first: TLink::from(Arc::clone(&segment)), last: TLink::from(segment) })
     }
 
     fn new(slots: Slots<T>) -> Self {
@@ -181,10 +183,10 @@ impl<T: Send + Sync + 'static> Slots<T> {
         let mut segment = tx.read(last)?;
         if number != 0 && number.is_multiple_of(SEGMENT) {
             let next = Arc::new(Segment::new());
-            tx.write(&segment.next, Some(Arc::clone(&next)))?;
-            segment = tx.write(last, next)?;
+            tx.write(&there(segment).next, Some(Arc::clone(&next)))?;
+            segment = tx.write(last, Some(next))?;
         }
-        Ok(slot(&segment.slots, number))
+        Ok(slot(&there(segment).slots, number))
     }
 
     /// `None` if the slot is in a segment that is not there yet.
@@ -195,12 +197,17 @@ impl<T: Send + Sync + 'static> Slots<T> {
         };
         let mut segment = tx.read(first)?;
         if number != 0 && number.is_multiple_of(SEGMENT) {
-            let Some(next) = tx.read(&segment.next)? else { return Ok(None) };
-            tx.write(&segment.next, None)?;
-            segment = tx.write(first, Arc::clone(next))?;
+            let Some(next) = tx.read(&there(segment).next)? else { return Ok(None) };
+            tx.write(&there(segment).next, None)?;
+            segment = tx.write(first, Some(next.to_arc()))?;
         }
-        Ok(Some(slot(&segment.slots, number)))
+        Ok(Some(slot(&there(segment).slots, number)))
     }
+}
+
+/// The segment at an end of a chain, which always has one.
+fn there<'t, T: Send + Sync + 'static>(segment: Option<Linked<'t, Segment<T>>>) -> &'t Segment<T> {
+    segment.expect("a chain has a segment").get()
 }
 
 fn slots<T: Send + Sync + 'static>(count: usize) -> Box<[Slot<T>]> {
@@ -213,7 +220,7 @@ fn slot<T: Send + Sync + 'static>(slots: &[Slot<T>], number: u64) -> &Slot<T> {
 
 impl<T: Send + Sync + 'static> Segment<T> {
     fn new() -> Self {
-        Self { slots: slots(SEGMENT as usize), next: TVar::new(None) }
+        Self { slots: slots(SEGMENT as usize), next: TLink::default() }
     }
 }
 
@@ -221,9 +228,9 @@ impl<T: Send + Sync + 'static> Segment<T> {
 /// segments.
 impl<T: Send + Sync + 'static> Drop for Segment<T> {
     fn drop(&mut self) {
-        let mut next = self.next.get_mut().take();
+        let mut next = self.next.replace_mut(None);
         while let Some(mut segment) = next.and_then(Arc::into_inner) {
-            next = segment.next.get_mut().take();
+            next = segment.next.replace_mut(None);
         }
     }
 }

@@ -30,17 +30,18 @@ pub(crate) enum Cause {
 
 /// How the closure of [`try_atomically`](crate::try_atomically) or of a nested part ends if it does not end well.
 ///
-/// `?` makes it both from an [`Abort`] and from any `std::error::Error`.
+/// `?` makes it both from an [`Abort`] and from any `std::error::Error`; [`Tx::fail`](crate::Tx::fail) makes it from a value
+/// of any type.
 ///
 /// # Example
 /// ```
-/// use enact_stm::{Failed, TCell, try_atomically};
+/// use enact_stm::{TCell, try_atomically};
 /// #[derive(Debug, PartialEq)]
 /// struct Overdrawn(i64);
 /// let balance = TCell::new(10_i64);
 /// let result = try_atomically(|tx| {
 ///     let left = tx.update(&balance, |b| b - 30)?;
-///     if left < 0 { Err(Failed::Error(Overdrawn(left))) } else { Ok(left) }
+///     if left < 0 { tx.fail(Overdrawn(left)) } else { Ok(left) }
 /// })
 /// .run();
 /// assert_eq!(result, Err(Overdrawn(-20)));

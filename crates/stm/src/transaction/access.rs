@@ -1,10 +1,12 @@
 //! How a transaction reads and writes each kind of variable.
-use super::log::{Kind, State, Write};
+use super::log::{State, Write};
 use super::{Abort, Mode, Reason, Tx, Worker};
 use crate::transaction::effects::{Commute, Condition, Undo};
-use crate::variable::node::{self, Node};
+use crate::variable::cell::CellCore;
+use crate::variable::link::{self, Linked};
+use crate::variable::node::{self, Form, Node, Type};
 use crate::variable::stamp::{self, Stamp};
-use crate::variable::{TCell, TVar, Word};
+use crate::variable::{TCell, TLink, TVar, Word};
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 use std::any::TypeId;
@@ -15,12 +17,21 @@ mod sealed {
 
 impl<T: Send + Sync + 'static> sealed::Sealed for TVar<T> {}
 impl<W: Word> sealed::Sealed for TCell<W> {}
+impl<T: Send + Sync + 'static> sealed::Sealed for TLink<T> {}
+impl<V: Variable> sealed::Sealed for Arc<V> {}
 
-/// Any transactional variable: [`TVar`] and [`TCell`]. Sealed: its methods are for a [`Tx`] to call.
+/// Any transactional variable: a [`TVar`], a [`TCell`], a [`TLink`], or an [`Arc`] of one. Sealed: its methods are for a [`Tx`] to call.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a transactional variable",
+    label = "neither a `TVar` nor a `TCell`, nor an `Arc` of one",
+    note = "put the value into a `TVar<{Self}>`, or into a `TCell` if it is a number, a `bool` or a `char`",
+    note = "of a structure, name the field: `tx.read(&account.balance)`"
+)]
 pub trait Variable: sealed::Sealed {
     /// The type of the values.
     type Value;
-    /// What a read gives: a reference into the snapshot for a [`TVar`], the value itself for a [`TCell`].
+    /// What a read gives: a reference into the snapshot for a [`TVar`], the value itself for a [`TCell`], a [`Linked`] for
+    /// a [`TLink`] that leads somewhere.
     type Read<'t>: Copy
     where
         Self: 't;
@@ -30,6 +41,13 @@ pub trait Variable: sealed::Sealed {
 
     #[doc(hidden)]
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: Self::Value) -> Result<Self::Read<'t>, Abort>;
+
+    #[doc(hidden)]
+    fn update<'t>(
+        &'t self,
+        tx: &mut Tx<'t, '_>,
+        change: impl FnOnce(Self::Read<'t>) -> Self::Value,
+    ) -> Result<Self::Read<'t>, Abort>;
 
     #[doc(hidden)]
     fn commute<'t>(
@@ -57,22 +75,37 @@ impl<W: Word> Variable for TCell<W> {
     #[inline]
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<W, Abort> {
         let worker = &mut *tx.worker;
-        let bits = match worker.find(&self.core.stamp)? {
-            Some(written) => written,
-            None => worker.read_cell(&self.core)?,
+        let bits = if worker.writes.may_have(&self.core.stamp) {
+            worker.read_written_cell(&self.core)?
+        } else {
+            worker.read_cell(&self.core)?
         };
         Ok(W::from_bits(bits))
     }
 
     #[inline]
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: W) -> Result<W, Abort> {
-        tx.worker.write(&self.core.stamp, Kind::Cell(&raw const self.core), value.into_bits())?;
+        tx.worker.write((&raw const self.core).cast(), None, value.into_bits())?;
+        Ok(value)
+    }
+
+    #[inline]
+    fn update<'t>(&'t self, tx: &mut Tx<'t, '_>, change: impl FnOnce(Self::Read<'t>) -> W) -> Result<W, Abort> {
+        let worker = &mut *tx.worker;
+        let core = &raw const self.core;
+        let entry = worker.find_known(core.cast())?;
+        let seen = match entry {
+            Some(entry) => worker.writes[entry].value,
+            None => worker.read_cell(&self.core)?,
+        };
+        let value = change(W::from_bits(seen));
+        worker.write_at(entry, core.cast(), None, value.into_bits())?;
         Ok(value)
     }
 
     fn commute<'t>(&'t self, tx: &mut Tx<'t, '_>, function: impl Fn(&W) -> W + Send + 'static) -> Result<(), Abort> {
         let apply = move |bits| function(&W::from_bits(bits)).into_bits();
-        tx.worker.commute(&self.core.stamp, Kind::Cell(&raw const self.core), Box::new(apply))
+        tx.worker.commute((&raw const self.core).cast(), None, Box::new(apply))
     }
 
     fn with_value<R>(value: W, look: impl FnOnce(&W) -> R) -> R {
@@ -97,9 +130,10 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     #[inline]
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<&'t T, Abort> {
         let worker = &mut *tx.worker;
-        let address = match worker.find(&self.stamp)? {
-            Some(written) => written,
-            None => worker.read_node(&self.stamp)?,
+        let address = if worker.writes.may_have(&self.stamp) {
+            worker.read_written_node(&self.stamp)?
+        } else {
+            worker.read_node(&self.stamp)?
         };
         // SAFETY: a node of this variable, protected or unpublished until the attempt ends; `'t` is the attempt.
         Ok(unsafe { node::value::<T>(address) })
@@ -110,8 +144,25 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
         let worker = &mut *tx.worker;
         worker.pin();
         let address = Node::leak(value, 0, worker.slot.pin.newest());
-        worker.write(&self.stamp, Kind::Node(Node::<T>::TYPE), address)?;
+        worker.write(&self.stamp, Some(Node::<T>::TYPE), address)?;
         // SAFETY: written by this attempt, which frees what it does not publish only when it has ended.
+        Ok(unsafe { node::value::<T>(address) })
+    }
+
+    #[inline]
+    fn update<'t>(&'t self, tx: &mut Tx<'t, '_>, change: impl FnOnce(&'t T) -> T) -> Result<&'t T, Abort> {
+        let worker = &mut *tx.worker;
+        let entry = worker.find_known(&self.stamp)?;
+        let seen = match entry {
+            Some(entry) => worker.writes[entry].value,
+            None => worker.read_node(&self.stamp)?,
+        };
+        // SAFETY: as in `read`.
+        let value = change(unsafe { node::value::<T>(seen) });
+        // Pinned by the read, or by what was written before.
+        let address = Node::leak(value, 0, worker.slot.pin.newest());
+        worker.write_at(entry, &self.stamp, Some(Node::<T>::TYPE), address)?;
+        // SAFETY: as in `write`.
         Ok(unsafe { node::value::<T>(address) })
     }
 
@@ -123,7 +174,7 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
             let value = function(unsafe { node::value::<T>(address) });
             Node::leak(value, 0, birth)
         };
-        tx.worker.commute(&self.stamp, Kind::Node(Node::<T>::TYPE), Box::new(apply))
+        tx.worker.commute(&self.stamp, Some(Node::<T>::TYPE), Box::new(apply))
     }
 
     fn with_value<R>(value: &T, look: impl FnOnce(&T) -> R) -> R {
@@ -147,6 +198,135 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     }
 }
 
+impl<T: Send + Sync + 'static> Variable for TLink<T> {
+    type Value = Option<Arc<T>>;
+    type Read<'t> = Option<Linked<'t, T>>;
+
+    #[inline]
+    fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Option<Linked<'t, T>>, Abort> {
+        let worker = &mut *tx.worker;
+        let link = &self.core.cell;
+        let seen = if worker.writes.is_empty() { worker.see_link(link) } else { None };
+        let address = match seen {
+            Some(address) => address,
+            None => worker.read_written_link(link)?,
+        };
+        // SAFETY: a count of this link's, kept until the attempt ends; `'t` is the attempt.
+        Ok(unsafe { Linked::at(address) })
+    }
+
+    #[inline]
+    fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: Option<Arc<T>>) -> Result<Option<Linked<'t, T>>, Abort> {
+        let worker = &mut *tx.worker;
+        worker.pin();
+        let address = link::into_address(value);
+        worker.write((&raw const self.core).cast(), Some(Self::TYPE), address)?;
+        // SAFETY: the count is this attempt's, which gives back what it does not publish only when it has ended.
+        Ok(unsafe { Linked::at(address) })
+    }
+
+    #[inline]
+    fn update<'t>(
+        &'t self,
+        tx: &mut Tx<'t, '_>,
+        change: impl FnOnce(Option<Linked<'t, T>>) -> Option<Arc<T>>,
+    ) -> Result<Option<Linked<'t, T>>, Abort> {
+        let worker = &mut *tx.worker;
+        let core = &raw const self.core;
+        let entry = worker.find_known(core.cast())?;
+        let seen = match entry {
+            Some(entry) => worker.writes[entry].value,
+            None => worker.read_link(&self.core.cell)?,
+        };
+        // SAFETY: as in `read`.
+        let address = link::into_address(change(unsafe { Linked::at(seen) }));
+        worker.write_at(entry, core.cast(), Some(Self::TYPE), address)?;
+        // SAFETY: as in `write`.
+        Ok(unsafe { Linked::at(address) })
+    }
+
+    fn commute<'t>(
+        &'t self,
+        tx: &mut Tx<'t, '_>,
+        function: impl Fn(&Option<Arc<T>>) -> Option<Arc<T>> + Send + 'static,
+    ) -> Result<(), Abort> {
+        tx.worker.pin();
+        let apply = move |address| {
+            // SAFETY: the address of a count of this link's, which the caller keeps.
+            link::into_address(unsafe { link::with(address, &function) })
+        };
+        tx.worker.commute((&raw const self.core).cast(), Some(Self::TYPE), Box::new(apply))
+    }
+
+    fn with_value<R>(value: Option<Linked<'_, T>>, look: impl FnOnce(&Option<Arc<T>>) -> R) -> R {
+        // SAFETY: the count is kept for as long as the attempt.
+        unsafe { link::with(value.map_or(0, Linked::address), look) }
+    }
+
+    fn condition(test: impl Fn(&Option<Arc<T>>) -> bool + Send + Sync + 'static) -> Condition {
+        let test = move |published| {
+            // SAFETY: an address of a count of a `T`, says `of`; called while the commit that has published it is pinned in
+            // the epoch of its birth, so that the count is kept.
+            unsafe { link::with(published, &test) }
+        };
+        Condition { of: Some(Self::TYPE.id), test: Arc::new(test) }
+    }
+
+    fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
+        tx.worker.needs_log()?;
+        tx.worker.read_link(&self.core.cell)?;
+        Ok(tx.worker.last_seen())
+    }
+}
+
+/// A shared variable is used as the variable itself.
+impl<V: Variable> Variable for Arc<V> {
+    type Value = V::Value;
+    type Read<'t>
+        = V::Read<'t>
+    where
+        Self: 't;
+
+    #[inline]
+    fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<V::Read<'t>, Abort> {
+        (**self).read(tx)
+    }
+
+    #[inline]
+    fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: V::Value) -> Result<V::Read<'t>, Abort> {
+        (**self).write(tx, value)
+    }
+
+    #[inline]
+    fn update<'t>(
+        &'t self,
+        tx: &mut Tx<'t, '_>,
+        change: impl FnOnce(V::Read<'t>) -> V::Value,
+    ) -> Result<V::Read<'t>, Abort> {
+        (**self).update(tx, change)
+    }
+
+    fn commute<'t>(
+        &'t self,
+        tx: &mut Tx<'t, '_>,
+        function: impl Fn(&V::Value) -> V::Value + Send + 'static,
+    ) -> Result<(), Abort> {
+        (**self).commute(tx, function)
+    }
+
+    fn with_value<R>(value: V::Read<'_>, look: impl FnOnce(&V::Value) -> R) -> R {
+        V::with_value(value, look)
+    }
+
+    fn condition(test: impl Fn(&V::Value) -> bool + Send + Sync + 'static) -> Condition {
+        V::condition(test)
+    }
+
+    fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
+        (**self).version(tx)
+    }
+}
+
 impl Tx<'_, '_> {
     pub(crate) fn has_written(&self, cell: &TCell<u64>) -> bool {
         self.worker.writes.find(&cell.core.stamp).is_some()
@@ -154,56 +334,106 @@ impl Tx<'_, '_> {
 }
 
 impl Worker {
-    /// What this attempt has written to a variable, if anything.
-    #[inline]
-    fn find(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
-        if self.writes.may_have(variable) { self.find_written(variable) } else { Ok(None) }
-    }
-
     /// Apart, so that reads of what was not written stay small enough to be inlined.
     #[inline(never)]
+    fn read_written_cell(&mut self, cell: &CellCore) -> Result<u64, Abort> {
+        self.find_written(&cell.stamp)?.map_or_else(|| self.read_cell(cell), Ok)
+    }
+
+    #[inline(never)]
+    fn read_written_node(&mut self, variable: &Stamp) -> Result<u64, Abort> {
+        self.find_written(variable)?.map_or_else(|| self.read_node(variable), Ok)
+    }
+
+    #[inline(never)]
+    fn read_written_link(&mut self, link: &CellCore) -> Result<u64, Abort> {
+        self.find_written(&link.stamp)?.map_or_else(|| self.read_link(link), Ok)
+    }
+
+    /// What this attempt has written to a variable, if anything.
+    #[inline]
     fn find_written(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
-        let Some(entry) = self.writes.find(variable) else { return Ok(None) };
-        if self.writes[entry].state == State::Commutes {
+        Ok(self.find_known(variable)?.map(|entry| self.writes[entry].value))
+    }
+
+    /// Where the write of a variable is, if there is one; its value is there.
+    #[inline]
+    fn find_known(&mut self, variable: *const Stamp) -> Result<Option<usize>, Abort> {
+        if self.writes.may_have(variable) { self.find_at_length(variable) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn find_at_length(&mut self, variable: *const Stamp) -> Result<Option<usize>, Abort> {
+        let entry = self.writes.find(variable);
+        if let Some(entry) = entry
+            && self.writes[entry].state == State::Commutes
+        {
             self.promote(entry)?;
         }
-        Ok(Some(self.writes[entry].value))
+        Ok(entry)
     }
 
     /// Buffers a write.
     #[inline]
-    fn write(&mut self, variable: &Stamp, kind: Kind, value: u64) -> Result<(), Abort> {
-        let written = if self.writes.may_have(variable) { self.writes.find(variable) } else { None };
-        match written {
-            Some(entry) => self.overwrite(entry, value),
-            None => {
-                if self.mode != Mode::Logged
-                    && let Err(abort) = self.needs_log()
-                {
-                    self.discard(kind, value);
-                    return Err(abort);
-                }
-                self.writes.push(Write { stamp: variable, kind, value, locked: 0, state: State::Known });
+    fn write(&mut self, variable: *const Stamp, of: Option<&'static Type>, value: u64) -> Result<(), Abort> {
+        if self.writes.may_have(variable) {
+            let entry = self.writes.find(variable);
+            return self.write_at(entry, variable, of, value);
+        }
+        self.write_first(variable, of, value)
+    }
+
+    /// Buffers a write of a variable whose entry has been looked for.
+    #[inline]
+    fn write_at(
+        &mut self,
+        entry: Option<usize>,
+        variable: *const Stamp,
+        of: Option<&'static Type>,
+        value: u64,
+    ) -> Result<(), Abort> {
+        match entry {
+            None => self.write_first(variable, of, value),
+            Some(entry) => {
+                self.overwrite(entry, value);
+                Ok(())
             }
         }
+    }
+
+    /// Buffers the first write of a variable.
+    #[inline]
+    fn write_first(&mut self, variable: *const Stamp, of: Option<&'static Type>, value: u64) -> Result<(), Abort> {
+        if self.mode != Mode::Logged
+            && let Err(abort) = self.needs_log()
+        {
+            self.discard(of, value);
+            return Err(abort);
+        }
+        self.writes.push(Write { stamp: variable, of, value, locked: 0, state: State::Known });
         Ok(())
     }
 
     /// Replaces a buffered write. A nested part may want the old one back, and there may be references to it.
     #[cold]
     fn overwrite(&mut self, entry: usize, value: u64) {
-        let Write { kind, value: old, state, .. } = self.writes[entry];
+        let Write { of, value: old, state, .. } = self.writes[entry];
         if self.extras.part != 0 {
             self.add().undo.push(Undo { entry, value: old, state });
         } else {
-            self.discard(kind, old);
+            self.discard(of, old);
         }
         self.writes[entry].value = value;
         self.writes[entry].state = State::Known;
     }
 
     /// Buffers a function for whatever value the commit finds.
-    fn commute(&mut self, variable: &Stamp, kind: Kind, apply: Box<dyn Fn(u64) -> u64 + Send>) -> Result<(), Abort> {
+    fn commute(
+        &mut self,
+        variable: *const Stamp,
+        of: Option<&'static Type>,
+        apply: Box<dyn Fn(u64) -> u64 + Send>,
+    ) -> Result<(), Abort> {
         self.needs_log()?;
         let entry = match self.writes.find(variable) {
             Some(entry) if self.writes[entry].state == State::Known => {
@@ -213,7 +443,7 @@ impl Worker {
             }
             Some(entry) => entry,
             None => {
-                self.writes.push(Write { stamp: variable, kind, value: 0, locked: 0, state: State::Commutes });
+                self.writes.push(Write { stamp: variable, of, value: 0, locked: 0, state: State::Commutes });
                 self.writes.len() - 1
             }
         };
@@ -224,13 +454,17 @@ impl Worker {
     /// Reads a variable that so far only functions were buffered for: their result becomes an ordinary write.
     #[cold]
     fn promote(&mut self, entry: usize) -> Result<(), Abort> {
-        let Write { stamp, kind, .. } = self.writes[entry];
-        let mut value = match kind {
-            Kind::Cell(cell) => {
+        let Write { stamp, of, .. } = self.writes[entry];
+        let mut value = match of.map(|of| of.form) {
+            None => {
                 // SAFETY: the attempt borrows the cell.
-                self.read_cell(unsafe { &*cell })?
+                self.read_cell(unsafe { &*stamp.cast() })?
             }
-            Kind::Node(_) => {
+            Some(Form::Link) => {
+                // SAFETY: the attempt borrows the link, which begins with a cell.
+                self.read_link(unsafe { &*stamp.cast() })?
+            }
+            Some(Form::Node) => {
                 // SAFETY: the attempt borrows the variable.
                 self.read_node(unsafe { &*stamp })?
             }
@@ -238,11 +472,12 @@ impl Worker {
         let mut is_ours = false;
         for n in 0..self.extras.commutes.len() {
             if self.extras.commutes[n].entry == entry {
-                let after = (self.extras.commutes[n].apply)(value);
                 if is_ours {
-                    self.discard(kind, value);
+                    // Before the function is called, which may panic; discarded values stay until the attempt has ended.
+                    self.discard(of, value);
                 }
-                (value, is_ours) = (after, true);
+                value = (self.extras.commutes[n].apply)(value);
+                is_ours = true;
             }
         }
         self.overwrite(entry, value);

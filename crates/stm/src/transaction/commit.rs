@@ -1,10 +1,12 @@
 //! Publishing what an attempt has written, all of it at one moment or nothing.
-use super::{Cause, Kind, Worker};
+use super::{Cause, Mode, Worker};
 use crate::domain::{CHOOSES, DOMAIN};
-use crate::transaction::log::Write;
+use crate::transaction::log::{Read, Write};
 use crate::transaction::read::wait_a_little;
-use crate::variable::node::{self, Node, Type};
-use crate::variable::stamp::{FLAGS, LOCKED, Stamp, WAITED, mark, version};
+use crate::variable::cell::CellCore;
+use crate::variable::link::LinkCore;
+use crate::variable::node::{self, Form, Free, Node};
+use crate::variable::stamp::{FLAGS, LOCKED, Stamp, VERSION_MAX, WAITED, mark, version};
 use enact_sync::atomic::{Ordering, ordered};
 
 /// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
@@ -26,6 +28,7 @@ struct Locks<'w> {
 }
 
 impl Drop for Locks<'_> {
+    #[cold]
     fn drop(&mut self) {
         for write in &self.worker.writes[..self.count] {
             // SAFETY: the attempt still borrows the variable.
@@ -38,11 +41,16 @@ impl Drop for Locks<'_> {
 }
 
 impl Worker {
-    /// Commits. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has to be called.
+    /// Commits, and counts that. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has to be called.
     #[inline]
     pub(crate) fn commit(&mut self) -> Result<bool, Refused> {
         // Who has deferred something passes the gate even without a write, because its operations may write.
         if self.writes.is_empty() && self.extras.operations.is_empty() {
+            let counters = &self.slot.counters;
+            counters.read_only_commits.add_one();
+            if self.mode != Mode::Logged {
+                counters.snapshots.add_one();
+            }
             return Ok(false);
         }
         self.commit_writes()
@@ -61,6 +69,7 @@ impl Worker {
         }
         let snapshots = DOMAIN.snapshots.load(Ordering::Acquire);
         let version = DOMAIN.clock.load(Ordering::Acquire).max(highest) + 1;
+        assert!(version <= VERSION_MAX, "a variable was written 2^52 times, and there is no version for one time more");
         if snapshots >= CHOOSES && !cfg!(plant = "leave_the_clock_to_readers") {
             // Whoever comes after this commit must not get a lower version, which the snapshot could take for older.
             DOMAIN.clock.fetch_max(version, Ordering::AcqRel);
@@ -76,6 +85,9 @@ impl Worker {
         worker.publish(version);
         // Publishing has unlocked everything.
         std::mem::forget(locks);
+        let counters = &self.slot.counters;
+        let count = if self.writes.is_empty() { &counters.read_only_commits } else { &counters.commits };
+        count.add_one();
         if !waited {
             self.writes.clear();
         }
@@ -89,22 +101,36 @@ impl Worker {
         }
         let mark = mark(at, self.owner);
         for n in 0..self.writes.len() {
-            let Write { stamp, kind, value, locked, .. } = self.writes[n];
+            let Write { stamp, of, value, locked, .. } = self.writes[n];
+            let core = stamp.cast::<CellCore>();
             // SAFETY: the attempt still borrows the variable.
             let stamp = unsafe { &*stamp };
-            match kind {
-                Kind::Cell(cell) => {
+            match of.map(|of| (of.form, of.free, of.free_past)) {
+                None => {
                     // SAFETY: as above; the stamp is the first field of this core.
-                    let cell = unsafe { &*cell };
-                    if (!self.snapshots.is_empty() && !cfg!(plant = "forget_the_past"))
-                        || cell.past.load(Ordering::Relaxed) != 0
-                    {
-                        self.leave_word(cell, locked, at);
+                    let cell = unsafe { &*core };
+                    if self.has_past(cell) {
+                        self.leave_word(cell, locked, at, DOMAIN.memory.epoch(), node::free::<u64>);
                     }
                     cell.value.store(value, Ordering::Release);
                     stamp.store(mark | (locked & WAITED), Ordering::Release);
                 }
-                Kind::Node(&Type { free, .. }) => {
+                Some((Form::Link, free, free_past)) => {
+                    // SAFETY: as above.
+                    let LinkCore { cell, birth } = unsafe { &*core.cast::<LinkCore>() };
+                    let (old, born) = (cell.value.load(Ordering::Relaxed), birth.load(Ordering::Relaxed));
+                    let is_left = self.has_past(cell) && self.leave_word(cell, locked, at, born, free_past);
+                    // A reader that finds the word below notices this epoch, or has.
+                    birth.store(self.slot.pin.newest(), Ordering::Relaxed);
+                    cell.value.store(value, Ordering::Release);
+                    let mark = if cfg!(plant = "publish_links_without_a_version") { locked & !FLAGS } else { mark };
+                    stamp.store(mark | (locked & WAITED), Ordering::Release);
+                    if old != 0 && !is_left {
+                        // SAFETY: the stores above have unlinked it, and its count is in no chain.
+                        unsafe { self.retire(old, free, born) };
+                    }
+                }
+                Some((Form::Node, free, _)) => {
                     // SAFETY: the node is ours until the store below publishes it.
                     let new = unsafe { node::header(value) };
                     new.mark.store(mark, Ordering::Relaxed);
@@ -121,7 +147,7 @@ impl Worker {
                     stamp.store(value | (locked & WAITED), Ordering::Release);
                     if !is_needed {
                         // SAFETY: the store above has unlinked it, and it is in no chain.
-                        unsafe { self.garbage.retire(old, free) };
+                        unsafe { self.retire(old, free, header.birth) };
                     }
                 }
             }
@@ -130,30 +156,46 @@ impl Worker {
         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Leaves the word that is about to be replaced to the snapshots that need it.
+    /// True if there is something to be done about what snapshots need of a cell that is about to be written.
+    #[inline]
+    fn has_past(&self, cell: &CellCore) -> bool {
+        (!self.snapshots.is_empty() && !cfg!(plant = "forget_the_past")) || cell.past.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves the word that is about to be replaced to the snapshots that need it, and says whether there are any. `free`
+    /// frees the nodes of the chain, the new one too: if the word stands for something, that is the chain's from now on.
     #[cold]
-    fn leave_word(&mut self, cell: &crate::variable::cell::CellCore, old: u64, at: u64) {
-        if self.is_needed(old, at) {
-            let birth = DOMAIN.memory.epoch();
+    fn leave_word(&mut self, cell: &CellCore, old: u64, at: u64, birth: u64, free: Free) -> bool {
+        let is_needed = self.is_needed(old, at);
+        if is_needed {
             let address = Node::leak(cell.value.load(Ordering::Relaxed), old & !FLAGS, birth);
             // SAFETY: the node is ours until the store below publishes it.
             unsafe { node::header(address) }.past.store(cell.past.load(Ordering::Relaxed), Ordering::Relaxed);
             cell.past.store(address, Ordering::Release);
         }
-        // SAFETY: the cell is locked, and its chain is of nodes of words.
-        unsafe { self.prune(&cell.past, at, node::free::<u64>) };
+        // SAFETY: the cell is locked, and `free` frees the nodes of its chain.
+        unsafe { self.prune(&cell.past, at, free) };
+        is_needed
     }
 
     /// True if everything read is as it was, apart from being locked by this very commit.
     #[inline]
     fn is_current(&self) -> bool {
+        // Most attempts write what they read, in the same order: this is the write that is looked for next.
+        let mut own = self.writes.iter().peekable();
         self.reads.iter().all(|read| {
             // SAFETY: the attempt still borrows the variable.
             let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
             now == read.seen
                 || (now == read.seen | LOCKED
-                    && (self.writes.find(read.stamp).is_some() || (self.alone && Self::settles(read))))
+                    && (own.next_if(|write| write.stamp == read.stamp).is_some() || self.is_settled(read)))
         })
+    }
+
+    /// True if a variable that is locked will be as it was read: the lock is this commit's, or goes without a change.
+    #[inline(never)]
+    fn is_settled(&self, read: &Read) -> bool {
+        self.writes.find(read.stamp).is_some() || (self.alone && Self::settles(read))
     }
 
     /// Wakes those who sleep on what has been published. Runs code of executors.
@@ -163,8 +205,9 @@ impl Worker {
         for write in published.iter().filter(|write| write.locked & WAITED != 0) {
             // SAFETY: the attempt still borrows the variable.
             let stamp = unsafe { &*write.stamp };
-            DOMAIN.sleepers.wake(stamp, write.value, write.kind.node());
+            DOMAIN.sleepers.wake(stamp, write.value, write.id());
         }
+        self.writes.reuse(published);
     }
 
     /// The filter of what is to be written.
@@ -179,29 +222,39 @@ impl Locks<'_> {
     fn take(&mut self) -> Result<(u64, bool), Refused> {
         let (mut highest, mut waited) = (0, 0);
         let alone = self.worker.alone;
-        for n in 0..self.worker.writes.len() {
-            let write = &mut self.worker.writes[n];
+        for write in self.worker.writes.iter_mut() {
             // SAFETY: the attempt still borrows the variable.
             let stamp = unsafe { &*write.stamp };
             write.locked = Self::lock(stamp, alone)?;
-            self.count = n + 1;
+            self.count += 1;
             waited |= write.locked & WAITED;
-            highest = highest.max(match write.kind {
-                Kind::Cell(_) => version(write.locked),
-                Kind::Node(_) => {
-                    // SAFETY: the node is current, and nobody replaces it while we have the lock.
-                    let header = unsafe { node::header(write.locked & !FLAGS) };
-                    version(header.mark.load(Ordering::Relaxed))
-                }
+            highest = highest.max(if write.of.is_some_and(|of| of.form == Form::Node) {
+                // SAFETY: the node is current, and nobody replaces it while we have the lock.
+                let header = unsafe { node::header(write.locked & !FLAGS) };
+                version(header.mark.load(Ordering::Relaxed))
+            } else {
+                version(write.locked)
             });
         }
         Ok((highest, waited != 0))
     }
 
-    /// Sets the lock, and gives the stamp as it was. Who runs alone finds locks only of commits that will not pass the gate,
-    /// and of deferred operations: it waits for them.
+    /// Sets the lock, and gives the stamp as it was.
     #[inline]
     fn lock(stamp: &Stamp, alone: bool) -> Result<u64, Refused> {
+        let seen = stamp.load(Ordering::Relaxed);
+        if seen & LOCKED == 0
+            && stamp.compare_exchange(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            return Ok(seen);
+        }
+        Self::lock_at_length(stamp, alone)
+    }
+
+    /// Tries to lock until it takes too long. A transaction that runs alone finds locks only of commits that will not pass the gate,
+    /// and of deferred operations: it waits for them.
+    #[cold]
+    fn lock_at_length(stamp: &Stamp, alone: bool) -> Result<u64, Refused> {
         let mut spins = 0;
         loop {
             let seen = stamp.load(Ordering::Relaxed);
@@ -216,5 +269,27 @@ impl Locks<'_> {
             }
             wait_a_little(spins);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atomically;
+    use crate::variable::TCell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn the_commit_after_the_last_version_panics_and_changes_nothing() {
+        enact_sync::explore(1, || {
+            let (worn, other) = (TCell::new(1), TCell::new(1));
+            worn.core.stamp.store(mark(VERSION_MAX, 0), Ordering::Release);
+            let both = atomically(|tx| tx.write(&other, 2).and(tx.write(&worn, 2)));
+            let panic = catch_unwind(AssertUnwindSafe(|| both.run())).expect_err("there is no version left");
+            let message = panic.downcast_ref::<&str>().expect("a literal");
+            assert!(message.contains("no version for one time more"), "{message}");
+            assert_eq!(worn.core.stamp.load(Ordering::Acquire), mark(VERSION_MAX, 0), "unlocked");
+            assert_eq!((worn.into_inner(), other.into_inner()), (1, 1));
+        });
     }
 }

@@ -1,11 +1,16 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
-use super::{Kind, Worker};
-use crate::defer::Operation;
+use super::Worker;
+use crate::contain::{contain, drop_each};
+use crate::context;
+use crate::defer::{Await, Operation, Operations};
 use crate::fate::Fate;
-use crate::lock::{OwnerId, TxLock};
+use crate::gate::Underway;
+use crate::lock::{Account, OwnerId, TxLock};
+use crate::transaction::Abort;
 use crate::transaction::log::{State, Write};
-use crate::variable::node::Free;
-use crate::variable::stamp::FLAGS;
+use crate::variable::cell::CellCore;
+use crate::variable::node::{Form, Free};
+use crate::variable::stamp::{FLAGS, Stamp};
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 use std::any::TypeId;
@@ -56,10 +61,18 @@ pub(crate) struct Extras {
     /// With the part each belongs to.
     pub(super) fates: Vec<(u32, Fate)>,
     pub(crate) operations: Vec<Operation>,
+    /// The commit that is tried leaves operations or locks to be released.
+    pub(crate) starts_operations: bool,
     pub(crate) owner: Option<OwnerId>,
     /// Locks that this attempt has acquired, and those that it has released.
     pub(crate) acquired: Vec<TxLock>,
     pub(crate) released: Vec<TxLock>,
+    /// Locks of others that this attempt waits for, with all their alternatives.
+    pub(crate) awaited: Vec<(TxLock, OwnerId)>,
+    /// Stamps that this attempt has read and nobody changes while the operation around it sleeps.
+    pub(crate) own: Vec<usize>,
+    /// This attempt has looked who has a lock.
+    pub(crate) looks_at_holders: bool,
 }
 
 impl fmt::Debug for Extras {
@@ -80,20 +93,20 @@ impl Worker {
     pub(super) fn apply_commutes(&mut self) {
         for n in 0..self.extras.commutes.len() {
             let entry = self.extras.commutes[n].entry;
-            let Write { kind, value, locked, state, .. } = self.writes[entry];
-            let before = match (state, kind) {
+            let Write { stamp, of, value, locked, state } = self.writes[entry];
+            let before = match (state, of.map(|of| of.form)) {
                 // It was read after all, and the function was applied then.
                 (State::Known, _) => continue,
                 (State::Applied, _) => value,
-                (State::Commutes, Kind::Node(_)) => locked & !FLAGS,
-                (State::Commutes, Kind::Cell(cell)) => {
-                    // SAFETY: the attempt still borrows the cell.
-                    unsafe { &*cell }.value.load(Ordering::Acquire)
+                (State::Commutes, Some(Form::Node)) => locked & !FLAGS,
+                (State::Commutes, None | Some(Form::Link)) => {
+                    // SAFETY: the attempt still borrows the cell, or the link, which begins with one.
+                    unsafe { &*stamp.cast::<CellCore>() }.value.load(Ordering::Acquire)
                 }
             };
             let after = (self.extras.commutes[n].apply)(before);
             if state == State::Applied {
-                self.discard(kind, value);
+                self.discard(of, value);
             }
             self.writes[entry].value = after;
             self.writes[entry].state = State::Applied;
@@ -121,7 +134,8 @@ impl Worker {
         self.extras.fates.iter().all(|(_, own)| fate.is_older_than(own))
     }
 
-    /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect.
+    /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect. The result of the
+    /// attempt stands, so a panic of a destructor ends here.
     #[cold]
     pub(super) fn clear_extras(&mut self) {
         self.busy = false;
@@ -129,32 +143,48 @@ impl Worker {
         (extras.part, extras.parts) = (0, 0);
         assert!(extras.undo.is_empty(), "every nested part of an attempt is left before it ends");
         self.kept.clear();
-        extras.commutes.clear();
-        extras.conditions.clear();
+        drop_each(extras.commutes.drain(..));
+        drop_each(extras.conditions.drain(..));
         extras.deadline = None;
         extras.owner = None;
+        extras.starts_operations = false;
         for (address, free) in extras.spent.drain(..) {
-            // SAFETY: never published, so only this attempt knew the address; it has ended.
-            unsafe { free(address) };
+            contain(|| {
+                // SAFETY: never published, so only this attempt knew the address; it has ended.
+                unsafe { free(address) }
+            });
         }
-        extras.operations.clear();
+        drop_each(extras.operations.drain(..));
         extras.acquired.clear();
         extras.released.clear();
+        extras.awaited.clear();
+        extras.own.clear();
+        extras.looks_at_holders = false;
         debug_assert!(extras.effects.is_empty() && extras.fates.is_empty(), "fates are decided before an attempt ends");
     }
 
     /// Decides what the attempt did not get to: everything it has promised for its abort happens.
-    #[cold]
+    #[inline]
     pub(crate) fn decide_abort(&mut self) {
-        self.take_undecided().abort();
+        if self.has_undecided() {
+            self.take_undecided().abort();
+        }
     }
 
     /// Tells whoever depends on the attempt that it has committed.
-    #[cold]
+    #[inline]
     pub(crate) fn decide_commit(&mut self) {
-        self.take_undecided().commit();
+        if self.has_undecided() {
+            self.take_undecided().commit();
+        }
     }
 
+    #[inline]
+    fn has_undecided(&self) -> bool {
+        !self.extras.fates.is_empty() || !self.extras.effects.is_empty()
+    }
+
+    #[cold]
     fn take_undecided(&mut self) -> Undecided {
         let extras = &mut self.extras;
         Undecided { fates: std::mem::take(&mut extras.fates), effects: std::mem::take(&mut extras.effects) }
@@ -203,6 +233,28 @@ impl crate::transaction::Tx<'_, '_> {
         self.worker.add().acquired.push(lock);
     }
 
+    /// Notes that this attempt has read what is of the operation around it, if that has `holder` for its owner: true then.
+    pub(crate) fn reads_what_is_own(&mut self, holder: OwnerId, stamp: &Stamp) -> bool {
+        let is_own = context::operation() == Some(holder);
+        if is_own {
+            self.worker.add().own.push(std::ptr::from_ref(stamp).addr());
+        }
+        is_own
+    }
+
+    /// Retries because another has the lock.
+    #[cold]
+    pub(crate) fn retry_for<R>(&mut self, lock: &TxLock, holder: OwnerId) -> Result<R, Abort> {
+        self.worker.needs_log()?;
+        self.worker.add().awaited.push((lock.clone(), holder));
+        self.retry()
+    }
+
+    /// Notes that it may be worth a wake-up if a lock goes from one to the other.
+    pub(crate) fn looks_at_holders(&mut self) {
+        self.worker.add().looks_at_holders = true;
+    }
+
     /// Notes a lock that this attempt has released.
     pub(crate) fn released(&mut self, lock: TxLock) {
         self.worker.add().released.push(lock);
@@ -215,21 +267,49 @@ impl crate::transaction::Tx<'_, '_> {
 }
 
 impl Worker {
-    /// True if there are operations to be run after the commit, or locks to be released then.
-    pub(crate) fn has_follow_up(&self, releases: bool) -> bool {
-        !self.extras.operations.is_empty() || (releases && !self.extras.acquired.is_empty())
+    /// Counts what the commit that follows leaves to be done, if anything: operations and, with `releases`, locks.
+    pub(crate) fn begin_operations(&mut self, releases: bool) -> Option<Underway> {
+        let extras = &mut self.extras;
+        extras.starts_operations = !extras.operations.is_empty() || (releases && !extras.acquired.is_empty());
+        extras.starts_operations.then(Underway::begin)
     }
 
     /// Takes out what a committed attempt has left to do: for whom, its operations, and the locks that it has acquired
-    /// more often than released.
-    pub(crate) fn take_operations(&mut self) -> (Option<OwnerId>, Vec<Operation>, Vec<TxLock>) {
+    /// more often than released, unless an explicit owner holds them.
+    pub(crate) fn take_operations(&mut self, explicit: Option<&Account>) -> (Option<OwnerId>, Operations, Vec<TxLock>) {
         let extras = &mut self.extras;
         let mut left = std::mem::take(&mut extras.acquired);
+        if explicit.is_some_and(|account| account.enter(&left, &extras.released)) {
+            left.clear();
+        }
         for released in &extras.released {
             if let Some(index) = left.iter().position(|lock| lock.is_same(released)) {
                 left.swap_remove(index);
             }
         }
-        (extras.owner, std::mem::take(&mut extras.operations), left)
+        (extras.owner, Operations::take(&mut extras.operations), left)
+    }
+}
+
+impl Worker {
+    /// What the operation around this attempt waits for, if it is locks and nothing else can wake it.
+    pub(crate) fn waits_for_locks_alone(&self) -> Option<Vec<Await>> {
+        let extras = &self.extras;
+        if extras.deadline.is_some() || extras.looks_at_holders {
+            return None;
+        }
+        let mut awaits = Vec::new();
+        for (stamp, seen, condition) in self.waits() {
+            let address = std::ptr::from_ref(stamp).addr();
+            if condition.is_some() {
+                return None;
+            }
+            match extras.awaited.iter().find(|(lock, _)| lock.address() == address) {
+                Some((lock, holder)) => awaits.push(Await { lock: lock.clone(), holder: *holder, seen }),
+                None if extras.own.contains(&address) => {}
+                None => return None,
+            }
+        }
+        Some(awaits)
     }
 }

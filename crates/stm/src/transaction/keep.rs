@@ -1,5 +1,6 @@
 //! Work that does not depend on the attempt, done once.
 use super::{Abort, Tx, Worker};
+use crate::contain::drop_each;
 use std::any::Any;
 use std::fmt;
 use std::panic::Location;
@@ -26,11 +27,24 @@ impl fmt::Debug for Kept {
 }
 
 impl Kept {
+    /// Forgets all; a panic of a destructor ends here.
     #[inline]
     pub(crate) fn clear(&mut self) {
         if self.0.is_some() {
-            self.0 = None;
+            self.forget();
         }
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        self.0.take().into_iter().for_each(|entries| drop_each(entries.0));
+    }
+}
+
+impl Drop for Kept {
+    #[inline]
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -3,7 +3,6 @@
 //! # Who may touch what
 //! The worker whose attempt it is. The pointers are to the stamps of variables that the attempt borrows for `'t`, so they
 //! are good until the logs are cleared at its end.
-use crate::variable::cell::CellCore;
 use crate::variable::node::Type;
 use crate::variable::stamp::Stamp;
 use std::any::TypeId;
@@ -15,29 +14,14 @@ pub(super) struct Read {
     pub(super) seen: u64,
 }
 
-/// What is written: a word into a cell, or a node into a variable.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
-    Cell(*const CellCore),
-    Node(&'static Type),
-}
-
-impl Kind {
-    /// The type of the node's value, none for a cell.
-    pub(super) fn node(self) -> Option<TypeId> {
-        match self {
-            Self::Cell(_) => None,
-            Self::Node(node) => Some(node.id),
-        }
-    }
-}
-
 /// A variable that is to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write {
+    /// The stamp, and leave to use the whole of the variable's core, of which it is the first field.
     pub(super) stamp: *const Stamp,
-    pub(super) kind: Kind,
-    /// The bits of a cell's value or the address of a node.
+    /// What kind of variable it is, none for a cell.
+    pub(super) of: Option<&'static Type>,
+    /// The bits of a cell's value, or the address of what is written into another variable.
     pub(super) value: u64,
     /// The stamp that the commit has locked.
     pub(super) locked: u64,
@@ -53,6 +37,13 @@ pub(super) enum State {
     Commutes,
     /// Some of these functions have been applied.
     Applied,
+}
+
+impl Write {
+    /// The type of the variable, none for a cell.
+    pub(super) fn id(&self) -> Option<TypeId> {
+        self.of.map(|of| of.id)
+    }
 }
 
 /// The write set, in the order of first writes.
@@ -85,9 +76,10 @@ impl WriteSet {
     /// False if the variable is not in the set: the answer to most reads.
     #[inline]
     pub(super) fn may_have(&self, stamp: *const Stamp) -> bool {
-        self.filter & filter_bit(stamp) != 0
+        self.filter != 0 && self.filter & filter_bit(stamp) != 0
     }
 
+    #[inline(never)]
     pub(super) fn find(&self, stamp: *const Stamp) -> Option<usize> {
         if !self.may_have(stamp) {
             return None;
@@ -166,6 +158,12 @@ impl WriteSet {
         entries
     }
 
+    /// Gives the memory of entries back that were taken.
+    pub(super) fn reuse(&mut self, mut entries: Vec<Write>) {
+        entries.clear();
+        self.entries = entries;
+    }
+
     #[inline]
     pub(super) fn filter(&self) -> u64 {
         self.filter
@@ -193,7 +191,7 @@ mod tests {
     use super::*;
 
     fn write(stamp: *const Stamp) -> Write {
-        Write { stamp, kind: Kind::Cell(std::ptr::null()), value: 0, locked: 0, state: State::Known }
+        Write { stamp, of: None, value: 0, locked: 0, state: State::Known }
     }
 
     #[test]

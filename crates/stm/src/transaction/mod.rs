@@ -61,11 +61,13 @@ pub(crate) use read::wait_a_little;
 pub use tx::{Expired, Tx, Version};
 
 use crate::domain::DOMAIN;
-use crate::memory::Garbage;
+use crate::memory::BATCH;
+use crate::variable::node::{Free, Type};
 use crate::variable::stamp::Stamp;
 use crate::worker::Slot;
+use crossbeam_utils::CachePadded;
 use enact_sync::atomic::{Ordering, ordered};
-use log::{Kind, Read, Write, WriteSet};
+use log::{Read, Write, WriteSet};
 
 /// How an attempt reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,16 +83,20 @@ pub(crate) enum Mode {
 /// What runs attempts: logs that are reused, and the slot that others look at.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) slot: &'static Slot,
+    pub(crate) slot: &'static CachePadded<Slot>,
     owner: u64,
     time: u64,
     pinned: bool,
     pub(crate) mode: Mode,
     /// This attempt runs while nobody else commits.
     pub(crate) alone: bool,
+    /// The commit of an attempt that runs alone may start deferred operations.
+    pub(crate) may_defer: bool,
     /// Others stand back for this transaction.
     pub(crate) has_priority: bool,
-    /// Nobody else commits, deferred operations included, so this attempt cannot fail.
+    /// Nobody else commits, deferred operations included, so this attempt cannot fail unless it asks to wait.
+    pub(crate) may_become_irrevocable: bool,
+    /// What this attempt has done since it has become irrevocable cannot be undone.
     pub(crate) is_irrevocable: bool,
     /// This transaction runs inside a deferred operation.
     pub(crate) in_operation: bool,
@@ -103,7 +109,10 @@ pub(crate) struct Worker {
     reads: Vec<Read>,
     writes: WriteSet,
     pub(crate) extras: Extras,
-    garbage: Garbage,
+    /// Nodes retired since this worker has last collected.
+    retired: usize,
+    /// The slot whose garbage this worker has collected last, besides its own.
+    swept: Option<&'static CachePadded<Slot>>,
     /// Times of running snapshots, collected by a commit.
     snapshots: Vec<u64>,
     random: u64,
@@ -116,7 +125,7 @@ pub(crate) struct Worker {
 unsafe impl Send for Worker {}
 
 impl Worker {
-    pub(crate) fn new(slot: &'static Slot) -> Self {
+    pub(crate) fn new(slot: &'static CachePadded<Slot>) -> Self {
         Self {
             slot,
             owner: slot.mark_owner(),
@@ -124,7 +133,9 @@ impl Worker {
             pinned: false,
             mode: Mode::Logged,
             alone: false,
+            may_defer: false,
             has_priority: false,
+            may_become_irrevocable: false,
             is_irrevocable: false,
             in_operation: false,
             is_dependent: false,
@@ -133,7 +144,8 @@ impl Worker {
             reads: Vec::new(),
             writes: WriteSet::default(),
             extras: Extras::default(),
-            garbage: Garbage::default(),
+            retired: 0,
+            swept: None,
             snapshots: Vec::new(),
             random: slot.owner.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
             attempt: 0,
@@ -172,7 +184,7 @@ impl Worker {
     /// True if ending the attempt drops values of the user.
     #[inline]
     pub(crate) fn runs_code_at_its_end(&self) -> bool {
-        self.busy || !self.writes.is_empty() || self.garbage.is_due()
+        self.busy || !self.writes.is_empty() || self.retired >= BATCH
     }
 
     /// Ends an attempt, whichever way: forgets logs and references. What was not published is freed.
@@ -197,31 +209,66 @@ impl Worker {
     /// Ends what this attempt was granted over others: the worker goes on with other transactions.
     #[cold]
     pub(crate) fn step_down(&mut self) {
-        (self.alone, self.has_priority, self.is_irrevocable) = (false, false, false);
+        (self.alone, self.has_priority) = (false, false);
+        (self.may_become_irrevocable, self.is_irrevocable) = (false, false);
     }
 
     /// Frees what can be freed. The caller is not inside a transaction, for destructors of users run here.
     #[inline]
     pub(crate) fn clean(&mut self) {
-        if self.garbage.is_due() {
-            self.garbage.collect();
+        if self.retired >= BATCH {
+            self.collect();
         }
+    }
+
+    /// Frees what this worker has retired, and what the next other one has, in case that one rests.
+    #[cold]
+    pub(crate) fn collect(&mut self) {
+        self.retired = 0;
+        self.slot.garbage.collect();
+        self.swept = DOMAIN.workers.next_slot(self.swept);
+        if let Some(other) = self.swept {
+            other.garbage.collect();
+        }
+    }
+
+    /// Makes what there is a reason to collect when this attempt ends: the next one may be long in coming.
+    pub(crate) fn rest(&mut self) {
+        if self.retired > 0 {
+            self.retired = BATCH;
+        }
+    }
+
+    /// True if there may be something to collect.
+    pub(crate) fn has_retired(&self) -> bool {
+        self.retired > 0
+    }
+
+    /// Leaves something to be freed that was made, or published, in the epoch `birth` at the earliest.
+    ///
+    /// # Safety
+    /// `free` frees what is at `address`; it has been unlinked before this call, and it is retired only once.
+    #[inline]
+    unsafe fn retire(&mut self, address: u64, free: Free, birth: u64) {
+        self.retired += 1;
+        // SAFETY: this is the worker of the slot; the rest is as the caller says.
+        unsafe { self.slot.garbage.retire(address, free, birth) };
     }
 
     fn discard_writes(&mut self) {
         for n in 0..self.writes.len() {
-            let Write { kind, value, .. } = self.writes[n];
-            self.discard(kind, value);
+            let Write { of, value, .. } = self.writes[n];
+            self.discard(of, value);
         }
         self.writes.clear();
     }
 
     /// Keeps a value that will not be published until the attempt has ended: there may be references to it.
-    fn discard(&mut self, kind: Kind, value: u64) {
-        if let Kind::Node(node) = kind
+    fn discard(&mut self, of: Option<&'static Type>, value: u64) {
+        if let Some(of) = of
             && value != 0
         {
-            self.extras.spent.push((value, node.free));
+            self.extras.spent.push((value, of.free));
             self.busy = true;
         }
     }

@@ -43,9 +43,9 @@ impl Worker {
         self.extras.part = mark.part;
         if mark.part == 0 {
             for n in 0..self.extras.undo.len() {
-                let kind = self.writes[self.extras.undo[n].entry].kind;
+                let of = self.writes[self.extras.undo[n].entry].of;
                 let value = self.extras.undo[n].value;
-                self.discard(kind, value);
+                self.discard(of, value);
             }
             self.extras.undo.clear();
         }
@@ -57,14 +57,14 @@ impl Worker {
     fn roll_back(&mut self, mark: &Mark) -> RolledBack {
         for undo in self.extras.undo.split_off(mark.undo).into_iter().rev() {
             let write = self.writes[undo.entry];
-            self.discard(write.kind, write.value);
+            self.discard(write.of, write.value);
             let write = &mut self.writes[undo.entry];
             (write.value, write.state) = (undo.value, undo.state);
         }
         if self.writes.len() > mark.writes {
             for write in self.writes.truncate(mark.writes) {
                 if write.state == State::Known {
-                    self.discard(write.kind, write.value);
+                    self.discard(write.of, write.value);
                 }
             }
         }

@@ -57,7 +57,7 @@ impl Worker {
             } else {
                 link.store(header.past.load(Ordering::Relaxed), Ordering::Release);
                 // SAFETY: it has just been unlinked from the only chain it was in.
-                unsafe { self.garbage.retire(address, free) };
+                unsafe { self.retire(address, free, header.birth) };
             }
         }
     }

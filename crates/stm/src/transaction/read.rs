@@ -14,8 +14,38 @@ const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 96 };
 
 impl Worker {
     /// The bits in a cell.
+    ///
+    /// The one look that almost always is enough, so that it can be inlined; everything else is in
+    /// [`read_cell_at_length`](Self::read_cell_at_length).
     #[inline]
     pub(super) fn read_cell(&mut self, cell: &CellCore) -> Result<u64, Abort> {
+        let stamp = cell.stamp.load(Ordering::Acquire);
+        let value = cell.value.load(Ordering::Acquire);
+        // Pairs with the release store of the value: a reader of a value that is being published sees the lock.
+        fence(Ordering::Acquire);
+        if stamp & LOCKED == 0
+            && cell.stamp.load(Ordering::Relaxed) == stamp
+            && (version(stamp) <= self.time || self.published(stamp))
+        {
+            if self.mode != Mode::Logged {
+                return Ok(value);
+            }
+            if self.has_room() {
+                self.reads.push(Read { stamp: &raw const cell.stamp, seen: stamp & !WAITED });
+                return Ok(value);
+            }
+        }
+        self.read_cell_at_length(cell)
+    }
+
+    /// True if a read is logged without a look for more memory.
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.reads.len() < self.reads.capacity()
+    }
+
+    #[inline(never)]
+    fn read_cell_at_length(&mut self, cell: &CellCore) -> Result<u64, Abort> {
         if self.mode != Mode::Logged {
             return Ok(self.read_cell_of_snapshot(cell));
         }
@@ -24,7 +54,7 @@ impl Worker {
             let stamp = cell.stamp.load(Ordering::Acquire);
             if stamp & LOCKED == 0 {
                 let value = cell.value.load(Ordering::Acquire);
-                // Pairs with the release store of the value: who reads a value that is being published sees the lock.
+                // As above.
                 fence(Ordering::Acquire);
                 if cell.stamp.load(Ordering::Relaxed) == stamp {
                     if version(stamp) <= self.time || self.published(stamp) {
@@ -40,8 +70,27 @@ impl Worker {
     }
 
     /// The address of the node that a variable leads to; good until the attempt ends.
+    ///
+    /// One look, as in [`read_cell`](Self::read_cell).
     #[inline]
     pub(super) fn read_node(&mut self, variable: &Stamp) -> Result<u64, Abort> {
+        if self.pinned && self.mode == Mode::Logged {
+            let stamp = variable.load(Ordering::Acquire);
+            if stamp & LOCKED == 0 && self.slot.pin.is_covering() && self.has_room() {
+                let address = stamp & !FLAGS;
+                // SAFETY: the address was loaded under an announcement that covers it.
+                let mark = unsafe { node::header(address) }.mark.load(Ordering::Relaxed);
+                if version(mark) <= self.time || self.published(mark) {
+                    self.reads.push(Read { stamp: variable, seen: address });
+                    return Ok(address);
+                }
+            }
+        }
+        self.read_node_at_length(variable)
+    }
+
+    #[inline(never)]
+    fn read_node_at_length(&mut self, variable: &Stamp) -> Result<u64, Abort> {
         self.pin();
         if self.mode != Mode::Logged {
             return Ok(self.read_node_of_snapshot(variable));
@@ -64,6 +113,53 @@ impl Worker {
                 continue;
             }
             self.spin(&mut spins)?;
+        }
+    }
+
+    /// The address that a link leads to, 0 for none; its count is kept until the attempt ends.
+    ///
+    /// A link is a cell whose word must be covered by the announcement before it is used. In a snapshot the word belongs to
+    /// the snapshot's time, and the link's chain keeps its count as long as the snapshot runs.
+    #[inline]
+    pub(super) fn read_link(&mut self, link: &CellCore) -> Result<u64, Abort> {
+        match self.see_link(link) {
+            Some(address) => Ok(address),
+            None => self.read_link_at_length(link),
+        }
+    }
+
+    /// One look, as in [`read_cell`](Self::read_cell). Walks consist of it: what it finds stays in registers.
+    #[expect(clippy::inline_always, reason = "a call passes the address through memory, a third of a step of a walk")]
+    #[inline(always)]
+    pub(super) fn see_link(&mut self, link: &CellCore) -> Option<u64> {
+        if !self.pinned || self.mode != Mode::Logged {
+            return None;
+        }
+        let stamp = link.stamp.load(Ordering::Acquire);
+        let address = link.value.load(Ordering::Acquire);
+        // As in `read_cell`.
+        fence(Ordering::Acquire);
+        if stamp & LOCKED == 0
+            && link.stamp.load(Ordering::Relaxed) == stamp
+            && (self.slot.pin.is_covering() || cfg!(plant = "read_links_of_any_epoch"))
+            && (version(stamp) <= self.time || self.published(stamp))
+            && self.has_room()
+        {
+            self.reads.push(Read { stamp: &raw const link.stamp, seen: stamp & !WAITED });
+            return Some(address);
+        }
+        None
+    }
+
+    #[inline(never)]
+    fn read_link_at_length(&mut self, link: &CellCore) -> Result<u64, Abort> {
+        self.pin();
+        loop {
+            let address = self.read_cell(link)?;
+            let is_covered = self.slot.pin.covers() || cfg!(plant = "read_links_of_any_epoch");
+            if is_covered || self.mode != Mode::Logged {
+                return Ok(address);
+            }
         }
     }
 
@@ -185,13 +281,13 @@ impl Worker {
                 continue;
             }
             let past = cell.past.load(Ordering::Acquire);
-            if !self.slot.pin.covers() {
+            if !self.slot.pin.follows() {
                 continue;
             }
             let node = self.find_past(past);
             let node =
                 node.unwrap_or_else(|| unreachable!("a value of time {} is gone, although it is read", self.time));
-            // SAFETY: a cell's chain is of nodes of words; `find_past` gives nodes that stay.
+            // SAFETY: a cell's chain is of nodes of words; `find_past` gives nodes that stay in it as long as the snapshot runs.
             return *unsafe { node::value::<u64>(node) };
         }
     }
@@ -200,7 +296,7 @@ impl Worker {
         let mut spins = 0;
         loop {
             let stamp = variable.load(Ordering::Acquire);
-            if !self.slot.pin.covers() {
+            if !self.slot.pin.follows() {
                 continue;
             }
             if stamp & LOCKED != 0 {
@@ -213,11 +309,12 @@ impl Worker {
         }
     }
 
-    /// The newest node of a chain that belongs to the snapshot.
+    /// The newest node of a chain that belongs to the snapshot; it stays there until the snapshot has ended.
     fn find_past(&self, mut address: u64) -> Option<u64> {
         while address != 0 {
-            // SAFETY: the first address was loaded under an announcement that covers it; the others were in the chain,
-            // hence not retired, when they were loaded from a node that is not newer than the announcement, and are older.
+            // SAFETY: the first address was loaded under an announcement that covers it. The others are of the chain as it
+            // was then, because nodes are taken out of it but never put in behind others: they are older, and were not
+            // retired before.
             let header = unsafe { node::header(address) };
             if version(header.mark.load(Ordering::Relaxed)) <= self.time {
                 return Some(address);

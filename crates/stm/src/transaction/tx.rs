@@ -1,5 +1,5 @@
 //! What the closure of a transaction gets to work with.
-use super::{Abort, Effect, Reason, Variable, Worker};
+use super::{Abort, Effect, Failed, Reason, Variable, Worker};
 use crate::context;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
@@ -10,10 +10,11 @@ use std::time::Instant;
 /// A running attempt of a transaction.
 ///
 /// `'t` is the attempt: references into the snapshot live no longer. `'env` is what the closure borrows. Every operation
-/// gives a `Result` to be passed on with `?`. A `Tx` stays on its thread and cannot be kept.
+/// gives a `Result` to be passed on with `?`. A `Tx` stays on its thread and cannot be kept. A function that takes one has
+/// the signature `fn f<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<R, Abort>`.
 ///
 /// None of this compiles: reading outside a transaction, keeping a reference, a variable that dies with the attempt, waiting
-/// on a future inside, counting attempts in a captured variable, giving the transaction to another thread, using it where
+/// on a future inside, assigning to a captured variable, giving the transaction to another thread, using it where
 /// the result must not depend on it, using the outer one inside a nested part, going on after a failed operation.
 /// ```compile_fail,E0599
 /// # use enact_stm::*;
@@ -118,8 +119,7 @@ impl<'t, 'env> Tx<'t, 'env> {
         variable: &'t V,
         change: impl FnOnce(V::Read<'t>) -> V::Value,
     ) -> Result<V::Read<'t>, Abort> {
-        let value = variable.read(self)?;
-        variable.write(self, change(value))
+        variable.update(self, change)
     }
 
     /// Applies `change` to whatever value the commit finds.
@@ -240,6 +240,32 @@ impl<'t, 'env> Tx<'t, 'env> {
         Err(self.worker.abort(Reason::Retry))
     }
 
+    /// Takes everything back and gives `error` to the caller of [`try_atomically`](crate::try_atomically), or of the
+    /// [nested](Self::nested) part that runs now.
+    ///
+    /// For errors of any type. One that is a `std::error::Error` may also leave the closure with `?`.
+    ///
+    /// # Errors
+    /// Always.
+    ///
+    /// # Example
+    /// ```
+    /// use enact_stm::{TCell, try_atomically};
+    /// let stock = TCell::new(1_u32);
+    /// let bought = try_atomically(|tx| {
+    ///     let left = tx.read(&stock)?;
+    ///     if left < 2 {
+    ///         return tx.fail(format!("only {left} left"));
+    ///     }
+    ///     Ok(tx.write(&stock, left - 2)?)
+    /// })
+    /// .run();
+    /// assert_eq!(bought, Err("only 1 left".to_owned()));
+    /// ```
+    pub fn fail<R, E>(&mut self, error: E) -> Result<R, Failed<E>> {
+        Err(Failed::Error(error))
+    }
+
     /// Reads a variable for its version only.
     ///
     /// The version is that of the committed value: a write of this transaction does not change it.
@@ -255,8 +281,8 @@ impl<'t, 'env> Tx<'t, 'env> {
 
     /// From here on this transaction runs alone and is sure to commit, so that it may do what cannot be undone.
     ///
-    /// The first call makes the transaction start again as soon as no other commits and no deferred operation is under way;
-    /// everybody else can read and run meanwhile, but not commit. See [`synchronized`](crate::synchronized).
+    /// The first call makes the transaction start again when its turn to run alone has come and no deferred operation is under
+    /// way. While it runs alone, others can read and run, but not commit. See [`synchronized`](crate::synchronized).
     ///
     /// # Errors
     /// If it does not run alone yet.
@@ -265,10 +291,11 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// In a [`snapshot`](crate::snapshot).
     pub fn irrevocable(&mut self) -> Result<(), Abort> {
         self.worker.needs_log()?;
-        if self.worker.is_irrevocable {
-            return Ok(());
+        if !self.worker.may_become_irrevocable {
+            return Err(self.worker.abort(Reason::NeedsAlone));
         }
-        Err(self.worker.abort(Reason::NeedsAlone))
+        self.worker.is_irrevocable = true;
+        Ok(())
     }
 
     /// The number of this attempt, 1 for the first.

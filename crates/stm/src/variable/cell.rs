@@ -1,7 +1,8 @@
 //! A transactional variable whose small value is stored in place.
 use crate::domain::DOMAIN;
+use crate::variable::Word;
+use crate::variable::node::{self, Free};
 use crate::variable::stamp::{Stamp, WAITED};
-use crate::variable::{Word, node};
 use enact_sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::marker::PhantomData;
@@ -41,8 +42,7 @@ pub struct TCell<W: Word> {
 impl<W: Word> TCell<W> {
     /// A cell that holds `value`, at the oldest of versions.
     pub fn new(value: W) -> Self {
-        let core = CellCore { stamp: Stamp::new(0), value: AtomicU64::new(value.into_bits()), past: AtomicU64::new(0) };
-        Self { core, word: PhantomData }
+        Self { core: CellCore::new(value.into_bits()), word: PhantomData }
     }
 
     /// The value of an owned cell: no transaction can have it.
@@ -68,18 +68,32 @@ impl<W: Word> fmt::Debug for TCell<W> {
     }
 }
 
+impl CellCore {
+    /// A cell with these bits, at the oldest of versions.
+    pub(crate) fn new(bits: u64) -> Self {
+        Self { stamp: Stamp::new(0), value: AtomicU64::new(bits), past: AtomicU64::new(0) }
+    }
+
+    /// Frees what only snapshots of the past needed.
+    ///
+    /// # Safety
+    /// The caller owns the cell, and `free` frees the nodes of its chain.
+    pub(crate) unsafe fn free_past(&self, free: Free) {
+        let past = self.past.load(Ordering::Acquire);
+        if past != 0 {
+            self.past.store(0, Ordering::Relaxed);
+            // SAFETY: nothing else leads to these nodes, none of them was retired, and each is freed once.
+            unsafe { node::free_chain(past, free) };
+        }
+    }
+}
+
 impl Drop for CellCore {
     fn drop(&mut self) {
         if self.stamp.load(Ordering::Acquire) & WAITED != 0 {
             DOMAIN.sleepers.wake_for_good(&self.stamp);
         }
-        let mut past = self.past.load(Ordering::Acquire);
-        while past != 0 {
-            // SAFETY: who owns the cell owns its chain: nothing else leads to these nodes, and none of them was retired.
-            let next = unsafe { node::header(past) }.past.load(Ordering::Acquire);
-            // SAFETY: as above; each node is freed once.
-            unsafe { node::free::<u64>(past) };
-            past = next;
-        }
+        // SAFETY: the owner of the cell owns its chain, which is of words; that of a link is gone by now.
+        unsafe { self.free_past(node::free::<u64>) };
     }
 }

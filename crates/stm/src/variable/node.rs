@@ -5,7 +5,7 @@
 //! * `past`: the maker before publication, afterwards only who has locked the variable; anybody may follow it who
 //!   protects an epoch in which the node was reachable (see [`memory`](crate::memory)).
 //! * `value`: shared references only, from the moment it is in the node until the node is freed.
-use enact_sync::atomic::AtomicU64;
+use enact_sync::atomic::{AtomicU64, Ordering};
 use enact_sync::unmodelled::AtomicU64 as Unmodelled;
 use std::any::TypeId;
 
@@ -38,17 +38,31 @@ impl<T> Node<T> {
 
 impl<T: 'static> Node<T> {
     /// What is left of `T` in places that know nodes by their address only.
-    pub(crate) const TYPE: &'static Type = &Type { free: free::<T>, id: TypeId::of::<T>() };
+    pub(crate) const TYPE: &'static Type =
+        &Type { form: Form::Node, free: free::<T>, free_past: free::<T>, id: TypeId::of::<T>() };
 }
 
-/// The type of the value in a node.
+/// The type of a variable that is not a cell, and of its values.
 #[derive(Debug)]
 pub(crate) struct Type {
+    pub(crate) form: Form,
+    /// Frees a value.
     pub(crate) free: Free,
+    /// Frees a node of the variable's chain.
+    pub(crate) free_past: Free,
     pub(crate) id: TypeId,
 }
 
-/// Frees one node.
+/// What a variable that is not a cell looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A stamp that is the address of a node.
+    Node,
+    /// A [`LinkCore`](super::link::LinkCore).
+    Link,
+}
+
+/// Frees what is at one address.
 pub(crate) type Free = unsafe fn(u64);
 
 /// Drops the node at `address`, not what its `past` leads to.
@@ -58,6 +72,21 @@ pub(crate) type Free = unsafe fn(u64);
 pub(crate) unsafe fn free<T>(address: u64) {
     // SAFETY: the caller says that this is a leaked `Node<T>` and that nobody else has it.
     drop(unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Node<T>>(address as usize)) });
+}
+
+/// Frees the node at `first`, 0 for none, and all that its `past` leads to.
+///
+/// # Safety
+/// `free` frees each of these nodes, and nobody uses them any more.
+pub(crate) unsafe fn free_chain(first: u64, free: Free) {
+    let mut address = first;
+    while address != 0 {
+        // SAFETY: the node is freed below, not before.
+        let next = unsafe { header(address) }.past.load(Ordering::Acquire);
+        // SAFETY: as the caller says; each node is in the chain once.
+        unsafe { free(address) };
+        address = next;
+    }
 }
 
 /// The header of the node at `address`.

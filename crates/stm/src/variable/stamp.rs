@@ -2,22 +2,31 @@
 //!
 //! | variable | stamp |
 //! |---|---|
-//! | `TCell` | `version:49 \| owner:13 \| waited:1 \| locked:1`, beside the value |
+//! | `TCell`, `TLink` | `version:52 \| owner:10 \| waited:1 \| locked:1`, beside the value or the address of the node |
 //! | `TVar` | `address of the node:62 \| waited:1 \| locked:1`; the node holds version and owner |
 //!
 //! *locked*: a commit is about to publish; nobody else changes the word until it is unlocked. *waited*: somebody sleeps
 //! until the variable changes. The owner is the worker that published the version, 0 for none.
+//!
+//! # The last version
+//! A commit takes a version one higher than the highest that it has met, so versions grow by one a commit at most. Twenty
+//! million commits a second, one after the other on one variable, need [`VERSION_MAX`]` / 2e7` seconds, seven years, to come
+//! to the last one. The commit after that panics and changes nothing: a version that begins again at 0 would be taken for
+//! old, and transactions would see what never was.
 use enact_sync::atomic::AtomicU64;
 
 pub(crate) const LOCKED: u64 = 1;
 pub(crate) const WAITED: u64 = 2;
 pub(crate) const FLAGS: u64 = LOCKED | WAITED;
 
-const OWNER_BITS: u32 = 13;
+const OWNER_BITS: u32 = 10;
 const VERSION_SHIFT: u32 = OWNER_BITS + 2;
 
 /// The highest worker number that fits into a stamp.
 pub(crate) const OWNER_MAX: u64 = (1 << OWNER_BITS) - 1;
+
+/// The highest version that fits into a stamp.
+pub(crate) const VERSION_MAX: u64 = u64::MAX >> VERSION_SHIFT;
 
 /// The word itself.
 pub(crate) type Stamp = AtomicU64;
@@ -46,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_mark_gives_back_what_it_was_made_of_and_has_no_flags() {
-        for (v, o) in [(0, 0), (1, OWNER_MAX), ((1 << 49) - 1, 7)] {
+        for (v, o) in [(0, 0), (1, OWNER_MAX), (VERSION_MAX, 7)] {
             let mark = mark(v, o);
             assert_eq!((version(mark), owner(mark), mark & FLAGS), (v, o, 0));
             assert_eq!((version(mark | FLAGS), owner(mark | FLAGS)), (v, o));

@@ -12,8 +12,9 @@ use std::marker::PhantomData;
 /// until the attempt ends, whatever others commit meanwhile; nothing is cloned and no shared counter is touched. A write
 /// replaces the value as a whole. A variable is not `Clone`; embed it in your structures like an atomic and share those.
 ///
-/// A replaced value is dropped after no running transaction can have a reference to it, by the worker that has replaced it:
-/// when that has replaced some hundred values more, so that the last ones may stay as long as the process. Interior mutability inside a value (`Cell`, `Mutex`) escapes the transactional memory.
+/// A replaced value is dropped when no running transaction can have a reference to it: when that is, and how to have it done
+/// at once, says [`collect`](crate::collect). A value that must leave the variable whole belongs in a
+/// [`Parcel`](crate::Parcel). Interior mutability inside a value (`Cell`, `Mutex`) escapes the transactional memory.
 ///
 /// # Example
 /// ```
@@ -66,14 +67,9 @@ impl<T: Send + Sync + 'static> TVar<T> {
         }
         let current = stamp & !FLAGS;
         // SAFETY: the current node is allocated; called only by who owns the variable.
-        let mut past = unsafe { node::header(current) }.past.load(Ordering::Acquire);
-        while past != 0 {
-            // SAFETY: who owns the variable owns its chain: nothing else leads to these nodes, and none was retired.
-            let next = unsafe { node::header(past) }.past.load(Ordering::Acquire);
-            // SAFETY: as above; each node is freed once.
-            unsafe { node::free::<T>(past) };
-            past = next;
-        }
+        let past = unsafe { node::header(current) }.past.load(Ordering::Acquire);
+        // SAFETY: the owner of the variable owns its chain: nothing else leads to these nodes, and none was retired.
+        unsafe { node::free_chain(past, node::free::<T>) };
         current
     }
 }

@@ -1,23 +1,35 @@
 //! What fits into one word and is stored in place.
 
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// A small `Copy` value that a [`TCell`](crate::TCell) stores inline: integers and floats of at most 64 bits, `bool`
-/// and `char`.
+/// A small `Copy` value that a [`TCell`](crate::TCell) stores inline: integers and floats of at most 64 bits, `bool`,
+/// `char`, and newtypes of these by `#[derive(Word)]`.
 ///
-/// Sealed, because a type with padding could not be copied through an atomic word.
-pub trait Word: sealed::Sealed + Copy + Send + Sync + 'static {
-    #[doc(hidden)]
+/// The derive is for a struct with one field, which is a `Word`. Anything else that packs into 64 bits implements the
+/// trait by hand. The law: `from_bits(value.into_bits())` is `value`.
+///
+/// # Example
+/// ```
+/// use enact_stm::{TCell, Word, atomically};
+/// #[derive(Debug, Clone, Copy, PartialEq, Word)]
+/// struct Cents(i64);
+/// let price = TCell::new(Cents(250));
+/// atomically(|tx| tx.update(&price, |price| Cents(price.0 * 2))).run();
+/// assert_eq!(price.into_inner(), Cents(500));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not fit into a `TCell`",
+    label = "not a number, a `bool`, a `char` or a newtype of one",
+    note = "a `TVar<{Self}>` holds any value",
+    note = "a `Copy` struct around one number, `bool` or `char` fits with `#[derive(Word)]`"
+)]
+pub trait Word: Copy + Send + Sync + 'static {
+    /// The value as bits. A pure function.
     fn into_bits(self) -> u64;
-    #[doc(hidden)]
+    /// The value that [`into_bits`](Self::into_bits) has made `bits` of. A pure function.
     fn from_bits(bits: u64) -> Self;
 }
 
 macro_rules! integers {
     ($($type:ty),*) => {$(
-        impl sealed::Sealed for $type {}
         impl Word for $type {
             #[inline]
             fn into_bits(self) -> u64 {
@@ -35,7 +47,6 @@ integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
 macro_rules! floats {
     ($($type:ty as $bits:ty),*) => {$(
-        impl sealed::Sealed for $type {}
         impl Word for $type {
             #[inline]
             fn into_bits(self) -> u64 {
@@ -51,7 +62,6 @@ macro_rules! floats {
 
 floats!(f32 as u32, f64 as u64);
 
-impl sealed::Sealed for bool {}
 impl Word for bool {
     #[inline]
     fn into_bits(self) -> u64 {
@@ -63,7 +73,6 @@ impl Word for bool {
     }
 }
 
-impl sealed::Sealed for char {}
 impl Word for char {
     #[inline]
     fn into_bits(self) -> u64 {

@@ -228,3 +228,40 @@ fn a_lock_acquired_and_released_inside_an_operation_stays_with_the_operation() {
     assert_eq!(depths.take(), Some((Some(1), Some(1), None)));
     assert_eq!(holder(&lock), None);
 }
+
+#[test]
+fn a_change_between_other_owners_wakes_only_a_transaction_that_has_looked_who_has_the_lock() {
+    let (lock, me, other, third) = (TxLock::new(), Owner::new(), Owner::new(), Owner::new());
+    acquire(&lock, &me);
+    let mut waiter = Task::new(atomically(|tx| lock.acquire(tx)).owned_by(&other));
+    let mut looker = Task::new(atomically(|tx| match lock.holder(tx)? {
+        Some((_, 3)) => Ok(()),
+        _ => lock.subscribe(tx),
+    }));
+    assert!(waiter.poll().is_none() && looker.poll().is_none());
+    acquire(&lock, &me);
+    assert_eq!((waiter.wakes(), looker.wakes()), (0, 1));
+    assert!(looker.poll().is_none());
+    acquire(&lock, &me);
+    assert_eq!((waiter.wakes(), looker.wakes()), (0, 2));
+    assert!(looker.poll().is_some());
+    atomically(|tx| (0..3).try_for_each(|_| lock.release(tx))).owned_by(&me).run();
+    assert_eq!(waiter.wakes(), 1);
+    acquire(&lock, &third);
+    assert!(waiter.poll().is_none());
+    release(&lock, &third);
+    assert_eq!(waiter.wakes(), 2);
+    assert!(waiter.poll().is_some());
+}
+
+#[test]
+fn a_thread_of_the_owner_that_waits_goes_on_when_another_one_acquires_the_lock_for_it() {
+    let (lock, me, other) = (TxLock::new(), Owner::new(), Owner::new());
+    acquire(&lock, &me);
+    let mut waiter = Task::new(atomically(|tx| lock.acquire(tx)).owned_by(&other));
+    assert!(waiter.poll().is_none());
+    atomically(|tx| lock.release(tx)).owned_by(&me).run();
+    acquire(&lock, &other);
+    assert!(waiter.poll().is_some());
+    assert_eq!(holder(&lock), Some((other.id(), 2)));
+}

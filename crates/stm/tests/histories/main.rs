@@ -5,7 +5,7 @@ mod program;
 use enact_check::{Criterion, History};
 use program::Store;
 
-/// Runs `count` transactions on each of `threads` threads over twice `variables` variables.
+/// Runs `count` transactions on each of `threads` threads over `variables` variables of each kind.
 fn check(seed: u64, threads: u64, count: u64, variables: usize, steps_max: usize) {
     let store = Store::new(variables);
     let recorders: Vec<_> = std::thread::scope(|scope| {

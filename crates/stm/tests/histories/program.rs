@@ -1,12 +1,14 @@
 //! Random transactions that record what they see, also in attempts that are thrown away.
 use enact_check::{Recorder, Tickets, Token, Variable};
-use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
+use enact_stm::{Abort, TCell, TLink, TVar, Tx, atomically, snapshot};
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
-/// Variables of both kinds, which hold tokens.
+/// Variables of every kind, which hold tokens.
 pub(crate) struct Store {
     cells: Vec<TCell<u64>>,
     boxes: Vec<TVar<u64>>,
+    links: Vec<TLink<u64>>,
     tickets: Tickets,
 }
 
@@ -18,32 +20,51 @@ struct Step {
 }
 
 impl Store {
-    /// `count` cells and as many boxed variables.
+    /// `count` cells, as many boxed variables, and as many links, which lead to nothing instead of to 0.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             cells: (0..count).map(|_| TCell::new(0)).collect(),
             boxes: (0..count).map(|_| TVar::new(0)).collect(),
+            links: (0..count).map(|_| TLink::default()).collect(),
             tickets: Tickets::default(),
         }
     }
 
     fn len(&self) -> usize {
-        self.cells.len() + self.boxes.len()
+        self.cells.len() + self.boxes.len() + self.links.len()
     }
 
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>, variable: usize) -> Result<u64, Abort> {
-        match self.cells.get(variable) {
-            Some(cell) => tx.read(cell),
-            None => tx.read(&self.boxes[variable - self.cells.len()]).copied(),
+        match self.place(variable) {
+            Place::Cell(cell) => tx.read(cell),
+            Place::Boxed(boxed) => tx.read(boxed).copied(),
+            Place::Link(link) => Ok(tx.read(link)?.map_or(0, |token| *token)),
         }
     }
 
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, variable: usize, token: u64) -> Result<(), Abort> {
-        match self.cells.get(variable) {
-            Some(cell) => tx.write(cell, token).map(drop),
-            None => tx.write(&self.boxes[variable - self.cells.len()], token).map(drop),
+        match self.place(variable) {
+            Place::Cell(cell) => tx.write(cell, token).map(drop),
+            Place::Boxed(boxed) => tx.write(boxed, token).map(drop),
+            Place::Link(link) => tx.write(link, Some(Arc::new(token))).map(drop),
         }
     }
+
+    fn place(&self, variable: usize) -> Place<'_> {
+        let count = self.cells.len();
+        match variable / count {
+            0 => Place::Cell(&self.cells[variable]),
+            1 => Place::Boxed(&self.boxes[variable - count]),
+            _ => Place::Link(&self.links[variable - 2 * count]),
+        }
+    }
+}
+
+/// One variable of a store.
+enum Place<'s> {
+    Cell(&'s TCell<u64>),
+    Boxed(&'s TVar<u64>),
+    Link(&'s TLink<u64>),
 }
 
 /// Runs `count` random transactions of up to `steps_max` steps as `thread`.

@@ -80,3 +80,69 @@ fn a_lock_has_one_owner() {
         assert_eq!(snapshot(|tx| tx.read(&*inside)), 0);
     });
 }
+
+/// Schedule: a thread that waits awake sees the lock free and leaves it, after a release that has woken nobody.
+#[test]
+#[cfg(not(enact_loom))]
+fn sleepers_on_a_lock_are_woken_although_others_wait_awake() {
+    model(|| {
+        let (lock, n) = (TxLock::new(), Arc::new(TCell::new(0)));
+        let (held, m) = (lock.clone(), Arc::clone(&n));
+        let counts = move || {
+            atomically(|tx| {
+                held.acquire(tx)?;
+                tx.update(&*m, |n| n + 1)
+            })
+            .run()
+        };
+        let looking = lock.clone();
+        let looks = enact_sync::thread::spawn(move || atomically(|tx| looking.subscribe(tx)).run());
+        let others = [(); 2].map(|()| enact_sync::thread::spawn(counts.clone()));
+        counts();
+        looks.join().expect("no thread of a model panics");
+        for other in others {
+            other.join().expect("no thread of a model panics");
+        }
+        assert_eq!(snapshot(|tx| tx.read(&*n)), 3);
+        assert!(!lock.is_held());
+    });
+}
+
+/// Schedule: both operations have their object before either reaches for the other's.
+#[test]
+#[cfg(not(enact_loom))]
+fn of_two_operations_in_a_circle_one_is_told_in_every_schedule() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // Caught below, in most schedules.
+        if !panic.payload_as_str().is_some_and(|message| message.starts_with("deferred operation")) {
+            hook(panic);
+        }
+    }));
+    let is_told = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
+    model(move || {
+        let objects = ["a", "b"].map(|name| Shared::new(Deferrable::named(name, (), ())));
+        let both_at_once = Arc::new(TCell::new(0));
+        let operate = |first: usize| {
+            let (own, other, begun) =
+                (Shared::clone(&objects[first]), Shared::clone(&objects[1 - first]), Arc::clone(&both_at_once));
+            move || {
+                is_told(&|| {
+                    atomically(|tx| {
+                        let (other, begun) = (Shared::clone(&other), Arc::clone(&begun));
+                        tx.defer((&own,), move |_| {
+                            atomically(|tx| tx.update(&*begun, |n| n + 1)).run();
+                            drop(atomically(|tx| tx.try_open(&other).map(|opened| opened.is_ok())).run().to_string());
+                        })
+                        .map(drop)
+                    })
+                    .run();
+                })
+            }
+        };
+        let here = operate(0);
+        let mut told_here = false;
+        let told_there = beside(operate(1), || told_here = here());
+        assert!(!(told_here && told_there), "one that is told lets the other go on");
+    });
+}

@@ -13,6 +13,7 @@ mod gate;
 // loom would explore three threads for hours; it has the models of two.
 #[cfg(not(enact_loom))]
 mod histories;
+mod links;
 mod memory;
 #[cfg(not(enact_loom))]
 #[path = "../histories/program.rs"]

@@ -1,17 +1,21 @@
 //! References stay good while values are replaced.
 use crate::{beside, model, wait_for};
-use enact_stm::{TVar, atomically, snapshot};
+use enact_stm::{Parcel, TVar, atomically, collect, snapshot};
 use enact_sync::Arc;
 use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Knows whether it was dropped: unlike freed memory, this is seen for certain.
-struct Canary(Shared<AtomicBool>);
+pub(crate) struct Canary(Shared<AtomicBool>);
 
 impl Canary {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Shared::new(AtomicBool::new(true)))
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
     }
 }
 
@@ -39,7 +43,7 @@ fn a_value_is_not_dropped_while_a_transaction_refers_to_it() {
                 atomically(|tx| {
                     let canary = tx.read(&*variable)?;
                     enact_sync::thread::yield_now();
-                    assert!(canary.0.load(Ordering::SeqCst), "the value was dropped under a reference");
+                    assert!(canary.is_alive(), "the value was dropped under a reference");
                     Ok(())
                 })
                 .run();
@@ -60,7 +64,7 @@ fn a_value_is_not_dropped_while_a_snapshot_refers_to_it() {
                     let first = tx.read(&*variable)?;
                     let second = tx.read(&*variable)?;
                     assert!(std::ptr::eq(first, second), "a snapshot sees one state");
-                    assert!(first.0.load(Ordering::SeqCst), "the value was dropped under a reference");
+                    assert!(first.is_alive(), "the value was dropped under a reference");
                     Ok(())
                 });
             },
@@ -85,10 +89,84 @@ fn a_value_outlives_every_replacement_during_an_attempt() {
                 let canary = tx.read(&*variable)?;
                 is_read.store(true, Ordering::Release);
                 wait_for(&is_replaced);
-                assert!(canary.0.load(Ordering::SeqCst), "the value was dropped under a reference");
+                assert!(canary.is_alive(), "the value was dropped under a reference");
                 Ok(())
             })
             .run();
         });
+    });
+}
+
+#[test]
+fn a_value_is_not_dropped_while_a_snapshot_that_goes_on_refers_to_it() {
+    // Two variables: the announcement moves on with the second, and the value of the first stays.
+    model(|| {
+        let pair = Arc::new((TVar::new(Canary::new()), TVar::new(Canary::new())));
+        let other = Arc::clone(&pair);
+        let writer = move || {
+            replace_three_times(&other.0);
+            replace_three_times(&other.1);
+        };
+        beside(writer, || {
+            snapshot(|tx| {
+                let first = tx.read(&pair.0)?;
+                let second = tx.read(&pair.1)?;
+                assert!(first.is_alive(), "the value was dropped under a reference");
+                assert!(second.is_alive(), "the value was dropped under a reference");
+                assert!(std::ptr::eq(first, tx.read(&pair.0)?), "a snapshot sees one state");
+                Ok(())
+            });
+        });
+    });
+}
+
+/// Counts how often it is dropped.
+pub(crate) struct Once(Shared<AtomicUsize>);
+
+impl Once {
+    pub(crate) fn new(dropped: Shared<AtomicUsize>) -> Self {
+        Self(dropped)
+    }
+}
+
+impl Drop for Once {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_value_is_dropped_once_whichever_thread_collects() {
+    model(|| {
+        let dropped: [Shared<AtomicUsize>; 5] = std::array::from_fn(|_| Shared::default());
+        let [first, others @ ..] = dropped.clone();
+        let variable = Arc::new(TVar::new(Once(first)));
+        let theirs = Arc::clone(&variable);
+        let writer = move || {
+            for flag in others {
+                atomically(|tx| tx.write(&*theirs, Once(Shared::clone(&flag))).map(drop)).run();
+            }
+        };
+        beside(writer, || {
+            collect();
+            collect();
+        });
+        assert_eq!(collect(), 0);
+        let all: Vec<_> = dropped.iter().map(|flag| flag.load(Ordering::SeqCst)).collect();
+        assert_eq!(all, [1, 1, 1, 1, 0], "all but the one that is current");
+    });
+}
+
+#[test]
+fn a_parcel_is_taken_once() {
+    model(|| {
+        let parcel = Parcel::new(7);
+        let other = parcel.clone();
+        let take = |parcel: &Parcel<i32>| atomically(|tx| parcel.take(tx)).run().map(enact_stm::Taken::into_inner);
+        let taken = Arc::new(enact_sync::Mutex::new(None));
+        let here = Arc::clone(&taken);
+        let there = beside(move || take(&other), || *here.lock() = take(&parcel));
+        let here = taken.lock().take();
+        assert!((here, there) == (Some(7), None) || (here, there) == (None, Some(7)), "{here:?} and {there:?}");
     });
 }

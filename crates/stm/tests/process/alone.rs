@@ -147,16 +147,16 @@ fn an_irrevocable_transaction_waits_for_deferred_operations_which_may_commit() {
                 tx.update(&*x, |n| n * 10)
             });
             assert!(poll(&mut alone).is_pending());
-            assert!(
-                elsewhere(|| poll(&mut atomically(|tx| tx.write(&*x, 5))).is_pending()),
-                "the gate is closed already"
-            );
+            assert_eq!(elsewhere(|| poll(&mut atomically(|tx| tx.update(&*x, |n| n + 1)))), Poll::Ready(1));
+            let mut defers = atomically(|tx| tx.defer((), |()| ()).map(drop));
+            assert!(poll(&mut defers).is_pending(), "no operation begins behind it");
             ends.send(()).expect("the operation listens");
-            assert_eq!(alone.run_to_end(), 10);
+            assert_eq!(alone.run_to_end(), 20);
+            defers.run_to_end();
         },
         move || drop(add_one(&mine).to_string()),
     );
-    assert_eq!(snapshot(|tx| tx.read(&*x)), 10);
+    assert_eq!(snapshot(|tx| tx.read(&*x)), 20);
 }
 
 /// Goes on with a future on this thread.
@@ -229,8 +229,7 @@ fn who_is_cancelled_in_the_queue_for_running_alone_lets_the_next_one_pass() {
         drop(second);
         tx.update(&x, |n| n + 1)
     });
-    assert!(elsewhere(|| poll(&mut atomically(|tx| tx.write(&x, 50))).is_pending()), "the first one's turn has come");
-    // It goes without having had it.
+    // The first one's turn has come, and it goes without having had it.
     drop(first);
     assert_eq!(poll(&mut third), Poll::Ready(2));
     assert_eq!(add_one(&x), 3);

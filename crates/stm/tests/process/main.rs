@@ -2,7 +2,10 @@
 //! The tests take turns.
 mod alone;
 mod bounded;
+mod circles;
 mod counted;
+mod dropped;
+mod gate;
 
 use enact_stm::{TCell, Variable, atomically};
 use std::future::Future;

@@ -2,6 +2,8 @@
 use crate::executor::Step;
 use crate::forms::{FORMS, elsewhere, panic_of, set};
 use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, hooks, snapshot, synchronized};
+use std::env;
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -28,6 +30,53 @@ fn every_way_to_start_a_transaction_inside_another_one_panics_and_the_thread_goe
         way();
     }
     assert_eq!(x.into_inner(), 0);
+}
+
+/// Commits when it is dropped.
+struct Guard<'v>(&'v TCell<i32>);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        set(self.0, 1);
+    }
+}
+
+#[test]
+fn a_guard_that_commits_in_drop_panics_inside_a_closure_and_commits_outside() {
+    let x = TCell::new(0);
+    let message = panic_of(|| {
+        atomically(|tx| {
+            let _guard = Guard(&x);
+            tx.read(&x)
+        })
+        .run()
+    });
+    assert!(message.contains("started inside the closure of another one"), "{message}");
+    let guard = Guard(&x);
+    assert_eq!(atomically(|tx| tx.read(&x)).run(), 0);
+    drop(guard);
+    assert_eq!(x.into_inner(), 1);
+}
+
+#[test]
+fn a_guard_that_commits_in_drop_aborts_the_process_when_a_panic_drops_it_inside_a_closure() {
+    const NAME: &str =
+        "bad_use::a_guard_that_commits_in_drop_aborts_the_process_when_a_panic_drops_it_inside_a_closure";
+    const INSIDE: &str = "ENACT_TEST_PANICS_BESIDE_A_GUARD";
+    if env::var_os(INSIDE).is_some() {
+        let x = TCell::new(0);
+        atomically(|_| -> Result<(), Abort> {
+            let _guard = Guard(&x);
+            panic!("on purpose")
+        })
+        .run();
+    }
+    let program = env::current_exe().expect("a test is a program");
+    let output = Command::new(program).args([NAME, "--exact", "--nocapture"]).env(INSIDE, "1").output();
+    let output = output.expect("a test can be started again");
+    assert_eq!(output.status.code(), None, "ended by a signal");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("on purpose") && text.contains("started inside the closure of another one"), "{text}");
 }
 
 #[test]

@@ -29,6 +29,26 @@ fn h5_a_handler_sees_the_state_before_the_part_that_failed() {
 }
 
 #[test]
+fn an_error_of_any_type_takes_back_the_transaction_or_the_part_that_fails_with_it() {
+    for form in FORMS {
+        let x = TCell::new(5);
+        let failed = form.run(try_atomically(|tx| {
+            let left = tx.update(&x, |x| x - 7)?;
+            if left < 0 { tx.fail((left, "too little".to_owned())) } else { Ok(left) }
+        }));
+        assert_eq!(failed, Err((-2, "too little".to_owned())), "{form:?}");
+        let nested = form.run(atomically(|tx| {
+            let part = tx.nested(|tx| {
+                tx.write(&x, 1)?;
+                tx.fail::<(), _>('e')
+            })?;
+            Ok((part, tx.read(&x)?))
+        }));
+        assert_eq!((nested, x.into_inner()), ((Err('e'), 5), 5), "{form:?}");
+    }
+}
+
+#[test]
 fn h5_a_part_that_fails_gives_back_the_writes_it_has_replaced() {
     for form in FORMS {
         let (x, boxed) = (TCell::new(0), TVar::new(0));
@@ -286,7 +306,7 @@ fn a_panic_in_a_condition_is_met_by_the_sleeper_and_not_by_the_commit() {
 }
 
 #[test]
-fn a_panic_of_a_value_that_is_dropped_is_no_harm_to_other_transactions() {
+fn a_panic_of_a_value_that_is_dropped_is_no_harm_to_any_transaction() {
     struct Bomb(bool);
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -295,12 +315,11 @@ fn a_panic_of_a_value_that_is_dropped_is_no_harm_to_other_transactions() {
     }
     for form in [Form::Thread, Form::Own] {
         let bomb = TVar::new(Bomb(false));
-        panic_of(|| {
-            form.run(try_atomically(|tx| {
-                tx.write(&bomb, Bomb(true))?;
-                Err::<(), _>(Refused(1).into())
-            }))
-        });
+        let refused = form.run(try_atomically(|tx| {
+            tx.write(&bomb, Bomb(true))?;
+            Err::<(), _>(Refused(1).into())
+        }));
+        assert_eq!(refused, Err(Refused(1)), "{form:?}");
         assert!(!form.run(atomically(|tx| Ok(tx.write(&bomb, Bomb(false))?.0))), "{form:?}");
     }
 }

@@ -2,6 +2,7 @@
 //! memory, the hooks. A test is named after the case and the rule it shows.
 mod bad_use;
 mod clojure;
+mod dropping;
 mod executor;
 mod failing;
 mod faults_of_others;
@@ -10,6 +11,9 @@ mod hooks;
 mod isolation;
 mod keeping;
 mod laws;
+mod limits;
+mod links;
 mod memory;
+mod variables;
 mod waiting;
 mod watching;

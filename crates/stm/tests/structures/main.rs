@@ -4,6 +4,7 @@ mod concurrent;
 mod granularity;
 mod memory;
 mod models;
+mod parcels;
 mod waiting;
 
 use enact_stm::{Abort, Tx, atomically};
