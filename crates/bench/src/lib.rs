@@ -4,6 +4,7 @@
 //! its report. No figure is reported for a run whose result its oracle refused.
 #![forbid(unsafe_code)]
 
+pub mod actors;
 pub mod defer;
 mod document;
 pub mod kernels;

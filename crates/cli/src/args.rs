@@ -42,6 +42,11 @@ pub(crate) enum Bench {
     Report(enact_bench::savina::ReportOptions),
     /// Promises: awaited, forwarded, or avoided by synchronous calls
     Kernels(enact_bench::kernels::Options),
+    /// The actor runtime: how long what comes from outside waits while actors are flooded, and what idle actors take
+    Actors(enact_bench::actors::Options),
+    /// One run of the workload `idle` for `actors`, once a line comes from standard input
+    #[command(name = enact_bench::actors::IDLE_RUN_COMMAND, hide = true)]
+    ActorsIdleRun(enact_bench::actors::IdleRunOptions),
     /// One large transaction a customer against several small ones in transactional actors
     Vacation(enact_bench::vacation::Options),
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::io;
 
 use enact_bench::savina::SavinaError;
-use enact_bench::{defer, kernels, savina, stm, transfers, vacation};
+use enact_bench::{actors, defer, kernels, savina, stm, transfers, vacation};
 
 use crate::args::Bench;
 use crate::failure::Failure;
@@ -30,6 +30,11 @@ pub(crate) fn run(benchmark: &Bench) -> Result<(), Failure> {
         Bench::Report(options) => println!("{}", savina::report(options)?),
         Bench::Kernels(options) => println!("{}", kernels::run(options)?),
         Bench::Stm(options) => println!("{}", stm::run(options)?),
+        Bench::Actors(options) => {
+            let program = env::current_exe().map_err(Failure::Program)?;
+            println!("{}", actors::run(options, &program)?);
+        }
+        Bench::ActorsIdleRun(options) => actors::serve_idle_run(options, io::stdin().lock(), io::stdout().lock())?,
         Bench::Vacation(options) => println!("{}", vacation::run(options)?),
     }
     Ok(())

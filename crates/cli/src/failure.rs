@@ -6,6 +6,7 @@ use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use enact_bench::actors::ActorsError;
 use enact_bench::defer::DeferError;
 use enact_bench::kernels::KernelsError;
 use enact_bench::savina::SavinaError;
@@ -64,6 +65,8 @@ pub(crate) enum Failure {
     #[error("the benchmark has no result")]
     Kernels(#[from] KernelsError),
     #[error("the benchmark has no result")]
+    Actors(#[from] ActorsError),
+    #[error("the benchmark has no result")]
     Vacation(#[from] VacationError),
 }
 
@@ -83,6 +86,7 @@ impl Failure {
             | Self::StmBench(_)
             | Self::Savina(_)
             | Self::Kernels(_)
+            | Self::Actors(_)
             | Self::Vacation(_) => 7,
         };
         ExitCode::from(status)

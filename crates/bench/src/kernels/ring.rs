@@ -8,8 +8,7 @@
 //!
 //! Here *sync* makes real synchronous calls, as many as can be nested: when the next hop would lead to the leader, the
 //! whole lap returns, and the leader, which is free then, takes that hop itself. 20 laps of up to 503 nested calls take
-//! the place of 10,001 nested ones. Each 64 of them need a thread, because no more are run inside one another; the
-//! next one is sent and waited for.
+//! the place of 10,001 nested ones, which run inside one another.
 use std::hint::black_box;
 use std::marker::PhantomData;
 

@@ -49,6 +49,13 @@ impl Process {
         texts.map(|text| running_time_in(&text)).sum()
     }
 
+    /// How much of its memory is resident, in bytes; `None` where the system does not tell, or the process has ended.
+    ///
+    /// What the process has freed counts as long as its allocator keeps it.
+    pub fn resident_bytes(self) -> Option<u64> {
+        bytes_in(&field(&self.path("status"), "VmRSS")?)
+    }
+
     /// Lets the system forget how much memory the process once had; `None` where it cannot.
     pub fn watch_memory(self) -> Option<PeakMemory> {
         fs::write(self.path("clear_refs"), "5").ok()?;
@@ -66,10 +73,16 @@ pub struct PeakMemory(Process);
 
 impl PeakMemory {
     /// The most that was resident since that moment, in MiB; `None` when the process has ended.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub fn mib(&self) -> Option<f64> {
-        let kib = field(&self.0.path("status"), "VmHWM")?;
-        Some(kib.strip_suffix(" kB")?.parse::<f64>().ok()? / 1024.0)
+        let bytes = bytes_in(&field(&self.0.path("status"), "VmHWM")?)?;
+        Some(bytes as f64 / f64::from(1 << 20))
     }
+}
+
+/// An amount of memory as the fields of `status` have it.
+fn bytes_in(amount: &str) -> Option<u64> {
+    amount.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The sum of the fields 14 and 15 of `stat`; the name in field 2 may have spaces and brackets in it.
@@ -138,6 +151,33 @@ mod tests {
         while cpu_time_of_thread() < worked {}
         let after = Process::own().running_time().expect("as before");
         assert!(after >= before + 50 * AT_REST_MAX, "{before:?} to {after:?}");
+    }
+
+    #[test]
+    fn amounts_of_memory_are_in_kibibytes() {
+        assert_eq!(bytes_in("368 kB"), Some(368 << 10));
+        assert_eq!([bytes_in("368"), bytes_in("many kB"), bytes_in(&format!("{} kB", u64::MAX))], [None; 3]);
+    }
+
+    #[test]
+    fn memory_is_resident_once_it_is_written_to_and_until_it_is_given_back() {
+        let resident = || Process::own().resident_bytes();
+        let Some(before) = resident() else { return };
+        // Other tests of this process take and give back memory meanwhile.
+        let (taken, noise) = (512 << 20, 256 << 20);
+        let block = std::hint::black_box(vec![1_u8; taken]);
+        let with = resident().expect("this process runs");
+        drop(block);
+        let after = resident().expect("this process runs");
+        assert!(with > before + noise, "{before} to {with} bytes");
+        assert!(with > after + noise, "{with} to {after} bytes");
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_resident_memory() {
+        let mut ended = std::process::Command::new("true").spawn().expect("it can be started");
+        ended.wait().expect("it ends");
+        assert_eq!(Process::of(ended.id()).resident_bytes(), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Libraries that Enact is compared with are no dependencies of it. Each set of them has a program of its own under
 //! `peers/`, which reads one question a line and answers each with one line, until its input ends.
+mod answer;
 mod build;
 
 use std::ffi::{OsStr, OsString};
@@ -11,6 +12,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+pub(crate) use answer::{Answer, in_words};
 pub(crate) use build::{cargo, cargo_versions, cmake, maven};
 
 /// How long a program may take to end once it has nothing more to answer.

@@ -67,10 +67,11 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 
 use crate::measure::{self, Plan, race_of_the_able};
+use crate::peers::in_words;
 
 use peers::Peers;
 use player::Entrant;
-use runs::{Place, in_words};
+use runs::Place;
 
 pub use oracle::Wrong;
 pub use parameters::BadSetting;

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::player::{Entrant, Judgement, PlayerFailure};
 use super::program::{ALLOCATED_BYTES, ALLOCATIONS, Benchmark, Variant, Watch};
 use super::{BadSetting, SavinaError, setting_of, suite};
-use crate::measure::{Allocations, CountAllocations, Sample};
-use crate::peers::Start;
+use crate::measure::{Allocations, CountAllocations};
+use crate::peers::{Answer, Start};
 
 /// The subcommand of `enact bench` that a benchmark starts for itself.
 pub const COMMAND: &str = "savina-runs";
@@ -36,14 +36,6 @@ pub struct RunsOptions {
     set: Vec<(String, String)>,
 }
 
-/// What is answered.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Answer {
-    Right(Sample),
-    Failed(String),
-}
-
 /// Runs the benchmark for each of `questions` and writes a line of `answers`, until there is no question.
 ///
 /// # Errors
@@ -58,13 +50,8 @@ pub fn serve_runs(
     let system = System::builder().workers(options.workers.get()).build().map_err(SavinaError::System)?;
     let mut run = benchmark.contender(options.variant, &system)?;
     let answer = |line: io::Result<String>| {
-        let answer = match run(if line? == HEAP { Watch::Heap(count) } else { Watch::Clock }) {
-            Ok(sample) => Answer::Right(sample),
-            Err(failure) => Answer::Failed(in_words(&failure)),
-        };
-        serde_json::to_writer(&mut answers, &answer)?;
-        writeln!(answers)?;
-        answers.flush()
+        let watch = if line? == HEAP { Watch::Heap(count) } else { Watch::Clock };
+        Answer::from(run(watch)).write(&mut answers)
     };
     questions.lines().try_for_each(answer).map_err(SavinaError::Pipe)
 }
@@ -79,12 +66,6 @@ fn benchmark(options: &RunsOptions) -> Result<Box<dyn Benchmark>, BadSetting> {
 
 const CLOCK: &str = "clock";
 const HEAP: &str = "heap";
-
-/// An error with what caused it, in one line.
-pub(super) fn in_words(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |cause| cause.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
 
 /// Where Enact runs.
 #[derive(Clone, Copy)]
@@ -164,6 +145,7 @@ pub(super) fn heap(entrant: &Entrant<'_>) -> Result<Heap, PlayerFailure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Sample;
 
     fn options(set: &[(&str, &str)]) -> RunsOptions {
         let set = set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();

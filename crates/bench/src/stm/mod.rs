@@ -1,8 +1,8 @@
 //! Transactional memory against locks and against other libraries: the workloads of `enact_workloads::stm`.
 //!
 //! # Contenders
-//! `enact`, the same with snapshots for what only reads, one lock of each kind around all data, a plain atomic for the
-//! counters, and on demand the crates `stm`, `fast-stm` and `async-stm`. Those run in a program of their own, built from
+//! `enact`, the same with snapshots for what only reads, the same with a wait for quiescence after each commit that has
+//! written (see `quiescing`), one lock of each kind around all data, a plain atomic for the counters, and on demand the crates `stm`, `fast-stm` and `async-stm`. Those run in a program of their own, built from
 //! `peers/`, which takes its turn in every round like everybody else.
 //!
 //! # What differs between them
@@ -11,9 +11,14 @@
 //!
 //! # Oracle
 //! Every run verifies what it left behind; a wrong result ends the benchmark without a report.
+//!
+//! # Scenes
+//! What only Enact has, compared with itself: [`Scene`].
 mod enact;
 mod peers;
+mod quiescing;
 mod report;
+mod scene;
 mod tree;
 
 use std::cell::RefCell;
@@ -31,15 +36,17 @@ use crate::measure::{self, Lap, Plan, Race, Sample, race};
 
 use enact::Enact;
 use peers::Peers;
+use quiescing::Quiescing;
 
 pub use report::Report;
+pub use scene::Scene;
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// What to measure; everything if nothing is named.
-    #[arg(value_name = "WORKLOAD", value_parser = workload_parser())]
-    pub workloads: Vec<Workload>,
+    #[arg(value_name = "WORKLOAD", value_parser = subject_parser())]
+    pub subjects: Vec<Subject>,
     /// Numbers of threads, one measurement each; some workloads have their own.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = threads_of)]
     pub threads: Vec<usize>,
@@ -57,9 +64,31 @@ pub struct Options {
     pub json: Option<PathBuf>,
 }
 
-fn workload_parser() -> impl TypedValueParser<Value = Workload> {
-    PossibleValuesParser::new(Workload::ALL.map(Workload::name)).map(|name| {
-        let named = Workload::ALL.into_iter().find(|workload| workload.name() == name);
+/// What can be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// What every transactional memory can do.
+    Workload(Workload),
+    /// What only Enact has.
+    Scene(Scene),
+}
+
+impl Subject {
+    fn all() -> impl Iterator<Item = Self> {
+        Workload::ALL.map(Self::Workload).into_iter().chain(Scene::ALL.map(Self::Scene))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Workload(workload) => workload.name(),
+            Self::Scene(scene) => scene.name(),
+        }
+    }
+}
+
+fn subject_parser() -> impl TypedValueParser<Value = Subject> {
+    PossibleValuesParser::new(Subject::all().map(Subject::name)).map(|name| {
+        let named = Subject::all().find(|subject| subject.name() == name);
         named.expect("the parser knows no other names")
     })
 }
@@ -114,6 +143,7 @@ pub enum StmBenchError {
 enum Contender {
     Enact,
     Snapshots,
+    Quiescing,
     Atomic,
     StdMutex,
     ParkingLot,
@@ -122,9 +152,10 @@ enum Contender {
 
 impl Contender {
     /// The baseline comes first.
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Enact,
         Self::Snapshots,
+        Self::Quiescing,
         Self::Atomic,
         Self::StdMutex,
         Self::ParkingLot,
@@ -137,6 +168,7 @@ impl Contender {
         match self {
             Self::Enact => "enact",
             Self::Snapshots => "enact snapshot",
+            Self::Quiescing => "enact quiescing",
             Self::Atomic => "atomic",
             Self::StdMutex => "std mutex",
             Self::ParkingLot => "parking_lot",
@@ -145,10 +177,12 @@ impl Contender {
     }
 
     fn has(self, workload: Workload) -> bool {
-        use Workload::{Counter, CounterOwn, PingpongTasks, Read10kOnly, Sum1000W0, Sum1000W1};
+        use Workload::{Bst20, Counter, CounterOwn, Pingpong, PingpongTasks, Read10kOnly, Sum1000W0, Sum1000W1};
         match self {
             Self::Enact | Self::Peer("async-stm") => true,
             Self::Snapshots => matches!(workload, Sum1000W0 | Sum1000W1 | Read10kOnly),
+            // A transaction that sleeps until its turn comes would be waited for by the one that brings the turn.
+            Self::Quiescing => !matches!(workload, Bst20 | Pingpong | PingpongTasks),
             Self::Atomic => matches!(workload, Counter | CounterOwn),
             Self::StdMutex | Self::ParkingLot | Self::Peer(_) => workload != PingpongTasks,
         }
@@ -161,6 +195,7 @@ impl Contender {
             Self::Enact if run.workload == Workload::PingpongTasks => between_tasks::<Enact<false>>(run),
             Self::Enact => run_stm::<Enact<false>>(run),
             Self::Snapshots => run_stm::<Enact<true>>(run),
+            Self::Quiescing => run_stm::<Quiescing>(run),
             Self::Atomic => run_atomic(run),
             Self::StdMutex => run_locked::<Std>(run),
             Self::ParkingLot => run_locked::<ParkingLot>(run),
@@ -201,7 +236,18 @@ fn sample(figures: Figures) -> Sample {
 pub fn run(options: &Options) -> Result<Report, StmBenchError> {
     let peers = options.peers.as_deref().map(Peers::build).transpose()?.map(RefCell::new);
     let measured = measure::Report::of(title(options), || {
-        races(options).into_iter().map(|run| run_race(run, &options.plan, peers.as_ref())).collect()
+        let subjects = if options.subjects.is_empty() { Subject::all().collect() } else { options.subjects.clone() };
+        let races = subjects.into_iter().flat_map(|subject| match subject {
+            Subject::Workload(workload) => {
+                let runs = runs(workload, options).into_iter();
+                runs.map(|run| run_race(run, &options.plan, peers.as_ref())).collect::<Vec<_>>()
+            }
+            Subject::Scene(scene) => {
+                let contenders = scene.contenders(Duration::from_millis(options.millis));
+                vec![race(scene.name(), "operations", &options.plan, contenders)]
+            }
+        });
+        races.collect()
     })?;
     if let Some(path) = &options.json {
         measured.write_json(path).map_err(|source| StmBenchError::Report { path: path.clone(), source })?;
@@ -213,15 +259,11 @@ fn title(options: &Options) -> String {
     format!("Transactional memory, runs of {} ms, {} rounds", options.millis, options.plan.rounds)
 }
 
-/// One run for each workload and number of threads.
-fn races(options: &Options) -> Vec<Run> {
-    let workloads = if options.workloads.is_empty() { Workload::ALL.to_vec() } else { options.workloads.clone() };
+/// One run for each number of threads.
+fn runs(workload: Workload, options: &Options) -> Vec<Run> {
     let length = Duration::from_millis(options.millis);
-    let runs = workloads.into_iter().flat_map(|workload| {
-        let threads = workload.fixed_threads().map_or_else(|| options.threads.clone(), |fixed| vec![fixed]);
-        threads.into_iter().map(move |threads| Run { workload, threads, length })
-    });
-    runs.collect()
+    let threads = workload.fixed_threads().map_or_else(|| options.threads.clone(), |fixed| vec![fixed]);
+    threads.into_iter().map(|threads| Run { workload, threads, length }).collect()
 }
 
 fn run_race(run: Run, plan: &Plan, peers: Option<&RefCell<Peers>>) -> Result<Race, StmBenchError> {

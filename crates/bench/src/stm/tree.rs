@@ -1,37 +1,39 @@
-//! The leaf-oriented search tree by reference: a walk takes no count and no copy.
+//! The leaf-oriented search tree by reference: a walk takes no count and no copy, and goes from node to node.
 //!
-//! The shape is that of `enact_workloads::stm::CloningTree`, one variable a link. A removal clones the one link that moves
-//! up, which is an `Arc` at most.
+//! The shape is that of `enact_workloads::stm::CloningTree`, one variable a link. Here the variable leads straight to the
+//! node, and a leaf is a node too. A leaf below which a key is inserted, and the sibling of a leaf that is removed, move.
 
 use std::sync::Arc;
 
-use enact_stm::{Abort, TVar, Tx, atomically};
+use enact_stm::{Abort, Linked, TLink, Tx, atomically};
 use enact_workloads::stm::{Attempts, Set, in_order};
 
-/// The set.
+/// The set; without a root it is empty.
 pub(super) struct Tree {
-    root: TVar<Link>,
+    root: TLink<Node>,
 }
 
-#[derive(Clone)]
-enum Link {
-    /// Nothing; only the root of an empty tree.
-    Nil,
+enum Node {
     Leaf(u64),
-    Node(Arc<Node>),
+    Inner { key: u64, children: Children },
 }
 
-struct Node {
-    key: u64,
-    children: [TVar<Link>; 2],
-}
+/// Keys below the node's key on the left.
+type Children = [TLink<Node>; 2];
 
 /// Where a walk has ended.
 struct Found<'t> {
-    /// The leaf's parent, the link that holds it, and the leaf's side.
-    above: Option<(&'t TVar<Link>, &'t Node, usize)>,
-    at: &'t TVar<Link>,
-    link: &'t Link,
+    /// The link that holds the leaf's parent, the parent's children, and the leaf's side.
+    above: Option<(&'t TLink<Node>, &'t Children, usize)>,
+    at: &'t TLink<Node>,
+    /// The leaf and its key; none in an empty tree.
+    leaf: Option<(Linked<'t, Node>, u64)>,
+}
+
+impl Found<'_> {
+    fn is(&self, key: u64) -> bool {
+        self.leaf.is_some_and(|(_, found)| found == key)
+    }
 }
 
 impl Tree {
@@ -40,13 +42,14 @@ impl Tree {
     fn walk<'t>(&'t self, tx: &mut Tx<'t, '_>, key: u64) -> Result<Found<'t>, Abort> {
         let (mut above, mut at) = (None, &self.root);
         loop {
-            match tx.read(at)? {
-                Link::Node(node) => {
-                    let side = usize::from(key >= node.key);
-                    above = Some((at, &**node, side));
-                    at = &node.children[side];
+            let Some(node) = tx.read(at)? else { return Ok(Found { above, at, leaf: None }) };
+            match node.get() {
+                Node::Leaf(found) => return Ok(Found { above, at, leaf: Some((node, *found)) }),
+                Node::Inner { key: border, children } => {
+                    let side = usize::from(key >= *border);
+                    above = Some((at, children, side));
+                    at = &children[side];
                 }
-                link => return Ok(Found { above, at, link }),
             }
         }
     }
@@ -54,22 +57,26 @@ impl Tree {
 
 impl Set for Tree {
     fn new() -> Self {
-        Self { root: TVar::new(Link::Nil) }
+        Self { root: TLink::default() }
     }
 
     fn insert(&self, key: u64, attempts: &Attempts) -> bool {
         atomically(|tx| {
             attempts.count();
-            let Found { at, link, .. } = self.walk(tx, key)?;
-            let grown = match *link {
-                Link::Leaf(found) if found == key => return Ok(false),
-                Link::Leaf(found) => {
-                    let children = [TVar::new(Link::Leaf(key.min(found))), TVar::new(Link::Leaf(key.max(found)))];
-                    Link::Node(Arc::new(Node { key: key.max(found), children }))
+            let found = self.walk(tx, key)?;
+            if found.is(key) {
+                return Ok(false);
+            }
+            let new = Arc::new(Node::Leaf(key));
+            let grown = match found.leaf {
+                Some((leaf, other)) => {
+                    let leaf = leaf.to_arc();
+                    let children = if key < other { [new, leaf] } else { [leaf, new] }.map(TLink::from);
+                    Arc::new(Node::Inner { key: key.max(other), children })
                 }
-                Link::Nil | Link::Node(_) => Link::Leaf(key),
+                None => new,
             };
-            tx.write(at, grown)?;
+            tx.write(found.at, Some(grown))?;
             Ok(true)
         })
         .run()
@@ -78,17 +85,17 @@ impl Set for Tree {
     fn remove(&self, key: u64, attempts: &Attempts) -> bool {
         atomically(|tx| {
             attempts.count();
-            let Found { above, link, .. } = self.walk(tx, key)?;
-            if !matches!(*link, Link::Leaf(found) if found == key) {
+            let found = self.walk(tx, key)?;
+            if !found.is(key) {
                 return Ok(false);
             }
-            match above {
-                Some((holder, parent, side)) => {
-                    let sibling = tx.read(&parent.children[1 - side])?.clone();
+            match found.above {
+                Some((holder, children, side)) => {
+                    let sibling = tx.read(&children[1 - side])?.map(Linked::to_arc);
                     tx.write(holder, sibling)?;
                 }
                 None => {
-                    tx.write(&self.root, Link::Nil)?;
+                    tx.write(&self.root, None)?;
                 }
             }
             Ok(true)
@@ -99,7 +106,7 @@ impl Set for Tree {
     fn contains(&self, key: u64, attempts: &Attempts) -> bool {
         atomically(|tx| {
             attempts.count();
-            Ok(matches!(*self.walk(tx, key)?.link, Link::Leaf(found) if found == key))
+            Ok(self.walk(tx, key)?.is(key))
         })
         .run()
     }
@@ -108,10 +115,10 @@ impl Set for Tree {
         atomically(|tx| {
             let (mut keys, mut pending) = (Vec::new(), vec![&self.root]);
             while let Some(at) = pending.pop() {
-                match tx.read(at)? {
-                    Link::Nil => {}
-                    Link::Leaf(key) => keys.push(*key),
-                    Link::Node(node) => pending.extend([&node.children[1], &node.children[0]]),
+                match tx.read(at)?.map(Linked::get) {
+                    None => {}
+                    Some(Node::Leaf(key)) => keys.push(*key),
+                    Some(Node::Inner { children: [left, right], .. }) => pending.extend([right, left]),
                 }
             }
             Ok(in_order(keys))

@@ -27,17 +27,19 @@ fn stm_measures_every_workload_and_writes_all_samples() {
     };
     let locks = "std mutex, parking_lot";
     for (workload, expected) in [
-        ("counter t2", format!("enact, atomic, {locks}")),
-        ("counter_own t2", format!("enact, atomic, {locks}")),
-        ("transfer t2", format!("enact, {locks}")),
-        ("sum1000.w0", format!("enact, enact snapshot, {locks}")),
-        ("sum1000.w1", format!("enact, enact snapshot, {locks}")),
-        ("read10k t2", format!("enact, {locks}")),
-        ("read10k_only t2", format!("enact, enact snapshot, {locks}")),
-        ("hash20 t2", format!("enact, {locks}")),
+        ("counter t2", format!("enact, enact quiescing, atomic, {locks}")),
+        ("counter_own t2", format!("enact, enact quiescing, atomic, {locks}")),
+        ("transfer t2", format!("enact, enact quiescing, {locks}")),
+        ("sum1000.w0", format!("enact, enact snapshot, enact quiescing, {locks}")),
+        ("sum1000.w1", format!("enact, enact snapshot, enact quiescing, {locks}")),
+        ("read10k t2", format!("enact, enact quiescing, {locks}")),
+        ("read10k_only t2", format!("enact, enact snapshot, enact quiescing, {locks}")),
+        ("hash20 t2", format!("enact, enact quiescing, {locks}")),
         ("bst20 t2", format!("enact, {locks}")),
         ("pingpong", format!("enact, {locks}")),
         ("pingpong_tasks", "enact".to_owned()),
+        ("beside_snapshot", "short snapshots, one that lasts".to_owned()),
+        ("after_crowd", "before, after".to_owned()),
     ] {
         assert_eq!(contenders(workload), expected, "{workload}");
         assert!(stdout.contains(workload), "{workload} in\n{stdout}");

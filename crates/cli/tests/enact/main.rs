@@ -1,6 +1,7 @@
 //! The `enact` program as its users see it.
 
 mod bench;
+mod bench_actors;
 mod bench_kernels;
 mod bench_savina;
 mod bench_stm;
