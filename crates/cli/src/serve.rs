@@ -6,17 +6,18 @@
 //! that the server listens; connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
-//! journal. A second signal ends the process at once, which loses nothing that was acknowledged: recovery is the same as
+//! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which loses nothing that was acknowledged: recovery is the same as
 //! after a crash.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
+use std::time::Instant;
 
 use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::{Embedded, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Listener, Options, router};
+use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -31,14 +32,14 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
     log_to_stderr(&args.log)?;
     let spec = spec::check(sources.clone())?;
-    raise_file_limit();
+    let limits = Limits::within(raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(args, sources, Arc::new(spec)))
+    runtime.block_on(serve(args, limits, sources, Arc::new(spec)))
 }
 
-async fn serve(args: &args::Serve, sources: Vec<Source>, spec: Arc<Spec>) -> Result<(), Failure> {
+async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: Arc<Spec>) -> Result<(), Failure> {
     let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
-    let listener = Listener::bind(args.listen, exposure).await?;
+    let listener = Listener::bind(args.listen, exposure)?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
     if !address.ip().is_loopback() {
@@ -57,17 +58,19 @@ async fn serve(args: &args::Serve, sources: Vec<Source>, spec: Arc<Spec>) -> Res
     let system = System::builder().build().map_err(Failure::Runtime)?;
     let options = EngineOptions { strategy: args.admission.into(), ..EngineOptions::default() };
     let engine = Engine::new(Rebel::new(spec), journal, system, options);
-    let router = router(engine.clone(), Options { listen: address.ip(), exposure, in_flight_max: IN_FLIGHT_MAX });
+    let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
+    info!(connections_max = limits.connections_max, in_flight_max, "limits");
+    let router = router(engine.clone(), Options { listen: address.ip(), exposure, in_flight_max });
     announce(&format!("listening on http://{address}"));
 
     let stop = async {
         tokio::select! {
-            () = signals.stop() => None,
-            why = engine.failed() => Some(why),
+            () = signals.stop() => (None, Instant::now()),
+            why = engine.failed() => (Some(why), Instant::now()),
         }
     };
-    let failure = listener.serve(router, stop, DEADLINE_MAX).await;
-    let closed = engine.shutdown(DEADLINE_MAX).await;
+    let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
+    let closed = engine.shutdown(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
     if let Some(why) = failure {
         return Err(Failure::Engine { why });
     }
@@ -90,19 +93,26 @@ fn log_to_stderr(filter: &str) -> Result<(), Failure> {
         why: error.to_string(),
     };
     let filter = EnvFilter::builder().parse(filter).map_err(unfit)?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .init();
     Ok(())
 }
 
-/// Each connection is a file, and a journal that cannot open one has failed: take all that the system grants.
-fn raise_file_limit() {
+/// How many files may be open. Each connection is one, and a journal that cannot open one has failed: take all that the
+/// system grants.
+fn raise_file_limit() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current == maximum {
-        return;
-    }
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        warn!(%error, ?current, "cannot raise the limit on open files");
-    }
+    let granted = match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(error) => {
+            warn!(%error, ?current, "cannot raise the limit on open files");
+            current
+        }
+    };
+    granted.and_then(|granted| usize::try_from(granted).ok()).unwrap_or(usize::MAX)
 }
 
 /// What asks a server to stop.

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use crate::listener::Exposure;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::shares::Shares;
 use crate::{command, door, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
@@ -29,7 +30,8 @@ pub struct Options {
     pub listen: IpAddr,
     /// From where the server may be reached; shown by `/health`.
     pub exposure: Exposure,
-    /// Most requests in flight at once; further ones are turned away before their body is read.
+    /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
+    /// at most as many as are left for others.
     pub in_flight_max: usize,
 }
 
@@ -44,6 +46,7 @@ impl Options {
 /// What handlers share.
 pub(crate) struct Api<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
+    pub(crate) in_flight: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
 }
@@ -70,7 +73,8 @@ pub(crate) struct Health {
 /// Every answer of it is JSON. Nothing a request contains makes it panic.
 pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
     let openapi = Bytes::from(openapi::document(engine.model().spec()));
-    let api = Arc::new(Api { engine, openapi, exposure: options.exposure });
+    let api =
+        Arc::new(Api { engine, in_flight: Shares::new(options.in_flight_max), openapi, exposure: options.exposure });
     let routes = Router::new()
         .route("/health", get(health::<J>))
         .route("/openapi.json", get(describe::<J>))
@@ -79,7 +83,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    door::guard(routes, options.listen, options.in_flight_max)
+    door::guard(routes, options.listen)
 }
 
 impl<J: Journal> Api<J> {

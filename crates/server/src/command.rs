@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 
 use crate::api::{Api, instance};
+use crate::door::Peer;
 use crate::outcome;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{body, envelope, value};
@@ -33,6 +34,7 @@ pub(crate) struct Committed {
 
 pub(crate) async fn command<J: Journal>(
     State(api): State<Arc<Api<J>>>,
+    peer: Peer,
     path: Result<Path<(String, String, String)>, PathRejection>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
@@ -59,6 +61,7 @@ pub(crate) async fn command<J: Journal>(
         return Err(Problem::invalid(unfit));
     }
 
+    let _admitted = peer.admit(&api.in_flight)?;
     let idempotency = idempotency_key.map(|name| Idempotency { fingerprint: fingerprint(&key, &call), key: name });
     let repeatable = idempotency.is_some();
     let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;

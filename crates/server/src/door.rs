@@ -1,24 +1,28 @@
 //! What every request passes before anything of it is looked at.
 //!
-//! In this order: the size of the target and of the headers, the host, and last the number of requests in flight. A
-//! server that is full says so before it has read a body; nothing that was admitted is turned away later. `/health`
-//! is not counted: an operator must see a full server.
+//! In this order: the size of the target and of the headers, and the host. What asks the engine needs a share of the
+//! requests in flight besides ([`Peer::admit`]), and only when all of it has arrived: a body that never ends takes
+//! nobody's share. Nothing that was admitted is turned away later. `/health` needs none: an operator must see a full
+//! server.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::Semaphore;
 use tracing::{Instrument, debug, debug_span};
 
 use crate::host::Hosts;
+use crate::places::{Answering, Connection};
 use crate::problem::{Problem, ProblemKind};
+use crate::shares::{Share, Shares};
 
 /// Greatest length of a request target (path and query), in bytes.
 pub const TARGET_BYTES_MAX: usize = 4 * 1024;
@@ -29,17 +33,55 @@ pub const HEADERS_MAX: usize = 64;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets a request of `router` run only if it passes the limits of this module, names a host of a server listening on
-/// `listen`, and fewer than `in_flight_max` others run; logs every request.
-pub(crate) fn guard(router: Router, listen: IpAddr, in_flight_max: usize) -> Router {
-    let door = Door { hosts: Hosts::new(listen), in_flight: Semaphore::new(in_flight_max) };
+/// Lets a request of `router` run only if it passes the limits of this module and names a host of a server listening on
+/// `listen`; logs every request.
+pub(crate) fn guard(router: Router, listen: IpAddr) -> Router {
+    let door = Door { hosts: Hosts::new(listen) };
     router.layer(from_fn_with_state(Arc::new(door), enter))
+}
+
+/// From where a request came; nothing is known of one that came over no connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peer(Option<Arc<Connection>>);
+
+/// The right of a request to be answered; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    _share: Share,
+    _answering: Option<Answering>,
+}
+
+impl Peer {
+    pub(crate) fn of(connection: Arc<Connection>) -> Self {
+        Self(Some(connection))
+    }
+
+    /// Admits a request that has arrived whole.
+    pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
+        let overloaded = || {
+            let detail = "more requests are in flight than this server takes; nothing was done, try again";
+            Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
+        };
+        let share = shares.take(self.0.as_ref().map(|connection| connection.client())).ok_or_else(overloaded)?;
+        let answering = match &self.0 {
+            Some(connection) => Some(connection.answer().ok_or_else(overloaded)?),
+            None => None,
+        };
+        Ok(Admitted { _share: share, _answering: answering })
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
+    }
 }
 
 #[derive(Debug)]
 struct Door {
     hosts: Hosts,
-    in_flight: Semaphore,
 }
 
 impl Door {
@@ -78,9 +120,16 @@ impl Door {
 
 async fn enter(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
     let span = debug_span!("request", method = %request.method(), path = %request.uri().path());
+    let peer = request.extensions().get::<Peer>().cloned();
     async move {
         let start = Instant::now();
-        let response = admit(&door, request, next).await;
+        let response = match door.check(&request) {
+            Ok(()) => next.run(request).await,
+            Err(problem) => problem.into_response(),
+        };
+        if let Some(Peer(Some(connection))) = peer {
+            connection.answered();
+        }
         debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
         response
     }
@@ -88,25 +137,9 @@ async fn enter(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     .await
 }
 
-async fn admit(door: &Door, request: Request, next: Next) -> Response {
-    if let Err(problem) = door.check(&request) {
-        return problem.into_response();
-    }
-    if request.uri().path() == "/health" {
-        return next.run(request).await;
-    }
-    let Ok(_permit) = door.in_flight.try_acquire() else {
-        let detail = "more requests are in flight than this server takes; nothing was done, try again";
-        return Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER).into_response();
-    };
-    next.run(request).await
-}
-
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use axum::routing::get;
-    use tokio::sync::oneshot;
     use tower::ServiceExt;
 
     use super::*;
@@ -123,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn targets_headers_and_hosts_are_bounded() {
-        let router = guard(Router::new().fallback(async || "ok"), LISTEN, 1);
+        let router = guard(Router::new().fallback(async || "ok"), LISTEN);
         let target = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
         let many = |count: usize| (1..count).fold(to("/"), |request, i| request.header(format!("h{i}"), "v"));
         // `host: localhost` has 13 bytes.
@@ -145,33 +178,5 @@ mod tests {
         for (row, (request, expected)) in rows.into_iter().enumerate() {
             assert_eq!(status(&router, request).await, expected, "row {row}");
         }
-    }
-
-    #[tokio::test]
-    async fn a_full_server_turns_requests_away_but_stays_observable() {
-        let (running, mut started) = tokio::sync::mpsc::channel(2);
-        let (finish, finished) = oneshot::channel::<()>();
-        let finished = Arc::new(tokio::sync::Mutex::new(Some(finished)));
-        let slow = get(async move || {
-            let finished = finished.lock().await.take();
-            running.send(()).await.unwrap();
-            if let Some(finished) = finished {
-                finished.await.unwrap();
-            }
-        });
-        let router = guard(Router::new().route("/slow", slow).route("/health", get(async || "")), LISTEN, 1);
-
-        let first = tokio::spawn({
-            let router = router.clone();
-            async move { status(&router, to("/slow")).await }
-        });
-        started.recv().await.unwrap();
-        let away = router.clone().oneshot(to("/slow").body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!((away.status().as_u16(), away.headers()["retry-after"].as_bytes()), (503, &b"1"[..]));
-        assert_eq!(status(&router, to("/health")).await, 200);
-
-        finish.send(()).unwrap();
-        assert_eq!(first.await.unwrap(), 200);
-        assert_eq!(status(&router, to("/slow")).await, 200);
     }
 }

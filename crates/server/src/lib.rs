@@ -26,8 +26,16 @@
 //! # Limits
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and
 //! [`HEADER_BYTES_MAX`], a target of [`TARGET_BYTES_MAX`], a body of [`BODY_BYTES_MAX`] within [`BODY_TIMEOUT`] and no
-//! deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] requests at once, decided at the door: nothing that was
-//! admitted is turned away later. A deadline is at most [`DEADLINE_MAX`].
+//! deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] commands and reads at once, decided when they have arrived:
+//! nothing that was admitted is turned away later. A deadline is at most [`DEADLINE_MAX`], and an answer must be read
+//! within [`UNREAD_TIMEOUT`].
+//!
+//! # One client cannot starve another
+//! A client is an IPv4 address, or a 64-bit network of IPv6. It has at most as many commands and reads in flight as are
+//! left for others. When all connections are in use, a newcomer takes the place of the one that has waited longest for
+//! its client, among the clients that hold the most ([`Limits`]). So clients that hold connections without sending or
+//! reading lose them as soon as somebody else asks, and `/health`, which needs no share, always answers. At a stop they
+//! are waited for no longer than [`FAREWELL`].
 //!
 //! # Example
 //! ```
@@ -67,9 +75,12 @@ mod json;
 mod listener;
 mod openapi;
 mod outcome;
+mod places;
 mod problem;
 mod read;
 mod schema;
+mod shares;
+mod unread;
 mod value;
 
 pub use api::{IN_FLIGHT_MAX, Options, router};
@@ -77,4 +88,4 @@ pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use door::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use json::DEPTH_MAX;
-pub use listener::{BindError, CONNECTIONS_MAX, Exposure, HEAD_TIMEOUT, Listener};
+pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};

@@ -1,8 +1,11 @@
 //! Accepting connections, bounded in number and in time.
 //!
-//! HTTP/1.1 only: one request at a time on a connection, so the limits on connections and on a head's size bound the
-//! memory of everything that has not passed the door. A head that is too large for the parser, or no HTTP at all, is
-//! answered by the protocol layer with a bare status and the connection is closed.
+//! HTTP/1.1 only: one request at a time on a connection, so the limits on connections, on a head's size and on what a
+//! client leaves unread bound the memory of everything that has not passed the door. A head that is too large for the
+//! parser, or no HTTP at all, is answered by the protocol layer with a bare status and the connection is closed.
+//!
+//! Every connection is accepted at once, and a full server closes another one for it (`places.rs`). So neither slow nor
+//! silent clients, however many, keep a newcomer waiting.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,27 +13,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::door::HEADERS_MAX;
+use crate::door::{HEADERS_MAX, Peer};
+use crate::places::{Client, Place, Places};
+use crate::unread::UnreadTimeout;
 
-/// Greatest number of connections open at once; more wait in the backlog of the operating system.
+/// Greatest number of connections open at once, however many descriptors there are.
 pub const CONNECTIONS_MAX: usize = 2048;
 /// Longest time in which the head of a request must arrive; also how long a connection may be idle.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest time in which a client must have read what is sent to it, beyond what the system buffers.
+pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server that stops waits for clients to send or to read.
+pub const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Beyond the limits of the door, so that most oversized heads get an answer in words.
 const HEAD_BUFFER_BYTES: usize = 32 * 1024;
+/// What the system buffers of answers that a client does not read; it doubles this for its own needs. An answer to a
+/// command fits.
+const SEND_BUFFER_BYTES: u32 = 64 * 1024;
+/// Connections that the system keeps until they are accepted.
+const BACKLOG: u32 = 1024;
 /// Pause after a failed accept: it fails because descriptors are short, and only a closing connection helps.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How many connections a server holds, and how long it waits for their clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most connections open at once. A further one takes the place of another: among the clients that hold the most,
+    /// of the connection that has waited longest for its client. More than
+    /// [`Options::in_flight_max`](crate::Options::in_flight_max), so that there is always one that waits.
+    pub connections_max: usize,
+    /// See [`HEAD_TIMEOUT`].
+    pub head_timeout: Duration,
+    /// See [`UNREAD_TIMEOUT`].
+    pub unread_timeout: Duration,
+    /// See [`FAREWELL`].
+    pub farewell: Duration,
+}
+
+impl Limits {
+    /// The limits of a process that may open `descriptors` files: half of them are for connections, at most
+    /// [`CONNECTIONS_MAX`], the others for the journal.
+    #[must_use]
+    pub fn within(descriptors: usize) -> Self {
+        Self {
+            connections_max: (descriptors / 2).clamp(1, CONNECTIONS_MAX),
+            head_timeout: HEAD_TIMEOUT,
+            unread_timeout: UNREAD_TIMEOUT,
+            farewell: FAREWELL,
+        }
+    }
+}
 
 /// From where a server may be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +127,9 @@ impl Listener {
     /// # Errors
     /// [`BindError`]; nothing is left bound.
     ///
-    /// # Cancel safety
-    /// Dropping the future binds nothing.
-    pub async fn bind(address: SocketAddr, exposure: Exposure) -> Result<Self, BindError> {
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn bind(address: SocketAddr, exposure: Exposure) -> Result<Self, BindError> {
         if exposure == Exposure::Loopback && !address.ip().is_loopback() {
             return Err(BindError::NotLoopback { address });
         }
@@ -93,7 +137,7 @@ impl Listener {
             io::ErrorKind::AddrInUse => BindError::InUse { address },
             _ => BindError::Io { address, source },
         };
-        let socket = TcpListener::bind(address).await.map_err(failed)?;
+        let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })
     }
@@ -105,59 +149,90 @@ impl Listener {
     }
 
     /// Serves `router` until `stop` is ready, then takes no new connection, lets each running request finish, and
-    /// returns the value of `stop` when all have or when `grace` is over.
+    /// returns the value of `stop` when all have or when `grace` is over. Clients that neither send nor read are waited
+    /// for no longer than [`Limits::farewell`].
     ///
     /// # Panics
     /// Never.
     ///
     /// # Cancel safety
     /// Dropping the future closes the socket, and the connections are closed when their running request is answered.
-    pub async fn serve<T>(self, router: Router, stop: impl Future<Output = T>, grace: Duration) -> T {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    pub async fn serve<T>(self, router: Router, limits: Limits, stop: impl Future<Output = T>, grace: Duration) -> T {
+        let places = Places::new(limits.connections_max);
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         let stopped = loop {
-            let permit = tokio::select! {
-                permit = Arc::clone(&connections).acquire_owned() => permit.expect("the semaphore is never closed"),
-                stopped = &mut stop => break stopped,
-            };
-            let stream = tokio::select! {
+            let (stream, address) = tokio::select! {
                 accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         warn!(%error, "cannot accept a connection");
+                        places.make_room();
                         sleep(ACCEPT_PAUSE).await;
                         continue;
                     }
                 },
                 stopped = &mut stop => break stopped,
             };
-            let connection = graceful.watch(connection(stream, router.clone()));
+            let Some(place) = places.enter(Client::at(address.ip())).await else {
+                debug!(%address, "every connection is being answered, none is left for this one");
+                continue;
+            };
+            let connection = graceful.watch(connection(stream, router.clone(), limits, &place));
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    debug!(%error, "connection ended");
+                tokio::select! {
+                    ended = connection => if let Err(error) = ended {
+                        debug!(%error, "connection ended");
+                    },
+                    () = place.is_taken() => debug!("connection closed, its client took longest"),
                 }
-                drop(permit);
             });
         };
         drop(self.socket);
-        if timeout(grace, graceful.shutdown()).await.is_err() {
+        if timeout(grace, end(graceful, &places, limits.farewell)).await.is_err() {
             warn!("requests still run after {} ms of grace", grace.as_millis());
         }
         stopped
     }
 }
 
-type Connection = http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>>;
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    // Connections inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
-fn connection(stream: TcpStream, router: Router) -> Connection {
+/// Lets the connections end; those that wait for their client until `farewell` do not come to that.
+async fn end(graceful: GracefulShutdown, places: &Places, farewell: Duration) {
+    let mut ended = std::pin::pin!(graceful.shutdown());
+    if timeout(farewell, &mut ended).await.is_err() {
+        places.close_waiting();
+        ended.await;
+    }
+}
+
+fn connection(
+    stream: TcpStream,
+    router: Router,
+    limits: Limits,
+    place: &Place,
+) -> impl GracefulConnection<Error = hyper::Error> + use<> {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "answers on this connection may be delayed");
     }
+    let peer = Peer::of(Arc::clone(place.connection()));
+    let answers = TowerToHyperService::new(router);
+    let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        answers.call(request)
+    });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(limits.head_timeout)
         .max_headers(HEADERS_MAX + 1)
         .max_buf_size(HEAD_BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(UnreadTimeout::new(stream, limits.unread_timeout)), answers)
 }

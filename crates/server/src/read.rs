@@ -16,6 +16,7 @@ use serde_json::Value as JsonValue;
 
 use crate::api::{Api, instance};
 use crate::command::undecodable;
+use crate::door::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{envelope, outcome, value};
 
@@ -45,6 +46,7 @@ struct Bounds {
 
 pub(crate) async fn read<J: Journal>(
     State(api): State<Arc<Api<J>>>,
+    peer: Peer,
     path: Result<Path<(String, String)>, PathRejection>,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
     headers: HeaderMap,
@@ -58,6 +60,7 @@ pub(crate) async fn read<J: Journal>(
     let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
         return Err(Problem::invalid(unfit));
     };
+    let _admitted = peer.admit(&api.in_flight)?;
     match api.engine.read(&key, mode, after, deadline).await {
         Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),

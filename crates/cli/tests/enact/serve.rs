@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use reqwest::StatusCode;
 use rustix::process::Signal;
@@ -130,6 +131,29 @@ async fn a_signal_lets_what_was_admitted_finish() {
     assert!(status.success(), "{status}\n{log}");
     let (status, _) = place.serve().get("/Account/A").await;
     assert_eq!(status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn connections_never_use_up_the_descriptors() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    command.args(["-c", "ulimit -n 64 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_enact"), "serve", &spec]);
+    command.args(["--data", &data, "--listen", FREE_PORT]);
+    let server = Served::start(command);
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(TcpStream::connect(server.address()).await.expect("listening"));
+    }
+    for account in 0..20 {
+        let open = json!({ "initialDeposit": "EUR 10.00" });
+        let (status, body) = server.post(&format!("/Account/A{account}/Open"), open).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    server.signal(Signal::TERM);
+    let (status, log) = server.ended();
+    assert!(status.success(), "{status}\n{log}");
+    assert!(log.contains("connections_max=32") && !log.contains("cannot accept"), "{log}");
 }
 
 #[tokio::test]

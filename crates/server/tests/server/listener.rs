@@ -5,13 +5,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
-use enact_server::{BindError, Exposure, Listener};
+use enact_server::{BindError, CONNECTIONS_MAX, Exposure, Limits, Listener};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+fn limits() -> Limits {
+    Limits::within(2 * CONNECTIONS_MAX)
 }
 
 async fn ask(address: SocketAddr, head: &str) -> TcpStream {
@@ -28,18 +32,18 @@ async fn answer(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_port_in_use_is_reported_as_such() {
-    let first = Listener::bind(any_port(), Exposure::Loopback).await.unwrap();
-    let second = Listener::bind(first.address(), Exposure::Loopback).await.unwrap_err();
+    let first = Listener::bind(any_port(), Exposure::Loopback).unwrap();
+    let second = Listener::bind(first.address(), Exposure::Loopback).unwrap_err();
     assert!(matches!(second, BindError::InUse { address } if address == first.address()), "{second}");
 }
 
 #[tokio::test]
 async fn an_address_reachable_from_elsewhere_is_refused_unless_asked_for() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
-    let refused = Listener::bind(everywhere, Exposure::Loopback).await.unwrap_err();
+    let refused = Listener::bind(everywhere, Exposure::Loopback).unwrap_err();
     assert!(matches!(refused, BindError::NotLoopback { .. }));
     assert!(refused.to_string().contains("--insecure"), "{refused}");
-    Listener::bind(everywhere, Exposure::Insecure).await.unwrap();
+    Listener::bind(everywhere, Exposure::Insecure).unwrap();
 }
 
 #[tokio::test]
@@ -53,12 +57,12 @@ async fn stopping_finishes_running_requests_and_accepts_no_more() {
         finished.await.unwrap();
         "finished"
     });
-    let listener = Listener::bind(any_port(), Exposure::Loopback).await.unwrap();
+    let listener = Listener::bind(any_port(), Exposure::Loopback).unwrap();
     let address = listener.address();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(async move {
         let stop = async move { stopped.await.unwrap() };
-        listener.serve(Router::new().route("/slow", slow), stop, Duration::from_secs(60)).await;
+        listener.serve(Router::new().route("/slow", slow), limits(), stop, Duration::from_secs(60)).await;
     });
 
     let request = ask(address, "GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
@@ -79,13 +83,20 @@ async fn stopping_finishes_running_requests_and_accepts_no_more() {
 
 #[tokio::test]
 async fn what_is_not_http_is_answered_and_closed() {
-    let listener = Listener::bind(any_port(), Exposure::Loopback).await.unwrap();
+    let listener = Listener::bind(any_port(), Exposure::Loopback).unwrap();
     let address = listener.address();
-    let serving = tokio::spawn(listener.serve(Router::new(), std::future::pending::<()>(), Duration::ZERO));
+    let serving = tokio::spawn(listener.serve(Router::new(), limits(), std::future::pending::<()>(), Duration::ZERO));
     let garbage = answer(ask(address, "\0\0\0\0 nonsense\r\n\r\n").await).await;
     assert!(garbage.starts_with("HTTP/1.1 400"), "{garbage}");
     let headers = "h: v\r\n".repeat(1_000);
     let oversized = answer(ask(address, &format!("GET / HTTP/1.1\r\n{headers}\r\n")).await).await;
     assert!(oversized.starts_with("HTTP/1.1 431"), "{oversized}");
     serving.abort();
+}
+
+#[test]
+fn connections_take_half_of_the_descriptors_and_have_a_bound() {
+    for (descriptors, expected) in [(0, 1), (64, 32), (1_024, 512), (4_096, 2_048), (1 << 20, 2_048)] {
+        assert_eq!(Limits::within(descriptors).connections_max, expected, "{descriptors}");
+    }
 }

@@ -45,13 +45,26 @@ impl Bank {
         Self::over(Memory::new(), EngineOptions::default())
     }
 
+    /// Empty, served with other options.
+    pub(crate) fn with(options: impl FnOnce(Options) -> Options) -> Self {
+        Self::served(Memory::new(), EngineOptions::default(), options)
+    }
+
     /// Over the entities in `journal`.
     pub(crate) fn over(journal: Memory, options: EngineOptions) -> Self {
+        Self::served(journal, options, |options| options)
+    }
+
+    fn served(journal: Memory, engine: EngineOptions, options: impl FnOnce(Options) -> Options) -> Self {
         let spec = check(vec![Source::new("bank.rebel", include_str!("bank.rebel"))]).unwrap_or_else(|e| panic!("{e}"));
         let system = System::builder().workers(2).build().expect("two threads");
-        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, options);
-        let router = router(engine.clone(), Options::loopback([127, 0, 0, 1].into()));
+        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, engine);
+        let router = router(engine.clone(), options(Options::loopback([127, 0, 0, 1].into())));
         Self { journal, engine, router }
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
     }
 
     pub(crate) async fn post(&self, path: &str, body: impl Into<Body>) -> Answer {
