@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use enact_entities::Strategy;
+use enact_server::HostName;
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
 #[derive(Debug, Parser)]
@@ -58,6 +59,9 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 takes any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
+    /// DNS name that requests may call the server by, besides localhost and its address; may be repeated
+    #[arg(long = "host", value_name = "NAME")]
+    pub(crate) hosts: Vec<HostName>,
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,

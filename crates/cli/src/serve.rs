@@ -60,7 +60,8 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
     let engine = Engine::new(Rebel::new(spec), journal, system, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
-    let router = router(engine.clone(), Options { listen: address.ip(), exposure, in_flight_max });
+    let router =
+        router(engine.clone(), Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, in_flight_max });
     announce(&format!("listening on http://{address}"));
 
     let stop = async {

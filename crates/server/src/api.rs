@@ -15,6 +15,7 @@ use enact_rebel::Class;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::host::{HostName, Hosts};
 use crate::listener::Exposure;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
@@ -24,10 +25,12 @@ use crate::{command, door, openapi, outcome, read};
 pub const IN_FLIGHT_MAX: usize = 1024;
 
 /// How a server presents itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The address listened on, which requests may name as their host.
     pub listen: IpAddr,
+    /// Names that requests may call the server by, besides `localhost`.
+    pub hosts: Vec<HostName>,
     /// From where the server may be reached; shown by `/health`.
     pub exposure: Exposure,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
@@ -39,7 +42,7 @@ impl Options {
     /// A server for this machine only, with default limits.
     #[must_use]
     pub fn loopback(listen: IpAddr) -> Self {
-        Self { listen, exposure: Exposure::Loopback, in_flight_max: IN_FLIGHT_MAX }
+        Self { listen, hosts: Vec::new(), exposure: Exposure::Loopback, in_flight_max: IN_FLIGHT_MAX }
     }
 }
 
@@ -83,7 +86,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    door::guard(routes, options.listen)
+    door::guard(routes, Hosts::new(options.listen, options.hosts))
 }
 
 impl<J: Journal> Api<J> {

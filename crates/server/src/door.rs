@@ -6,7 +6,6 @@
 //! server.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,10 +32,10 @@ pub const HEADERS_MAX: usize = 64;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets a request of `router` run only if it passes the limits of this module and names a host of a server listening on
-/// `listen`; logs every request.
-pub(crate) fn guard(router: Router, listen: IpAddr) -> Router {
-    let door = Door { hosts: Hosts::new(listen) };
+/// Lets a request of `router` run only if it passes the limits of this module and names one of `hosts`; logs every
+/// request.
+pub(crate) fn guard(router: Router, hosts: Hosts) -> Router {
+    let door = Door { hosts };
     router.layer(from_fn_with_state(Arc::new(door), enter))
 }
 
@@ -113,7 +112,8 @@ impl Door {
         if named.peek().is_some() && named.all(|host| host.is_some_and(|host| self.hosts.allow(host))) {
             return Ok(());
         }
-        let detail = "this server answers to `localhost`, loopback addresses and the address it listens on";
+        let detail = "this server answers to `localhost`, loopback addresses, the address it listens on, and the names \
+                      given to it with --host";
         Err(Problem::new(ProblemKind::WrongHost, detail))
     }
 }
@@ -144,8 +144,6 @@ mod tests {
 
     use super::*;
 
-    const LISTEN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
     fn to(target: &str) -> axum::http::request::Builder {
         Request::get(target).header("host", "localhost")
     }
@@ -156,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn targets_headers_and_hosts_are_bounded() {
-        let router = guard(Router::new().fallback(async || "ok"), LISTEN);
+        let router = guard(Router::new().fallback(async || "ok"), Hosts::new([127, 0, 0, 1].into(), Vec::new()));
         let target = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
         let many = |count: usize| (1..count).fold(to("/"), |request, i| request.header(format!("h{i}"), "v"));
         // `host: localhost` has 13 bytes.

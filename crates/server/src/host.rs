@@ -1,33 +1,66 @@
 //! Which `Host` a request may name.
 //!
 //! A page of another origin can make its own name resolve to a loopback address and so let a browser read what this
-//! server says (DNS rebinding). Such a request carries that name in `Host`. Names other than `localhost` are therefore
-//! refused; an address cannot be rebound.
+//! server says (DNS rebinding). Such a request carries that name in `Host`. Names other than `localhost` and those that
+//! the operator gives the server are therefore refused; an address cannot be rebound.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use axum::http::uri::Authority;
+use thiserror::Error;
+
+/// A DNS name that a server is called by, such as `bank.example.com`; its case does not matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName(String);
+
+/// The text is not a [`HostName`].
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{text}` is not a DNS name: give labels of letters, digits and hyphens, without scheme, port and path")]
+pub struct HostNameError {
+    text: String,
+}
+
+impl FromStr for HostName {
+    type Err = HostNameError;
+
+    fn from_str(text: &str) -> Result<Self, HostNameError> {
+        let is_label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+        };
+        if text.len() <= 253 && text.split('.').all(is_label) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(HostNameError { text: text.to_owned() })
+        }
+    }
+}
 
 /// The hosts that a server listening on one address answers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts {
     listen: IpAddr,
+    names: Vec<HostName>,
 }
 
 impl Hosts {
-    pub(crate) fn new(listen: IpAddr) -> Self {
-        Self { listen }
+    pub(crate) fn new(listen: IpAddr, names: Vec<HostName>) -> Self {
+        Self { listen, names }
     }
 
-    /// Whether `authority` (`host` or `host:port`) is `localhost`, a loopback address or the address listened on; any
-    /// address when every interface is listened on. The port is not compared: it may be forwarded.
-    pub(crate) fn allow(self, authority: &str) -> bool {
+    /// Whether `authority` (`host` or `host:port`) is `localhost`, one of the names, a loopback address or the address
+    /// listened on; any address when every interface is listened on. The port is not compared: it may be forwarded.
+    pub(crate) fn allow(&self, authority: &str) -> bool {
         let Ok(authority) = authority.parse::<Authority>() else { return false };
         if authority.as_str().contains('@') {
             return false;
         }
         let host = authority.host();
-        if host.eq_ignore_ascii_case("localhost") {
+        let is_named = |name: &HostName| host.eq_ignore_ascii_case(&name.0);
+        if host.eq_ignore_ascii_case("localhost") || self.names.iter().any(is_named) {
             return true;
         }
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -48,10 +81,40 @@ mod tests {
         let foreign = ["example.com", "localhost.example.com", "127.0.0.1.nip.io:8080", "", " ", "a b", "x@localhost"];
         let address = "192.0.2.7:8080";
         for listen in ["127.0.0.1", "::1", "192.0.2.7", "0.0.0.0", "::"] {
-            let hosts = Hosts::new(listen.parse().unwrap());
+            let hosts = Hosts::new(listen.parse().unwrap(), Vec::new());
             assert!(loopback.iter().all(|host| hosts.allow(host)), "{listen}");
             assert!(!foreign.iter().any(|host| hosts.allow(host)), "{listen}");
             assert_eq!(hosts.allow(address), ["192.0.2.7", "0.0.0.0", "::"].contains(&listen), "{listen}");
+        }
+    }
+
+    #[test]
+    fn names_that_the_server_is_given_are_answered_and_no_others() {
+        let names = ["bank.example.com", "bank"].map(|name| name.parse().expect("a name"));
+        let hosts = Hosts::new([127, 0, 0, 1].into(), names.to_vec());
+        for (host, expected) in [
+            ("bank.example.com", true),
+            ("Bank.Example.COM:8443", true),
+            ("bank", true),
+            ("localhost", true),
+            ("example.com", false),
+            ("www.bank.example.com", false),
+            ("bank.example.com.evil.example", false),
+            ("x@bank.example.com", false),
+        ] {
+            assert_eq!(hosts.allow(host), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_name_is_labels_of_letters_digits_and_hyphens() {
+        let long = |length: usize| "a".repeat(length);
+        for good in ["a", "bank-2.example.com", "1.example", &long(63)] {
+            assert!(good.parse::<HostName>().is_ok(), "{good}");
+        }
+        let too_long = [&*long(63); 4].join(".");
+        for bad in ["", "a b", "a..b", ".a", "-a", "a-", "a:80", "http://a", "a/b", "*.a", &long(64), &too_long] {
+            assert!(bad.parse::<HostName>().is_err(), "{bad}");
         }
     }
 }

@@ -21,7 +21,8 @@
 //! # Who may ask
 //! There is no authentication and no encryption yet, so a [`Listener`] takes a loopback address only, unless told
 //! otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
-//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a foreign `Host` is refused.
+//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a `Host` is refused unless it is an address of
+//! this server, `localhost` or one of [`Options::hosts`].
 //!
 //! # Limits
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and
@@ -87,5 +88,6 @@ pub use api::{IN_FLIGHT_MAX, Options, router};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use door::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
+pub use host::{HostName, HostNameError};
 pub use json::DEPTH_MAX;
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};

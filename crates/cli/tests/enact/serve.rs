@@ -182,9 +182,13 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     refuses(&[&text(&wrong), "--data", &data], 1, &["the specification has 1 error"]);
     refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
     refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
-    for usage in
-        [&["--listen", "localhost"][..], &["--listen", "127.0.0.1"], &["--admission", "optimistic"], &["--tls"]]
-    {
+    for usage in [
+        &["--listen", "localhost"][..],
+        &["--listen", "127.0.0.1"],
+        &["--admission", "optimistic"],
+        &["--host", "http://bank"],
+        &["--tls"],
+    ] {
         let ended = enact(&[&["serve", &spec, "--data", &data], usage].concat());
         assert_eq!(ended.status.code(), Some(2), "{usage:?}");
         assert!(String::from_utf8_lossy(&ended.stderr).contains(usage[0]), "{usage:?}");
@@ -222,6 +226,19 @@ async fn insecure_is_said_aloud_where_it_is() {
         server.signal(Signal::TERM);
         let (_, log) = server.ended();
         assert_eq!(log.contains("INSECURE"), is_said, "{listen}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_answers_to_the_names_that_it_is_given() {
+    let place = Place::new();
+    let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
+    command.args(["--host", "bank.example.com", "--host", "bank"]);
+    let server = Served::start(command);
+    for (host, expected) in [("bank.example.com", 200), ("BANK:80", 200), ("localhost", 200), ("evil.example", 421)] {
+        let request = reqwest::Client::new().get(server.url("/health")).header("host", host);
+        let answer = request.send().await.expect("serving");
+        assert_eq!(answer.status(), expected, "{host}");
     }
 }
 
