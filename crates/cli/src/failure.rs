@@ -5,6 +5,9 @@ use std::io;
 use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use enact_bench::actors::ActorsError;
 use enact_bench::defer::DeferError;
@@ -18,6 +21,9 @@ use enact_server::BindError;
 use thiserror::Error;
 
 use crate::contract::ContractError;
+
+/// How long the message of a failure waits for a reader of standard error.
+const UNREAD_MAX: Duration = Duration::from_secs(1);
 
 /// The table as users read it.
 pub(crate) const EXIT_STATUS_HELP: &str = "\
@@ -92,8 +98,19 @@ impl Failure {
         ExitCode::from(status)
     }
 
-    /// The failure with what caused it, in one line.
-    pub(crate) fn in_words(&self) -> String {
+    /// Prints the failure with what caused it, in one line. The program ends without it if nobody reads it.
+    pub(crate) fn say(&self) {
+        let line = format!("error: {}", self.in_words());
+        let (done, written) = mpsc::channel();
+        thread::spawn(move || {
+            eprintln!("{line}");
+            done.send(())
+        });
+        // An error says that the time is over or that the thread has ended: both are the end of trying.
+        written.recv_timeout(UNREAD_MAX).unwrap_or_default();
+    }
+
+    fn in_words(&self) -> String {
         let causes = iter::successors(self.source(), |&cause| cause.source());
         causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"))
     }

@@ -11,6 +11,7 @@ mod check;
 mod contract;
 mod failure;
 mod heap;
+mod log;
 mod serve;
 mod spec;
 
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.in_words());
+            failure.say();
             failure.exit_code()
         }
     }

@@ -9,7 +9,7 @@
 //! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which loses nothing that was acknowledged: recovery is the same as
 //! after a crash.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,16 +21,15 @@ use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Opti
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
-use tracing_subscriber::EnvFilter;
 
 use crate::args;
 use crate::contract::{self, Adoption};
 use crate::failure::Failure;
-use crate::spec;
+use crate::{log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
-    log_to_stderr(&args.log)?;
+    let _log = log::to_stderr(&args.log)?;
     let spec = spec::check(sources.clone())?;
     let limits = Limits::within(raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
@@ -88,20 +87,6 @@ fn announce(line: &str) {
     }
 }
 
-fn log_to_stderr(filter: &str) -> Result<(), Failure> {
-    let unfit = |error: tracing_subscriber::filter::ParseError| Failure::LogFilter {
-        filter: filter.to_owned(),
-        why: error.to_string(),
-    };
-    let filter = EnvFilter::builder().parse(filter).map_err(unfit)?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .init();
-    Ok(())
-}
-
 /// How many files may be open. Each connection is one, and a journal that cannot open one has failed: take all that the
 /// system grants.
 fn raise_file_limit() -> usize {
@@ -116,15 +101,21 @@ fn raise_file_limit() -> usize {
     granted.and_then(|granted| usize::try_from(granted).ok()).unwrap_or(usize::MAX)
 }
 
-/// What asks a server to stop.
+/// What asks a server to stop, and what would end it otherwise.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// Caught so that a file at its greatest size fails a write and does not kill the process.
+    _file_too_large: Signal,
 }
 
 impl Signals {
     fn catch() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            _file_too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
+        })
     }
 
     /// Waits for the first signal; from then on a second one ends the process.

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use rustix::process::Signal;
@@ -154,6 +155,58 @@ async fn connections_never_use_up_the_descriptors() {
     let (status, log) = server.ended();
     assert!(status.success(), "{status}\n{log}");
     assert!(log.contains("connections_max=32") && !log.contains("cannot accept"), "{log}");
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_neither_answers_nor_a_stop() {
+    for is_read_later in [true, false] {
+        let place = Place::new();
+        let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
+        command.args(["--log", "debug"]);
+        let mut server = Served::start_unread(command);
+        let client = reqwest::Client::new();
+        // More than the pipe and the queue take.
+        let path = format!("/{}", "a".repeat(4_000));
+        for _ in 0..600 {
+            let answer = client.get(server.url(&path)).timeout(Duration::from_secs(60)).send().await;
+            assert_eq!(answer.expect("an answer in time").status(), StatusCode::NOT_FOUND);
+        }
+        if is_read_later {
+            server.read_log();
+        }
+        server.signal(Signal::TERM);
+        let (status, log) = server.ended();
+        assert!(status.success(), "{status}");
+        assert_eq!(log.contains("log lines were dropped"), is_read_later);
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_must_not_grow_does_not_kill_the_server() {
+    let place = Place::new();
+    let mut command = Command::new("sh");
+    let (spec, data) = (text(&place.spec()), text(&place.data()));
+    command.args(["-c", "ulimit -f 16 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_enact"), "serve", &spec]);
+    command.args(["--data", &data, "--listen", FREE_PORT]);
+    let server = Served::start(command);
+    let mut opened = 0;
+    let refused = loop {
+        let open = json!({ "initialDeposit": "EUR 10.00" });
+        let (status, body) = server.post(&format!("/Account/A{opened}/Open"), open).await;
+        if status != StatusCode::OK {
+            break (status, body);
+        }
+        opened += 1;
+    };
+    assert!(refused.0.is_server_error(), "{refused:?}");
+    server.signal(Signal::TERM);
+    let (status, log) = server.ended();
+    assert_eq!(status.signal(), None, "{status}\n{log}");
+    let server = place.serve();
+    for account in 0..opened {
+        let (status, _) = server.get(&format!("/Account/A{account}")).await;
+        assert_eq!(status, StatusCode::OK);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
 use std::thread::JoinHandle;
 
 use reqwest::StatusCode;
@@ -52,7 +52,14 @@ pub(crate) fn serve(spec: &Path, data: &Path, listen: &str) -> Command {
 pub(crate) struct Served {
     process: Child,
     address: SocketAddr,
-    log: Option<JoinHandle<String>>,
+    log: Log,
+}
+
+/// What the program writes to standard error.
+enum Log {
+    Unread(ChildStderr),
+    Reading(JoinHandle<String>),
+    Taken,
 }
 
 impl Served {
@@ -60,22 +67,31 @@ impl Served {
     ///
     /// # Panics
     /// With everything the program wrote, if it ends before that.
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        let mut served = Self::start_unread(command);
+        served.read_log();
+        served
+    }
+
+    /// As [`Served::start`], but nobody reads what the program logs from then on.
+    pub(crate) fn start_unread(mut command: Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-        let mut stderr = process.stderr.take().expect("piped");
-        let log = std::thread::spawn(move || {
-            let mut text = String::new();
-            stderr.read_to_string(&mut text).expect("logs are UTF-8");
-            text
-        });
+        let stderr = process.stderr.take().expect("piped");
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
         match line.strip_prefix("listening on http://").and_then(|rest| rest.trim_end().parse().ok()) {
-            Some(address) => Self { process, address, log: Some(log) },
+            Some(address) => Self { process, address, log: Log::Unread(stderr) },
             None => {
                 let status = process.wait().expect("the program has ended");
-                panic!("not serving ({status}), said {line:?} and\n{}", log.join().expect("readable"));
+                panic!("not serving ({status}), said {line:?} and\n{}", read_all(stderr));
             }
+        }
+    }
+
+    /// Begins to read what the program logs.
+    pub(crate) fn read_log(&mut self) {
+        if let Log::Unread(stderr) = std::mem::replace(&mut self.log, Log::Taken) {
+            self.log = Log::Reading(std::thread::spawn(move || read_all(stderr)));
         }
     }
 
@@ -111,8 +127,19 @@ impl Served {
     /// Waits for the end; the status and what was logged.
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let status = self.process.wait().expect("it ends");
-        (status, self.log.take().expect("taken once").join().expect("readable"))
+        let log = match std::mem::replace(&mut self.log, Log::Taken) {
+            Log::Unread(stderr) => read_all(stderr),
+            Log::Reading(log) => log.join().expect("readable"),
+            Log::Taken => unreachable!("taken only here"),
+        };
+        (status, log)
     }
+}
+
+fn read_all(mut stderr: ChildStderr) -> String {
+    let mut text = String::new();
+    stderr.read_to_string(&mut text).expect("logs are UTF-8");
+    text
 }
 
 impl Drop for Served {
