@@ -15,11 +15,13 @@ use rustix::io::Errno;
 
 use super::{Disk, DiskFile, DiskLock, LockError};
 
+/// Names the process that has the directory. Earlier versions lock this file instead of the directory.
 const LOCK: &str = "lock";
 
 /// A data directory: mode 0700, files 0600.
 #[derive(Debug)]
 pub struct OsDisk {
+    path: PathBuf,
     dir: File,
 }
 
@@ -80,7 +82,16 @@ impl OsDisk {
         if mode & 0o077 != 0 {
             return Err(DirectoryError::Open { path: path.into(), mode });
         }
-        Ok(Self { dir })
+        Ok(Self { path: path.into(), dir })
+    }
+
+    /// Fails unless the path still names this directory: a lock on another one keeps nobody away from this path.
+    fn check_place(&self) -> io::Result<()> {
+        let (named, held) = (fs::symlink_metadata(&self.path)?, self.dir.metadata()?);
+        if (named.dev(), named.ino()) == (held.dev(), held.ino()) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("{} has been replaced by another directory", self.path.display())))
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
@@ -119,15 +130,21 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self) -> Result<DiskLock, LockError> {
+        // The lock is on the directory: a file in it could be removed and made anew, and then be locked once more.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = File::from(openat(&self.dir, ".", flags, Mode::empty()).map_err(io::Error::from)?);
         let file = self.open_file(LOCK, OFlags::CREATE)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LockError::InUse { holder: holder(&file) }),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+        for held in [&dir, &file] {
+            match held.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(LockError::InUse { holder: holder(&file) }),
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
         }
+        self.check_place()?;
         file.set_len(0)?;
         file.write_all_at(format!("process {}", std::process::id()).as_bytes(), 0)?;
-        Ok(DiskLock::new(file))
+        Ok(DiskLock::new((dir, file)))
     }
 
     fn names(&self) -> io::Result<Vec<String>> {

@@ -7,7 +7,7 @@
 //!
 //! # Files
 //! ```text
-//! lock                     held by the process that has the journal open
+//! lock                     names the process that has the journal open; the lock itself is on the directory
 //! segment-0000000001.log   sealed segments and, last, the one that is written to
 //! segment-0000000002.log
 //! snapshots.redb           can be deleted at any time

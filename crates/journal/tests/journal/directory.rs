@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use enact_journal::contract::block_on;
-use enact_journal::disk::DirectoryError;
+use enact_journal::disk::{DirectoryError, Disk, LockError, OsDisk};
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Seq, Snapshot, verify};
 
 fn open(path: &Path) -> Result<Embedded, OpenError> {
@@ -64,6 +64,18 @@ fn links_and_files_are_refused_as_directories() {
             assert!(matches!(refused, Some(OpenError::Directory(DirectoryError::NotADirectory { .. }))), "{refused:?}");
         }
     }
+}
+
+#[test]
+fn directory_that_its_path_no_longer_names_is_not_locked() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("data");
+    let disk = OsDisk::at(&path).expect("a new directory");
+    fs::rename(&path, dir.path().join("elsewhere")).expect("moved");
+    assert!(matches!(disk.lock(), Err(LockError::Io(_))), "moved away");
+    OsDisk::at(&path).expect("another directory");
+    let Err(LockError::Io(error)) = disk.lock() else { panic!("the replaced directory is locked") };
+    assert!(error.to_string().ends_with("has been replaced by another directory"), "{error}");
 }
 
 #[test]

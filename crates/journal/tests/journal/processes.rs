@@ -51,6 +51,8 @@ fn directory_in_use_by_another_process_is_refused() {
     let refusal = format!("the data directory is in use by process {}", std::process::id());
     assert_eq!(ask(), refusal);
     assert!(open(&path).is_err(), "not twice in one process either");
+    std::fs::remove_file(path.join("lock")).expect("removed");
+    assert_eq!(ask(), "the data directory is in use by another process", "a removed file releases nothing");
     block_on(journal.close()).expect("closed");
     assert_eq!(ask(), "open", "a closed journal lets go of the directory although it still exists");
     drop(journal);
