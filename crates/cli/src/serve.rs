@@ -6,8 +6,8 @@
 //! that the server listens; connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
-//! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which loses nothing that was acknowledged: recovery is the same as
-//! after a crash.
+//! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
+//! loses nothing that was acknowledged: recovery is the same as after a crash.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -21,8 +21,8 @@
 //! # Who may ask
 //! There is no authentication and no encryption yet, so a [`Listener`] takes a loopback address only, unless told
 //! otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
-//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a `Host` is refused unless it is an address of
-//! this server, `localhost` or one of [`Options::hosts`].
+//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a `Host` is refused unless it is
+//! an address of this server, `localhost` or one of [`Options::hosts`].
 //!
 //! # Limits
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and

@@ -22,7 +22,7 @@
 //! the worker sleeps or blocks (`cell/suspended.rs`): most turns go on before that and never come here. A circle loses
 //! nothing by it, since none of its turns goes on.
 //!
-//! # Who is told
+//! # Which turn is told
 //! The turn that is entered last and closes the circle; for it, only its own wait must be dead, not what else could wake it:
 //! within this turn the answer cannot come. It goes on with the error, and with it the rest.
 //!

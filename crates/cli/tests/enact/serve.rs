@@ -199,6 +199,8 @@ async fn a_file_that_must_not_grow_does_not_kill_the_server() {
         opened += 1;
     };
     assert!(refused.0.is_server_error(), "{refused:?}");
+    let (status, body) = server.get("/Account/A0").await;
+    assert_eq!(status, StatusCode::OK, "{body}");
     server.signal(Signal::TERM);
     let (status, log) = server.ended();
     assert_eq!(status.signal(), None, "{status}\n{log}");

@@ -1,11 +1,11 @@
 //! Links: nodes stay while they are referred to, and a node that comes back is not taken for one that has stayed.
-use crate::memory::{Canary, Once};
+use crate::memory::{Canary, replaced_are_dropped_once};
 use crate::{beside, model, wait_for};
 use enact_stm::{Linked, TCell, TLink, atomically, collect, snapshot};
 use enact_sync::Arc;
 use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// A node of a list.
 struct Node {
@@ -171,25 +171,7 @@ fn a_node_that_has_gone_and_come_back_was_away() {
 
 #[test]
 fn a_node_is_dropped_once_whichever_thread_collects() {
-    model(|| {
-        let dropped: [Shared<AtomicUsize>; 5] = std::array::from_fn(|_| Shared::default());
-        let [first, others @ ..] = dropped.clone();
-        let link = Arc::new(TLink::from(Shared::new(Once::new(first))));
-        let theirs = Arc::clone(&link);
-        let writer = move || {
-            for flag in others {
-                let node = Shared::new(Once::new(flag));
-                atomically(|tx| tx.write(&*theirs, Some(Shared::clone(&node))).map(drop)).run();
-            }
-        };
-        beside(writer, || {
-            collect();
-            collect();
-        });
-        assert_eq!(collect(), 0);
-        let all: Vec<_> = dropped.iter().map(|flag| flag.load(Ordering::SeqCst)).collect();
-        assert_eq!(all, [1, 1, 1, 1, 0], "all but the one that is current");
-    });
+    replaced_are_dropped_once(|node| TLink::from(Shared::new(node)), |node| Some(Shared::new(node)));
 }
 
 #[test]

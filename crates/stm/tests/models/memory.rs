@@ -1,9 +1,10 @@
 //! References stay good while values are replaced.
 use crate::{beside, model, wait_for};
-use enact_stm::{Parcel, TVar, atomically, collect, snapshot};
+use enact_stm::{Parcel, TVar, Variable, atomically, collect, snapshot};
 use enact_sync::Arc;
 use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
+use std::convert::identity;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Knows whether it was dropped: unlike freed memory, this is seen for certain.
@@ -123,28 +124,25 @@ fn a_value_is_not_dropped_while_a_snapshot_that_goes_on_refers_to_it() {
 /// Counts how often it is dropped.
 pub(crate) struct Once(Shared<AtomicUsize>);
 
-impl Once {
-    pub(crate) fn new(dropped: Shared<AtomicUsize>) -> Self {
-        Self(dropped)
-    }
-}
-
 impl Drop for Once {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-#[test]
-fn a_value_is_dropped_once_whichever_thread_collects() {
-    model(|| {
+/// Replaces what `make` begins with on one thread, while another one collects.
+pub(crate) fn replaced_are_dropped_once<V>(make: fn(Once) -> V, wrap: fn(Once) -> V::Value)
+where
+    V: Variable + Send + Sync + 'static,
+{
+    model(move || {
         let dropped: [Shared<AtomicUsize>; 5] = std::array::from_fn(|_| Shared::default());
         let [first, others @ ..] = dropped.clone();
-        let variable = Arc::new(TVar::new(Once(first)));
+        let variable = Arc::new(make(Once(first)));
         let theirs = Arc::clone(&variable);
         let writer = move || {
             for flag in others {
-                atomically(|tx| tx.write(&*theirs, Once(Shared::clone(&flag))).map(drop)).run();
+                atomically(|tx| tx.write(&*theirs, wrap(Once(Shared::clone(&flag)))).map(drop)).run();
             }
         };
         beside(writer, || {
@@ -155,6 +153,11 @@ fn a_value_is_dropped_once_whichever_thread_collects() {
         let all: Vec<_> = dropped.iter().map(|flag| flag.load(Ordering::SeqCst)).collect();
         assert_eq!(all, [1, 1, 1, 1, 0], "all but the one that is current");
     });
+}
+
+#[test]
+fn a_value_is_dropped_once_whichever_thread_collects() {
+    replaced_are_dropped_once(TVar::new, identity);
 }
 
 #[test]
