@@ -227,10 +227,10 @@ const ACTIVATIONS: usize = 16;
 /// Has the only worker of `system` take up what it has been given so far. What a test finds not to have happened after
 /// that could have happened.
 pub(crate) fn settle(system: &System) {
-    let idle = system.spawn(Patient::new());
-    // For each ask from outside, the worker owes an activation to what it has itself.
+    // For each activation from outside, the worker owes one to what it has itself. One actor could answer several asks in
+    // the same activation.
     for _ in 0..ACTIVATIONS {
-        idle.ask(note(0)).wait().expect("it is alive");
+        system.spawn(Patient::new()).ask(note(0)).wait().expect("it is alive");
     }
 }
 
