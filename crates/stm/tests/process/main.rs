@@ -3,34 +3,31 @@
 mod alone;
 mod bounded;
 mod circles;
+mod closing;
 mod counted;
 mod dropped;
 mod gate;
 
-use enact_stm::{TCell, Variable, atomically};
+#[path = "../semantics/executor.rs"]
+#[allow(dead_code, reason = "the other program needs more of it")]
+mod executor;
+#[path = "../semantics/forms.rs"]
+#[allow(dead_code, reason = "the other program needs more of it")]
+mod forms;
+#[path = "../semantics/undecided.rs"]
+mod undecided;
+
+use enact_stm::{TCell, atomically};
+use forms::{elsewhere, set};
 use std::future::Future;
-use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread;
 
 /// Has the process for itself until dropped.
 fn my_turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs `work` on another thread, and returns when it is done: in the middle of a closure this is a forced interleaving.
-fn elsewhere<R: Send>(work: impl FnOnce() -> R + Send) -> R {
-    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
-}
-
-fn set<V: Variable>(variable: &V, value: V::Value)
-where
-    V::Value: Clone,
-{
-    atomically(|tx| tx.write(variable, value.clone()).map(drop)).run();
 }
 
 fn add_one(cell: &TCell<u32>) -> u32 {

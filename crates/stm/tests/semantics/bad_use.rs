@@ -1,36 +1,12 @@
 //! Bad use: a clear panic instead of a hang or a wrong result, and afterwards everything works.
 use crate::executor::Step;
 use crate::forms::{FORMS, elsewhere, panic_of, set};
-use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, hooks, snapshot, synchronized};
+use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, snapshot};
 use std::env;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Instant;
-
-#[test]
-fn every_way_to_start_a_transaction_inside_another_one_panics_and_the_thread_goes_on() {
-    let x = TCell::new(0);
-    let ways: [&dyn Fn(); 4] = [
-        &|| assert_eq!(atomically(|tx| tx.read(&x)).run(), 0),
-        &|| assert_eq!(snapshot(|tx| tx.read(&x)), 0),
-        &|| assert_eq!(synchronized(|tx| tx.read(&x)), 0),
-        &|| assert!(Step::new(atomically(|tx| tx.read(&x))).poll().is_ready()),
-    ];
-    for way in ways {
-        let message = panic_of(|| {
-            atomically(|tx| {
-                tx.write(&x, 1)?;
-                way();
-                Ok(())
-            })
-            .run();
-        });
-        assert!(message.contains("started inside the closure of another one"), "{message}");
-        way();
-    }
-    assert_eq!(x.into_inner(), 0);
-}
 
 /// Commits when it is dropped.
 struct Guard<'v>(&'v TCell<i32>);
@@ -108,35 +84,6 @@ fn a_snapshot_that_does_more_than_reading_panics_and_leaves_nothing() {
 }
 
 #[test]
-fn an_irrevocable_transaction_that_asks_to_wait_panics_and_lets_the_others_go_on() {
-    let x = TCell::new(0);
-    let message = panic_of(|| synchronized(|tx| if tx.read(&x)? == 0 { tx.retry::<()>() } else { Ok(()) }));
-    assert!(message.contains("an irrevocable transaction asked to wait"), "{message}");
-    elsewhere(|| set(&x, 1));
-    synchronized(|tx| tx.write(&x, 2));
-    assert_eq!(x.into_inner(), 2);
-}
-
-#[test]
-fn a_panic_while_running_alone_leaves_an_ordinary_thread() {
-    let x = TCell::new(0);
-    let message = panic_of(|| synchronized(|tx| tx.write(&x, 7).map(|_| -> u32 { panic!("on purpose") })));
-    assert_eq!(message, "on purpose");
-    // This thread has no privilege left: it conflicts and runs again like any other.
-    let attempts = atomically(|tx| {
-        let seen = tx.read(&x)?;
-        if tx.attempt() == 1 {
-            elsewhere(|| set(&x, 1));
-        }
-        tx.write(&x, seen + 1)?;
-        Ok(tx.attempt())
-    })
-    .run();
-    assert!(attempts >= 2);
-    assert_eq!(x.into_inner(), 2);
-}
-
-#[test]
 fn an_owner_is_forgotten_with_its_transaction() {
     let (clerk, drawer, x) = (Owner::new(), TxLock::new(), TCell::new(0));
     atomically(|tx| drawer.acquire(tx)).owned_by(&clerk).run();
@@ -147,56 +94,6 @@ fn an_owner_is_forgotten_with_its_transaction() {
     assert!(Step::new(atomically(|tx| drawer.acquire(tx))).poll().is_pending(), "the drawer is the clerk's");
     atomically(|tx| drawer.release(tx)).owned_by(&clerk).run();
     assert!(!drawer.is_held());
-}
-
-#[test]
-fn a_commit_that_panics_promises_no_operation() {
-    let (log, x) = (Arc::new(Deferrable::new((), 0)), TCell::new(0));
-    panic_of(|| {
-        atomically(|tx| {
-            tx.commute(&x, |_| panic!("on purpose"))?;
-            tx.defer((&log,), |(log,)| **log += 1).map(drop)
-        })
-        .run();
-    });
-    // This waits until no deferred operation is under way.
-    synchronized(|tx| tx.write(&x, 1));
-    atomically(|tx| tx.open(&log).map(drop)).run();
-    assert_eq!(Arc::into_inner(log).expect("nobody has it").into_inner().1, 0);
-}
-
-#[test]
-fn an_irrevocable_transaction_waits_for_locks_that_are_released_after_a_commit() {
-    let (lock, x) = (TxLock::new(), TCell::new(0));
-    let (says, said) = mpsc::channel();
-    let (tells, told) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let lock = &lock;
-        scope.spawn(move || {
-            let told = Arc::new(std::sync::Mutex::new(told));
-            atomically(|tx| {
-                lock.acquire(tx)?;
-                let (says, told) = (says.clone(), Arc::clone(&told));
-                hooks::on_commit(tx, move || {
-                    says.send(()).expect("the test listens");
-                    told.lock().expect("not poisoned").recv().expect("the test says so");
-                });
-                Ok(())
-            })
-            .run();
-        });
-        said.recv().expect("it has committed");
-        let mut alone = Step::new(atomically(|tx| {
-            tx.irrevocable()?;
-            let is_held = lock.holder(tx)?.is_some();
-            tx.write(&x, 1)?;
-            Ok(is_held)
-        }));
-        assert!(alone.poll().is_pending(), "the lock is still to be released");
-        tells.send(()).expect("the other thread listens");
-        assert!(!crate::executor::block_on(&mut alone.into_inner()), "it has been released");
-    });
-    assert!(!lock.is_held());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The ways to run a transaction, so that a case can be shown in each.
 use crate::executor;
-use enact_stm::{Atomically, Body, Variable, atomically};
+use enact_stm::{Atomically, Body, GaveUp, Limited, Variable, atomically};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -20,6 +20,17 @@ pub(crate) const FORMS: [Form; 3] = [Form::Thread, Form::Tokio, Form::Own];
 
 impl Form {
     pub(crate) fn run<'env, B: Body<'env>>(self, transaction: Atomically<'env, B, B::Output>) -> B::Output {
+        match self {
+            Self::Thread => transaction.run(),
+            Self::Tokio => tokio().block_on(transaction),
+            Self::Own => executor::block_on(transaction),
+        }
+    }
+
+    pub(crate) fn run_limited<'env, B: Body<'env>>(
+        self,
+        transaction: Limited<'env, B, B::Output>,
+    ) -> Result<B::Output, GaveUp> {
         match self {
             Self::Thread => transaction.run(),
             Self::Tokio => tokio().block_on(transaction),

@@ -1,13 +1,14 @@
 //! The hooks for layers above: fates, effects, dependencies.
 use crate::executor::Step;
 use crate::forms::{FORMS, elsewhere, panic_of, set};
+use crate::undecided::Undecided;
 use enact_stm::hooks::{self, Decision, Fate, Retracted};
-use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, synchronized, try_atomically};
+use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, try_atomically};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
-use std::thread::{self, Scope};
+use std::thread;
 
 /// What has happened, in its order.
 #[derive(Clone, Default)]
@@ -173,36 +174,6 @@ fn a_snapshot_commits_its_effects() {
     });
     let fate = fate.into_inner().expect("not poisoned").expect("made");
     assert_eq!((story.take(), fate.decision()), (vec!["commit".to_owned()], Some(Decision::Committed)));
-}
-
-/// A transaction on another thread that has written and is undecided.
-struct Undecided<'s> {
-    fate: Fate,
-    decides: mpsc::Sender<bool>,
-    thread: thread::ScopedJoinHandle<'s, Result<(), ()>>,
-}
-
-impl<'s> Undecided<'s> {
-    fn begin(scope: &'s Scope<'s, '_>, cell: &'s TCell<i32>, value: i32) -> Self {
-        let (says, said) = mpsc::channel();
-        let (decides, decision) = mpsc::channel();
-        let thread = scope.spawn(move || {
-            let decision = Mutex::new(decision);
-            let transaction = try_atomically(|tx| {
-                tx.write(cell, value)?;
-                says.send(hooks::fate(tx)).expect("the test listens");
-                let commits = decision.lock().expect("not poisoned").recv().expect("the test decides");
-                if commits { Ok(()) } else { Err(Failed::Error(())) }
-            });
-            transaction.run()
-        });
-        Self { fate: said.recv().expect("it has begun"), decides, thread }
-    }
-
-    fn decide(self, commits: bool) {
-        self.decides.send(commits).expect("it waits for that");
-        assert_eq!(self.thread.join().expect("it ends").is_ok(), commits);
-    }
 }
 
 #[test]
@@ -374,27 +345,6 @@ fn an_error_of_a_dependent_counts_only_if_the_dependency_has_happened() {
 }
 
 #[test]
-fn a_dependent_that_wants_to_run_alone_does_not_close_the_gate_before_the_decision() {
-    for commits in [true, false] {
-        let (x, y) = (TCell::new(0), TCell::new(0));
-        thread::scope(|scope| {
-            let first = Undecided::begin(scope, &x, 1);
-            let alone = atomically(|tx| {
-                tx.irrevocable()?;
-                tx.update(&y, |n| n + 1)
-            });
-            let mut step = Step::new(hooks::depending_on(first.fate.clone(), alone));
-            assert!(step.poll().is_pending());
-            // Others commit, the dependency among them.
-            set(&y, 5);
-            first.decide(commits);
-            let result = crate::executor::block_on(&mut step.into_inner());
-            assert_eq!(result, if commits { Ok(6) } else { Err(Retracted) });
-        });
-    }
-}
-
-#[test]
 fn a_dependent_that_is_cancelled_has_no_effect() {
     let (x, y, story) = (TCell::new(0), TCell::new(0), Story::default());
     thread::scope(|scope| {
@@ -443,37 +393,6 @@ fn a_chain_of_dependents_is_decided_by_its_beginning() {
         });
         assert_eq!(y.map(TCell::into_inner), [i32::from(commits); 20]);
     }
-}
-
-#[test]
-fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_gate() {
-    let (x, fates) = (TCell::new(0), Mutex::new(Vec::new()));
-    let (opens, is_open) = mpsc::channel();
-    let gate = Mutex::new(Some(is_open));
-    thread::scope(|scope| {
-        let transaction = atomically(|tx| {
-            fates.lock().expect("not poisoned").push(hooks::fate(tx));
-            if let Some(is_open) = gate.lock().expect("not poisoned").take() {
-                let (closes, is_closed) = mpsc::channel();
-                scope.spawn(move || {
-                    synchronized(|_| {
-                        closes.send(()).expect("the closure waits for it");
-                        is_open.recv().expect("the test opens it");
-                        Ok(())
-                    });
-                });
-                is_closed.recv().expect("the gate is closed");
-            }
-            tx.write(&x, 1)
-        });
-        let mut step = Step::new(transaction);
-        assert!(step.poll().is_pending());
-        let decisions = || fates.lock().expect("not poisoned").iter().map(Fate::decision).collect::<Vec<_>>();
-        assert_eq!(decisions(), [Some(Decision::Aborted)], "whoever polls this task may wait for that first");
-        opens.send(()).expect("the gate is closed");
-        assert_eq!(crate::executor::block_on(&mut step.into_inner()), 1);
-        assert_eq!(decisions().last(), Some(&Some(Decision::Committed)));
-    });
 }
 
 #[test]
@@ -528,37 +447,6 @@ fn what_has_slept_elsewhere_depends_from_its_next_attempt_on() {
     });
     assert!(step.poll().is_ready());
     assert_eq!(snapshot(|tx| tx.read(&y)), 1);
-}
-
-#[test]
-fn nor_is_one_that_waits_with_its_thread() {
-    let x = TCell::new(0);
-    let (closes, is_closed) = mpsc::channel();
-    let (opens, is_open) = mpsc::channel();
-    let (gives, given) = mpsc::channel();
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            synchronized(|_| {
-                closes.send(()).expect("the test listens");
-                is_open.recv().expect("the test opens it");
-                Ok(())
-            });
-        });
-        is_closed.recv().expect("the gate is closed");
-        scope.spawn(|| {
-            let gives = gives;
-            atomically(|tx| {
-                gives.send(hooks::fate(tx)).expect("the test listens");
-                tx.write(&x, 1)
-            })
-            .run()
-        });
-        let fate = given.recv().expect("there is an attempt");
-        let decided = crate::executor::block_on(&mut std::future::poll_fn(|cx| fate.poll(cx.waker())));
-        assert_eq!(decided, Decision::Aborted, "whoever runs alone may wait for somebody who waits for it");
-        opens.send(()).expect("the gate is closed");
-    });
-    assert_eq!(given.iter().last().expect("there was another").decision(), Some(Decision::Committed));
 }
 
 #[test]

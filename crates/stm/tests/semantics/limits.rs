@@ -1,23 +1,13 @@
 //! Transactions with a limit: given up with no effect when they have run or waited long enough.
-use crate::executor::{self, Step};
-use crate::forms::{FORMS, Form, elsewhere, panic_of, set, tokio};
-use enact_stm::{
-    Abort, Body, Deferrable, GaveUp, Limited, Owner, TCell, Tx, TxLock, atomically, hooks, synchronized, try_atomically,
-};
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
+use enact_stm::{Abort, Deferrable, GaveUp, Owner, TCell, Tx, TxLock, atomically, hooks, try_atomically};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 const FAR: Duration = Duration::from_secs(3600);
-
-fn run<'env, B: Body<'env>>(form: Form, transaction: Limited<'env, B, B::Output>) -> Result<B::Output, GaveUp> {
-    match form {
-        Form::Thread => transaction.run(),
-        Form::Tokio => tokio().block_on(transaction),
-        Form::Own => executor::block_on(transaction),
-    }
-}
 
 /// Adds one to the cell, and loses to somebody else in the first `losses` attempts.
 fn lose<'t>(tx: &mut Tx<'t, '_>, cell: &'t TCell<u32>, losses: u32) -> Result<u32, Abort> {
@@ -39,8 +29,7 @@ fn a_transaction_runs_as_often_as_it_may_and_not_once_more() {
     for form in FORMS {
         for losses in 0..4 {
             let (x, undone) = (TCell::new(0), Arc::new(AtomicU32::new(0)));
-            let result = run(
-                form,
+            let result = form.run_limited(
                 atomically(|tx| {
                     let undone = Arc::clone(&undone);
                     hooks::on_abort(tx, move || {
@@ -85,8 +74,8 @@ fn no_tries_at_all_is_refused() {
 fn after_its_time_a_transaction_makes_no_second_attempt_and_the_first_one_counts() {
     for form in FORMS {
         let x = TCell::new(0);
-        assert_eq!(run(form, atomically(|tx| lose(tx, &x, 0)).timeout(Duration::ZERO)), Ok(1), "{form:?}");
-        let late = run(form, atomically(|tx| lose(tx, &x, 1)).timeout(Duration::ZERO));
+        assert_eq!(form.run_limited(atomically(|tx| lose(tx, &x, 0)).timeout(Duration::ZERO)), Ok(1), "{form:?}");
+        let late = form.run_limited(atomically(|tx| lose(tx, &x, 1)).timeout(Duration::ZERO));
         assert_eq!((late, x.into_inner()), (Err(GaveUp::OutOfTime { attempts: 1 }), 11), "{form:?}");
     }
 }
@@ -96,7 +85,7 @@ fn a_sleeping_transaction_is_given_up_when_its_time_is_over() {
     for form in FORMS {
         for time in [Duration::ZERO, Duration::from_millis(2)] {
             let x = TCell::new(0);
-            let result = run(form, atomically(|tx| wait(tx, &x)).timeout(time));
+            let result = form.run_limited(atomically(|tx| wait(tx, &x)).timeout(time));
             assert_eq!(result, Err(GaveUp::OutOfTime { attempts: 1 }), "{form:?}");
         }
     }
@@ -122,11 +111,11 @@ fn the_earlier_of_two_deadlines_ends_the_wait() {
     for form in FORMS {
         let x = TCell::new(0);
         let soon = std::time::Instant::now() + Duration::from_millis(2);
-        let inner = run(form, atomically(|tx| tx.read(&x).and_then(|_| tx.retry_until(soon))).timeout(FAR));
+        let inner = form.run_limited(atomically(|tx| tx.read(&x).and_then(|_| tx.retry_until(soon))).timeout(FAR));
         assert!(inner.is_ok(), "{form:?}");
         let far = std::time::Instant::now() + FAR;
         let outer = atomically(|tx| tx.read(&x).and_then(|_| tx.retry_until(far))).timeout(Duration::from_millis(2));
-        assert_eq!(run(form, outer), Err(GaveUp::OutOfTime { attempts: 1 }), "{form:?}");
+        assert_eq!(form.run_limited(outer), Err(GaveUp::OutOfTime { attempts: 1 }), "{form:?}");
     }
 }
 
@@ -139,45 +128,6 @@ fn an_error_of_the_user_is_no_limit() {
     });
     assert_eq!(failed.tries(1).timeout(FAR).run(), Ok(Err("refused")));
     assert_eq!(x.into_inner(), 0);
-}
-
-#[test]
-fn an_irrevocable_transaction_takes_two_tries() {
-    let (x, effects) = (TCell::new(0), AtomicU32::new(0));
-    let alone = |most| {
-        atomically(|tx| {
-            tx.irrevocable()?;
-            effects.fetch_add(1, Ordering::SeqCst);
-            tx.update(&x, |n| n + 1)
-        })
-        .tries(most)
-        .run()
-    };
-    assert_eq!(alone(1), Err(GaveUp::OutOfTries { attempts: 1 }));
-    assert_eq!(effects.load(Ordering::SeqCst), 0);
-    assert_eq!(alone(2), Ok(1));
-    assert_eq!(effects.load(Ordering::SeqCst), 1);
-}
-
-#[test]
-fn a_transaction_is_given_up_while_others_run_alone() {
-    for form in FORMS {
-        let (x, y) = (TCell::new(0_u32), TCell::new(0_u32));
-        synchronized(|tx| {
-            let committing =
-                elsewhere(|| run(form, atomically(|tx| tx.update(&x, |n| n + 1)).timeout(Duration::from_millis(2))));
-            assert_eq!(committing, Err(GaveUp::OutOfTime { attempts: 1 }), "{form:?}");
-            let queued = atomically(|tx| {
-                tx.irrevocable()?;
-                tx.update(&x, |n| n + 1)
-            });
-            let queued = elsewhere(|| run(form, queued.timeout(Duration::from_millis(2))));
-            assert_eq!(queued, Err(GaveUp::OutOfTime { attempts: 1 }), "{form:?}");
-            tx.write(&y, 1)
-        });
-        set(&x, 5);
-        assert_eq!(synchronized(|tx| tx.update(&x, |n| n + 1)), 6, "{form:?}");
-    }
 }
 
 #[test]
@@ -205,7 +155,7 @@ fn what_has_committed_has_no_limit() {
                 }
                 goes.send(()).expect("the operation listens");
             });
-            assert_eq!(run(form, operation.timeout(Duration::ZERO)), Ok(()), "{form:?}");
+            assert_eq!(form.run_limited(operation.timeout(Duration::ZERO)), Ok(()), "{form:?}");
         });
         assert_eq!(Arc::into_inner(log).expect("nobody has it").into_inner().1, 1, "{form:?}");
     }
