@@ -6,6 +6,7 @@ mod circles;
 mod closing;
 mod counted;
 mod dropped;
+mod dropping;
 mod gate;
 
 #[path = "../semantics/executor.rs"]

@@ -2,7 +2,6 @@
 //! memory, the hooks. A test is named after the case and the rule it shows.
 mod bad_use;
 mod clojure;
-mod dropping;
 #[allow(dead_code, reason = "the other program needs more of it")]
 mod executor;
 mod failing;

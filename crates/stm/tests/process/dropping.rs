@@ -1,6 +1,7 @@
 //! What destructors of values may do to transactions, and what they may not.
 use crate::executor::Step;
 use crate::forms::{panic_of, set};
+use crate::my_turn;
 use enact_stm::{Deferrable, Owner, TCell, TVar, TxLock, atomically, try_atomically};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,6 +44,7 @@ impl Drop for Bomb {
 
 #[test]
 fn a_panic_in_the_drop_of_a_replaced_value_reaches_no_transaction_and_loses_no_other_value() {
+    let _turn = my_turn();
     let alive = Arc::default();
     let (bombs, scratch) = (TVar::new(Bomb::new(&alive, false)), TVar::new(0));
     // The panics of a test that expects them need no reports.
@@ -64,6 +66,7 @@ fn a_panic_in_the_drop_of_a_replaced_value_reaches_no_transaction_and_loses_no_o
 
 #[test]
 fn a_panic_in_the_drop_of_a_value_that_was_never_published_keeps_the_result() {
+    let _turn = my_turn();
     let alive = Arc::default();
     let (bombs, n) = (TVar::new(Bomb::new(&alive, false)), TCell::new(0));
     let hook = std::panic::take_hook();
@@ -96,6 +99,7 @@ fn a_panic_in_the_drop_of_a_value_that_was_never_published_keeps_the_result() {
 
 #[test]
 fn a_function_that_panics_when_its_variable_is_read_leaks_no_value() {
+    let _turn = my_turn();
     let alive = Arc::default();
     let variable = TVar::new(Bomb::new(&alive, false));
     let message = panic_of(|| {
@@ -126,6 +130,7 @@ impl Drop for AtTheEnd {
 
 #[test]
 fn a_thread_that_ends_may_run_transactions_and_still_not_one_in_another() {
+    let _turn = my_turn();
     let (sender, receiver) = mpsc::channel();
     let ending = thread::spawn(move || {
         let n = Arc::new(TCell::new(0));
@@ -147,6 +152,7 @@ fn a_thread_that_ends_may_run_transactions_and_still_not_one_in_another() {
 
 #[test]
 fn a_dropped_owner_releases_what_it_holds_and_wakes_who_waits() {
+    let _turn = my_turn();
     let (clerk, other) = (Owner::new(), Owner::new());
     let locks: [TxLock; 3] = std::array::from_fn(|_| TxLock::new());
     let acquire = |owner: &Owner, n: usize| atomically(|tx| locks[n].acquire(tx)).owned_by(owner).run();
@@ -167,6 +173,7 @@ fn a_dropped_owner_releases_what_it_holds_and_wakes_who_waits() {
 
 #[test]
 fn a_transaction_that_commits_after_its_owner_is_gone_releases_at_its_end() {
+    let _turn = my_turn();
     let (clerk, lock, n) = (Owner::new(), TxLock::new(), TCell::new(0));
     let mut late = Step::new(
         atomically(|tx| {
@@ -186,6 +193,7 @@ fn a_transaction_that_commits_after_its_owner_is_gone_releases_at_its_end() {
 
 #[test]
 fn a_transaction_whose_owner_is_gone_runs_its_operations_before_it_releases() {
+    let _turn = my_turn();
     let (clerk, object) = (Owner::new(), Arc::new(Deferrable::new(TxLock::new(), false)));
     let shares = Arc::clone(&object);
     let transaction = atomically(|tx| {
@@ -203,6 +211,7 @@ fn a_transaction_whose_owner_is_gone_runs_its_operations_before_it_releases() {
 
 #[test]
 fn an_owner_may_be_dropped_inside_a_transaction() {
+    let _turn = my_turn();
     let (clerk, lock) = (Owner::new(), TxLock::new());
     atomically(|tx| lock.acquire(tx)).owned_by(&clerk).run();
     let clerk = std::sync::Mutex::new(Some(clerk));
