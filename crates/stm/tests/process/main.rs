@@ -1,13 +1,15 @@
-//! What can be seen only if nothing else runs in the process: the statistics, who runs alone, how much memory is in use.
-//! The tests take turns.
+//! What can be seen only if nothing else runs in the process: the statistics, what runs alone, how much memory is in use; and
+//! what keeps others waiting, such as many threads that want the same. The tests take turns.
 mod alone;
 mod bounded;
 mod circles;
+mod clojure;
 mod closing;
 mod counted;
 mod dropped;
 mod dropping;
 mod gate;
+mod isolation;
 
 #[path = "../semantics/executor.rs"]
 #[allow(dead_code, reason = "the other program needs more of it")]

@@ -1,14 +1,12 @@
-//! What a transaction means, case by case: the laws of waiting and choosing, isolation, what comes from Clojure, bad use,
-//! memory, the hooks. A test is named after the case and the rule it shows.
+//! What a transaction means, case by case: the laws of waiting and choosing, bad use, memory, the hooks. A test is named after
+//! the case and the rule it shows. Isolation, what comes from Clojure and destructors are in `process`.
 mod bad_use;
-mod clojure;
 #[allow(dead_code, reason = "the other program needs more of it")]
 mod executor;
 mod failing;
 mod faults_of_others;
 mod forms;
 mod hooks;
-mod isolation;
 mod keeping;
 mod laws;
 mod limits;

@@ -1,4 +1,5 @@
 //! Under many threads: nothing is lost, doubled, reordered or over its limit.
+use crate::my_turn;
 use crate::once;
 use enact_stm::{TArray, TCell, TChan, TMap, TQueue, TSemaphore, TSet, atomically, snapshot};
 use std::collections::HashSet;
@@ -8,6 +9,7 @@ const THREADS: usize = 4;
 
 #[test]
 fn map_keeps_its_sum_under_transfers_and_snapshots_see_it() {
+    let _turn = my_turn();
     const KEYS: u64 = 40;
     let map = TMap::new();
     for key in 0..KEYS {
@@ -40,6 +42,7 @@ fn map_keeps_its_sum_under_transfers_and_snapshots_see_it() {
 
 #[test]
 fn map_loses_no_insertion_while_it_grows() {
+    let _turn = my_turn();
     const EACH: usize = 2_000;
     let map = TMap::new();
     thread::scope(|scope| {
@@ -63,6 +66,7 @@ fn map_loses_no_insertion_while_it_grows() {
 
 #[test]
 fn set_admits_each_element_once() {
+    let _turn = my_turn();
     let (set, admitted) = (TSet::new(), TCell::new(0_u32));
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -112,17 +116,20 @@ fn nothing_is_lost_or_reordered(queue: &TQueue<(usize, usize)>) {
 
 #[test]
 fn unbounded_queue_loses_doubles_and_reorders_nothing() {
+    let _turn = my_turn();
     nothing_is_lost_or_reordered(&TQueue::unbounded());
 }
 
 #[test]
 fn bounded_queue_loses_doubles_and_reorders_nothing_and_never_exceeds_its_capacity() {
+    let _turn = my_turn();
     nothing_is_lost_or_reordered(&TQueue::bounded(1));
     nothing_is_lost_or_reordered(&TQueue::bounded(7));
 }
 
 #[test]
 fn element_that_moves_between_queues_is_always_in_exactly_one() {
+    let _turn = my_turn();
     let queues = [TQueue::bounded(4), TQueue::unbounded()];
     once(|tx| (0..4).try_for_each(|n| queues[0].push(tx, n)));
     thread::scope(|scope| {
@@ -145,6 +152,7 @@ fn element_that_moves_between_queues_is_always_in_exactly_one() {
 
 #[test]
 fn chan_readers_receive_everything_in_one_order() {
+    let _turn = my_turn();
     const EACH: usize = 500;
     let chan = TChan::new();
     let readers = once(|tx| (0..3).map(|_| chan.reader(tx)).collect::<Result<Vec<_>, _>>());
@@ -171,6 +179,7 @@ fn chan_readers_receive_everything_in_one_order() {
 
 #[test]
 fn semaphore_never_admits_more_than_its_permits() {
+    let _turn = my_turn();
     const PERMITS: u64 = 3;
     let (semaphore, inside) = (TSemaphore::new(PERMITS), TArray::from_fn(1, |_| 0_u64));
     thread::scope(|scope| {

@@ -8,6 +8,14 @@ mod parcels;
 mod waiting;
 
 use enact_stm::{Abort, Tx, atomically};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Until dropped, no other test has many threads, or counts attempts: a transaction that has lost often gets priority, and
+/// those of all others are tried again.
+fn my_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One transaction.
 fn once<'env, R>(body: impl for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>) -> R {
@@ -20,6 +28,7 @@ fn attempts_beside<'env, R, Q>(
     first: impl for<'t> Fn(&mut Tx<'t, 'env>) -> Result<R, Abort>,
     other: impl for<'t> Fn(&mut Tx<'t, 'env>) -> Result<Q, Abort> + Sync,
 ) -> u32 {
+    let _turn = my_turn();
     once(|tx| {
         first(tx)?;
         if tx.attempt() == 1 {

@@ -1,11 +1,13 @@
 //! What comes from Clojure's refs: functions that commute, slow readers, `ensure`, joined transactions. Cases C1 to C8;
 //! C6 is with the errors.
 use crate::forms::{FORMS, Form, elsewhere, set};
+use crate::my_turn;
 use enact_stm::{Abort, Failed, TCell, TVar, Tx, Variable, atomically, snapshot, try_atomically};
 use std::thread;
 
 #[test]
 fn c1_every_increment_that_commutes_counts() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(0), TVar::new(0));
         thread::scope(|scope| {
@@ -41,6 +43,7 @@ fn attempts<V: Variable<Value = i32> + Sync>(
 
 #[test]
 fn c1_a_function_that_commutes_is_applied_to_what_the_commit_finds() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
         attempts(form, &cell, |tx, cell| tx.commute(cell, |n| n * 2).and(tx.commute(cell, |n| n + 1)));
@@ -55,6 +58,7 @@ fn c1_a_function_that_commutes_is_applied_to_what_the_commit_finds() {
 
 #[test]
 fn c2_a_read_after_a_commute_includes_it_and_is_validated() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
         let on_cell = attempts(form, &cell, |tx, cell| {
@@ -74,6 +78,7 @@ fn c2_a_read_after_a_commute_includes_it_and_is_validated() {
 
 #[test]
 fn c3_a_write_after_a_commute_is_allowed_and_replaces_it() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
         attempts(form, &cell, |tx, cell| {
@@ -92,6 +97,7 @@ fn c3_a_write_after_a_commute_is_allowed_and_replaces_it() {
 
 #[test]
 fn c3_an_update_after_a_commute_is_allowed_and_sees_it() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
         attempts(form, &cell, |tx, cell| tx.commute(cell, |n| n + 1).and(tx.update(cell, |n| n * 10).map(drop)));
@@ -102,6 +108,7 @@ fn c3_an_update_after_a_commute_is_allowed_and_sees_it() {
 
 #[test]
 fn c4_a_slow_reader_beside_five_hundred_commits_takes_two_attempts() {
+    let _turn = my_turn();
     for form in FORMS {
         let (cells, boxed) = ([TCell::new(0), TCell::new(0)], TVar::new(0));
         let writes = || {
@@ -131,6 +138,7 @@ fn c4_a_slow_reader_beside_five_hundred_commits_takes_two_attempts() {
 
 #[test]
 fn c5_what_was_only_read_is_ensured() {
+    let _turn = my_turn();
     for form in FORMS {
         // Each may write its own only as long as the other's is 0.
         let (ours, theirs) = (TCell::new(0), TVar::new(0));
@@ -152,6 +160,7 @@ fn c5_what_was_only_read_is_ensured() {
 
 #[test]
 fn c7_a_function_that_is_passed_the_transaction_joins_it() {
+    let _turn = my_turn();
     fn deposit<'t>(tx: &mut Tx<'t, '_>, account: &'t TCell<i64>, sum: i64) -> Result<i64, Abort> {
         tx.update(account, |balance| balance + sum)
     }
@@ -169,6 +178,7 @@ fn c7_a_function_that_is_passed_the_transaction_joins_it() {
 
 #[test]
 fn c8_a_snapshot_reads_what_was_there_when_it_began() {
+    let _turn = my_turn();
     let (cells, boxed) = ([const { 0 }; 3].map(TCell::new), [const { 0 }; 3].map(TVar::new));
     let seen = snapshot(|tx| {
         for n in 1..=3 {

@@ -1,5 +1,6 @@
 //! Isolation and opacity. Cases I1 to I10; random histories are checked elsewhere.
 use crate::forms::{FORMS, Form, elsewhere, set};
+use crate::my_turn;
 use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -25,6 +26,7 @@ fn beside<R>(work: impl Fn(usize) + Sync, meanwhile: impl FnOnce() -> R) -> R {
 
 #[test]
 fn i1_two_that_have_read_both_do_not_clear_one_each() {
+    let _turn = my_turn();
     for form in FORMS {
         for _ in 0..50 {
             let (cells, both_have_read) = ([TCell::new(1), TCell::new(1)], Barrier::new(2));
@@ -52,6 +54,7 @@ fn i1_two_that_have_read_both_do_not_clear_one_each() {
 
 #[test]
 fn i2_an_invariant_of_two_variables_is_never_seen_broken_in_between() {
+    let _turn = my_turn();
     for form in FORMS {
         let (low, high, boxed) = (TCell::new(1), TCell::new(2), TVar::new(2));
         let raise = || {
@@ -88,6 +91,7 @@ fn i2_an_invariant_of_two_variables_is_never_seen_broken_in_between() {
 
 #[test]
 fn i3_no_division_by_zero_and_no_wild_index_in_an_attempt_that_will_fail() {
+    let _turn = my_turn();
     for form in FORMS {
         let (a, b) = (TCell::new(1), TCell::new(2));
         let (index, list) = (TCell::new(9_usize), TVar::new(vec![0; 10]));
@@ -159,6 +163,7 @@ fn rotate<'t>(tx: &mut Tx<'t, '_>, root: &'t Link) -> Result<(), Abort> {
 
 #[test]
 fn i4_a_look_up_beside_rotations_ends_and_finds() {
+    let _turn = my_turn();
     for form in FORMS {
         let one = node(1, node(0, None, None), node(2, None, None));
         let root = TVar::new(node(3, one, node(4, None, None)));
@@ -188,6 +193,7 @@ fn i4_a_look_up_beside_rotations_ends_and_finds() {
 
 #[test]
 fn i5_an_inner_variable_is_never_seen_with_a_value_that_was_not_committed() {
+    let _turn = my_turn();
     for form in FORMS {
         let outer = TVar::new(Arc::new(TVar::new(0)));
         let replace = |n: usize| {
@@ -232,6 +238,7 @@ fn i5_an_inner_variable_is_never_seen_with_a_value_that_was_not_committed() {
 
 #[test]
 fn i6_a_report_on_a_closed_batch_is_final() {
+    let _turn = my_turn();
     for form in FORMS {
         for reports_from_a_snapshot in [false, true] {
             // Receipts go into the open batch; the report on a closed one must hold for ever.
@@ -262,6 +269,7 @@ fn i6_a_report_on_a_closed_batch_is_final() {
 
 #[test]
 fn i7_a_transaction_sees_whatever_was_committed_before_it_began() {
+    let _turn = my_turn();
     for form in [Form::Thread, Form::Own] {
         let (cell, boxed) = (TCell::new(0), TVar::new(0));
         let (says, said) = mpsc::sync_channel(0);
@@ -286,6 +294,7 @@ fn i7_a_transaction_sees_whatever_was_committed_before_it_began() {
 
 #[test]
 fn i8_all_snapshots_agree_on_the_order_of_independent_writers() {
+    let _turn = my_turn();
     let (x, y) = (TCell::new(0_u32), TVar::new(0_u32));
     let look = || {
         let mut seen: Vec<(u32, u32)> = Vec::new();
@@ -316,6 +325,7 @@ fn i8_all_snapshots_agree_on_the_order_of_independent_writers() {
 
 #[test]
 fn i9_a_sum_of_a_thousand_beside_a_writer_is_exact_and_takes_two_attempts_at_most() {
+    let _turn = my_turn();
     let accounts: Vec<_> = (0..1000).map(|_| TCell::new(100_i64)).collect();
     let transfer = |n: usize| {
         let (from, to) = (&accounts[n * 7 % 1000], &accounts[n * 13 % 1000]);
@@ -344,6 +354,7 @@ fn i9_a_sum_of_a_thousand_beside_a_writer_is_exact_and_takes_two_attempts_at_mos
 
 #[test]
 fn i10_a_value_that_has_changed_and_changed_back_is_a_conflict() {
+    let _turn = my_turn();
     for form in FORMS {
         for is_boxed in [false, true] {
             let (cell, boxed, copy) = (TCell::new(1), TVar::new(1), TCell::new(0));
