@@ -194,7 +194,7 @@ async fn a_refused_append_has_no_effect_and_the_next_one_goes_on() {
     for round in 0..3 {
         journal.fail_next(Fault::Refused);
         let refused = bank.submit(command("Account/A", Event::Deposit(100))).await;
-        assert!(matches!(refused, Err(SubmitError::Overloaded { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(SubmitError::StorageFull { .. })), "{refused:?}");
         bank.submit(command("Account/A", Event::Deposit(1))).await.expect("the journal goes on");
         assert_eq!(balance(&bank, "Account/A").await, 10_001 + round);
     }

@@ -46,6 +46,10 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             let detail = "more commands are under way than the engine takes; nothing was done, try again";
             Problem::new(ProblemKind::Overloaded, detail).retry_after(*retry_after)
         }
+        SubmitError::StorageFull { .. } => {
+            let detail = "the disk of the server is full; nothing was done, send it again when there is space";
+            Problem::new(ProblemKind::StorageFull, detail)
+        }
         SubmitError::Stopping => stopping(),
         SubmitError::KeyReused => {
             let detail = "this Idempotency-Key was sent with another request before; nothing was done, use a new one";

@@ -56,6 +56,8 @@ pub(crate) enum ProblemKind {
     Failed,
     /// More work than the server admits.
     Overloaded,
+    /// The disk has no space for another record.
+    StorageFull,
     /// The server finishes what it admitted and takes no more.
     Stopping,
     /// The deadline passed while the command waited for others.
@@ -94,6 +96,7 @@ impl ProblemKind {
             K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
             K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
+            K::StorageFull => ("storage-full", StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
             K::Stopping => ("stopping", StatusCode::SERVICE_UNAVAILABLE, "Stopping"),
             K::Timeout => ("timeout", StatusCode::GATEWAY_TIMEOUT, "Timeout"),
             K::InDoubt => ("in-doubt", StatusCode::GATEWAY_TIMEOUT, "In doubt"),

@@ -38,6 +38,12 @@ pub enum SubmitError {
         /// When it is worth trying again.
         retry_after: Duration,
     },
+    /// The journal has no space left. The command has no effect; send it again when there is space.
+    #[error("the disk of the journal is full, nothing was recorded: {why}")]
+    StorageFull {
+        /// What the journal said.
+        why: String,
+    },
     /// Whether it committed will be known only after the journal has been recovered. Send it again under the same
     /// idempotency key then.
     #[error("{tx} is in doubt until the journal has been recovered")]

@@ -187,9 +187,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     fn not_recorded(&self, cause: CommitError) -> SubmitError {
         match cause {
-            CommitError::Append(AppendError::Refused(
-                JournalRefusal::Overloaded { .. } | JournalRefusal::StorageFull { .. },
-            )) => SubmitError::Overloaded { retry_after: RETRY_AFTER },
+            CommitError::Append(AppendError::Refused(JournalRefusal::Overloaded { .. })) => {
+                SubmitError::Overloaded { retry_after: RETRY_AFTER }
+            }
+            CommitError::Append(AppendError::Refused(JournalRefusal::StorageFull { why })) => {
+                SubmitError::StorageFull { why }
+            }
             CommitError::Append(AppendError::Refused(JournalRefusal::TooLarge { .. })) => {
                 SubmitError::Failed { why: cause.to_string() }
             }

@@ -209,16 +209,19 @@ async fn answers_to_keys_outlive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_full_engine_and_a_full_disk_are_503_with_retry_after() {
+async fn a_full_engine_is_503_with_retry_after() {
     let full = Bank::over(Memory::new(), EngineOptions { in_flight_max: 0, ..EngineOptions::default() });
     let turned_away = full.post("/Account/A/Open", r#"{"initialDeposit":"EUR 1.00"}"#).await;
     problem(&turned_away, 503, "overloaded", &["nothing was done"]);
     assert_eq!(turned_away.headers["retry-after"], "1");
+}
 
+#[tokio::test]
+async fn a_full_disk_is_507_until_there_is_space() {
     let bank = Bank::open().await;
     bank.journal.fail_next(Fault::Refused);
     let refused = bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#).await;
-    problem(&refused, 503, "overloaded", &["nothing was done"]);
+    problem(&refused, 507, "storage-full", &["disk", "nothing was done"]);
     assert_eq!(bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 60.00"}"#).await.status, 200);
     assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
 }
