@@ -13,7 +13,8 @@
 //! and fields with a default are therefore fine, and so are weaker guards; a guard that forbids what has happened, or an
 //! effect that would rewrite it, is not. This costs one replay of the journal for each change.
 //!
-//! An entity that gains a field is saved as a snapshot, because an older snapshot would lack the field.
+//! An entity that gains a field is saved as a snapshot, because an older snapshot would lack the field. Nothing is saved
+//! before every entity has been compared: a specification that is refused leaves the directory as it was.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -134,8 +135,17 @@ pub(crate) async fn adopt<J: Journal>(
         enact_rebel::check(earlier).map_err(|report| ContractError::Outdated { report: report.render(false) })?;
     let (earlier, later) = (Arc::new(Rebel::new(Arc::new(earlier))), Arc::new(Rebel::new(Arc::clone(spec))));
     let entities = entities(journal).await?;
+    let mut gaining = Vec::new();
     for entity in &entities {
-        compare(journal, entity, &earlier, &later).await?;
+        if compare(journal, entity, &earlier, &later).await?.is_some() {
+            gaining.push(entity);
+        }
+    }
+    // Recovered once more, because the images of all entities may not fit in memory.
+    for entity in gaining {
+        let Some(image) = compare(journal, entity, &earlier, &later).await? else { continue };
+        let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
+        journal.save_snapshot(image).await.map_err(failed)?;
     }
     record_sources(journal, sources, record.seq).await?;
     Ok(Adoption::Changed { entities: entities.len() })
@@ -174,15 +184,16 @@ async fn entities<J: Journal>(journal: &J) -> Result<BTreeSet<EntityKey>, ReadEr
     }
 }
 
-/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields that `later` adds.
+/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields that `later` adds; what it is with
+/// them, if there are any.
 async fn compare<J: Journal>(
     journal: &J,
     entity: &EntityKey,
     earlier: &Arc<Rebel>,
     later: &Arc<Rebel>,
-) -> Result<(), ContractError> {
+) -> Result<Option<Image>, ContractError> {
     let stored = journal.read(entity, Seq::NONE).await?;
-    let Some(last) = stored.last().map(|record| record.seq) else { return Ok(()) };
+    let Some(last) = stored.last().map(|record| record.seq) else { return Ok(None) };
     let mut records: Vec<Record<EventCall>> = Vec::with_capacity(stored.len());
     for record in &stored {
         let undecodable = |source| ContractError::Undecodable { entity: entity.clone(), seq: record.seq, source };
@@ -193,12 +204,8 @@ async fn compare<J: Journal>(
     if let Some(difference) = difference(&before.base, &after.base) {
         return Err(ContractError::Different { entity: entity.clone(), difference });
     }
-    if before.base != after.base {
-        let image = Image { entity: entity.clone(), seq: last, payload: after.encode() };
-        let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
-        journal.save_snapshot(image).await.map_err(failed)?;
-    }
-    Ok(())
+    let gains = before.base != after.base;
+    Ok(gains.then(|| Image { entity: entity.clone(), seq: last, payload: after.encode() }))
 }
 
 type Snapshot = enact_entities::Snapshot<Instance, EventCall>;

@@ -142,3 +142,29 @@ async fn an_entity_with_a_snapshot_gains_a_field_too() {
     let (_, body) = server.get("/Account/A").await;
     assert_eq!(body["fields"], json!({ "balance": "EUR 301.00", "visits": 301 }));
 }
+
+#[tokio::test]
+async fn a_refused_specification_gives_no_entity_the_fields_that_it_adds() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let (spec, data) = (directory.path().join("bank.rebel"), directory.path().join("data"));
+    let both = format!("{BANK}{LAMP}");
+    fs::write(&spec, &both).expect("writable");
+    let server = Served::start(serve(&spec, &data, FREE_PORT));
+    for (path, body) in [("/Account/A/Open", json!({ "initialDeposit": "EUR 5.00" })), ("/Lamp/L/Light", json!({}))] {
+        assert_eq!(server.post(path, body).await.0, StatusCode::OK, "{path}");
+    }
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.ended().0.success());
+
+    // The account is compared before the lamp, whose event is lost.
+    let refused =
+        both.replace("  balance: Money\n", "  balance: Money\n  visits: Integer = 7\n").replace("Light", "Glow");
+    fs::write(&spec, refused).expect("writable");
+    let (spec_path, data_path) = (spec.to_str().expect("UTF-8"), data.to_str().expect("UTF-8"));
+    let ended = enact(&["serve", spec_path, "--data", data_path, "--listen", FREE_PORT]);
+    assert!(!ended.status.success() && String::from_utf8_lossy(&ended.stderr).contains("Lamp/L"), "{ended:?}");
+
+    fs::write(&spec, both).expect("writable");
+    let (_, body) = Served::start(serve(&spec, &data, FREE_PORT)).get("/Account/A").await;
+    assert_eq!(body["fields"], json!({ "balance": "EUR 5.00" }));
+}
