@@ -66,15 +66,6 @@ pub enum Flaw {
     Footer,
     /// The footer of a sealed segment describes other records than the segment has.
     FooterMismatch,
-    /// A snapshot includes records that the log does not have.
-    SnapshotAhead {
-        /// The entity.
-        entity: EntityKey,
-        /// The last record that the snapshot includes.
-        seq: Seq,
-        /// The last record that the log has.
-        last: Seq,
-    },
 }
 
 impl fmt::Display for Flaw {
@@ -96,9 +87,6 @@ impl fmt::Display for Flaw {
             Self::Padding => f.write_str("the padding of the group is not zero"),
             Self::Footer => f.write_str("the footer of the sealed segment is not valid"),
             Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
-            Self::SnapshotAhead { entity, seq, last } => {
-                write!(f, "the snapshot of {entity} includes record {seq}, the log ends at {last}: records are lost")
-            }
         }
     }
 }

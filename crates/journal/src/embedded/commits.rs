@@ -250,7 +250,12 @@ impl Commits {
     pub(super) fn last(&self, entity: &EntityKey) -> Result<(Seq, Address), ReadError> {
         let state = self.state.lock();
         state.check_readable()?;
-        Ok(state.heads.get(entity).map_or_else(Default::default, |head| (head.durable, head.address)))
+        Ok(state.tip(entity))
+    }
+
+    /// As [`last`](Self::last), also while the journal closes.
+    pub(super) fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
+        self.state.lock().tip(entity)
     }
 
     /// Where to read the record after `after`; `None` if none is durable.
@@ -284,6 +289,10 @@ impl State {
                 }
             }
         }
+    }
+
+    fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
+        self.heads.get(entity).map_or_else(Default::default, |head| (head.durable, head.address))
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {

@@ -64,6 +64,14 @@ impl Address {
         self.0 as u32
     }
 
+    pub(super) const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(super) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     fn plus(self, bytes: usize) -> Self {
         Self(self.0 + bytes as u64)
     }
@@ -262,6 +270,7 @@ pub(super) struct Stored<'a> {
     pub(super) kind: Kind,
     pub(super) payload: &'a [u8],
     pub(super) len: usize,
+    pub(super) checksum: u32,
 }
 
 /// The length of the record whose header `bytes` starts with; not yet verified, but not above what can be.
@@ -282,7 +291,8 @@ impl<'a> Stored<'a> {
     pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, Flaw> {
         let len = stored_len(bytes)?;
         let bytes = bytes.get(..len).ok_or(Flaw::Record)?;
-        if u32_at(bytes, 0) != checksum(log, address, &bytes[4..]) {
+        let checksum = checksum(log, address, &bytes[4..]);
+        if u32_at(bytes, 0) != checksum {
             return Err(Flaw::Record);
         }
         let (key, payload) = bytes[RECORD_HEADER_LEN..].split_at(usize::from(u16_at(bytes, 32)));
@@ -294,6 +304,7 @@ impl<'a> Stored<'a> {
             kind: Kind(bytes[34]),
             payload,
             len,
+            checksum,
         })
     }
 }

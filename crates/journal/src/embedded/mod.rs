@@ -190,8 +190,8 @@ impl Embedded {
         let recovered = recover::recover(Arc::clone(&disk), segment_bytes)?;
         let log = recovered.tail.log;
         let commits = Commits::new(recovered.tips, recovered.catalog, recovered.last, queue_bytes);
-        let store = Arc::new(Store { disk: Arc::clone(&disk), log, commits });
-        let snapshots = Arc::new(Snapshots::new(disk, log));
+        let store = Arc::new(Store { disk, log, commits });
+        let snapshots = Arc::new(Snapshots::new(Arc::clone(&store)));
         let failed = |error: io::Error| OpenError::io("thread", &error);
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
@@ -265,12 +265,8 @@ impl Journal for Embedded {
         let entity = entity.clone();
         let snapshots = Arc::clone(&self.snapshots);
         self.read_with(move |store| {
-            let loaded = snapshots.load(&entity);
-            let (last, _) = store.commits.last(&entity)?;
-            match loaded {
-                Some(Snapshot { seq, .. }) if seq > last => Err(snapshots.ahead(entity, seq, last).into()),
-                loaded => Ok(loaded),
-            }
+            store.commits.last(&entity)?;
+            snapshots.load(&entity)
         })
     }
 

@@ -2,8 +2,11 @@
 //!
 //! Everything here can be rebuilt from the log, so no failure of this store is a failure of the journal. A store that
 //! is damaged, or that makes redb panic, is renamed to `snapshots.redb.damaged` with a warning and a new one is begun;
-//! an entry whose checksum does not fit is passed over. Either way replay starts further back. The checksum covers
-//! the log's id and the entity, so a snapshot of another log is never taken for one of this log.
+//! an entry whose checksum does not fit is passed over. Either way replay starts further back.
+//!
+//! An entry carries the fingerprint of the last record that it includes, and is used only while the log has that very
+//! record. So a snapshot of another log, of a later state of this one (files that were copied one after the other), or
+//! of a history that was never durable here is passed over as well.
 //!
 //! The store is opened when it is first used. Snapshots that arrive while one is being saved are saved together.
 
@@ -14,22 +17,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 use enact_sync::Mutex;
 use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
 
-use super::format::LogId;
-use crate::damage::{Damage, Flaw};
+use super::format::Address;
+use super::store::{Fingerprint, Store as Log};
 use crate::disk::{Disk, DiskFile};
-use crate::journal::SnapshotError;
+use crate::journal::{ReadError, SnapshotError};
 use crate::record::{EntityKey, Seq, Snapshot};
 use crate::reply::Reply;
 
 const FILE: &str = "snapshots.redb";
 const DAMAGED: &str = "snapshots.redb.damaged";
-const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots");
+const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots-2");
 const CACHE_BYTES: usize = 16 << 20;
-const ENTRY_HEADER_LEN: usize = 12;
+const ENTRY_HEADER_LEN: usize = 24;
 
 pub(super) struct Snapshots {
-    disk: Arc<dyn Disk>,
-    log: LogId,
+    log: Arc<Log>,
     /// Read by whoever uses the store, written by whoever opens, replaces or closes it.
     store: RwLock<Store>,
     pending: Mutex<Vec<Pending>>,
@@ -43,6 +45,12 @@ enum Store {
 }
 
 type Pending = (Snapshot, Reply<Result<(), SnapshotError>>);
+
+/// A snapshot and the fingerprint of the last record that it includes.
+struct Entry {
+    snapshot: Snapshot,
+    last: Fingerprint,
+}
 
 /// Why the store did not do what it was asked.
 enum Failure {
@@ -71,8 +79,8 @@ fn is_content(error: &io::Error) -> bool {
 }
 
 impl Snapshots {
-    pub(super) fn new(disk: Arc<dyn Disk>, log: LogId) -> Self {
-        Self { disk, log, store: RwLock::new(Store::Unopened(0)), pending: Mutex::new(Vec::new()) }
+    pub(super) fn new(log: Arc<Log>) -> Self {
+        Self { log, store: RwLock::new(Store::Unopened(0)), pending: Mutex::new(Vec::new()) }
     }
 
     /// Queues a snapshot; [`save_pending`](Self::save_pending) has to follow.
@@ -83,16 +91,26 @@ impl Snapshots {
     /// Saves everything queued in one transaction and answers.
     pub(super) fn save_pending(&self) {
         let pending = std::mem::take(&mut *self.pending.lock());
-        if pending.is_empty() {
+        let (mut entries, mut replies) = (Vec::with_capacity(pending.len()), Vec::with_capacity(pending.len()));
+        for (snapshot, reply) in pending {
+            match self.log.fingerprint(&snapshot.entity, snapshot.seq) {
+                Ok(last) => {
+                    entries.push(Entry { snapshot, last });
+                    replies.push(reply);
+                }
+                Err(error) => reply.answer(Err(SnapshotError::Unavailable { why: error.to_string() })),
+            }
+        }
+        if entries.is_empty() {
             return;
         }
-        let save = |store: &Database| self.save(store, &pending);
+        let save = |store: &Database| self.save(store, &entries);
         // A damaged store has been replaced by an empty one: try that once.
         let saved = match self.with_store(save) {
             Err(Failure::Damaged(_)) => self.with_store(save),
             other => other,
         };
-        for (_, reply) in pending {
+        for reply in replies {
             reply.answer(match &saved {
                 Ok(()) => Ok(()),
                 Err(Failure::Closed) => Err(SnapshotError::Closed),
@@ -103,35 +121,51 @@ impl Snapshots {
         }
     }
 
-    fn save(&self, store: &Database, pending: &[Pending]) -> Result<(), Failure> {
+    fn save(&self, store: &Database, entries: &[Entry]) -> Result<(), Failure> {
         let mut transaction = store.begin_write()?;
         // Costs a little more per commit and saves reading the whole file after a crash.
         transaction.set_quick_repair(true);
         {
             let mut table = transaction.open_table(TABLE)?;
-            for (Snapshot { entity, seq, payload }, _) in pending {
-                let kept = table.get(entity.as_str())?.and_then(|entry| self.decode(entity, entry.value()));
-                if kept.is_none_or(|kept| kept.seq <= *seq) {
-                    table.insert(entity.as_str(), &*self.encode(entity, *seq, payload))?;
+            for entry in entries {
+                let entity = &entry.snapshot.entity;
+                let kept = table.get(entity.as_str())?.and_then(|kept| self.decode(entity, kept.value()));
+                let is_newer = |kept: &Entry| kept.snapshot.seq > entry.snapshot.seq;
+                if !kept.is_some_and(|kept| is_newer(&kept) && self.is_of_log(&kept).unwrap_or(false)) {
+                    table.insert(entity.as_str(), &*self.encode(entry))?;
                 }
             }
         }
         Ok(transaction.commit()?)
     }
 
-    /// The snapshot of `entity`, if it can be had.
-    pub(super) fn load(&self, entity: &EntityKey) -> Option<Snapshot> {
+    /// The snapshot of `entity`, if it can be had and the log has the records that it includes.
+    pub(super) fn load(&self, entity: &EntityKey) -> Result<Option<Snapshot>, ReadError> {
+        let Some(entry) = self.load_entry(entity) else { return Ok(None) };
+        if self.is_of_log(&entry)? {
+            return Ok(Some(entry.snapshot));
+        }
+        let seq = entry.snapshot.seq.0;
+        tracing::warn!(%entity, seq, "passed over a snapshot of records that are not those of the log");
+        Ok(None)
+    }
+
+    fn is_of_log(&self, Entry { snapshot: Snapshot { entity, seq, .. }, last }: &Entry) -> Result<bool, ReadError> {
+        self.log.has(entity, *seq, *last)
+    }
+
+    fn load_entry(&self, entity: &EntityKey) -> Option<Entry> {
         let load = |store: &Database| {
             let table = match store.begin_read()?.open_table(TABLE) {
                 Err(TableError::TableDoesNotExist(_)) => return Ok(None),
                 table => table?,
             };
-            let Some(entry) = table.get(entity.as_str())? else { return Ok(None) };
-            let snapshot = self.decode(entity, entry.value());
-            if snapshot.is_none() {
+            let Some(stored) = table.get(entity.as_str())? else { return Ok(None) };
+            let entry = self.decode(entity, stored.value());
+            if entry.is_none() {
                 tracing::warn!(%entity, "passed over a damaged snapshot");
             }
-            Ok(snapshot)
+            Ok(entry)
         };
         self.with_store(load).unwrap_or_else(|failure| {
             if let Failure::Unavailable(why) = failure {
@@ -145,11 +179,6 @@ impl Snapshots {
     pub(super) fn close(&self) {
         let mut store = self.store.write().unwrap_or_else(PoisonError::into_inner);
         discard(std::mem::replace(&mut *store, Store::Closed));
-    }
-
-    /// The evidence that the log has lost records.
-    pub(super) fn ahead(&self, entity: EntityKey, seq: Seq, last: Seq) -> Damage {
-        Damage { file: FILE.to_owned(), offset: 0, flaw: Flaw::SnapshotAhead { entity, seq, last } }
     }
 
     fn with_store<T>(&self, work: impl Fn(&Database) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -174,10 +203,10 @@ impl Snapshots {
     fn open(&self) -> Result<(), Failure> {
         let mut slot = self.store.write().unwrap_or_else(PoisonError::into_inner);
         let Store::Unopened(number) = *slot else { return Ok(()) };
-        let store = match contain(|| open_store(&self.disk)) {
+        let store = match contain(|| open_store(&*self.log.disk)) {
             Err(Failure::Damaged(why)) => {
                 self.move_aside(&why)?;
-                contain(|| open_store(&self.disk))?
+                contain(|| open_store(&*self.log.disk))?
             }
             other => other?,
         };
@@ -201,18 +230,21 @@ impl Snapshots {
 
     fn move_aside(&self, why: &str) -> Result<(), Failure> {
         tracing::warn!(file = FILE, moved_to = DAMAGED, why, "the store of snapshots is damaged, a new one is begun");
-        let moved = self.disk.rename(FILE, DAMAGED).and_then(|()| self.disk.sync());
+        let disk = &self.log.disk;
+        let moved = disk.rename(FILE, DAMAGED).and_then(|()| disk.sync());
         moved.map_err(|error| Failure::Unavailable(error.to_string()))
     }
 
     fn checksum(&self, entity: &EntityKey, content: &[u8]) -> u32 {
-        let sum = crc32c::crc32c(&self.log.0.to_le_bytes());
+        let sum = crc32c::crc32c(&self.log.log.0.to_le_bytes());
         crc32c::crc32c_append(crc32c::crc32c_append(sum, entity.as_str().as_bytes()), content)
     }
 
-    fn encode(&self, entity: &EntityKey, seq: Seq, payload: &[u8]) -> Vec<u8> {
+    fn encode(&self, Entry { snapshot: Snapshot { entity, seq, payload }, last }: &Entry) -> Vec<u8> {
         let mut entry = Vec::with_capacity(ENTRY_HEADER_LEN + payload.len());
         entry.extend([0; 4]);
+        entry.extend(last.checksum.to_le_bytes());
+        entry.extend(last.address.to_bits().to_le_bytes());
         entry.extend(seq.0.to_le_bytes());
         entry.extend(payload);
         let sum = self.checksum(entity, &entry[4..]);
@@ -220,17 +252,22 @@ impl Snapshots {
         entry
     }
 
-    fn decode(&self, entity: &EntityKey, entry: &[u8]) -> Option<Snapshot> {
+    fn decode(&self, entity: &EntityKey, entry: &[u8]) -> Option<Entry> {
         let (sum, content) = entry.split_first_chunk::<4>()?;
         if u32::from_le_bytes(*sum) != self.checksum(entity, content) {
             return None;
         }
+        let (checksum, content) = content.split_first_chunk::<4>()?;
+        let (address, content) = content.split_first_chunk::<8>()?;
         let (seq, payload) = content.split_first_chunk::<8>()?;
-        Some(Snapshot { entity: entity.clone(), seq: Seq(u64::from_le_bytes(*seq)), payload: payload.to_vec() })
+        let address = Address::from_bits(u64::from_le_bytes(*address));
+        let snapshot =
+            Snapshot { entity: entity.clone(), seq: Seq(u64::from_le_bytes(*seq)), payload: payload.to_vec() };
+        Some(Entry { snapshot, last: Fingerprint { address, checksum: u32::from_le_bytes(*checksum) } })
     }
 }
 
-fn open_store(disk: &Arc<dyn Disk>) -> Result<Database, Failure> {
+fn open_store(disk: &dyn Disk) -> Result<Database, Failure> {
     let unavailable = |error: io::Error| Failure::Unavailable(error.to_string());
     let file = match disk.open(FILE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

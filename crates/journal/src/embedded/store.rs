@@ -15,6 +15,13 @@ use crate::record::{EntityKey, Position, Record, Seq};
 /// Bytes of payload after which a feed returns what it has.
 const FEED_BYTES_MAX: usize = 8 << 20;
 
+/// One record of all logs: where it stands, and its checksum, which covers the log's id, the place and the content.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    pub(super) address: Address,
+    pub(super) checksum: u32,
+}
+
 /// The durable records of a log.
 pub(super) struct Store {
     pub(super) disk: Arc<dyn Disk>,
@@ -40,6 +47,41 @@ impl Store {
         }
         records.reverse();
         Ok(records)
+    }
+
+    /// The fingerprint of record `seq` of `entity`, which must be durable; the default one for [`Seq::NONE`].
+    pub(super) fn fingerprint(&self, entity: &EntityKey, seq: Seq) -> Result<Fingerprint, ReadError> {
+        if seq == Seq::NONE {
+            return Ok(Fingerprint::default());
+        }
+        let (mut found, mut address) = self.commits.tip(entity);
+        let mut window = Window::backward(&*self.disk);
+        loop {
+            let stored = self.record(&mut window, address)?;
+            if found <= seq {
+                return Ok(Fingerprint { address, checksum: stored.checksum });
+            }
+            (found, address) = (Seq(found.0 - 1), stored.previous);
+        }
+    }
+
+    /// Whether record `seq` of `entity` is durable and is the one that `fingerprint` is of.
+    pub(super) fn has(&self, entity: &EntityKey, seq: Seq, fingerprint: Fingerprint) -> Result<bool, ReadError> {
+        if seq == Seq::NONE {
+            return Ok(fingerprint == Fingerprint::default());
+        }
+        if seq > self.commits.tip(entity).0 {
+            return Ok(false);
+        }
+        match self.record(&mut Window::backward(&*self.disk), fingerprint.address) {
+            Ok(stored) => {
+                let is_of_entity = stored.key == entity.as_str() && stored.seq == seq;
+                Ok(is_of_entity && stored.checksum == fingerprint.checksum)
+            }
+            // Damage, or no record of this log at all: whatever reads the entity's records tells which.
+            Err(ReadError::Damaged(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// At most `limit` records after `after`.

@@ -2,7 +2,7 @@
 
 use crate::workload::{batches, block_on, key, open, read_all, records};
 use enact_journal::sim::{Fault, SimDisk};
-use enact_journal::{Damage, Embedded, Flaw, Journal, ReadError, Seq, Snapshot, SnapshotError};
+use enact_journal::{Embedded, Journal, Seq, Snapshot, SnapshotError};
 
 const FILE: &str = "snapshots.redb";
 const ASIDE: &str = "snapshots.redb.damaged";
@@ -105,9 +105,9 @@ fn power_cut_while_saving_leaves_the_old_snapshots_or_the_new() {
     }
 }
 
-/// The log lost records that a snapshot has seen: that is damage, not an old journal.
+/// As in a copy of the files that was made while the journal went on, the log first.
 #[test]
-fn snapshot_ahead_of_the_log_is_reported_as_lost_records() {
+fn snapshot_ahead_of_the_log_is_not_used() {
     let disk = journal_with_snapshots();
     let store = disk.bytes(FILE).expect("the store");
     // The same log before it had any of the records.
@@ -118,9 +118,32 @@ fn snapshot_ahead_of_the_log_is_reported_as_lost_records() {
     drop(journal);
     younger.set_bytes(FILE, store);
     let journal = open(younger.mount()).expect("opens");
-    let flaw = Flaw::SnapshotAhead { entity: key(1), seq: Seq(2), last: Seq::NONE };
-    let damage = Damage { file: FILE.to_owned(), offset: 0, flaw };
-    assert_eq!(block_on(journal.load_snapshot(&key(1))), Err(ReadError::Damaged(damage)));
+    for id in 0..5 {
+        assert_eq!(block_on(journal.load_snapshot(&key(id))), Ok(None), "entity {id}");
+    }
+    block_on(journal.save_snapshot(snapshot(0, 1))).expect("one behind takes the place of one ahead");
+    assert_eq!(block_on(journal.load_snapshot(&key(0))), Ok(Some(snapshot(0, 1))));
+}
+
+/// As above, and then the log went on with other records: the snapshot fits them in number, not in content.
+#[test]
+fn snapshot_of_another_history_is_not_used() {
+    let disk = journal_with_snapshots();
+    let younger = SimDisk::new(3);
+    let journal = open(younger.mount()).expect("a new journal");
+    for mut batch in batches(20) {
+        for record in &mut batch {
+            record.payload.push(7);
+        }
+        block_on(journal.append(batch)).expect("durable");
+    }
+    block_on(journal.save_snapshot(snapshot(0, 1))).expect("saved");
+    drop(journal);
+    younger.set_bytes(FILE, disk.bytes(FILE).expect("the store"));
+    let journal = open(younger.mount()).expect("opens");
+    for id in 0..5 {
+        assert_eq!(block_on(journal.load_snapshot(&key(id))), Ok(None), "entity {id}");
+    }
 }
 
 #[test]
