@@ -1,25 +1,53 @@
 //! The engine: the state machines on actors, over a journal that fails on command.
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use enact_actors::System;
 use enact_entities::{
-    Command, Engine, EngineOptions, Idempotency, ReadError, ReadMode, Receipt, Strategy, SubmitError, View, Wait,
+    Command, Engine, EngineOptions, EntityError, Idempotency, ReadError, ReadMode, Receipt, Strategy, SubmitError,
+    View, Wait,
 };
-use enact_journal::{Fault, Journal, Memory};
+use enact_journal::sim::SimDisk;
+use enact_journal::{Embedded, Fault, Journal, Memory, Options, ReadError as JournalReadError};
 use support::bank::{Event, Hand, State};
 use support::chance::Chance;
 use support::key;
+use tokio::sync::Barrier;
 
 /// Longer than any machine takes: nobody gives up unless the test wants it.
 const LONG: Duration = Duration::from_secs(600);
 
-type Bank = Engine<Hand, Memory>;
+type Bank<J = Memory> = Engine<Hand, J>;
 
 fn bank(journal: &Memory, options: EngineOptions) -> Bank {
+    bank_over(journal.clone(), options)
+}
+
+fn bank_over<J: Journal>(journal: J, options: EngineOptions) -> Bank<J> {
     let system = System::builder().workers(2).build().expect("the system starts");
-    Engine::new(Hand { hints: true }, journal.clone(), system, options)
+    Engine::new(Hand { hints: true }, journal, system, options)
+}
+
+/// A bank on a disk that was written before, so that whatever is asked for first has to be read.
+fn reopened(disk: &SimDisk) -> Bank<Embedded> {
+    let journal = Embedded::open_on(disk.mount(), Options::default()).expect("the journal opens");
+    bank_over(journal, EngineOptions::default())
+}
+
+/// A disk with the account `A` and the key `d-1`.
+async fn disk_with_an_account() -> SimDisk {
+    let disk = SimDisk::new(0);
+    let bank = reopened(&disk);
+    open(&bank, "Account/A", 10_000).await;
+    bank.submit(keyed_deposit()).await.expect("a deposit is possible");
+    bank.shutdown(LONG).await.expect("the journal closes");
+    disk
+}
+
+fn keyed_deposit() -> Command<Event> {
+    repeatable(command("Account/A", Event::Deposit(100)), "d-1", 1)
 }
 
 fn command(entity: &str, event: Event) -> Command<Event> {
@@ -35,11 +63,11 @@ fn repeatable(mut command: Command<Event>, name: &str, fingerprint: u8) -> Comma
     command
 }
 
-async fn open(bank: &Bank, account: &str, cents: i128) {
+async fn open<J: Journal>(bank: &Bank<J>, account: &str, cents: i128) {
     bank.submit(command(account, Event::Open(cents))).await.expect("the account is opened");
 }
 
-async fn balance(bank: &Bank, account: &str) -> i128 {
+async fn balance<J: Journal>(bank: &Bank<J>, account: &str) -> i128 {
     match bank.read(&key(account), ReadMode::Certain, None, LONG).await {
         Ok(View::One { state: State::Account { balance, .. }, .. }) => balance,
         other => panic!("{account} cannot be read: {other:?}"),
@@ -350,4 +378,82 @@ async fn a_hot_entity_is_recovered_from_its_snapshot() {
     }
     assert!(journal.load_snapshot(&key("Account/A")).await.expect("the journal is open").is_some());
     assert_eq!(balance(&bank(&journal, EngineOptions::default()), "Account/A").await, 11_000);
+}
+
+fn is_unread(error: &EntityError) -> bool {
+    matches!(error, EntityError::Journal(JournalReadError::Io { .. }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_cannot_be_read_refuses_until_it_can_without_a_restart() {
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    disk.fail_reads(true);
+    for _ in 0..2 {
+        let read = bank.read(&key("Account/A"), ReadMode::Certain, None, LONG).await;
+        assert!(matches!(&read, Err(ReadError::Entity(cause)) if is_unread(cause)), "{read:?}");
+        for refused in [command("Account/A", Event::Deposit(1)), keyed_deposit(), book(1, "Account/A", "Account/B", 1)]
+        {
+            let answer = bank.submit(refused).await;
+            assert!(matches!(&answer, Err(SubmitError::Entity(cause)) if is_unread(cause)), "{answer:?}");
+        }
+    }
+    disk.fail_reads(false);
+    assert_eq!(balance(&bank, "Account/A").await, 10_100);
+    assert!(bank.submit(keyed_deposit()).await.expect("its answer can be read").replayed);
+    bank.submit(command("Account/A", Event::Deposit(1))).await.expect("a deposit is possible");
+    assert_eq!(balance(&bank, "Account/A").await, 10_101);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entity_that_could_not_be_read_is_read_again_once_for_all_clients() {
+    const CLIENTS: usize = 16;
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    disk.fail_reads(true);
+    let all_refused = Arc::new(Barrier::new(CLIENTS + 1));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| {
+            let (bank, all_refused) = (bank.clone(), Arc::clone(&all_refused));
+            tokio::spawn(async move {
+                for refused_count in 0.. {
+                    match bank.submit(command("Account/A", Event::Deposit(1))).await {
+                        Ok(_) => return,
+                        Err(SubmitError::Entity(cause)) if is_unread(&cause) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                    if refused_count == 2 {
+                        all_refused.wait().await;
+                    }
+                    assert!(refused_count < 10_000, "still refused");
+                }
+            })
+        })
+        .collect();
+    all_refused.wait().await;
+    disk.fail_reads(false);
+    for client in clients {
+        client.await.expect("no panic");
+    }
+    assert_eq!(balance(&bank, "Account/A").await, 10_100 + CLIENTS as i128, "every deposit happened once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_look_for_the_end_of_an_entity_refuses_the_command_alone() {
+    let journal = Memory::new();
+    let bank = bank(&journal, EngineOptions::default());
+    // In memory, and never appended to: the end of its records is looked for with the first append.
+    balance_of_nobody(&bank, "Account/A").await;
+    journal.fail_reads(true);
+    let refused = bank.submit(command("Account/A", Event::Open(10_000))).await;
+    assert!(matches!(&refused, Err(SubmitError::Entity(cause)) if is_unread(cause)), "{refused:?}");
+    assert_eq!(bank.failure(), None);
+    journal.fail_reads(false);
+    open(&bank, "Account/A", 10_000).await;
+    assert_eq!(balance(&bank, "Account/A").await, 10_000);
+}
+
+async fn balance_of_nobody(bank: &Bank, account: &str) {
+    let read = bank.read(&key(account), ReadMode::Certain, None, LONG).await;
+    assert_eq!(read.as_ref().map(exists), Ok(false));
 }

@@ -66,6 +66,7 @@ struct State {
     accepted: BTreeMap<EntityKey, Seq>,
     snapshots: BTreeMap<EntityKey, Snapshot>,
     is_held: bool,
+    are_reads_failing: bool,
     faults: VecDeque<Fault>,
 }
 
@@ -121,6 +122,11 @@ impl Memory {
     /// Decides what becomes of a batch instead of being made durable; asked several times, of several in turn.
     pub fn fail_next(&self, fault: Fault) {
         self.0.lock().faults.push_back(fault);
+    }
+
+    /// Lets all reads fail, or succeed again.
+    pub fn fail_reads(&self, are_failing: bool) {
+        self.0.lock().are_reads_failing = are_failing;
     }
 
     /// The machine crashes: what was not durable is gone, this handle and its clones are closed. The journal that
@@ -225,6 +231,9 @@ impl State {
     fn readable(&self) -> Result<&Self, ReadError> {
         match self.phase {
             Phase::Closed(_) => Err(ReadError::Closed),
+            _ if self.are_reads_failing => {
+                Err(ReadError::Io { file: "memory".to_owned(), why: "as commanded".to_owned() })
+            }
             Phase::Open | Phase::Poisoned { .. } => Ok(self),
         }
     }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use enact_entities::{EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
-use enact_journal::EntityKey;
+use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_rebel::{Class, StateKind};
 
 use crate::envelope::IDEMPOTENCY_REPLAYED;
 use crate::problem::{Problem, ProblemKind, RefusalReason, WaitedFor};
 use crate::read::never_created;
 
+/// When a client is advised to come back whose request met a disk that could not be read.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How long a server is away at least when it stops.
 const RESTART: Duration = Duration::from_secs(1);
 
@@ -89,7 +91,14 @@ pub(crate) fn engine_failed() -> Problem {
 }
 
 fn unusable(error: &EntityError) -> Problem {
+    if matches!(error, EntityError::Journal(JournalReadError::Closed)) {
+        return stopping();
+    }
     tracing::error!(%error, "an entity cannot be used");
+    if error.is_transient() {
+        let detail = "the server could not read its disk, its log says why; nothing was done, try again";
+        return Problem::new(ProblemKind::Unreadable, detail).retry_after(RETRY_AFTER);
+    }
     let detail = "an entity that the request needs cannot be used, the server's log says why; nothing was done";
     Problem::new(ProblemKind::Unusable, detail)
 }

@@ -50,8 +50,10 @@ pub(crate) enum ProblemKind {
     KeyReused,
     /// The headers are larger than the limit.
     HeadersTooLarge,
-    /// An entity cannot be used, because its records cannot be read.
+    /// An entity cannot be used, because its records are damaged or contradict the specification.
     Unusable,
+    /// The disk could not be read just now.
+    Unreadable,
     /// The engine has failed and takes nothing until the server is started again.
     Failed,
     /// More work than the server admits.
@@ -94,6 +96,7 @@ impl ProblemKind {
                 ("headers-too-large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large")
             }
             K::Unusable => ("unusable", StatusCode::INTERNAL_SERVER_ERROR, "An entity cannot be used"),
+            K::Unreadable => ("unreadable", StatusCode::SERVICE_UNAVAILABLE, "The disk cannot be read"),
             K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
             K::StorageFull => ("storage-full", StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),

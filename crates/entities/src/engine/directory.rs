@@ -10,6 +10,10 @@
 //! acknowledged, a reader until it has its view. So an entity whose only `Arc` is the directory's has nothing open,
 //! delayed or unanswered, nobody can ask it anything before the lock is given up, and it may be put away. All it has
 //! acknowledged is in the journal.
+//!
+//! # When the disk does not read
+//! An entity whose records the system could not read refuses all that it is asked, so nothing was ever admitted or
+//! acknowledged there. The next request that asks for it replaces it by one that reads again, in use or not.
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -35,6 +39,8 @@ pub(super) struct Live<M: Model, J: Journal> {
     pub(super) key: EntityKey,
     pub(super) actor: EntityActorRef<M, J>,
     pub(super) tail: Arc<Tail>,
+    /// Its records could not be read; set by its actor.
+    unread: Arc<AtomicBool>,
     /// Asked for since the directory last considered putting it away.
     used: AtomicBool,
 }
@@ -78,7 +84,10 @@ impl<M: Model, J: Journal> Directory<M, J> {
         #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let number = self.hasher.hash_one(key) as usize % SHARDS;
         let mut shard = self.shards[number].lock();
-        if let Some(live) = shard.live.get(key) {
+        if let Some(live) = shard.live.get_mut(key) {
+            if live.unread.load(Ordering::Acquire) {
+                *live = Arc::new(self.make.live(key));
+            }
             live.used.store(true, Ordering::Relaxed);
             return Arc::clone(live);
         }
@@ -110,10 +119,11 @@ impl<M: Model, J: Journal> Shard<M, J> {
 
 impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
-        let (model, journal) = (Arc::clone(&self.model), Arc::clone(&self.journal));
-        let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone());
+        let (model, journal, unread) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
+        let entity =
+            EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), Arc::clone(&unread));
         let actor = self.system.spawn(entity);
         actor.tell().load();
-        Live { key: key.clone(), actor, tail: Arc::default(), used: AtomicBool::new(true) }
+        Live { key: key.clone(), actor, tail: Arc::default(), unread, used: AtomicBool::new(true) }
     }
 }

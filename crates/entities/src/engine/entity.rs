@@ -4,6 +4,7 @@
 //! waits in the mailbox, so every other handler finds the participant recovered, or the reason why it is not.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use enact_actors::{Cx, Forward, Promise, Resolver, actor};
 use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
@@ -32,6 +33,8 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     journal: Arc<J>,
     clock: Clock,
     options: ParticipantOptions,
+    /// Tells the directory that the records could not be read, before anything is refused for that.
+    unread: Arc<AtomicBool>,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
@@ -49,6 +52,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         journal: Arc<J>,
         clock: Clock,
         options: ParticipantOptions,
+        unread: Arc<AtomicBool>,
     ) -> Self {
         Self {
             participant: Err(EntityError::Ended { entity: key.clone(), why: "it has not been loaded".into() }),
@@ -57,6 +61,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             journal,
             clock,
             options,
+            unread,
             votes: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
@@ -149,6 +154,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     pub(super) async fn load(&mut self) {
         self.participant = self.recover().await;
         if let Err(cause) = &self.participant {
+            self.unread.store(cause.is_transient(), Ordering::Release);
             tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
         }
     }

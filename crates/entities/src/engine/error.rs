@@ -95,11 +95,13 @@ pub enum ReadError {
     Entity(#[from] EntityError),
 }
 
-/// Why an entity cannot be used. It stays so until the engine is opened again.
+/// Why an entity cannot be used. What was refused for it has had no effect.
+///
+/// It stays so as long as the entity is in memory, unless the error [is transient](Self::is_transient).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntityError {
-    /// Its records could not be read.
+    /// Its records, or those of an idempotency key, could not be read.
     #[error("{0}")]
     Journal(#[from] JournalReadError),
     /// A record is not what this program writes.
@@ -134,6 +136,11 @@ pub enum EntityError {
 }
 
 impl EntityError {
+    /// Whether the same request may succeed later: the system could not read, and the next request reads again.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Journal(JournalReadError::Io { .. }))
+    }
+
     pub(super) fn undecodable(entity: &EntityKey, seq: Seq, cause: DecodeError) -> Self {
         Self::Undecodable { entity: entity.clone(), seq, cause }
     }

@@ -200,6 +200,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             CommitError::Append(AppendError::Refused(JournalRefusal::Conflict { .. })) if self.engine.is_sound() => {
                 SubmitError::Overloaded { retry_after: RETRY_AFTER }
             }
+            // It was to be learnt where an entity's records end; nothing was submitted.
+            CommitError::Read(cause) => EntityError::from(cause).into(),
             cause => {
                 self.engine.fail(cause.to_string());
                 SubmitError::Failed { why: cause.to_string() }

@@ -227,6 +227,21 @@ async fn a_full_disk_is_507_until_there_is_space() {
 }
 
 #[tokio::test]
+async fn a_disk_that_cannot_be_read_is_503_until_it_can() {
+    let bank = Bank::open().await;
+    let restarted = Bank::over(bank.journal.crash(), EngineOptions::default());
+    restarted.journal.fail_reads(true);
+    let deposit = r#"{"amount":"EUR 1.00"}"#;
+    for refused in [restarted.get("/Account/A").await, restarted.post("/Account/A/Deposit", deposit).await] {
+        problem(&refused, 503, "unreadable", &["disk", "nothing was done"]);
+        assert_eq!(refused.headers["retry-after"], "1");
+    }
+    restarted.journal.fail_reads(false);
+    assert_eq!(restarted.post("/Account/A/Deposit", deposit).await.status, 200);
+    assert_eq!(restarted.get("/Account/A").await.body["fields"]["balance"], "EUR 101.00");
+}
+
+#[tokio::test]
 async fn a_stopping_engine_is_503_with_retry_after() {
     let bank = Bank::open().await;
     bank.engine.shutdown(Duration::ZERO).await.expect("nothing had failed");
