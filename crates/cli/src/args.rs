@@ -21,9 +21,27 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Check a specification and print what is wrong with it
     Check(Check),
+    /// Look after a data directory that no server has open
+    #[command(subcommand)]
+    Journal(Journal),
     /// Measure, and verify what was measured
     #[command(subcommand)]
     Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Journal {
+    /// Read every byte and print what is damaged; changes nothing
+    Verify(DataDirectory),
+    /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself
+    Adopt(DataDirectory),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DataDirectory {
+    /// Directory that keeps the entities
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]

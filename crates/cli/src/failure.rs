@@ -50,6 +50,10 @@ pub(crate) enum Failure {
     Listen(#[from] BindError),
     #[error("cannot serve from {}", path.display())]
     Data { path: PathBuf, source: OpenError },
+    #[error("cannot look after {}", path.display())]
+    Journal { path: PathBuf, source: OpenError },
+    #[error("the journal in {} is damaged", path.display())]
+    Damaged { path: PathBuf },
     #[error("cannot serve from {}", path.display())]
     Contract { path: PathBuf, source: ContractError },
     #[error("the operating system refuses threads or signals")]
@@ -82,7 +86,7 @@ impl Failure {
             Self::Spec { .. } => 1,
             Self::Unreadable { .. } | Self::LogFilter { .. } => 2,
             Self::Listen(_) => 3,
-            Self::Data { .. } => 4,
+            Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,

@@ -11,6 +11,7 @@ mod check;
 mod contract;
 mod failure;
 mod heap;
+mod journal;
 mod log;
 mod serve;
 mod spec;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Journal(command) => journal::run(&command),
         Command::Bench(benchmark) => bench::run(&benchmark),
     };
     match done {

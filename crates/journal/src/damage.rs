@@ -66,6 +66,15 @@ pub enum Flaw {
     Footer,
     /// The footer of a sealed segment describes other records than the segment has.
     FooterMismatch,
+    /// The manifest does not have its checksum here, or belongs to another log.
+    Manifest,
+    /// The segment is not the one that the manifest lists.
+    Unlisted,
+    /// The log ends here, and the manifest says that it was longer.
+    Shortened {
+        /// A position that was durable.
+        last: Position,
+    },
 }
 
 impl fmt::Display for Flaw {
@@ -87,6 +96,9 @@ impl fmt::Display for Flaw {
             Self::Padding => f.write_str("the padding of the group is not zero"),
             Self::Footer => f.write_str("the footer of the sealed segment is not valid"),
             Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
+            Self::Manifest => f.write_str("the manifest is not valid"),
+            Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
+            Self::Shortened { last } => write!(f, "the log ends here, records up to position {last} were durable"),
         }
     }
 }

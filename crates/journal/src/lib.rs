@@ -6,7 +6,7 @@
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
 //! * [`contract`] proves an implementation; [`sim`] is a disk that crashes on command.
 //!
-//! The journal reads no clock, interprets no payload and never repairs by guessing.
+//! The journal reads no time of day, interprets no payload and never repairs by guessing.
 #![forbid(unsafe_code)]
 
 pub mod contract;
@@ -20,7 +20,7 @@ mod reply;
 pub mod sim;
 
 pub use damage::{Damage, Flaw};
-pub use embedded::{Embedded, OpenError, Options, Verification, verify, verify_on};
+pub use embedded::{Embedded, OpenError, Options, Verification, adopt, adopt_on, verify, verify_on};
 pub use journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

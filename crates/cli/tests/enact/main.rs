@@ -8,6 +8,7 @@ mod bench_stm;
 mod check;
 mod contract;
 mod crash;
+mod journal;
 mod readme;
 mod serve;
 mod served;

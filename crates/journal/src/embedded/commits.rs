@@ -4,7 +4,7 @@
 //! Everything is behind one lock, held for short steps only; nobody holds it across a call to the disk or into a future.
 //! * Callers [`submit`](Commits::submit): check the expectations against what has been *accepted* (durable or under
 //!   way), move *accepted* on, queue the batch.
-//! * The writer takes [groups](Commits::next_group) in order, and for each either [publishes](Commits::publish) it
+//! * The writer takes [groups](Commits::next) in order, and for each either [publishes](Commits::publish) it
 //!   (moves *durable* on, answers), [refuses](Commits::refuse) it together with everything queued behind, which may
 //!   rest on it, or [fails](Commits::fail) it, after which nothing is accepted any more.
 //! * Readers look at *durable* only.
@@ -15,6 +15,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
 
 use enact_sync::{Condvar, Mutex};
 
@@ -75,6 +76,15 @@ pub(super) struct Batch {
     reply: AppendReply,
 }
 
+/// What the writer does next.
+pub(super) enum Next {
+    Group(Group),
+    /// The time that it wanted to wait for has come.
+    Due,
+    /// The queue is empty and stays so.
+    End,
+}
+
 /// Batches that become durable together.
 pub(super) struct Group {
     batches: Vec<Batch>,
@@ -127,14 +137,23 @@ impl Commits {
         Ok(awaited)
     }
 
-    /// Waits for batches and takes as many as make a group; `None` when the queue is empty and stays so.
-    pub(super) fn next_group(&self) -> Option<Group> {
+    /// Waits for batches, until `due` at most, and takes as many as make a group.
+    pub(super) fn next(&self, due: Option<Instant>) -> Next {
         let mut state = self.state.lock();
-        while state.queue.is_empty() {
-            if !matches!(state.phase, Phase::Open) {
-                return None;
+        loop {
+            if due.is_some_and(|due| due <= Instant::now()) {
+                return Next::Due;
             }
-            state = self.work.wait(state);
+            if !state.queue.is_empty() {
+                break;
+            }
+            if !matches!(state.phase, Phase::Open) {
+                return Next::End;
+            }
+            state = match due {
+                Some(due) => self.work.wait_until(state, due).0,
+                None => self.work.wait(state),
+            };
         }
         let state = &mut *state;
         let mut batches = Vec::new();
@@ -145,7 +164,7 @@ impl Commits {
         }
         let records = batches.iter().flat_map(|batch| &batch.records);
         let previous = records.map(|record| state.heads[&record.entity].address).collect();
-        Some(Group { batches, previous })
+        Next::Group(Group { batches, previous })
     }
 
     /// `group` is durable: `written`, or it had no records.
@@ -335,7 +354,7 @@ mod tests {
             let writer = {
                 let commits = Arc::clone(&commits);
                 thread::spawn(move || {
-                    while let Some(group) = commits.next_group() {
+                    while let Next::Group(group) = commits.next(None) {
                         commits.publish(group, None);
                     }
                     commits.end_close(&Ok(()));

@@ -4,8 +4,8 @@
 //! segment := header group* [footer trailer]
 //! group   := group header, record*, zeros up to a multiple of 8
 //! ```
-//! All numbers are little-endian. A *group* is what one sync made durable: one or more batches, or nothing (the mark of
-//! a clean close). The checksum (CRC32C) of a group header or record covers the log's id and the address at which it
+//! All numbers are little-endian. A *group* is what one sync made durable: one or more batches, or nothing (earlier
+//! versions marked a clean close so). The checksum (CRC32C) of a group header or record covers the log's id and the address at which it
 //! stands, besides its own bytes: bytes of another log, of another place, or of a payload that imitates a header are
 //! not valid here.
 //!
@@ -87,15 +87,15 @@ pub(super) fn segment_number(name: &str) -> Option<u32> {
     (segment_name(number) == name && number > 0).then_some(number)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 

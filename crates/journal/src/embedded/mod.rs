@@ -8,8 +8,10 @@
 //! # Files
 //! ```text
 //! lock                     names the process that has the journal open; the lock itself is on the directory
+//! manifest                 what the log must have at least
 //! segment-0000000001.log   sealed segments and, last, the one that is written to
 //! segment-0000000002.log
+//! segment-….log.cut-1      bytes that a crash has left at the end of a segment, for a closer look; not used
 //! snapshots.redb           can be deleted at any time
 //! ```
 //!
@@ -18,13 +20,15 @@
 //! knows the bytes. Each states its part of why nothing is lost.
 //!
 //! # Limits
-//! All entities have an entry in memory (their key and about 60 bytes). Damage to the very last group of a log that was
-//! not closed cannot be told from a torn write: it is cut. Records are never removed.
+//! All entities have an entry in memory (their key and about 60 bytes). Records are never removed. Damage to the groups
+//! behind the high-water mark of a log that was not closed, those of the last 100 ms, cannot be told from a torn write:
+//! they are cut.
 
 mod catalog;
 mod commits;
 mod contents;
 mod format;
+mod manifest;
 mod recover;
 mod scan;
 mod snapshots;
@@ -41,8 +45,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-pub use verify::{Verification, verify, verify_on};
+pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
 
 use crate::damage::Damage;
 use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
@@ -66,11 +71,14 @@ pub struct Options {
     /// The most bytes that may wait for the disk; beyond, appends are refused as overloaded. 64 MiB by default. A batch
     /// that comes alone is always taken.
     pub queue_bytes: usize,
+    /// For how long the high-water mark may lag behind what is durable: so much of the end of the log can be lost after
+    /// a crash without notice if the file is damaged as well. 100 ms by default. A clean close leaves no lag.
+    pub mark_lag: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, queue_bytes: 64 << 20 }
+        Self { segment_bytes: 64 << 20, queue_bytes: 64 << 20, mark_lag: Duration::from_millis(100) }
     }
 }
 
@@ -128,6 +136,12 @@ pub enum OpenError {
     /// The log is damaged; nothing was changed.
     #[error("the journal does not open: {0}")]
     Damaged(#[from] Damage),
+    /// The directory holds a log, or what is left of one, and no manifest.
+    #[error(
+        "the data directory has no manifest: restore it; or, if an earlier version of the program wrote the directory, \
+         take the log as it is with `enact journal adopt`"
+    )]
+    NoManifest,
     /// An option is out of its range.
     #[error("segment_bytes is {segment_bytes}, it must be between {} and {}", MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES)]
     SegmentBytes {
@@ -165,14 +179,15 @@ impl From<LockError> for OpenError {
 impl Embedded {
     /// Opens the journal in `directory`, or begins one there; the directory is made if there is none.
     ///
-    /// A group of records that a crash has torn is cut off with a warning: nobody was told that it is durable.
+    /// A group of records that a crash has torn is cut off with a warning: nobody was told that it is durable. The bytes
+    /// are kept in a file beside the segment.
     ///
     /// # Errors
     /// When the directory is unsuitable or in use, when the log is damaged, or as the operating system reports. Damage
     /// is named with its place, and the log is left as it is.
     ///
     /// # Blocking
-    /// Reads the footers of all segments and the last segment (0.1 s for a full one).
+    /// Reads all segments once, to see that they are what was written.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         Self::open_on(Arc::new(OsDisk::at(directory)?), options)
     }
@@ -182,7 +197,7 @@ impl Embedded {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
-        let Options { segment_bytes, queue_bytes } = options;
+        let Options { segment_bytes, queue_bytes, mark_lag } = options;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
             return Err(OpenError::SegmentBytes { segment_bytes });
         }
@@ -195,7 +210,7 @@ impl Embedded {
         let failed = |error: io::Error| OpenError::io("thread", &error);
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
-        let writer = Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock);
+        let writer = Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock, mark_lag);
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
         Ok(Self { store, snapshots, readers, saver, writer: Some(writer) })

@@ -1,15 +1,17 @@
 //! Opens a log: decides what is durable, refuses what is damaged, cuts what a crash has torn.
 //!
 //! # What must be there
-//! Segments 1 to n without a gap, each header valid; all but the last sealed by a valid footer, whose hash the next
-//! header repeats. The footers give the index; sealed segments are not read, their records are verified when they are
-//! read or by [`verify`](super::verify()).
+//! The [manifest](super::manifest), and what it promises: the sealed segments that it lists, byte by byte, and the high-water
+//! mark. Segments 1 to n without a gap, each header valid; all but the last sealed by a valid footer, whose hash the
+//! next header repeats. The index comes from the footers of listed segments, which need not be decoded otherwise.
 //!
-//! # The last segment
-//! It is scanned. Where the bytes stop being valid, two things can have happened: the group was never completely
+//! # The segments that are not listed
+//! They are scanned: the last one, one that was sealed just before a crash, and, with an older copy of the manifest, more.
+//! Where the bytes of the last one stop being valid, two things can have happened: the group was never completely
 //! written, then nothing was ever written behind it and nobody was told that it is durable; or durable bytes were
 //! damaged. A valid group header behind the place proves the latter, because a group is only written after everything
-//! before it was synced. Then the log refuses to open; otherwise the torn group is cut off.
+//! before it was synced; so does a high-water mark behind the place. Then the log refuses to open; otherwise the torn
+//! group is moved to a file of its own.
 //!
 //! # What is read is not yet durable
 //! The last group (or footer, or name of the last segment) may have come from the cache of the operating system after a
@@ -24,8 +26,10 @@ use sha2::{Digest, Sha256};
 use super::OpenError;
 use super::catalog::{Catalog, Extent};
 use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
+use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Scan, Tip, Tips, scan};
-use super::tail::{Active, Tail, UNFINISHED};
+use super::snapshots;
+use super::tail::{Active, Tail, UNFINISHED, is_full};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, DiskFile, read_all};
 use crate::record::{Position, Seq};
@@ -43,28 +47,48 @@ pub(super) struct Recovered {
 pub(super) fn recover(disk: Arc<dyn Disk>, segment_bytes: u32) -> Result<Recovered, OpenError> {
     remove_unfinished(&*disk)?;
     let count = count_segments(&*disk)?;
-    let log = LogId(disk.fresh_id());
+    let (manifest, seals) = match Manifest::open(&*disk)? {
+        Some(found) => found,
+        None => (begin(&*disk)?, Vec::new()),
+    };
+    let (log, mark) = (manifest.log(), manifest.mark());
+    mark.check_count(count)?;
     let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
     let mut recovered = Recovered {
         tips: Tips::new(),
         catalog: Catalog::default(),
-        tail: Tail { disk, log, segment_bytes, active: None, next, buffer: Vec::new() },
+        tail: Tail { disk, log, segment_bytes, active: None, next, manifest, unlisted: None, buffer: Vec::new() },
         last: Position::START,
     };
-    for number in 1..count {
-        recovered.take_sealed(number)?;
+    for (number, seal) in (1..).zip(&seals) {
+        recovered.take_listed(number, *seal)?;
+    }
+    for number in mark.sealed_count + 1..=count {
+        recovered.take_unlisted(number, number == count, &mark)?;
     }
     if count > 0 {
-        recovered.take_last(count)?;
         let disk = &recovered.tail.disk;
         disk.sync().map_err(|error| OpenError::io(&segment_name(count), &error))?;
     }
-    Ok(recovered)
+    match recovered.tail.advance_mark() {
+        Err(error) if !is_full(&error) => Err(OpenError::io(MANIFEST, &error)),
+        _ => Ok(recovered),
+    }
 }
 
-fn remove_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {
+/// Begins a log, unless there is something left of one.
+fn begin(disk: &dyn Disk) -> Result<Manifest, OpenError> {
+    let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
+    if names.iter().any(|name| segment_number(name).is_some() || name == snapshots::FILE) {
+        return Err(OpenError::NoManifest);
+    }
+    Manifest::create(disk, LogId(disk.fresh_id()), HighWater::default(), &[])
+        .map_err(|error| OpenError::io(MANIFEST, &error))
+}
+
+pub(super) fn remove_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {
     for name in disk.names().map_err(|error| OpenError::io(".", &error))? {
-        if name.strip_suffix(UNFINISHED).and_then(segment_number).is_some() {
+        if name.strip_suffix(UNFINISHED).is_some_and(|name| name == MANIFEST || segment_number(name).is_some()) {
             disk.remove(&name).map_err(|error| OpenError::io(&name, &error))?;
         }
     }
@@ -86,9 +110,9 @@ pub(super) fn damage(segment: u32, offset: u64, flaw: Flaw) -> Damage {
     Damage { file: segment_name(segment), offset, flaw }
 }
 
-/// Checks that `header` continues the log that `expected` describes; the first segment names the log.
+/// Checks that `header` continues the log that `expected` describes.
 pub(super) fn check_continues(header: &SegmentHeader, expected: &SegmentHeader) -> Result<(), Flaw> {
-    if header.number > 1 && header.log != expected.log {
+    if header.log != expected.log {
         Err(Flaw::Foreign)
     } else if header.first != expected.first || header.previous_hash != expected.previous_hash {
         Err(Flaw::Unchained)
@@ -98,7 +122,7 @@ pub(super) fn check_continues(header: &SegmentHeader, expected: &SegmentHeader) 
 }
 
 /// The footer of a sealed segment of `size` bytes, and where it begins; `read` reads at an offset.
-pub(super) fn read_footer(
+fn read_footer(
     size: u64,
     log: LogId,
     number: u32,
@@ -112,6 +136,13 @@ pub(super) fn read_footer(
     let Ok(offset) = u32::try_from(start) else { return Ok(None) };
     let bytes = read(start, len)?;
     Ok(Footer::decode(&bytes, log, Address::new(number, offset)).map(|footer| (footer, offset)))
+}
+
+/// The footer at the end of `bytes`, a segment with `header`, and where it begins.
+pub(super) fn find_footer(bytes: &[u8], header: &SegmentHeader) -> Option<(Footer, u32)> {
+    let read = |offset: u64, len: usize| Ok(bytes[offset as usize..][..len].to_vec());
+    let found = read_footer(bytes.len() as u64, header.log, header.number, read).ok()?;
+    found.filter(|(_, start)| *start >= HEADER_LEN)
 }
 
 /// Moves `tips` on by what `footer` says of segment `number`; records must follow those before.
@@ -135,36 +166,116 @@ impl Recovered {
         Ok((file, size))
     }
 
-    fn take_header(&mut self, bytes: &[u8], number: u32) -> Result<SegmentHeader, Damage> {
-        let header = SegmentHeader::decode(bytes, number).map_err(|flaw| damage(number, 0, flaw))?;
-        check_continues(&header, &self.tail.next).map_err(|flaw| damage(number, 0, flaw))?;
-        self.tail.log = header.log;
-        Ok(header)
-    }
-
-    fn take_sealed(&mut self, number: u32) -> Result<(), OpenError> {
+    /// Takes a segment that the manifest lists: all of its bytes must be those that were written.
+    fn take_listed(&mut self, number: u32, seal: Seal) -> Result<(), OpenError> {
         let name = segment_name(number);
         let failed = |error: io::Error| OpenError::io(&name, &error);
         let (file, size) = self.open(number)?;
+        if !seal.fits(&*file).map_err(failed)? {
+            let bytes = read_all(&*file).map_err(failed)?;
+            return Err(self.find_damage(&bytes).into());
+        }
         let read = |offset, len| {
             let mut bytes = vec![0; len];
             let read = file.read_at(offset, &mut bytes)?;
             bytes.truncate(read);
             Ok(bytes)
         };
-        let header = self.take_header(&read(0, HEADER_LEN as usize).map_err(failed)?, number)?;
+        let header = self.check_header(&read(0, HEADER_LEN as usize).map_err(failed)?)?;
         let found = read_footer(size, header.log, number, read).map_err(failed)?;
         let (footer, start) = found.ok_or_else(|| damage(number, size, Flaw::Footer))?;
-        self.take_seal(&header, footer, start)?;
+        if footer.first != header.first {
+            return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
+        }
+        take_footer(&footer, number, &mut self.tips).map_err(|flaw| damage(number, start.into(), flaw))?;
+        self.take_sealed(&header, footer, start);
         Ok(())
     }
 
-    fn take_seal(&mut self, header: &SegmentHeader, footer: Footer, start: u32) -> Result<(), Damage> {
-        let wrong = |flaw| damage(header.number, start.into(), flaw);
-        if footer.first != header.first {
-            return Err(wrong(Flaw::FooterMismatch));
+    /// The first damage of the next segment, which is not as the manifest lists it.
+    fn find_damage(&mut self, bytes: &[u8]) -> Damage {
+        let number = self.tail.next.number;
+        let header = match self.check_header(bytes) {
+            Ok(header) => header,
+            Err(damage) => return damage,
+        };
+        match find_footer(bytes, &header) {
+            None => damage(number, bytes.len() as u64, Flaw::Footer),
+            Some((_, start)) => match scan(&bytes[..start as usize], &header, &mut self.tips).stop {
+                Some(stop) => damage(number, stop.offset, stop.flaw),
+                None => damage(number, 0, Flaw::Unlisted),
+            },
         }
-        take_footer(&footer, header.number, &mut self.tips).map_err(wrong)?;
+    }
+
+    /// Takes a segment of which the manifest says at most how far it reached.
+    fn take_unlisted(&mut self, number: u32, is_last: bool, mark: &HighWater) -> Result<(), OpenError> {
+        let name = segment_name(number);
+        let failed = |error: io::Error| OpenError::io(&name, &error);
+        let (file, size) = self.open(number)?;
+        let bytes = read_all(&*file).map_err(failed)?;
+        let header = self.check_header(&bytes)?;
+        let settle = |from: u32, to: usize| file.write_at(from.into(), &bytes[from as usize..to]);
+
+        if let Some((footer, start)) = find_footer(&bytes, &header) {
+            let groups = &bytes[..start as usize];
+            let Scan { contents, end, stop, .. } = scan(groups, &header, &mut self.tips);
+            if let Some(stop) = stop {
+                return Err(damage(number, stop.offset, stop.flaw).into());
+            }
+            mark.check_end(number, end)?;
+            if contents.footer(Sha256::digest(groups).into()) != footer {
+                return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
+            }
+            self.tail.list().map_err(|error| OpenError::io(MANIFEST, &error))?;
+            settle(start, bytes.len()).and_then(|()| file.sync()).map_err(failed)?;
+            self.take_sealed(&header, footer, start);
+            self.tail.unlisted = Some(Seal::of(&bytes));
+            return Ok(());
+        }
+        if !is_last {
+            return Err(damage(number, size, Flaw::Footer).into());
+        }
+
+        let Scan { contents, last, end, stop } = scan(&bytes, &header, &mut self.tips);
+        let reached = mark.check_end(number, end);
+        if let Some(stop) = stop {
+            if reached.is_err() || !stop.is_torn(&bytes, &header, end) {
+                return Err(damage(number, stop.offset, stop.flaw).into());
+            }
+            let (cut, flaw) = (&bytes[end as usize..], stop.flaw);
+            let moved_to = set_aside(&*self.tail.disk, &name, cut)?;
+            tracing::warn!(file = name, offset = end, bytes = cut.len(), %flaw, moved_to, "cut off a torn group");
+            file.set_size(end.into()).map_err(failed)?;
+        }
+        reached?;
+        if let Some(start) = last {
+            settle(start, end as usize).map_err(failed)?;
+        }
+        file.sync().map_err(failed)?;
+        self.last = Position(contents.next().0 - 1);
+        self.catalog.push(Extent { first: header.first, end, marks: contents.marks.clone() });
+        let groups = &bytes[..end as usize];
+        self.tail.active = Some(Active {
+            number,
+            file: Arc::clone(&file),
+            end,
+            hasher: Sha256::new_with_prefix(groups),
+            checksum: crc32c::crc32c(groups),
+            contents,
+        });
+        Ok(())
+    }
+
+    fn check_header(&self, bytes: &[u8]) -> Result<SegmentHeader, Damage> {
+        let expected = &self.tail.next;
+        let wrong = |flaw| damage(expected.number, 0, flaw);
+        let header = SegmentHeader::decode(bytes, expected.number).map_err(wrong)?;
+        check_continues(&header, expected).map_err(wrong)?;
+        Ok(header)
+    }
+
+    fn take_sealed(&mut self, header: &SegmentHeader, footer: Footer, start: u32) {
         self.last = Position(footer.first.0 + footer.count - 1);
         self.tail.next = SegmentHeader {
             number: header.number + 1,
@@ -173,49 +284,22 @@ impl Recovered {
             previous_hash: footer.hash,
         };
         self.catalog.push(Extent { first: header.first, end: start, marks: footer.marks });
-        Ok(())
     }
+}
 
-    fn take_last(&mut self, number: u32) -> Result<(), OpenError> {
-        let name = segment_name(number);
-        let failed = |error: io::Error| OpenError::io(&name, &error);
-        let (file, size) = self.open(number)?;
-        let bytes = read_all(&*file).map_err(failed)?;
-        let header = self.take_header(&bytes, number)?;
-        let read = |offset: u64, len: usize| Ok(bytes[offset as usize..][..len].to_vec());
-        let settle = |from: u32, to: usize| file.write_at(from.into(), &bytes[from as usize..to]);
-
-        if let Some((footer, start)) = read_footer(size, header.log, number, read).map_err(failed)? {
-            self.take_seal(&header, footer, start)?;
-            settle(start, bytes.len()).and_then(|()| file.sync()).map_err(failed)?;
-            return Ok(());
-        }
-
-        let Scan { contents, last, end, stop } = scan(&bytes, &header, &mut self.tips);
-        if let Some(stop) = stop {
-            if !stop.is_torn(&bytes, &header, end) {
-                return Err(damage(number, stop.offset, stop.flaw).into());
-            }
-            let (cut, flaw) = (bytes.len() - end as usize, stop.flaw);
-            tracing::warn!(file = name, offset = end, bytes = cut, %flaw, "cut off a group that was never durable");
-            file.set_size(end.into()).map_err(failed)?;
-        }
-        if let Some(last) = last {
-            settle(last.start, end as usize).map_err(failed)?;
-        }
-        file.sync().map_err(failed)?;
-        self.last = Position(contents.next().0 - 1);
-        self.catalog.push(Extent { first: header.first, end, marks: contents.marks.clone() });
-        self.tail.active = Some(Active {
-            number,
-            file: Arc::clone(&file),
-            end,
-            hasher: Sha256::new_with_prefix(&bytes[..end as usize]),
-            contents,
-            is_marked: last.is_some_and(|last| last.is_mark),
-        });
-        Ok(())
-    }
+/// Writes what is cut off from file `name` to a new file, whose name it returns.
+fn set_aside(disk: &dyn Disk, name: &str, cut: &[u8]) -> Result<String, OpenError> {
+    let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
+    let free = (1..).map(|n| format!("{name}.cut-{n}")).find(|free| !names.contains(free));
+    let aside = free.expect("fewer names than numbers");
+    let write = || {
+        let file = disk.create(&aside)?;
+        file.write_at(0, cut)?;
+        file.sync()?;
+        disk.sync()
+    };
+    write().map_err(|error| OpenError::io(&aside, &error))?;
+    Ok(aside)
 }
 
 #[cfg(test)]

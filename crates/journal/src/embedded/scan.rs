@@ -1,6 +1,6 @@
 //! Reads the groups of a segment one after the other and checks that each record is the one that must stand there.
 //!
-//! Pure: bytes in, verdict out. Opening uses it for the last segment, verification for all of them.
+//! Pure: bytes in, verdict out. Opening uses it for segments that the manifest does not list, verification for all of them.
 
 use std::collections::HashMap;
 
@@ -22,18 +22,12 @@ pub(super) type Tips = HashMap<EntityKey, Tip>;
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) contents: Contents,
-    /// The last valid group.
-    pub(super) last: Option<LastGroup>,
+    /// The start of the last valid group.
+    pub(super) last: Option<u32>,
     /// The end of the last valid group.
     pub(super) end: u32,
     /// Why the scan stopped before the end of the bytes.
     pub(super) stop: Option<Stop>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LastGroup {
-    pub(super) start: u32,
-    pub(super) is_mark: bool,
 }
 
 /// A flaw and its place.
@@ -69,7 +63,7 @@ pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips) -> Sca
             scan.stop = Some(Stop { offset: u64::from(offset), flaw, is_invalid: false });
             break;
         }
-        scan.last = Some(LastGroup { start: scan.end, is_mark: group.records.is_empty() });
+        scan.last = Some(scan.end);
         scan.end += group.len as u32;
     }
     scan

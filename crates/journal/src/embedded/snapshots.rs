@@ -24,7 +24,7 @@ use crate::journal::{ReadError, SnapshotError};
 use crate::record::{EntityKey, Seq, Snapshot};
 use crate::reply::Reply;
 
-const FILE: &str = "snapshots.redb";
+pub(super) const FILE: &str = "snapshots.redb";
 const DAMAGED: &str = "snapshots.redb.damaged";
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots-2");
 const CACHE_BYTES: usize = 16 << 20;

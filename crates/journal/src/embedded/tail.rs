@@ -6,7 +6,9 @@
 //!    succeeded: this is why a valid group proves that everything before it was durable.
 //! 2. *Seal* (the group would make the segment too long): write the footer, sync. A crash leaves a part of a footer:
 //!    recovery cuts it; or all of it: the segment is sealed and has no successor yet.
-//! 3. *Begin*: make the next segment under a temporary name, write its header, sync, rename, sync the directory. A crash
+//! 3. *List*: enter the sealed segment in the [manifest](super::manifest). A crash leaves a sealed segment that is not
+//!    listed; recovery lists it.
+//! 4. *Begin*: make the next segment under a temporary name, write its header, sync, rename, sync the directory. A crash
 //!    leaves a temporary file, which recovery removes, or the complete segment.
 //!
 //! # Failures
@@ -22,6 +24,7 @@ use super::contents::Contents;
 use super::format::{
     self, Address, GROUP_HEADER_LEN, HEADER_LEN, Hash, LogId, Mark, Outgoing, SegmentHeader, record_len, segment_name,
 };
+use super::manifest::{HighWater, Manifest, Seal};
 use crate::disk::{Disk, DiskFile};
 use crate::record::Position;
 
@@ -37,6 +40,9 @@ pub(super) struct Tail {
     pub(super) active: Option<Active>,
     /// The number, first position and previous hash of the segment that follows a sealed one.
     pub(super) next: SegmentHeader,
+    pub(super) manifest: Manifest,
+    /// The segment that was sealed last, unless the manifest lists it.
+    pub(super) unlisted: Option<Seal>,
     pub(super) buffer: Vec<u8>,
 }
 
@@ -47,9 +53,9 @@ pub(super) struct Active {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) end: u32,
     pub(super) hasher: Sha256,
+    /// CRC32C of all bytes up to `end`.
+    pub(super) checksum: u32,
     pub(super) contents: Contents,
-    /// A mark follows the last record already.
-    pub(super) is_marked: bool,
 }
 
 /// A durable group.
@@ -80,18 +86,25 @@ impl Tail {
     /// Makes `group` durable.
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
         let len = GROUP_HEADER_LEN + group.iter().map(|outgoing| record_len(outgoing.record)).sum::<usize>();
-        let is_full =
+        let is_at_end =
             |active: &mut Active| active.contents.count > 0 && active.end as usize + len > self.segment_bytes as usize;
-        if let Some(full) = self.active.take_if(is_full) {
+        if let Some(full) = self.active.take_if(is_at_end) {
             let sealed = full.seal(self.log);
             match sealed {
-                Ok(hash) => self.next = full.successor(self.log, hash),
+                Ok((hash, seal)) => {
+                    self.next = full.successor(self.log, hash);
+                    self.unlisted = Some(seal);
+                }
                 Err(failure) => {
                     self.active = Some(full);
                     return Err(failure);
                 }
             }
         }
+        self.list().map_err(|error| {
+            // What was written halfway is written again with the next group.
+            if is_full(&error) { WriteFailure::Full(error) } else { WriteFailure::Before(error) }
+        })?;
         let active = match &mut self.active {
             Some(active) => active,
             none => none.insert(Active::begin(&*self.disk, &self.next)?),
@@ -99,25 +112,33 @@ impl Tail {
         active.append(self.log, group, &mut self.buffer)
     }
 
-    /// Writes the mark of a clean close: whatever is damaged before it later is not taken for a torn write.
-    pub(super) fn mark(&mut self) -> io::Result<()> {
-        if let Some(active) = self.active.as_mut().filter(|active| !active.is_marked && active.contents.count > 0) {
-            let at = Address::new(active.number, active.end);
-            format::encode_group(&mut self.buffer, self.log, at, active.contents.next(), &[]);
-            match active.write(&self.buffer) {
-                Ok(()) => active.file.sync()?,
-                Err(WriteFailure::Full(error)) => {
-                    // All records are durable; only the mark is missing, and recovery does without.
-                    tracing::warn!(%error, "no space for the mark of a clean close");
-                    return Ok(());
-                }
-                Err(WriteFailure::Before(error) | WriteFailure::InDoubt(error)) => return Err(error),
-            }
-            active.end += self.buffer.len() as u32;
-            active.hasher.update(&self.buffer);
-            active.is_marked = true;
+    /// Lists the segment that was sealed last in the manifest.
+    pub(super) fn list(&mut self) -> io::Result<()> {
+        if let Some(seal) = self.unlisted {
+            self.manifest.list(seal, Position(self.next.first.0 - 1))?;
+            self.unlisted = None;
         }
         Ok(())
+    }
+
+    /// Moves the high-water mark to the end of the log.
+    pub(super) fn advance_mark(&mut self) -> io::Result<()> {
+        self.list()?;
+        self.manifest.advance(self.reached())
+    }
+
+    /// As [`advance_mark`](Self::advance_mark), for a clean close.
+    pub(super) fn settle_mark(&mut self) -> io::Result<()> {
+        self.list()?;
+        self.manifest.settle(self.reached())
+    }
+
+    fn reached(&self) -> HighWater {
+        let (number, end, next) = match &self.active {
+            Some(active) => (active.number, active.end, active.contents.next()),
+            None => (self.next.number, 0, self.next.first),
+        };
+        HighWater { sealed_count: number - 1, end, last: Position(next.0 - 1) }
     }
 }
 
@@ -130,7 +151,7 @@ impl Active {
         self.file.sync().map_err(WriteFailure::InDoubt)?;
         self.end += buffer.len() as u32;
         self.hasher.update(&*buffer);
-        self.is_marked = false;
+        self.checksum = crc32c::crc32c_append(self.checksum, buffer);
         self.contents.begin_group(start);
         for (outgoing, address) in group.iter().zip(&addresses) {
             self.contents.add(&outgoing.record.entity, outgoing.record.expected.next(), address.offset());
@@ -158,7 +179,7 @@ impl Active {
         }
     }
 
-    fn seal(&self, log: LogId) -> Result<Hash, WriteFailure> {
+    fn seal(&self, log: LogId) -> Result<(Hash, Seal), WriteFailure> {
         // The group that makes the segment too long has not been touched: what fails here does not put it in doubt.
         let before = |failure| match failure {
             WriteFailure::InDoubt(error) => WriteFailure::Before(error),
@@ -168,7 +189,8 @@ impl Active {
         let footer = self.contents.footer(hash).encode(log, Address::new(self.number, self.end));
         self.write(&footer).map_err(before)?;
         self.file.sync().map_err(WriteFailure::Before)?;
-        Ok(hash)
+        let checksum = crc32c::crc32c_append(self.checksum, &footer);
+        Ok((hash, Seal { len: self.end + footer.len() as u32, checksum }))
     }
 
     fn successor(&self, log: LogId, hash: Hash) -> SegmentHeader {
@@ -197,12 +219,12 @@ impl Active {
             file,
             end: HEADER_LEN,
             hasher: Sha256::new_with_prefix(&bytes),
+            checksum: crc32c::crc32c(&bytes),
             contents: Contents::new(header.first),
-            is_marked: false,
         })
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }

@@ -1,16 +1,21 @@
 //! Reads a whole log and checks every byte of it.
 
+use std::io;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use super::OpenError;
-use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, segment_name};
-use super::recover::{check_continues, count_segments, damage, read_footer};
+use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
+use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
+use super::recover::{check_continues, count_segments, damage, find_footer, remove_unfinished};
 use super::scan::{Scan, Stop, Tip, Tips, scan};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk, read_all};
 use crate::record::Position;
+
+/// The name that a manifest gets which is replaced.
+const REPLACED: &str = "manifest.old";
 
 /// What a log consists of, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +26,7 @@ pub struct Verification {
     pub entity_count: usize,
     /// The last position in the log.
     pub last: Position,
-    /// Bytes at the end that a crash has torn; opening the journal cuts them off.
+    /// Bytes at the end that a crash has torn; opening the journal moves them to a file beside the segment.
     pub torn_bytes: u64,
     /// The first damage of each damaged segment; empty if the log is sound.
     pub damages: Vec<Damage>,
@@ -34,7 +39,8 @@ impl Verification {
     }
 }
 
-/// Reads the journal in `directory` and checks every record, chain, footer and hash; changes nothing.
+/// Reads the journal in `directory` and checks every record, chain, footer and hash, and that it has what the
+/// manifest promises; changes nothing.
 ///
 /// The journal must not be open elsewhere. Takes as long as reading all of it; memory for one segment and the index.
 ///
@@ -60,27 +66,56 @@ pub fn verify(directory: &Path) -> Result<Verification, OpenError> {
 /// As [`verify`].
 pub fn verify_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     let _lock = disk.lock()?;
-    let mut verifier = Verifier {
-        found: Verification::default(),
-        tips: Tips::new(),
-        next: SegmentHeader { number: 1, log: LogId(0), first: Position(1), previous_hash: [0; 32] },
-    };
-    let segment_count = match count_segments(disk) {
-        Err(OpenError::Damaged(damage)) => {
-            verifier.found.damages.push(damage);
-            return Ok(verifier.found);
+    let mut verifier = Verifier::default();
+    match Manifest::open(disk) {
+        Ok(Some((manifest, seals))) => {
+            verifier.log = Some(manifest.log());
+            verifier.mark = manifest.mark();
+            verifier.listed = seals;
         }
-        count => count?,
-    };
-    for number in 1..=segment_count {
-        let name = segment_name(number);
-        let bytes = disk.open(&name).and_then(|file| read_all(&*file)).map_err(|error| OpenError::io(&name, &error))?;
-        verifier.found.segment_count += 1;
-        if !verifier.take(&bytes, number, number == segment_count) {
-            break;
-        }
+        Ok(None) => verifier.found.damages.push(Damage { file: MANIFEST.to_owned(), offset: 0, flaw: Flaw::Missing }),
+        Err(OpenError::Damaged(damage)) => verifier.found.damages.push(damage),
+        Err(error) => return Err(error),
     }
-    verifier.found.entity_count = verifier.tips.len();
+    verifier.read(disk)?;
+    Ok(verifier.found)
+}
+
+/// Takes the log in `directory` as it is: makes a new manifest from it.
+///
+/// For a directory without a manifest, from a version that did not write one, and for one with a damaged manifest. What
+/// is missing at the end of the log can no longer be noticed afterwards. A manifest that is there is renamed to
+/// `manifest.old`. The log is verified first; if it is damaged, nothing is changed.
+///
+/// The journal must not be open elsewhere. Takes as long as reading all of it.
+///
+/// # Errors
+/// When the directory is unsuitable or in use, or cannot be read or written. Damage is a result, not an error.
+pub fn adopt(directory: &Path) -> Result<Verification, OpenError> {
+    adopt_on(&OsDisk::existing(directory)?)
+}
+
+/// As [`adopt`], on `disk`.
+///
+/// # Errors
+/// As [`adopt`].
+pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
+    let failed = |error: io::Error| OpenError::io(MANIFEST, &error);
+    let _lock = disk.lock()?;
+    let mut verifier = Verifier::default();
+    verifier.read(disk)?;
+    if let Some(log) = verifier.log
+        && verifier.found.is_sound()
+    {
+        remove_unfinished(disk)?;
+        match disk.rename(MANIFEST, REPLACED) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let last = Position(verifier.next.first.0 - 1);
+        let mark = HighWater { sealed_count: verifier.sealed.len() as u32, end: 0, last };
+        Manifest::create(disk, log, mark, &verifier.sealed).map_err(failed)?;
+    }
     Ok(verifier.found)
 }
 
@@ -88,13 +123,59 @@ struct Verifier {
     found: Verification,
     tips: Tips,
     next: SegmentHeader,
+    /// Known from the manifest or, without one, from the first segment.
+    log: Option<LogId>,
+    /// What the manifest says.
+    mark: HighWater,
+    listed: Vec<Seal>,
+    /// The sealed segments that are there.
+    sealed: Vec<Seal>,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self {
+            found: Verification::default(),
+            tips: Tips::new(),
+            next: SegmentHeader { number: 1, log: LogId(0), first: Position(1), previous_hash: [0; 32] },
+            log: None,
+            mark: HighWater::default(),
+            listed: Vec::new(),
+            sealed: Vec::new(),
+        }
+    }
 }
 
 impl Verifier {
+    /// Verifies all segments.
+    fn read(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        let segment_count = match count_segments(disk) {
+            Err(OpenError::Damaged(damage)) => {
+                self.found.damages.push(damage);
+                return Ok(());
+            }
+            count => count?,
+        };
+        for number in 1..=segment_count {
+            let name = segment_name(number);
+            let read = disk.open(&name).and_then(|file| read_all(&*file));
+            let bytes = read.map_err(|error| OpenError::io(&name, &error))?;
+            self.found.segment_count += 1;
+            if !self.take(&bytes, number, number == segment_count) {
+                break;
+            }
+        }
+        self.found.damages.extend(self.mark.check_count(segment_count).err());
+        self.found.entity_count = self.tips.len();
+        Ok(())
+    }
+
     /// Verifies one segment; `false` if nothing can be said of those that follow.
     fn take(&mut self, bytes: &[u8], number: u32, is_last: bool) -> bool {
-        let checked = SegmentHeader::decode(bytes, number)
-            .and_then(|header| check_continues(&header, &self.next).map(|()| header));
+        let checked = SegmentHeader::decode(bytes, number).and_then(|header| {
+            self.next.log = *self.log.get_or_insert(header.log);
+            check_continues(&header, &self.next).map(|()| header)
+        });
         let header = match checked {
             Ok(header) => header,
             Err(flaw) => {
@@ -102,39 +183,40 @@ impl Verifier {
                 return false;
             }
         };
-        let read = |offset: u64, len: usize| Ok(bytes[offset as usize..][..len].to_vec());
-        match read_footer(bytes.len() as u64, header.log, number, read) {
-            Ok(Some((footer, start))) if start >= HEADER_LEN => {
-                self.take_sealed(&bytes[..start as usize], &header, &footer);
-                true
-            }
-            _ if is_last => {
-                self.take_unsealed(bytes, &header);
-                true
-            }
-            _ => {
+        match find_footer(bytes, &header) {
+            Some((footer, start)) => self.take_sealed(bytes, start, &header, &footer),
+            None if is_last && number > self.mark.sealed_count => self.take_unsealed(bytes, &header),
+            None => {
                 self.found.damages.push(damage(number, bytes.len() as u64, Flaw::Footer));
-                false
+                return false;
             }
         }
+        true
     }
 
-    fn take_sealed(&mut self, groups: &[u8], header: &SegmentHeader, footer: &Footer) {
-        let Scan { contents, stop, .. } = scan(groups, header, &mut self.tips);
-        let hash = Sha256::digest(groups).into();
+    fn take_sealed(&mut self, bytes: &[u8], start: u32, header: &SegmentHeader, footer: &Footer) {
+        let groups = &bytes[..start as usize];
+        let number = header.number;
+        let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
+        let seal = Seal::of(bytes);
         if let Some(Stop { offset, flaw, .. }) = stop {
-            self.found.damages.push(damage(header.number, offset, flaw));
+            self.found.damages.push(damage(number, offset, flaw));
             // What follows can still be verified against what the footer says of this segment.
             for (entity, share) in &footer.entities {
-                let address = Address::new(header.number, share.offset);
+                let address = Address::new(number, share.offset);
                 self.tips.insert(entity.clone(), Tip { seq: share.last, address });
             }
-        } else if contents.footer(hash) != *footer {
-            self.found.damages.push(damage(header.number, groups.len() as u64, Flaw::FooterMismatch));
+        } else if contents.footer(Sha256::digest(groups).into()) != *footer {
+            self.found.damages.push(damage(number, start.into(), Flaw::FooterMismatch));
+        } else if self.listed.get(number as usize - 1).is_some_and(|listed| *listed != seal) {
+            self.found.damages.push(damage(number, 0, Flaw::Unlisted));
+        } else {
+            self.found.damages.extend(self.mark.check_end(number, end).err());
         }
+        self.sealed.push(seal);
         self.found.last = Position((footer.first.0 + footer.count).saturating_sub(1));
         self.next = SegmentHeader {
-            number: header.number + 1,
+            number: number + 1,
             log: header.log,
             first: self.found.last.next(),
             previous_hash: footer.hash,
@@ -144,12 +226,13 @@ impl Verifier {
     fn take_unsealed(&mut self, bytes: &[u8], header: &SegmentHeader) {
         let Scan { contents, end, stop, .. } = scan(bytes, header, &mut self.tips);
         self.found.last = Position(contents.next().0 - 1);
-        if let Some(stop) = stop {
-            if stop.is_torn(bytes, header, end) {
+        let reached = self.mark.check_end(header.number, end);
+        match stop {
+            Some(stop) if reached.is_ok() && stop.is_torn(bytes, header, end) => {
                 self.found.torn_bytes = bytes.len() as u64 - u64::from(end);
-            } else {
-                self.found.damages.push(damage(header.number, stop.offset, stop.flaw));
             }
+            Some(stop) => self.found.damages.push(damage(header.number, stop.offset, stop.flaw)),
+            None => self.found.damages.extend(reached.err()),
         }
     }
 }
@@ -176,8 +259,7 @@ mod tests {
         drop(journal);
         let whole = disk.bytes(&segment_name(1)).unwrap();
         let header = SegmentHeader::decode(&whole, 1).unwrap();
-        let read = |offset: u64, len: usize| Ok(whole[offset as usize..][..len].to_vec());
-        let (footer, start) = read_footer(whole.len() as u64, header.log, 1, read).unwrap().unwrap();
+        let (footer, start) = find_footer(&whole, &header).unwrap();
 
         let mut wrong = vec![footer.clone(); 3];
         wrong[0].hash[31] ^= 1;

@@ -3,11 +3,15 @@
 use std::io;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::snapshots::Snapshots;
 use super::store::Store;
-use super::tail::{Tail, WriteFailure};
-use super::{PANICKED, commits::Group};
+use super::tail::{Tail, WriteFailure, is_full};
+use super::{
+    PANICKED,
+    commits::{Group, Next},
+};
 use crate::disk::DiskLock;
 use crate::journal::{AppendError, CloseError, Refusal};
 
@@ -16,17 +20,32 @@ pub(super) struct Writer {
     snapshots: Arc<Snapshots>,
     tail: Tail,
     lock: Option<DiskLock>,
+    mark_lag: Duration,
+    /// When the high-water mark has to move on.
+    mark_due: Option<Instant>,
+    /// The last group was refused for want of space.
+    is_full: bool,
 }
 
 impl Writer {
-    pub(super) fn new(store: Arc<Store>, snapshots: Arc<Snapshots>, tail: Tail, lock: DiskLock) -> Self {
-        Self { store, snapshots, tail, lock: Some(lock) }
+    pub(super) fn new(
+        store: Arc<Store>,
+        snapshots: Arc<Snapshots>,
+        tail: Tail,
+        lock: DiskLock,
+        mark_lag: Duration,
+    ) -> Self {
+        Self { store, snapshots, tail, lock: Some(lock), mark_lag, mark_due: None, is_full: false }
     }
 
     /// Writes until the journal is closed.
     pub(super) fn run(mut self) {
-        while let Some(group) = self.store.commits.next_group() {
-            self.write(group);
+        loop {
+            match self.store.commits.next(self.mark_due) {
+                Next::Group(group) => self.write(group),
+                Next::Due => self.advance_mark(),
+                Next::End => break,
+            }
         }
         self.store.commits.wait_for_close();
         self.close();
@@ -39,27 +58,50 @@ impl Writer {
             return commits.publish(group, None);
         }
         match self.tail.append(&outgoing) {
-            Ok(written) => commits.publish(group, Some(&written)),
+            Ok(written) => {
+                commits.publish(group, Some(&written));
+                self.mark_due = self.mark_due.or_else(|| Instant::now().checked_add(self.mark_lag));
+                if std::mem::take(&mut self.is_full) {
+                    tracing::info!("there is space on the disk again");
+                }
+            }
             Err(WriteFailure::Full(error)) => {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    tracing::warn!(%error, "the disk is full: records are refused until there is space");
+                }
                 commits.refuse(group, &Refusal::StorageFull { why: error.to_string() });
             }
             Err(WriteFailure::Before(error)) => {
+                self.mark_due = None;
                 let why = failed(&error);
                 commits.fail(group, &why, &Refusal::Poisoned { why: why.clone() }.into());
             }
             Err(WriteFailure::InDoubt(error)) => {
+                self.mark_due = None;
                 let why = failed(&error);
                 commits.fail(group, &why, &AppendError::InDoubt { why: why.clone() });
             }
         }
     }
 
+    fn advance_mark(&mut self) {
+        self.mark_due = None;
+        match self.tail.advance_mark() {
+            Ok(()) => {}
+            Err(error) if is_full(&error) => self.mark_due = Instant::now().checked_add(self.mark_lag),
+            Err(error) => self.store.commits.poison(&failed(&error)),
+        }
+    }
+
     fn close(&mut self) {
-        let result = self
-            .store
-            .commits
-            .poisoned()
-            .and_then(|()| self.tail.mark().map_err(|error| CloseError::Poisoned { why: failed(&error) }));
+        let result = self.store.commits.poisoned().and_then(|()| match self.tail.settle_mark() {
+            Err(error) if is_full(&error) => {
+                // All records are durable; the mark stays where it was.
+                tracing::warn!(%error, "no space for the high-water mark");
+                Ok(())
+            }
+            settled => settled.map_err(|error| CloseError::Poisoned { why: failed(&error) }),
+        });
         self.snapshots.save_pending();
         self.snapshots.close();
         self.lock = None;

@@ -1,5 +1,6 @@
 //! The contract, kept by the embedded journal in a directory of the operating system.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
 use enact_journal::contract::{Harness, block_on};
@@ -35,9 +36,9 @@ impl Harness for InDirectory {
         restrict(&image);
         let entries = std::fs::read_dir(&self.path).expect("the data directory");
         let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name()).collect();
-        // Snapshots before segments, later segments before earlier ones: while the writer goes on, each file that is
-        // copied is at least as new as those that rest on it, as on a disk.
-        names.sort_unstable_by(|a, b| b.cmp(a));
+        // The manifest, then snapshots, then later segments before earlier ones: while the writer goes on, each file
+        // that is copied is at least as new as those that rest on it, as on a disk.
+        names.sort_unstable_by_key(|name| (name != "manifest", Reverse(name.clone())));
         for name in names {
             // A segment may get its final name between listing and copying; nobody was told of its records then.
             if std::fs::copy(self.path.join(&name), image.join(&name)).is_err() {

@@ -1,10 +1,14 @@
-//! Damaged files: a tail is cut, everything else is refused with its place, nothing is ever silently accepted.
+//! Damaged files: a torn tail is cut, everything else is refused with its place, nothing is ever silently accepted.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use crate::workload::{SEGMENT_BYTES, batches, block_on, open, read_all, records, whole_batches};
+use crate::workload::{SEGMENT_BYTES, batches, block_on, key, open, options, read_all, records, whole_batches};
 use enact_journal::sim::SimDisk;
-use enact_journal::{Damage, Flaw, Journal, NewRecord, OpenError, Options, ReadError, Verification, verify_on};
+use enact_journal::{
+    Damage, Embedded, Flaw, Journal, NewRecord, OpenError, Options, ReadError, Seq, Snapshot, Verification, adopt_on,
+    verify_on,
+};
 
 /// What a damaged journal did.
 #[derive(Debug)]
@@ -81,34 +85,84 @@ fn sound_journal_verifies() {
     assert!(found.segment_count >= 3, "{} segments", found.segment_count);
 }
 
+/// What a crash can have torn is cut: without a clean close, as far as the high-water mark does not reach.
 #[test]
-fn truncation_at_every_byte_of_the_last_batches_cuts_exactly_what_is_gone() {
+fn truncation_at_every_byte_of_the_last_segment_of_a_killed_journal_cuts_exactly_what_is_gone() {
     let batches = batches(60);
-    for disk in [closed_journal(&batches), killed_journal(&batches)] {
-        let name = last_segment(&disk);
-        let bytes = disk.bytes(&name).expect("the last segment");
-        let mut shown = BTreeSet::new();
-        let mut least = 0;
-        for len in 72..=bytes.len() {
-            let (outcome, verification) = with_bytes(&disk, &name, bytes[..len].to_vec(), &batches);
-            let Outcome::Shows(count) = outcome else { panic!("cut to {len}: {outcome:?}") };
-            assert!(count >= least, "cut to {len} shows {count}, a shorter one shows {least}");
-            assert!(verification.is_sound());
-            // What is there is whole: either nothing is torn, or the torn part is shorter than the next group.
-            assert!(verification.torn_bytes < 1000, "cut to {len}");
-            if len % 16 == 0 {
-                let copy = disk.copy(0);
-                copy.set_bytes(&name, bytes[..len].to_vec());
-                drop(open(copy.mount()).expect("opens"));
-                assert_eq!(verified(&copy).torn_bytes, 0, "cut to {len}: opening cuts the torn bytes off");
-            }
-            least = count;
-            shown.insert(count);
+    let disk = killed_journal(&batches);
+    let name = last_segment(&disk);
+    let bytes = disk.bytes(&name).expect("the last segment");
+    let mut shown = BTreeSet::new();
+    let mut least = 0;
+    for len in 72..=bytes.len() {
+        let (outcome, verification) = with_bytes(&disk, &name, bytes[..len].to_vec(), &batches);
+        let Outcome::Shows(count) = outcome else { panic!("cut to {len}: {outcome:?}") };
+        assert!(count >= least, "cut to {len} shows {count}, a shorter one shows {least}");
+        assert!(verification.is_sound());
+        // What is there is whole: either nothing is torn, or the torn part is shorter than the next group.
+        let torn = verification.torn_bytes as usize;
+        assert!(torn < 1000, "cut to {len}");
+        if len % 16 == 0 {
+            let copy = disk.copy(0);
+            copy.set_bytes(&name, bytes[..len].to_vec());
+            drop(open(copy.mount()).expect("opens"));
+            assert_eq!(verified(&copy).torn_bytes, 0, "cut to {len}: opening cuts the torn bytes off");
+            let aside = copy.bytes(&format!("{name}.cut-1"));
+            assert_eq!(aside.unwrap_or_default(), bytes[len - torn..len], "cut to {len}: the torn bytes are kept");
         }
-        assert_eq!(least, batches.len());
-        assert!(shown.len() >= 5, "the last segment has {} batches", shown.len());
-        assert!(shown.iter().zip(shown.iter().skip(1)).all(|(a, b)| a + 1 == *b), "a batch is skipped: {shown:?}");
+        least = count;
+        shown.insert(count);
     }
+    assert_eq!(least, batches.len());
+    assert!(shown.len() >= 5, "the last segment has {} batches", shown.len());
+    assert!(shown.iter().zip(shown.iter().skip(1)).all(|(a, b)| a + 1 == *b), "a batch is skipped: {shown:?}");
+}
+
+#[test]
+fn closed_journal_that_was_cut_at_any_byte_is_refused_and_left_as_it_is() {
+    let batches = batches(40);
+    let disk = closed_journal(&batches);
+    let names = disk.names();
+    for name in names.iter().filter(|name| name.starts_with("segment")) {
+        let bytes = disk.bytes(name).expect("a segment");
+        for len in 0..bytes.len() {
+            let copy = disk.copy(0);
+            copy.set_bytes(name, bytes[..len].to_vec());
+            let Outcome::Refused(damage) = open_damaged(&copy, &batches) else { panic!("{name} cut to {len} opens") };
+            assert_eq!(&damage.file, name, "cut to {len}");
+            assert!(damage.offset as usize <= len, "cut to {len}: {damage}");
+            assert_eq!(verified(&copy).damages[0].file, *name, "cut to {len}");
+            assert_eq!(copy.bytes(name).expect("the segment").len(), len);
+            assert_eq!(copy.names(), names);
+        }
+    }
+}
+
+/// The mark moves on by time as well, with nobody asking for it.
+#[test]
+fn killed_journal_is_refused_if_it_was_cut_below_the_mark() {
+    let batches = batches(5);
+    let disk = SimDisk::new(7);
+    let options = Options { mark_lag: Duration::ZERO, ..options() };
+    let journal = Embedded::open_on(disk.mount(), options).expect("a new journal");
+    let fresh = disk.bytes("manifest");
+    for batch in &batches {
+        block_on(journal.append(batch.clone())).expect("durable");
+    }
+    // The group before the last is marked before the last one is written.
+    assert_ne!(disk.bytes("manifest"), fresh);
+    disk.kill();
+    drop(journal);
+    let bytes = disk.bytes(&segment(1)).expect("a segment");
+    let mut kept = BTreeSet::new();
+    for len in (72..=bytes.len()).step_by(8) {
+        match with_bytes(&disk, &segment(1), bytes[..len].to_vec(), &batches).0 {
+            Outcome::Refused(damage) => assert!(kept.is_empty() && damage.file == segment(1), "cut to {len}: {damage}"),
+            Outcome::Shows(count) => drop(kept.insert(count)),
+            Outcome::Found(damage) => panic!("cut to {len} opens: {damage}"),
+        }
+    }
+    assert!(kept.iter().all(|count| *count >= 4), "{kept:?}");
 }
 
 #[test]
@@ -144,9 +198,8 @@ fn every_flipped_byte_of_a_closed_journal_is_detected_and_located() {
     let batches = batches(28);
     let disk = closed_journal(&batches);
     let mut flips = 0;
-    let mut cuts = 0;
-    for name in disk.names().into_iter().filter(|name| name.starts_with("segment")) {
-        let bytes = disk.bytes(&name).expect("a segment");
+    for name in disk.names() {
+        let bytes = disk.bytes(&name).expect("a file");
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
@@ -161,20 +214,14 @@ fn every_flipped_byte_of_a_closed_journal_is_detected_and_located() {
                 }
                 Outcome::Shows(count) => {
                     assert_eq!(count, batches.len(), "byte {at} of {name}");
-                    let is_noticed = !verification.is_sound() || verification.torn_bytes > 0;
-                    assert!(is_noticed, "byte {at} of {name} is accepted in silence");
-                    // Only the mark of the close is cut.
-                    if verification.torn_bytes > 0 {
-                        assert_eq!((name.clone(), verification.torn_bytes), (last_segment(&disk), 40), "byte {at}");
-                        cuts += 1;
-                    }
+                    // The other slot says the same.
+                    assert!(name == "manifest" && at < 1024, "byte {at} of {name} is accepted in silence");
                 }
             }
         }
     }
     println!("{flips} flips");
     assert!(flips > 8 << 10, "the journal has only {flips} bytes");
-    assert_eq!(cuts, 40, "the mark has 40 bytes");
 }
 
 /// The place that is named is at the flipped byte or before it, in the same record, header or footer.
@@ -216,11 +263,11 @@ fn flipped_byte_of_a_killed_journal_cuts_the_last_group_at_most() {
 }
 
 #[test]
-fn zeroed_block_is_refused_or_found_or_cut_from_the_tail() {
+fn zeroed_block_of_a_closed_journal_is_refused() {
     let batches = batches(200);
     let disk = SimDisk::new(9);
-    let options = Options { segment_bytes: 16 << 10, ..Options::default() };
-    let journal = enact_journal::Embedded::open_on(disk.mount(), options).expect("a new journal");
+    let options = Options { segment_bytes: 16 << 10, ..options() };
+    let journal = Embedded::open_on(disk.mount(), options).expect("a new journal");
     for batch in &batches {
         block_on(journal.append(batch.clone())).expect("durable");
     }
@@ -235,15 +282,12 @@ fn zeroed_block_is_refused_or_found_or_cut_from_the_tail() {
             let (outcome, verification) = with_bytes(&disk, &name, zeroed, &batches);
             blocks += 1;
             match outcome {
-                Outcome::Refused(damage) | Outcome::Found(damage) => {
+                Outcome::Found(damage) => panic!("block at {at} of {name} is not noticed at start: {damage}"),
+                Outcome::Refused(damage) => {
                     assert_eq!(damage.file, name);
                     assert!(!verification.is_sound(), "block at {at} of {name}");
                 }
-                Outcome::Shows(_) => {
-                    // The end of the file itself is zero: no byte behind it tells that it was durable.
-                    assert_eq!((&name, end), (&last_segment(&disk), bytes.len()));
-                    assert!(verification.torn_bytes > 0);
-                }
+                Outcome::Shows(_) => panic!("block at {at} of {name} is accepted"),
             }
         }
     }
@@ -267,15 +311,112 @@ fn corrupted_middle_is_refused_with_its_position() {
 }
 
 #[test]
-fn missing_segment_is_refused() {
+fn missing_segments_are_refused_whichever_they_are() {
     let batches = batches(60);
     let disk = closed_journal(&batches);
-    for number in [1, 2] {
+    let count = verified(&disk).segment_count;
+    let first_missing: Vec<(Vec<u32>, u32)> =
+        (1..=count).map(|number| (vec![number], number)).chain([((1..=count).collect(), 1)]).collect();
+    for (lost, first) in first_missing {
         let copy = disk.copy(0);
-        copy.lose(&segment(number));
-        let missing = Damage { file: segment(number), offset: 0, flaw: Flaw::Missing };
+        for number in &lost {
+            copy.lose(&segment(*number));
+        }
+        let missing = Damage { file: segment(first), offset: 0, flaw: Flaw::Missing };
         assert_eq!(verified(&copy).damages, std::slice::from_ref(&missing));
-        assert!(matches!(open_damaged(&copy, &batches), Outcome::Refused(damage) if damage == missing));
+        assert!(matches!(open_damaged(&copy, &batches), Outcome::Refused(damage) if damage == missing), "{lost:?}");
+    }
+}
+
+#[test]
+fn missing_manifest_is_refused_until_the_log_is_adopted() {
+    let batches = batches(60);
+    for disk in [closed_journal(&batches), killed_journal(&batches)] {
+        disk.lose("manifest");
+        assert!(matches!(open(disk.mount()), Err(OpenError::NoManifest)));
+        let missing = Damage { file: "manifest".to_owned(), offset: 0, flaw: Flaw::Missing };
+        assert_eq!(verified(&disk).damages, [missing]);
+        assert!(adopt_on(&*disk.mount()).expect("readable").is_sound());
+        assert!(verified(&disk).is_sound());
+        assert!(matches!(open_damaged(&disk, &batches), Outcome::Shows(60)));
+        let mut bytes = disk.bytes(&segment(1)).expect("a segment");
+        bytes[100] ^= 1;
+        disk.set_bytes(&segment(1), bytes);
+        assert!(matches!(open_damaged(&disk, &batches), Outcome::Refused(damage) if damage.file == segment(1)));
+    }
+}
+
+#[test]
+fn snapshots_alone_are_not_taken_for_an_empty_directory() {
+    let disk = closed_journal(&batches(1));
+    disk.lose("manifest");
+    disk.lose(&segment(1));
+    drop(open(disk.mount()).expect("an empty directory"));
+    let journal = open(disk.mount()).expect("opens");
+    block_on(journal.append(batches(1).remove(0))).expect("durable");
+    let snapshot = Snapshot { entity: key(0), seq: Seq(1), payload: vec![] };
+    block_on(journal.save_snapshot(snapshot)).expect("saved");
+    drop(journal);
+    disk.lose("manifest");
+    disk.lose(&segment(1));
+    assert!(matches!(open(disk.mount()), Err(OpenError::NoManifest)));
+}
+
+#[test]
+fn damaged_manifest_is_replaced_by_adopting_and_a_damaged_log_is_not_adopted() {
+    let batches = batches(60);
+    let disk = closed_journal(&batches);
+    let bytes = disk.bytes("manifest").expect("the manifest");
+    disk.set_bytes("manifest", vec![0; bytes.len()]);
+    let damage = Damage { file: "manifest".to_owned(), offset: 0, flaw: Flaw::Manifest };
+    assert_eq!(verified(&disk).damages, std::slice::from_ref(&damage));
+    assert!(matches!(open_damaged(&disk, &batches), Outcome::Refused(found) if found == damage));
+
+    let broken = disk.copy(0);
+    let mut segment_bytes = broken.bytes(&segment(2)).expect("a segment");
+    segment_bytes[200] ^= 1;
+    broken.set_bytes(&segment(2), segment_bytes);
+    let names = broken.names();
+    assert_eq!(adopt_on(&*broken.mount()).expect("readable").damages[0].file, segment(2));
+    assert_eq!(broken.names(), names, "nothing is changed");
+
+    assert!(adopt_on(&*disk.mount()).expect("readable").is_sound());
+    assert!(disk.names().contains(&"manifest.old".to_owned()));
+    assert!(matches!(open_damaged(&disk, &batches), Outcome::Shows(60)));
+}
+
+/// As in a copy of the files that was made while the journal went on, the manifest first: it promises less than there is.
+#[test]
+fn older_manifest_is_brought_up_to_the_log() {
+    let batches = batches(60);
+    let disk = SimDisk::new(7);
+    let journal = open(disk.mount()).expect("a new journal");
+    let fresh = disk.bytes("manifest").expect("the manifest");
+    for batch in &batches {
+        block_on(journal.append(batch.clone())).expect("durable");
+    }
+    block_on(journal.close()).expect("closed");
+    let exact = disk.bytes("manifest").expect("the manifest");
+    disk.set_bytes("manifest", fresh);
+    assert!(matches!(open_damaged(&disk, &batches), Outcome::Shows(60)));
+    assert_eq!(disk.bytes("manifest").expect("the manifest").len(), exact.len(), "all sealed segments are listed");
+    assert!(verified(&disk).is_sound());
+}
+
+/// As above, the manifest last: it promises more than there is.
+#[test]
+fn newer_manifest_than_the_log_is_refused() {
+    let batches = batches(60);
+    let disk = SimDisk::new(7);
+    let journal = open(disk.mount()).expect("a new journal");
+    for batch in &batches {
+        let image = disk.copy(0);
+        block_on(journal.append(batch.clone())).expect("durable");
+        let marked = disk.copy(0);
+        drop(open(marked.mount()).expect("opens"));
+        image.set_bytes("manifest", marked.bytes("manifest").expect("the manifest"));
+        assert!(matches!(open_damaged(&image, &batches), Outcome::Refused(damage) if damage.file != "manifest"));
+        assert!(!verified(&image).is_sound());
     }
 }
 
@@ -313,7 +454,7 @@ fn sealed_segment_from_another_history_is_refused() {
     let bytes = other.bytes(&segment(1)).expect("a segment");
     let (outcome, verification) = with_bytes(&disk, &segment(1), bytes, &batches);
     let Outcome::Refused(damage) = outcome else { panic!("{outcome:?}") };
-    assert_eq!((damage.file, damage.flaw), (segment(2), Flaw::Unchained));
+    assert_eq!((damage.file, damage.flaw), (segment(1), Flaw::Unlisted));
     assert!(!verification.is_sound());
 }
 
@@ -362,7 +503,7 @@ fn failing_reads_are_errors_of_the_file() {
     assert_eq!(read_all(&journal).expect("readable"), records(&batches));
     drop(journal);
     disk.fail_reads(true);
-    assert!(matches!(open(disk.mount()), Err(OpenError::Io { file, .. }) if file == segment(1)));
+    assert!(matches!(open(disk.mount()), Err(OpenError::Io { file, .. }) if file == "manifest"));
 }
 
 /// A file that vanishes under an open journal is damage, not an empty history.
@@ -382,7 +523,7 @@ fn segment_size_must_be_in_range() {
         [(4095, false), (SEGMENT_BYTES, true), (256 << 20, true), ((256 << 20) + 1, false)]
     {
         let options = Options { segment_bytes, ..Options::default() };
-        let opened = enact_journal::Embedded::open_on(SimDisk::new(0).mount(), options);
+        let opened = Embedded::open_on(SimDisk::new(0).mount(), options);
         assert_eq!(opened.is_ok(), is_allowed, "{segment_bytes}");
     }
 }

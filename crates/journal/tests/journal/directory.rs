@@ -36,7 +36,7 @@ fn directory_is_made_for_its_owner_alone() {
         names.push(entry.file_name().into_string().expect("a text"));
     }
     names.sort_unstable();
-    assert_eq!(names, ["lock", "segment-0000000001.log", "snapshots.redb"]);
+    assert_eq!(names, ["lock", "manifest", "segment-0000000001.log", "snapshots.redb"]);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn directory_that_its_path_no_longer_names_is_not_locked() {
 
 #[test]
 fn linked_files_are_refused() {
-    for name in ["lock", "segment-0000000001.log"] {
+    for name in ["lock", "manifest", "segment-0000000001.log"] {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("data");
         fill(&path);

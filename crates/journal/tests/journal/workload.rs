@@ -1,5 +1,6 @@
 //! A workload and what must be found of it.
 use std::sync::Arc;
+use std::time::Duration;
 
 use enact_journal::disk::Disk;
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Position, Record, Seq};
@@ -9,8 +10,13 @@ pub(crate) use enact_journal::contract::block_on;
 /// Small segments, so that a few dozen appends seal several.
 pub(crate) const SEGMENT_BYTES: u32 = 4096;
 
+/// The high-water mark moves on with sealed segments and a close only: what the disk does depends on no clock.
+pub(crate) fn options() -> Options {
+    Options { segment_bytes: SEGMENT_BYTES, mark_lag: Duration::MAX, ..Options::default() }
+}
+
 pub(crate) fn open(disk: Arc<dyn Disk>) -> Result<Embedded, OpenError> {
-    Embedded::open_on(disk, Options { segment_bytes: SEGMENT_BYTES, ..Options::default() })
+    Embedded::open_on(disk, options())
 }
 
 pub(crate) fn key(id: usize) -> EntityKey {
