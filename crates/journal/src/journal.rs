@@ -123,6 +123,14 @@ pub trait Journal: Send + Sync + 'static {
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<Self>;
 
+    /// Waits until the journal has failed and takes no appends any more; the reason, or `None` once it is closed.
+    ///
+    /// A journal also fails without being used: when its files vanish, for example. The default waits for ever, for a
+    /// journal that fails only while it is used.
+    fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<Self> {
+        std::future::pending()
+    }
+
     /// Makes durable what was submitted, then refuses everything: appends, reads and snapshots.
     ///
     /// Closing again is allowed and reports the same result.

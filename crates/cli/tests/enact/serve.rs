@@ -1,11 +1,11 @@
 //! `enact serve`: starting, refusing to start, and stopping.
 
-use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use std::{fs, io};
 
 use reqwest::StatusCode;
 use rustix::process::Signal;
@@ -198,16 +198,39 @@ async fn a_file_that_must_not_grow_does_not_kill_the_server() {
         }
         opened += 1;
     };
-    assert!(refused.0.is_server_error(), "{refused:?}");
+    assert_eq!(refused.0, StatusCode::INSUFFICIENT_STORAGE, "{refused:?}");
+    let (again, _) = server.post(&format!("/Account/A{opened}/Open"), json!({ "initialDeposit": "EUR 10.00" })).await;
+    assert_eq!(again, StatusCode::INSUFFICIENT_STORAGE);
     let (status, body) = server.get("/Account/A0").await;
     assert_eq!(status, StatusCode::OK, "{body}");
     server.signal(Signal::TERM);
     let (status, log) = server.ended();
     assert_eq!(status.signal(), None, "{status}\n{log}");
+    assert_eq!(log.matches("the disk is full").count(), 1, "one line, not one for each command: {log}");
     let server = place.serve();
     for account in 0..opened {
         let (status, _) = server.get(&format!("/Account/A{account}")).await;
         assert_eq!(status, StatusCode::OK);
+    }
+}
+
+/// Nobody has to send anything.
+#[tokio::test]
+async fn files_that_vanish_end_the_server() {
+    type Mishap = fn(&Path) -> io::Result<()>;
+    let mishaps: [(&str, Mishap); 2] = [
+        ("segment-0000000001.log is gone", |data| fs::remove_file(data.join("segment-0000000001.log"))),
+        ("the data directory is gone", |data| fs::remove_dir_all(data)),
+    ];
+    for (what, mishap) in mishaps {
+        let place = Place::new();
+        let server = place.serve();
+        let (status, body) = server.post("/Account/A0/Open", json!({ "initialDeposit": "EUR 10.00" })).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+        mishap(&place.data()).expect("removed");
+        let (status, log) = server.ended();
+        assert_eq!(status.code(), Some(6), "{log}");
+        assert!(log.contains(what), "{log}");
     }
 }
 

@@ -202,18 +202,27 @@ impl<M: Model, J: Journal> Engine<M, J> {
         self.shared.failure.borrow().clone()
     }
 
-    /// Waits until the engine has failed, which it may never do.
+    /// Waits until the engine or its journal has failed, which they may never do.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn failed(&self) -> String {
         let mut failure = self.shared.failure.subscribe();
+        let journal = async {
+            match self.shared.journal.failed().await {
+                Some(why) => self.shared.fail(why),
+                None => std::future::pending().await,
+            }
+        };
+        let mut journal = std::pin::pin!(journal);
         loop {
             if let Some(why) = failure.borrow_and_update().clone() {
                 return why;
             }
-            if failure.changed().await.is_err() {
-                std::future::pending::<()>().await;
+            tokio::select! {
+                // The sender lives as long as `self`.
+                _ = failure.changed() => {}
+                () = &mut journal => {}
             }
         }
     }

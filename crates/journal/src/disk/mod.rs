@@ -58,11 +58,32 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// As the operating system reports.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// What the directory has under a name now, links not followed.
+    ///
+    /// # Errors
+    /// When it has nothing there, or as the operating system reports.
+    fn look_up(&self, name: &str) -> io::Result<FileStatus>;
+
+    /// Checks that the path that the directory was opened by still names it.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) when it names nothing or something else, or as the operating system reports.
+    fn check_place(&self) -> io::Result<()>;
+
     /// Makes the names durable.
     ///
     /// # Errors
     /// As the operating system reports; nothing is known then.
     fn sync(&self) -> io::Result<()>;
+}
+
+/// A file as its directory shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStatus {
+    /// Another for each file that exists at the same time.
+    pub id: u64,
+    /// Its length in bytes.
+    pub size: u64,
 }
 
 /// One open file.
@@ -90,6 +111,12 @@ pub trait DiskFile: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As the operating system reports.
     fn set_size(&self, size: u64) -> io::Result<()>;
+
+    /// Whether some name still leads to the file.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn is_linked(&self) -> io::Result<bool>;
 
     /// Makes the bytes and the length durable.
     ///

@@ -10,10 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::{Disk, DiskFile, DiskLock, LockError};
+use super::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 
 /// Names the process that has the directory. Earlier versions lock this file instead of the directory.
 const LOCK: &str = "lock";
@@ -83,15 +83,6 @@ impl OsDisk {
             return Err(DirectoryError::Open { path: path.into(), mode });
         }
         Ok(Self { path: path.into(), dir })
-    }
-
-    /// Fails unless the path still names this directory: a lock on another one keeps nobody away from this path.
-    fn check_place(&self) -> io::Result<()> {
-        let (named, held) = (fs::symlink_metadata(&self.path)?, self.dir.metadata()?);
-        if (named.dev(), named.ino()) == (held.dev(), held.ino()) {
-            return Ok(());
-        }
-        Err(io::Error::other(format!("{} has been replaced by another directory", self.path.display())))
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
@@ -177,6 +168,20 @@ impl Disk for OsDisk {
         Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
     }
 
+    fn look_up(&self, name: &str) -> io::Result<FileStatus> {
+        let status = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(FileStatus { id: status.st_ino, size: u64::try_from(status.st_size).unwrap_or_default() })
+    }
+
+    fn check_place(&self) -> io::Result<()> {
+        let (named, held) = (fs::symlink_metadata(&self.path)?, self.dir.metadata()?);
+        if (named.dev(), named.ino()) == (held.dev(), held.ino()) {
+            return Ok(());
+        }
+        let why = format!("{} has been replaced by another directory", self.path.display());
+        Err(io::Error::new(io::ErrorKind::NotFound, why))
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.dir.sync_all()
     }
@@ -215,6 +220,10 @@ impl DiskFile for File {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.set_len(size)
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        Ok(self.metadata()?.nlink() > 0)
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -28,6 +28,10 @@ pub(super) struct Start {
 }
 
 impl Catalog {
+    pub(super) fn segment_count(&self) -> u32 {
+        self.extents.len() as u32
+    }
+
     pub(super) fn push(&mut self, extent: Extent) {
         self.extents.push(extent);
     }

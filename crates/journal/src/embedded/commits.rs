@@ -49,6 +49,8 @@ struct State {
     /// Bytes of all batches without an answer.
     bytes: usize,
     closers: Vec<Reply<CloseResult>>,
+    /// Those that wait for a failure.
+    sentinels: Vec<Reply<String>>,
 }
 
 enum Phase {
@@ -110,6 +112,7 @@ impl Commits {
             queue: VecDeque::new(),
             bytes: 0,
             closers: Vec::new(),
+            sentinels: Vec::new(),
         };
         Self { queue_bytes, state: Mutex::new(state), work: Condvar::new() }
     }
@@ -215,7 +218,11 @@ impl Commits {
         let mut state = self.state.lock();
         state.phase = Phase::Poisoned { why: why.to_owned() };
         let queued = std::mem::take(&mut state.queue);
+        let sentinels = std::mem::take(&mut state.sentinels);
         drop(state);
+        for sentinel in sentinels {
+            sentinel.answer(why.to_owned());
+        }
         answer_all(queued, || AppendError::Refused(Refusal::Poisoned { why: why.to_owned() }));
     }
 
@@ -246,6 +253,22 @@ impl Commits {
         }
     }
 
+    /// Why the queue is poisoned, once it is; never if it is closed first.
+    pub(super) fn failed(&self) -> Awaited<String> {
+        let (reply, awaited) = reply();
+        let mut state = self.state.lock();
+        match &state.phase {
+            Phase::Poisoned { why } => {
+                let why = why.clone();
+                drop(state);
+                reply.answer(why);
+            }
+            Phase::Open | Phase::Closing => state.sentinels.push(reply),
+            Phase::Closed(_) => {}
+        }
+        awaited
+    }
+
     /// Why the queue is poisoned, if it is.
     pub(super) fn poisoned(&self) -> CloseResult {
         match &self.state.lock().phase {
@@ -259,7 +282,8 @@ impl Commits {
         let mut state = self.state.lock();
         state.phase = Phase::Closed(result.clone());
         let closers = std::mem::take(&mut state.closers);
-        drop(state);
+        let sentinels = std::mem::take(&mut state.sentinels);
+        drop((state, sentinels));
         for closer in closers {
             closer.answer(result.clone());
         }

@@ -1,7 +1,7 @@
 //! The embedded journal: a segment log in a directory, for one machine.
 //!
 //! # Threads
-//! One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a
+//! One thread watches that the files stay where they are. One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a
 //! sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
 //! snapshots. Futures run on any executor.
 //!
@@ -35,6 +35,7 @@ mod snapshots;
 mod store;
 mod tail;
 mod verify;
+mod watch;
 mod window;
 mod workers;
 mod writer;
@@ -203,14 +204,16 @@ impl Embedded {
         }
         let lock = disk.lock()?;
         let recovered = recover::recover(Arc::clone(&disk), segment_bytes)?;
-        let log = recovered.tail.log;
+        let (log, segment_count) = (recovered.tail.log, recovered.catalog.segment_count());
         let commits = Commits::new(recovered.tips, recovered.catalog, recovered.last, queue_bytes);
         let store = Arc::new(Store { disk, log, commits });
         let snapshots = Arc::new(Snapshots::new(Arc::clone(&store)));
         let failed = |error: io::Error| OpenError::io("thread", &error);
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
-        let writer = Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock, mark_lag);
+        let writer =
+            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock, mark_lag, segment_count)
+                .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;
         Ok(Self { store, snapshots, readers, saver, writer: Some(writer) })
@@ -283,6 +286,10 @@ impl Journal for Embedded {
             store.commits.last(&entity)?;
             snapshots.load(&entity)
         })
+    }
+
+    fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
+        self.store.commits.failed()
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

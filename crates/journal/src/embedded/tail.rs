@@ -149,6 +149,9 @@ impl Active {
         let addresses = format::encode_group(buffer, log, Address::new(self.number, start), first, group);
         self.write(buffer)?;
         self.file.sync().map_err(WriteFailure::InDoubt)?;
+        if !self.file.is_linked().map_err(WriteFailure::InDoubt)? {
+            return Err(WriteFailure::InDoubt(io::Error::other(format!("{} is gone", segment_name(self.number)))));
+        }
         self.end += buffer.len() as u32;
         self.hasher.update(&*buffer);
         self.checksum = crc32c::crc32c_append(self.checksum, buffer);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::snapshots::Snapshots;
 use super::store::Store;
 use super::tail::{Tail, WriteFailure, is_full};
+use super::watch::{Watch, Watcher};
 use super::{
     PANICKED,
     commits::{Group, Next},
@@ -20,6 +21,8 @@ pub(super) struct Writer {
     snapshots: Arc<Snapshots>,
     tail: Tail,
     lock: Option<DiskLock>,
+    watch: Arc<Watch>,
+    watcher: Watcher,
     mark_lag: Duration,
     /// When the high-water mark has to move on.
     mark_due: Option<Instant>,
@@ -28,14 +31,22 @@ pub(super) struct Writer {
 }
 
 impl Writer {
+    /// A writer at `tail`; starts to watch the files of the log, which has `segment_count` segments.
+    ///
+    /// # Errors
+    /// When a file cannot be looked at, or there is no thread for watching.
     pub(super) fn new(
         store: Arc<Store>,
         snapshots: Arc<Snapshots>,
         tail: Tail,
         lock: DiskLock,
         mark_lag: Duration,
-    ) -> Self {
-        Self { store, snapshots, tail, lock: Some(lock), mark_lag, mark_due: None, is_full: false }
+        segment_count: u32,
+    ) -> io::Result<Self> {
+        let watch = Arc::new(Watch::new(Arc::clone(&store.disk), segment_count)?);
+        let watcher = Watcher::start(Arc::clone(&watch), Arc::downgrade(&store))?;
+        let lock = Some(lock);
+        Ok(Self { store, snapshots, tail, lock, watch, watcher, mark_lag, mark_due: None, is_full: false })
     }
 
     /// Writes until the journal is closed.
@@ -57,7 +68,11 @@ impl Writer {
         if outgoing.is_empty() {
             return commits.publish(group, None);
         }
-        match self.tail.append(&outgoing) {
+        let written = self.tail.append(&outgoing).and_then(|written| {
+            self.watch.grown(written.segment, written.segment_end).map_err(WriteFailure::InDoubt)?;
+            Ok(written)
+        });
+        match written {
             Ok(written) => {
                 commits.publish(group, Some(&written));
                 self.mark_due = self.mark_due.or_else(|| Instant::now().checked_add(self.mark_lag));
@@ -94,6 +109,7 @@ impl Writer {
     }
 
     fn close(&mut self) {
+        self.watcher.stop();
         let result = self.store.commits.poisoned().and_then(|()| match self.tail.settle_mark() {
             Err(error) if is_full(&error) => {
                 // All records are durable; the mark stays where it was.

@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use enact_sync::Mutex;
 
-use crate::disk::{Disk, DiskFile, DiskLock, LockError};
+use crate::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use fate::{ChosenFate, Random, RandomFate};
 use state::{Change, FileId, State};
 
@@ -380,6 +380,17 @@ impl Disk for Mount {
         machine.perform(self.boot, Step::Remove(name.to_owned()), Change::Remove { name: name.to_owned() })
     }
 
+    fn look_up(&self, name: &str) -> io::Result<FileStatus> {
+        let machine = self.machine.lock();
+        machine.check_alive(self.boot)?;
+        let id = machine.state.file(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(FileStatus { id, size: machine.state.bytes(id).len() as u64 })
+    }
+
+    fn check_place(&self) -> io::Result<()> {
+        self.machine.lock().check_alive(self.boot)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.machine.lock().perform(self.boot, Step::SyncNames, Change::SyncNames)
     }
@@ -440,6 +451,12 @@ impl DiskFile for SimFile {
         let mut machine = self.machine.lock();
         let step = Step::SetSize(machine.state.name(self.id), size);
         machine.perform(self.boot, step, Change::SetSize { file: self.id, size })
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        let machine = self.machine.lock();
+        machine.check_alive(self.boot)?;
+        Ok(machine.state.is_linked(self.id))
     }
 
     fn sync(&self) -> io::Result<()> {

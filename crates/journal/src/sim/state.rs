@@ -149,6 +149,10 @@ impl State {
         self.names.visible.get(name).copied()
     }
 
+    pub(super) fn is_linked(&self, file: FileId) -> bool {
+        self.names.visible.values().any(|named| *named == file)
+    }
+
     /// The visible name of a file; empty if it has none any more.
     pub(super) fn name(&self, file: FileId) -> String {
         let named = self.names.visible.iter().find(|(_, named)| **named == file);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::workload::{block_on, key};
-use enact_journal::disk::{Disk, DiskFile, DiskLock, LockError};
+use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_journal::sim::{SimDisk, Step};
 use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Refusal, Seq};
 
@@ -80,6 +80,14 @@ impl Disk for GatedDisk {
         self.disk.remove(name)
     }
 
+    fn look_up(&self, name: &str) -> io::Result<FileStatus> {
+        self.disk.look_up(name)
+    }
+
+    fn check_place(&self) -> io::Result<()> {
+        self.disk.check_place()
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.disk.sync()
     }
@@ -106,6 +114,10 @@ impl DiskFile for GatedFile {
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)
+    }
+
+    fn is_linked(&self) -> io::Result<bool> {
+        self.file.is_linked()
     }
 
     fn sync(&self) -> io::Result<()> {

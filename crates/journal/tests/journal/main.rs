@@ -12,4 +12,5 @@ mod model;
 mod power_cuts;
 mod processes;
 mod snapshots;
+mod vanishing;
 mod workload;
