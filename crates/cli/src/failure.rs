@@ -16,7 +16,8 @@ use enact_bench::savina::SavinaError;
 use enact_bench::stm::StmBenchError;
 use enact_bench::transfers::BenchError;
 use enact_bench::vacation::VacationError;
-use enact_journal::{CloseError, OpenError};
+use enact_entities::ShutdownError;
+use enact_journal::OpenError;
 use enact_server::BindError;
 use thiserror::Error;
 
@@ -60,8 +61,8 @@ pub(crate) enum Failure {
     Runtime(#[source] io::Error),
     #[error("stopped serving: {why}")]
     Engine { why: String },
-    #[error("the journal was not closed cleanly")]
-    Close(#[from] CloseError),
+    #[error("stopped uncleanly; what was acknowledged is kept")]
+    Shutdown(#[from] ShutdownError),
     #[error("this program cannot find itself to serve what it measures")]
     Program(#[source] io::Error),
     #[error("the benchmark has no result")]
@@ -89,7 +90,7 @@ impl Failure {
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
-            Self::Runtime(_) | Self::Engine { .. } | Self::Close(_) => 6,
+            Self::Runtime(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
             Self::Program(_)
             | Self::Bench(_)
             | Self::Defer(_)

@@ -118,7 +118,9 @@ pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,
 };
-pub use self::engine::{Command, Engine, EngineOptions, EntityError, ReadError, Receipt, SubmitError};
+pub use self::engine::{
+    Awaited, Command, Doubt, Engine, EngineOptions, EntityError, ReadError, Receipt, ShutdownError, SubmitError,
+};
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
     Action, Bound, Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Term, Threshold, Work,

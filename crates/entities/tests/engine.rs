@@ -4,82 +4,19 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_actors::System;
 use enact_entities::{
-    Command, Engine, EngineOptions, EntityError, Idempotency, ReadError, ReadMode, Receipt, Strategy, SubmitError,
-    View, Wait,
+    Awaited, Command, EngineOptions, EntityError, ReadError, ReadMode, Receipt, Strategy, SubmitError, View, Wait,
 };
-use enact_journal::sim::SimDisk;
-use enact_journal::{Embedded, Fault, Journal, Memory, Options, ReadError as JournalReadError};
-use support::bank::{Event, Hand, State};
+use enact_journal::{Fault, Journal, Memory, ReadError as JournalReadError};
+use support::bank::{Event, State};
 use support::chance::Chance;
+use support::client::{
+    LONG, balance, bank, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable, until,
+};
 use support::key;
 use tokio::sync::Barrier;
 
-/// Longer than any machine takes: nobody gives up unless the test wants it.
-const LONG: Duration = Duration::from_secs(600);
-
-type Bank<J = Memory> = Engine<Hand, J>;
-
-fn bank(journal: &Memory, options: EngineOptions) -> Bank {
-    bank_over(journal.clone(), options)
-}
-
-fn bank_over<J: Journal>(journal: J, options: EngineOptions) -> Bank<J> {
-    let system = System::builder().workers(2).build().expect("the system starts");
-    Engine::new(Hand { hints: true }, journal, system, options)
-}
-
-/// A bank on a disk that was written before, so that whatever is asked for first has to be read.
-fn reopened(disk: &SimDisk) -> Bank<Embedded> {
-    let journal = Embedded::open_on(disk.mount(), Options::default()).expect("the journal opens");
-    bank_over(journal, EngineOptions::default())
-}
-
-/// A disk with the account `A` and the key `d-1`.
-async fn disk_with_an_account() -> SimDisk {
-    let disk = SimDisk::new(0);
-    let bank = reopened(&disk);
-    open(&bank, "Account/A", 10_000).await;
-    bank.submit(keyed_deposit()).await.expect("a deposit is possible");
-    bank.shutdown(LONG).await.expect("the journal closes");
-    disk
-}
-
-fn keyed_deposit() -> Command<Event> {
-    repeatable(command("Account/A", Event::Deposit(100)), "d-1", 1)
-}
-
-fn command(entity: &str, event: Event) -> Command<Event> {
-    Command { key: key(entity), event, idempotency: None, deadline: LONG }
-}
-
-fn book(number: usize, from: &str, to: &str, amount: i128) -> Command<Event> {
-    command(&format!("Transfer/T{number}"), Event::Book { from: key(from), to: key(to), amount })
-}
-
-fn repeatable(mut command: Command<Event>, name: &str, fingerprint: u8) -> Command<Event> {
-    command.idempotency = Some(Idempotency { key: name.to_owned(), fingerprint: [fingerprint; 32] });
-    command
-}
-
-async fn open<J: Journal>(bank: &Bank<J>, account: &str, cents: i128) {
-    bank.submit(command(account, Event::Open(cents))).await.expect("the account is opened");
-}
-
-async fn balance<J: Journal>(bank: &Bank<J>, account: &str) -> i128 {
-    match bank.read(&key(account), ReadMode::Certain, None, LONG).await {
-        Ok(View::One { state: State::Account { balance, .. }, .. }) => balance,
-        other => panic!("{account} cannot be read: {other:?}"),
-    }
-}
-
-/// Lets other tasks and the actors go on until `done`.
-async fn until(mut done: impl FnMut() -> bool) {
-    while !done() {
-        tokio::task::yield_now().await;
-    }
-}
+type Bank = support::client::Bank<Memory>;
 
 /// What `ask` waited for, with a deadline that is long enough to begin to wait.
 async fn expired(ask: impl AsyncFn(Duration) -> Vec<Wait>) -> Vec<Wait> {
@@ -259,7 +196,10 @@ async fn whoever_waits_past_the_deadline_learns_what_for_and_nothing_happened() 
     let waits_for = expired(async |deadline| {
         let dependent = Command { deadline, ..command("Account/A", Event::Withdraw(10_500)) };
         match bank.submit(dependent).await {
-            Err(SubmitError::Timeout { waits_for, .. }) => waits_for,
+            Err(SubmitError::Timeout { awaited, waits_for, .. }) => {
+                assert!(waits_for.is_empty() || awaited == Awaited::Entity(key("Account/A")), "{awaited}");
+                waits_for
+            }
             other => panic!("it depends on the deposit: {other:?}"),
         }
     })
@@ -268,7 +208,7 @@ async fn whoever_waits_past_the_deadline_learns_what_for_and_nothing_happened() 
     assert!(waits_for[0].to_string().starts_with("Deposit"), "{}", waits_for[0]);
     let waits_for =
         expired(async |deadline| match bank.read(&key("Account/A"), ReadMode::Certain, None, deadline).await {
-            Err(ReadError::Timeout { waits_for }) => waits_for,
+            Err(ReadError::Timeout { waits_for, .. }) => waits_for,
             other => panic!("it depends on the deposit: {other:?}"),
         })
         .await;

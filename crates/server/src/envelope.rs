@@ -10,7 +10,7 @@ use crate::problem::InvalidParameter;
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Header of an answer that was given before, to an earlier request with the same key.
 pub(crate) const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
-/// Header with the time, in milliseconds, after which the client does not wait any longer.
+/// Header with the time, in milliseconds, after which the client does not wait any longer: it is answered then.
 pub(crate) const DEADLINE_MS: HeaderName = HeaderName::from_static("enact-deadline-ms");
 
 /// Greatest length of an idempotency key, in bytes.

@@ -103,7 +103,7 @@ fn command(class: &Class, event: &Event) -> Operation {
         .response("413", problem("The body is too large"))
         .response("415", problem("The body is not declared as JSON"))
         .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
-        .response("504", problem("The deadline passed while the event waited, or it is not known yet whether it happened"))
+        .response("504", problem("The deadline passed before anything was recorded, or it is not known yet whether the event happened"))
         .response("507", problem("The disk is full; nothing was done"));
     everywhere(operation).build()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::HeaderValue;
-use enact_entities::{EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
+use enact_entities::{Awaited, Doubt, EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
 use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_rebel::{Class, StateKind};
 
@@ -27,15 +27,27 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
                 problem
             }
         }
-        SubmitError::Timeout { tx, waits_for } => {
+        SubmitError::Timeout { tx, awaited, waits_for } => {
             let detail = format!(
                 "the deadline passed while the command waited for {}; it had no effect, send it again, with the same \
                  Idempotency-Key if it has one",
-                listed(waits_for)
+                listed(awaited, waits_for)
             );
-            Problem::new(ProblemKind::Timeout, detail).with_transaction(tx).with_waits(waits(waits_for))
+            let problem = Problem::new(ProblemKind::Timeout, detail).with_transaction(tx);
+            waiting(problem, awaited).with_waits(waits(waits_for))
         }
-        SubmitError::InDoubt { tx } => {
+        SubmitError::InDoubt { tx, doubt: Doubt::Recording } => {
+            let advice = if repeatable {
+                "send it again with the same Idempotency-Key for its one answer, which it has as soon as the disk answers"
+            } else {
+                "read the instance later to learn it, and give commands an Idempotency-Key to be able to send them again"
+            };
+            let detail = format!(
+                "the deadline passed while the record of the command was written to disk: it may yet take effect; {advice}"
+            );
+            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("record", None)
+        }
+        SubmitError::InDoubt { tx, .. } => {
             let advice = if repeatable {
                 "send it again with the same Idempotency-Key to learn its one answer"
             } else {
@@ -71,12 +83,13 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
 /// The problem of a read.
 pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
     match error {
-        ReadError::Timeout { waits_for } => {
+        ReadError::Timeout { awaited, waits_for } => {
+            let advice = if waits_for.is_empty() { "try again" } else { "`?mode=applied` does not wait for them" };
             let detail = format!(
-                "the deadline passed while the read of {key} waited for {}; `?mode=applied` does not wait",
-                listed(waits_for)
+                "the deadline passed while the read of {key} waited for {}; {advice}",
+                listed(awaited, waits_for)
             );
-            Problem::new(ProblemKind::Timeout, detail).with_waits(waits(waits_for))
+            waiting(Problem::new(ProblemKind::Timeout, detail), awaited).with_waits(waits(waits_for))
         }
         ReadError::Stopping => stopping(),
         ReadError::Entity(error) => unusable(error),
@@ -138,9 +151,22 @@ fn explained(refusal: &Refusal, reason: &Reason) -> RefusalReason {
     }
 }
 
-fn listed(waits_for: &[Wait]) -> String {
+/// Names what the engine was at when the deadline passed.
+fn waiting(problem: Problem, awaited: &Awaited) -> Problem {
+    match awaited {
+        Awaited::Queue => problem.with_phase("queue", None),
+        Awaited::Key => problem.with_phase("key", None),
+        Awaited::Load(entity) => problem.with_phase("load", Some(entity)),
+        Awaited::Entity(entity) => problem.with_phase("entity", Some(entity)),
+        Awaited::Journal => problem.with_phase("journal", None),
+        // A phase that this server does not know has no name.
+        _ => problem,
+    }
+}
+
+fn listed(awaited: &Awaited, waits_for: &[Wait]) -> String {
     if waits_for.is_empty() {
-        return "its turn".to_owned();
+        return awaited.to_string();
     }
     waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use enact_journal::EntityKey;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -62,7 +63,7 @@ pub(crate) enum ProblemKind {
     StorageFull,
     /// The server finishes what it admitted and takes no more.
     Stopping,
-    /// The deadline passed while the command waited for others.
+    /// The deadline passed before anything was recorded.
     Timeout,
     /// Whether the command took effect is not known yet.
     InDoubt,
@@ -173,7 +174,15 @@ pub(crate) struct ProblemBody {
     /// Each part of the request that does not fit its declaration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<InvalidParameter>,
-    /// The open transactions that the command waited for.
+    /// What the request waited for when its deadline passed: a thread (`queue`), the look-up of its idempotency key
+    /// (`key`), the records of `entity` (`load`), `entity` itself (`entity`), the journal to take its record (`journal`) or
+    /// to have written it (`record`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<&'static str>,
+    /// The instance that it waited for, `Class/id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<String>,
+    /// The open transactions that it waited for there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for: Vec<WaitedFor>,
 }
@@ -190,6 +199,8 @@ impl Problem {
             transaction: None,
             reasons: Vec::new(),
             parameters: Vec::new(),
+            phase: None,
+            entity: None,
             waits_for: Vec::new(),
         };
         Self { body: Box::new(body), headers: Vec::new() }
@@ -215,7 +226,14 @@ impl Problem {
         self
     }
 
-    /// Names what the command waited for.
+    /// Names what the request waited for, and the instance if it is one.
+    pub(crate) fn with_phase(mut self, phase: &'static str, entity: Option<&EntityKey>) -> Self {
+        self.body.phase = Some(phase);
+        self.body.entity = entity.map(ToString::to_string);
+        self
+    }
+
+    /// Names the transactions that the request waited for.
     pub(crate) fn with_waits(mut self, waits_for: Vec<WaitedFor>) -> Self {
         self.body.waits_for = waits_for;
         self

@@ -20,6 +20,9 @@ use enact_journal::{AppendError, EntityKey, Journal, Kind, NewRecord, Position, 
 use enact_sync::Mutex;
 use tokio::sync::Notify;
 
+use super::loading::Stage;
+use super::progress::{Late, Progress};
+
 /// The position of one entity's last record, counting appends under way; only the committer looks inside.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<Option<(Generation, Seq)>>);
@@ -50,6 +53,14 @@ pub(super) enum CommitError {
     Append(#[from] AppendError),
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error("the deadline passed before the append was submitted")]
+    Late,
+}
+
+impl From<Late> for CommitError {
+    fn from(Late: Late) -> Self {
+        Self::Late
+    }
 }
 
 pub(super) struct Committer<J> {
@@ -73,7 +84,7 @@ impl<J: Journal> Committer<J> {
 
     /// Appends all of it atomically; the positions of the entries, in their order.
     ///
-    /// Several entries may be of one entity.
+    /// Several entries may be of one entity. Nothing is submitted once `progress` is late.
     ///
     /// # Cancel safety
     /// Once submitted, the append takes its course whether it is awaited or not.
@@ -81,18 +92,19 @@ impl<J: Journal> Committer<J> {
         &self,
         mut entries: Vec<Entry>,
         mut once: Option<Once>,
+        progress: &Progress,
     ) -> Result<Vec<Seq>, CommitError> {
         loop {
-            self.locate(&entries).await?;
+            progress.wait(Stage::Journal, self.locate(&entries)).await??;
             let settled = self.settled.notified();
-            match self.submit(&mut entries, &mut once) {
+            match self.submit(&mut entries, &mut once, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
                     let result = append.await;
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
                     drop(passage);
                     return result.map(|_| seqs).map_err(CommitError::from);
                 }
-                Submission::Refusing => settled.await,
+                Submission::Refusing => progress.wait(Stage::Journal, settled).await?,
                 Submission::Unlocated => {}
             }
         }
@@ -120,15 +132,17 @@ impl<J: Journal> Committer<J> {
         &self,
         entries: &mut [Entry],
         once: &mut Option<Once>,
-    ) -> Submission<'_, J, impl Future<Output = Appended> + use<J>> {
+        progress: &Progress,
+    ) -> Result<Submission<'_, J, impl Future<Output = Appended> + use<J>>, Late> {
         let mut state = self.state.lock();
         if state.refused {
-            return Submission::Refusing;
+            return Ok(Submission::Refusing);
         }
         let located = |entry: &Entry| matches!(*entry.tail.0.lock(), Some((known, _)) if known == state.generation);
         if !entries.iter().all(located) {
-            return Submission::Unlocated;
+            return Ok(Submission::Unlocated);
         }
+        progress.record()?;
         let mut seqs = Vec::with_capacity(entries.len());
         let mut batch = Vec::with_capacity(entries.len() + 1);
         for Entry { key, tail, kind, payload } in entries {
@@ -145,7 +159,8 @@ impl<J: Journal> Committer<J> {
             payload,
         }));
         state.under_way += 1;
-        Submission::UnderWay { append: self.journal.append(batch), seqs, passage: Passage { of: self, refused: true } }
+        let passage = Passage { of: self, refused: true };
+        Ok(Submission::UnderWay { append: self.journal.append(batch), seqs, passage })
     }
 }
 

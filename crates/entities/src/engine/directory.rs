@@ -26,6 +26,7 @@ use enact_sync::Mutex;
 use super::clock::Clock;
 use super::committer::Tail;
 use super::entity::{EntityActor, EntityActorRef};
+use super::loading::{Loading, Stage};
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
@@ -39,10 +40,16 @@ pub(super) struct Live<M: Model, J: Journal> {
     pub(super) key: EntityKey,
     pub(super) actor: EntityActorRef<M, J>,
     pub(super) tail: Arc<Tail>,
-    /// Its records could not be read; set by its actor.
-    unread: Arc<AtomicBool>,
+    loading: Arc<Loading>,
     /// Asked for since the directory last considered putting it away.
     used: AtomicBool,
+}
+
+impl<M: Model, J: Journal> Live<M, J> {
+    /// What a request waits for that asks the entity.
+    pub(super) fn stage(&self) -> Stage {
+        Stage::Entity { key: self.key.clone(), loading: Arc::clone(&self.loading) }
+    }
 }
 
 pub(super) struct Directory<M: Model, J: Journal> {
@@ -85,7 +92,7 @@ impl<M: Model, J: Journal> Directory<M, J> {
         let number = self.hasher.hash_one(key) as usize % SHARDS;
         let mut shard = self.shards[number].lock();
         if let Some(live) = shard.live.get_mut(key) {
-            if live.unread.load(Ordering::Acquire) {
+            if live.loading.is_unread() {
                 *live = Arc::new(self.make.live(key));
             }
             live.used.store(true, Ordering::Relaxed);
@@ -119,11 +126,11 @@ impl<M: Model, J: Journal> Shard<M, J> {
 
 impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
-        let (model, journal, unread) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
+        let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
         let entity =
-            EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), Arc::clone(&unread));
+            EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), Arc::clone(&loading));
         let actor = self.system.spawn(entity);
         actor.tell().load();
-        Live { key: key.clone(), actor, tail: Arc::default(), unread, used: AtomicBool::new(true) }
+        Live { key: key.clone(), actor, tail: Arc::default(), loading, used: AtomicBool::new(true) }
     }
 }

@@ -4,13 +4,13 @@
 //! waits in the mailbox, so every other handler finds the participant recovered, or the reason why it is not.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use enact_actors::{Cx, Forward, Promise, Resolver, actor};
 use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
 
 use super::clock::Clock;
 use super::error::EntityError;
+use super::loading::Loading;
 use crate::admission::Wait;
 use crate::message::{Decide, Prepare, Said, Vote};
 use crate::model::Model;
@@ -33,8 +33,8 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     journal: Arc<J>,
     clock: Clock,
     options: ParticipantOptions,
-    /// Tells the directory that the records could not be read, before anything is refused for that.
-    unread: Arc<AtomicBool>,
+    /// Tells what has become of `load`, before anything is answered.
+    loading: Arc<Loading>,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
@@ -52,7 +52,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         journal: Arc<J>,
         clock: Clock,
         options: ParticipantOptions,
-        unread: Arc<AtomicBool>,
+        loading: Arc<Loading>,
     ) -> Self {
         Self {
             participant: Err(EntityError::Ended { entity: key.clone(), why: "it has not been loaded".into() }),
@@ -61,7 +61,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             journal,
             clock,
             options,
-            unread,
+            loading,
             votes: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
@@ -153,8 +153,11 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     /// Recovers the participant from the journal.
     pub(super) async fn load(&mut self) {
         self.participant = self.recover().await;
+        match &self.participant {
+            Err(cause) if cause.is_transient() => self.loading.unread(),
+            _ => self.loading.read(),
+        }
         if let Err(cause) = &self.participant {
-            self.unread.store(cause.is_transient(), Ordering::Release);
             tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
         }
     }

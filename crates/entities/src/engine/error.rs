@@ -1,7 +1,8 @@
 //! What a request to the engine can end in, other than success.
+use std::fmt;
 use std::time::Duration;
 
-use enact_journal::{EntityKey, ReadError as JournalReadError, Seq};
+use enact_journal::{CloseError, EntityKey, ReadError as JournalReadError, Seq};
 
 use crate::admission::Wait;
 use crate::participant::RecoveryError;
@@ -24,12 +25,14 @@ pub enum SubmitError {
         /// Whether this is the answer to an earlier command with the same idempotency key.
         replayed: bool,
     },
-    /// The deadline passed while the transaction waited for others. It has no effect.
-    #[error("{tx} waited until its deadline for {}", Waits(waits_for))]
+    /// The deadline passed before anything was recorded. The command has no effect and will have none.
+    #[error("{tx} waited until its deadline for {}", Waits(awaited, waits_for))]
     Timeout {
         /// The transaction.
         tx: TxId,
         /// What it waited for.
+        awaited: Awaited,
+        /// The transactions that it waited for at an entity, as far as that has said so.
         waits_for: Vec<Wait>,
     },
     /// Too much is under way. The command has no effect; send it again later.
@@ -44,12 +47,13 @@ pub enum SubmitError {
         /// What the journal said.
         why: String,
     },
-    /// Whether it committed will be known only after the journal has been recovered. Send it again under the same
-    /// idempotency key then.
-    #[error("{tx} is in doubt until the journal has been recovered")]
+    /// Whether it committed is not known. Under the same idempotency key its one answer can be had when that is known.
+    #[error("{tx} is in doubt: {doubt}")]
     InDoubt {
         /// The transaction.
         tx: TxId,
+        /// Why, and until when.
+        doubt: Doubt,
     },
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
@@ -71,14 +75,80 @@ pub enum SubmitError {
     Entity(#[from] EntityError),
 }
 
+/// What a request waited for when its deadline passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// A thread of the engine: the request had not begun.
+    Queue,
+    /// The journal, to be read for an earlier command with the same idempotency key.
+    Key,
+    /// The records of this entity, to be read from the journal.
+    Load(EntityKey),
+    /// This entity: what it was asked before, or transactions that are open there.
+    Entity(EntityKey),
+    /// The journal, before it could take the record.
+    Journal,
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue => f.write_str("its turn to begin"),
+            Self::Key => f.write_str("the look-up of its idempotency key in the journal"),
+            Self::Load(entity) => write!(f, "{entity} to be read from the journal"),
+            Self::Entity(entity) => write!(f, "{entity}"),
+            Self::Journal => f.write_str("the journal to be ready for its record"),
+        }
+    }
+}
+
+/// Why nobody knows whether a command committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// The deadline passed while the journal wrote the record. It is known when the journal has answered.
+    Recording,
+    /// The journal or the engine has failed. It is known when the engine has been opened again.
+    Failed,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Recording => "its record was still being written at its deadline",
+            Self::Failed => "only the recovery of the journal will tell",
+        })
+    }
+}
+
+/// Why an engine did not shut down cleanly. What was acknowledged is kept all the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShutdownError {
+    /// The journal had failed before or failed now.
+    #[error(transparent)]
+    Close(#[from] CloseError),
+    /// The journal did not close in time: the disk does not answer.
+    #[error("the journal did not close within {} ms, with {under_way} commands under way: the disk does not answer", deadline.as_millis())]
+    Unclosed {
+        /// The time that there was.
+        deadline: Duration,
+        /// How many commands had not ended.
+        under_way: usize,
+    },
+}
+
 /// Why a read gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The deadline passed while the read waited for transactions to be decided.
-    #[error("the read waited until its deadline for {}", Waits(waits_for))]
+    /// The deadline passed before there was an answer.
+    #[error("the read waited until its deadline for {}", Waits(awaited, waits_for))]
     Timeout {
         /// What it waited for.
+        awaited: Awaited,
+        /// The transactions that it waited for to be decided, as far as the entity has said so.
         waits_for: Vec<Wait>,
     },
     /// The engine is shutting down.
@@ -146,14 +216,14 @@ impl EntityError {
     }
 }
 
-struct Waits<'a>(&'a [Wait]);
+struct Waits<'a>(&'a Awaited, &'a [Wait]);
 
-impl std::fmt::Display for Waits<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("its turn");
+impl fmt::Display for Waits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.1.is_empty() {
+            return self.0.fmt(f);
         }
-        for (i, wait) in self.0.iter().enumerate() {
+        for (i, wait) in self.1.iter().enumerate() {
             write!(f, "{}{wait}", if i == 0 { "" } else { "; " })?;
         }
         Ok(())

@@ -16,21 +16,26 @@ mod committer;
 mod directory;
 mod entity;
 mod error;
+mod loading;
+mod progress;
 mod requests;
 mod transaction;
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_actors::{Promise, System};
-use enact_journal::{CloseError, EntityKey, Journal};
+use enact_actors::{ActorError, Promise, System};
+use enact_journal::{EntityKey, Journal};
 use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use self::clock::Clock;
 use self::committer::Committer;
 use self::directory::{Directory, Maker};
-pub use self::error::{EntityError, ReadError, SubmitError};
+pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
+use self::progress::Progress;
 use self::requests::Running;
 use self::transaction::Transaction;
 use crate::admission::{Limits, Strategy};
@@ -38,6 +43,12 @@ use crate::model::Model;
 use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
 use crate::tx::{Millis, TxId};
+
+/// How long after its deadline a request still listens to an entity that says what it waited for.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// How long the journal has at least to close, however long commands took to end.
+const CLOSING_MIN: Duration = Duration::from_secs(1);
 
 /// How an engine behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +79,7 @@ pub struct Command<E> {
     pub event: E,
     /// What makes the command repeatable, if the client sent that.
     pub idempotency: Option<Idempotency>,
-    /// How long it may wait for other transactions.
+    /// How long it may take, whatever it waits for.
     pub deadline: Duration,
 }
 
@@ -150,10 +161,15 @@ impl<M: Model, J: Journal> Engine<M, J> {
 
     /// Makes the event of `command` happen, with everything it calls, or nothing of it.
     ///
-    /// `Ok` means durable. An entity that must wait does so at most until the deadline.
+    /// `Ok` means durable. There is an answer at the deadline, whatever the command waits for: a
+    /// [timeout](SubmitError::Timeout) if its record has not been given to the journal, and will not be;
+    /// [in doubt](SubmitError::InDoubt) if the journal has it and has not answered.
     ///
     /// # Errors
     /// See [`SubmitError`] on what each one says about the effect.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
     /// The command takes its course even if the future is dropped; under the same idempotency key its answer can be had
@@ -161,16 +177,24 @@ impl<M: Model, J: Journal> Engine<M, J> {
     pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
         let ticket = Ticket::take(&self.shared)?;
         let tx = clock::tx_id();
+        let span = command.deadline;
+        let progress = Arc::new(Progress::new(tx, after(span)));
         let (answer, client) = Promise::pair();
-        let transaction = self.shared.system.spawn(Transaction::new(tx, ticket, client));
-        transaction.tell().run(command);
-        answer.await.unwrap_or(Err(SubmitError::InDoubt { tx }))
+        let transaction = self.shared.system.spawn(Transaction::new(tx, ticket, client, Arc::clone(&progress)));
+        transaction.tell().run(command, self.shared.clock.after(span));
+        match within(span, answer, || progress.is_told()).await {
+            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed })),
+            None => Err(progress.give_up()),
+        }
     }
 
-    /// Reads the entity `key`.
+    /// Reads the entity `key`; there is an answer at the deadline.
     ///
     /// # Errors
     /// See [`ReadError`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect on anything else.
@@ -188,12 +212,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
             return Err(ReadError::Stopping);
         }
         let live = self.shared.directory.get(key);
-        let deadline = self.shared.clock.after(deadline);
-        match live.actor.read(mode, after, deadline).await {
-            Ok(Ok(Ok(view))) => Ok(view),
-            Ok(Ok(Err(waits_for))) => Err(ReadError::Timeout { waits_for }),
-            Ok(Err(cause)) => Err(cause.into()),
-            Err(cause) => Err(EntityError::Ended { entity: live.key.clone(), why: cause.to_string() }.into()),
+        let stage = live.stage();
+        let reading = live.actor.read(mode, after, self.shared.clock.after(deadline));
+        match within(deadline, reading, || stage.is_told()).await {
+            Some(Ok(Ok(Ok(view)))) => Ok(view),
+            Some(Ok(Ok(Err(waits_for)))) => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for }),
+            Some(Ok(Err(cause))) => Err(cause.into()),
+            Some(Err(cause)) => Err(EntityError::Ended { entity: live.key.clone(), why: cause.to_string() }.into()),
+            None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new() }),
         }
     }
 
@@ -227,13 +253,19 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Refuses new commands and reads, lets those under way end for at most `deadline`, and closes the journal.
+    /// Refuses new commands and reads, lets those under way end, and closes the journal, all of it within `deadline`; but
+    /// the journal has a second at least.
     ///
-    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost.
+    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost. A journal that
+    /// has not closed by then is never dropped, as that would wait for it.
     ///
     /// # Errors
-    /// If the journal had failed before or fails now.
-    pub async fn shutdown(&self, deadline: Duration) -> Result<(), CloseError> {
+    /// If the journal had failed before, fails now, or does not close in time.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
+        let over = after(deadline);
         self.shared.stopping.store(true, Ordering::SeqCst);
         let all_ended = async {
             loop {
@@ -244,10 +276,37 @@ impl<M: Model, J: Journal> Engine<M, J> {
                 ended.await;
             }
         };
-        if tokio::time::timeout(deadline, all_ended).await.is_err() {
+        if timeout_at(over, all_ended).await.is_err() {
             tracing::warn!("commands were still under way when the time to stop was over");
         }
-        self.shared.journal.close().await
+        let closing = over.max(after(CLOSING_MIN));
+        match timeout_at(closing, self.shared.journal.close()).await {
+            Ok(closed) => Ok(closed?),
+            Err(_) => {
+                mem::forget(Arc::clone(&self.shared.journal));
+                let under_way = self.shared.in_flight.load(Ordering::SeqCst);
+                Err(ShutdownError::Unclosed { deadline: deadline.max(CLOSING_MIN), under_way })
+            }
+        }
+    }
+}
+
+/// The moment `span` from now, at most thirty years.
+fn after(span: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + span.min(FAR)
+}
+
+/// The answer if it comes within `span`, or a moment later if somebody is about to say why it did not.
+async fn within<T: Send + 'static>(
+    span: Duration,
+    mut answer: Promise<T>,
+    is_told: impl FnOnce() -> bool,
+) -> Option<Result<T, ActorError>> {
+    match timeout(span, &mut answer).await {
+        Ok(answer) => Some(answer),
+        Err(_) if is_told() => timeout(GRACE, answer).await.ok(),
+        Err(_) => None,
     }
 }
 

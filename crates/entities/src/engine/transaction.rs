@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use enact_actors::{Promise, Resolver, actor};
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
+use tokio::time::timeout;
 
 use super::clock;
 use super::committer::{CommitError, Entry, Once};
 use super::directory::Live;
-use super::error::{EntityError, SubmitError};
+use super::error::{Awaited, Doubt, EntityError, SubmitError};
+use super::loading::Stage;
+use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::{Command, Receipt, Shared, Ticket};
 use crate::admission::Decision;
@@ -21,7 +24,7 @@ use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::record::Record;
-use crate::tx::TxId;
+use crate::tx::{Millis, TxId};
 
 /// When a client that was turned away is advised to come back.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -30,6 +33,7 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     tx: TxId,
     engine: Arc<Shared<M, J>>,
     client: Option<Resolver<Result<Receipt, SubmitError>>>,
+    progress: Arc<Progress>,
     /// Every entity that was asked, until the transaction ends.
     held: BTreeMap<EntityKey, Arc<Live<M, J>>>,
     /// Where the records of this transaction stand, by entity.
@@ -42,11 +46,17 @@ pub(super) struct Transaction<M: Model, J: Journal> {
 }
 
 impl<M: Model, J: Journal> Transaction<M, J> {
-    pub(super) fn new(tx: TxId, ticket: Ticket<M, J>, client: Resolver<Result<Receipt, SubmitError>>) -> Self {
+    pub(super) fn new(
+        tx: TxId,
+        ticket: Ticket<M, J>,
+        client: Resolver<Result<Receipt, SubmitError>>,
+        progress: Arc<Progress>,
+    ) -> Self {
         Self {
             tx,
             engine: Arc::clone(ticket.engine()),
             client: Some(client),
+            progress,
             held: BTreeMap::new(),
             committed_at: BTreeMap::new(),
             acks: Vec::new(),
@@ -56,25 +66,33 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         }
     }
 
-    async fn execute(&mut self, command: Command<M::Event>) {
-        let engine = Arc::clone(&self.engine);
-        let repeatable = match requests::admit(&engine, command.idempotency.as_ref()).await {
-            Ok(repeatable) => repeatable,
-            Err(reply) => return self.tell_client(reply),
-        };
-        self.coordinate(command, repeatable).await;
+    async fn execute(&mut self, command: Command<M::Event>, deadline: Millis) {
+        let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
+        let admitted = requests::admit(&engine, command.idempotency.as_ref());
+        match progress.wait(Stage::Key, admitted).await {
+            Ok(Ok(repeatable)) => self.coordinate(command, deadline, repeatable).await,
+            Ok(Err(reply)) => self.tell_client(reply),
+            Err(Late) => self.tell_client(Err(progress.give_up())),
+        }
     }
 
-    async fn coordinate(&mut self, command: Command<M::Event>, mut repeatable: Option<Repeatable<'_>>) {
+    async fn coordinate(
+        &mut self,
+        command: Command<M::Event>,
+        deadline: Millis,
+        mut repeatable: Option<Repeatable<'_>>,
+    ) {
         let clock = self.engine.clock;
         let key = EntityKey::new(".transaction", &self.tx.to_string()).expect("a transaction id is a valid name");
-        let options = CoordinatorOptions::new(Durability::Shared);
+        let mut options = CoordinatorOptions::new(Durability::Shared);
+        // Within one process no message is lost.
+        options.resend_after = Millis::NEVER;
         let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
         let begin = Begin {
             tx: self.tx,
             calls: vec![Call::event(command.key, command.event)],
             at: clock::timestamp(),
-            deadline: clock.after(command.deadline),
+            deadline,
             idempotency: command.idempotency,
         };
         let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
@@ -82,8 +100,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             let mut outputs = coordinator.step(input, clock.now());
             // The client hears last: its effects are then in every mailbox before anything that it asks next.
             outputs.sort_by_key(|output| matches!(output, CoordinatorOutput::Reply { .. }));
+            let tick_at = coordinator.next_deadline().unwrap_or(Millis::NEVER);
             for output in outputs {
-                inputs.extend(self.carry_out(output, &mut repeatable).await);
+                inputs.extend(self.carry_out(output, tick_at, &mut repeatable).await);
             }
         }
         for ack in std::mem::take(&mut self.acks) {
@@ -97,11 +116,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     async fn carry_out(
         &mut self,
         output: CoordinatorOutput<M::Event>,
+        tick_at: Millis,
         repeatable: &mut Option<Repeatable<'_>>,
     ) -> Option<CoordinatorInput<M::Event>> {
         match output {
             CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
-                Some(self.ask(to, prepare).await)
+                Some(self.ask(to, prepare, tick_at).await)
             }
             CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide),
             CoordinatorOutput::Append { write, records, .. } => {
@@ -119,13 +139,18 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         }
     }
 
-    async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>) -> CoordinatorInput<M::Event> {
+    /// Asks for a vote; a tick if there is none at `tick_at`.
+    async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>, tick_at: Millis) -> CoordinatorInput<M::Event> {
         let live = self.held.entry(to.clone()).or_insert_with(|| self.engine.directory.get(&to));
         let (tx, attempt, coordinator) = (prepare.tx, prepare.attempt, prepare.coordinator.clone());
-        let vote = match live.actor.prepare(prepare).await {
-            Ok(Ok(vote)) => vote,
-            Ok(Err(cause)) => self.cannot_vote(cause),
-            Err(cause) => self.cannot_vote(EntityError::Ended { entity: to.clone(), why: cause.to_string() }),
+        let vote = match self.progress.reach(live.stage()) {
+            Ok(()) => match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare)).await {
+                Ok(Ok(Ok(vote))) => vote,
+                Ok(Ok(Err(cause))) => self.cannot_vote(cause),
+                Ok(Err(cause)) => self.cannot_vote(EntityError::Ended { entity: to.clone(), why: cause.to_string() }),
+                Err(_) => return CoordinatorInput::Tick,
+            },
+            Err(Late) => Vote::Expired(Vec::new()),
         };
         CoordinatorInput::Heard(ToCoordinator { to: coordinator, from: to, tx, attempt, said: Said::Vote(vote) })
     }
@@ -168,7 +193,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
         }
         let keys: Vec<EntityKey> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let result = match self.engine.committer.append(entries, once).await {
+        let result = match self.engine.committer.append(entries, once, &self.progress).await {
             Ok(seqs) => {
                 self.committed_at = keys.into_iter().zip(seqs).collect();
                 Written::Durable
@@ -200,6 +225,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             CommitError::Append(AppendError::Refused(JournalRefusal::Conflict { .. })) if self.engine.is_sound() => {
                 SubmitError::Overloaded { retry_after: RETRY_AFTER }
             }
+            CommitError::Late => self.progress.give_up(),
             // It was to be learnt where an entity's records end; nothing was submitted.
             CommitError::Read(cause) => EntityError::from(cause).into(),
             cause => {
@@ -215,12 +241,15 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 Ok(done) => Ok(Receipt { tx, state: done.state, replayed }),
                 Err(refusal) => Err(SubmitError::Refused { refusal, replayed }),
             },
-            Reply::TimedOut { waits_for, .. } => Err(SubmitError::Timeout { tx: self.tx, waits_for }),
+            Reply::TimedOut { waits_for, .. } if waits_for.is_empty() => Err(self.progress.give_up()),
+            Reply::TimedOut { entity, waits_for } => {
+                Err(SubmitError::Timeout { tx: self.tx, awaited: Awaited::Entity(entity), waits_for })
+            }
             Reply::Busy { .. } => Err(SubmitError::Overloaded { retry_after: RETRY_AFTER }),
             Reply::NotRecorded => {
                 Err(self.failure.take().unwrap_or(SubmitError::Overloaded { retry_after: RETRY_AFTER }))
             }
-            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx }),
+            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed }),
             Reply::KeyInUse => Err(SubmitError::KeyInUse),
             Reply::KeyReused => Err(SubmitError::KeyReused),
         }
@@ -236,8 +265,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 #[actor]
 impl<M: Model, J: Journal> Transaction<M, J> {
     /// Runs the command from its plan to the last acknowledgement.
-    pub(super) async fn run(&mut self, command: Command<M::Event>) {
-        self.execute(command).await;
+    pub(super) async fn run(&mut self, command: Command<M::Event>, deadline: Millis) {
+        self.execute(command, deadline).await;
         self.ended = true;
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod bank;
 pub mod chance;
+pub mod client;
 pub mod serial;
 pub mod world;
 

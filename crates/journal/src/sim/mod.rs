@@ -7,6 +7,7 @@
 //! * A [killed process](SimDisk::kill) loses nothing, also not what is not durable.
 //! * A [failed sync](Fault::SyncLost) leaves the bytes visible and makes them durable never again, unless they are
 //!   written again: as a kernel does that has marked the pages clean.
+//! * All reads, writes or syncs can [hang](SimDisk::hang) until they are released.
 //! * Any step can [fail](SimDisk::fail_in) before, half way or after it is done; the disk can be [full](SimDisk::set_capacity).
 //!
 //! Everything random comes from the seed: the same calls give the same disk.
@@ -34,12 +35,12 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use enact_sync::Mutex;
+use enact_sync::{Condvar, Mutex, MutexGuard};
 
 use crate::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use fate::{ChosenFate, Random, RandomFate};
@@ -47,7 +48,13 @@ use state::{Change, FileId, State};
 
 /// The disk of a simulated machine. Clones are the same disk.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<Machine>>);
+pub struct SimDisk(Arc<Shared>);
+
+struct Shared {
+    machine: Mutex<Machine>,
+    /// Signals that something hangs no longer.
+    released: Condvar,
+}
 
 struct Machine {
     state: State,
@@ -58,6 +65,8 @@ struct Machine {
     faults: BTreeMap<u64, Fault>,
     is_failed: bool,
     are_reads_failing: bool,
+    hanging: BTreeSet<Hang>,
+    hanging_count: usize,
     capacity: u64,
     step_count: u64,
     recording: Option<Recording>,
@@ -86,6 +95,17 @@ pub enum Fault {
     FullAfterDone,
 }
 
+/// What hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hang {
+    /// Reads of a file.
+    Reads,
+    /// Changes of files and of names, before they are visible.
+    Writes,
+    /// Syncs of files and of the directory, before they have any effect.
+    Syncs,
+}
+
 /// One change that was asked of the disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -112,7 +132,7 @@ impl SimDisk {
     }
 
     fn with(state: State, seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(Machine {
+        let machine = Machine {
             state,
             boot: 0,
             is_locked: false,
@@ -120,10 +140,13 @@ impl SimDisk {
             faults: BTreeMap::new(),
             is_failed: false,
             are_reads_failing: false,
+            hanging: BTreeSet::new(),
+            hanging_count: 0,
             capacity: u64::MAX,
             step_count: 0,
             recording: None,
-        })))
+        };
+        Self(Arc::new(Shared { machine: Mutex::new(machine), released: Condvar::new() }))
     }
 
     /// The disk as the process that is started now sees it; useless after the next kill or power cut.
@@ -134,6 +157,7 @@ impl SimDisk {
     /// The process dies: its files and its lock are gone, everything it wrote is still visible.
     pub fn kill(&self) {
         self.0.lock().reboot();
+        self.0.released.notify_all();
     }
 
     /// The machine loses power: of what was not synced an arbitrary part remains.
@@ -142,6 +166,7 @@ impl SimDisk {
         let Machine { state, random, .. } = &mut *machine;
         state.cut(&mut RandomFate::new(random));
         machine.reboot();
+        self.0.released.notify_all();
     }
 
     /// The machine loses power: of what was not synced, piece `n` remains if `keeps(n)`, whole.
@@ -149,6 +174,7 @@ impl SimDisk {
         let mut machine = self.0.lock();
         machine.state.cut(&mut ChosenFate::new(keeps));
         machine.reboot();
+        self.0.released.notify_all();
     }
 
     /// The number of pieces (sectors, changes of size or name) that a power cut would keep or lose.
@@ -166,6 +192,22 @@ impl SimDisk {
     /// Lets all reads fail, or succeed again.
     pub fn fail_reads(&self, are_failing: bool) {
         self.0.lock().are_reads_failing = are_failing;
+    }
+
+    /// From now on `what` waits, until [`release`](Self::release), a kill or a power cut.
+    pub fn hang(&self, what: Hang) {
+        self.0.lock().hanging.insert(what);
+    }
+
+    /// Lets everything go on that hangs.
+    pub fn release(&self) {
+        self.0.lock().hanging.clear();
+        self.0.released.notify_all();
+    }
+
+    /// How many calls hang.
+    pub fn hanging_count(&self) -> usize {
+        self.0.lock().hanging_count
     }
 
     /// From now on all files together hold at most `bytes`.
@@ -246,11 +288,29 @@ impl fmt::Debug for SimDisk {
     }
 }
 
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock()
+    }
+
+    /// The machine, as soon as `what` does not hang; at once in a dead process.
+    fn reach(&self, boot: u64, what: Hang) -> MutexGuard<'_, Machine> {
+        let mut machine = self.lock();
+        machine.hanging_count += 1;
+        while machine.hanging.contains(&what) && machine.boot == boot {
+            machine = self.released.wait(machine);
+        }
+        machine.hanging_count -= 1;
+        machine
+    }
+}
+
 impl Machine {
     fn reboot(&mut self) {
         self.boot += 1;
         self.is_locked = false;
         self.is_failed = false;
+        self.hanging.clear();
         self.faults.clear();
     }
 
@@ -311,7 +371,7 @@ fn failed() -> io::Error {
 
 /// The disk, mounted by one process.
 struct Mount {
-    machine: Arc<Mutex<Machine>>,
+    machine: Arc<Shared>,
     boot: u64,
 }
 
@@ -349,7 +409,7 @@ impl Disk for Mount {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Writes);
         if machine.state.file(name).is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -368,14 +428,14 @@ impl Disk for Mount {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Writes);
         machine.state.file(from).ok_or(io::ErrorKind::NotFound)?;
         let (from, to) = (from.to_owned(), to.to_owned());
         machine.perform(self.boot, Step::Rename(from.clone(), to.clone()), Change::Rename { from, to })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Writes);
         machine.state.file(name).ok_or(io::ErrorKind::NotFound)?;
         machine.perform(self.boot, Step::Remove(name.to_owned()), Change::Remove { name: name.to_owned() })
     }
@@ -392,12 +452,12 @@ impl Disk for Mount {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.machine.lock().perform(self.boot, Step::SyncNames, Change::SyncNames)
+        self.machine.reach(self.boot, Hang::Syncs).perform(self.boot, Step::SyncNames, Change::SyncNames)
     }
 }
 
 struct Held {
-    machine: Arc<Mutex<Machine>>,
+    machine: Arc<Shared>,
     boot: u64,
 }
 
@@ -411,7 +471,7 @@ impl Drop for Held {
 }
 
 struct SimFile {
-    machine: Arc<Mutex<Machine>>,
+    machine: Arc<Shared>,
     boot: u64,
     id: FileId,
 }
@@ -430,7 +490,7 @@ impl DiskFile for SimFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        let machine = self.machine.lock();
+        let machine = self.machine.reach(self.boot, Hang::Reads);
         machine.check_alive(self.boot)?;
         if machine.are_reads_failing {
             return Err(failed());
@@ -442,13 +502,13 @@ impl DiskFile for SimFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Writes);
         let step = Step::Write(machine.state.name(self.id), offset, bytes.len());
         machine.perform(self.boot, step, Change::Write { file: self.id, offset, bytes: bytes.to_vec() })
     }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Writes);
         let step = Step::SetSize(machine.state.name(self.id), size);
         machine.perform(self.boot, step, Change::SetSize { file: self.id, size })
     }
@@ -460,7 +520,7 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut machine = self.machine.lock();
+        let mut machine = self.machine.reach(self.boot, Hang::Syncs);
         let step = Step::Sync(machine.state.name(self.id));
         machine.perform(self.boot, step, Change::Sync { file: self.id })
     }

@@ -1,5 +1,7 @@
 //! The simulated disk does what it says.
 
+use std::thread;
+
 use super::*;
 
 fn read(disk: &dyn Disk, name: &str) -> Option<Vec<u8>> {
@@ -91,6 +93,33 @@ fn faults_do_all_half_or_nothing_and_the_disk_stays_failed() {
         assert!(file.write_at(0, b"x").is_err(), "{fault:?}");
         disk.kill();
         assert!(disk.mount().create("b").is_ok(), "{fault:?}");
+    }
+}
+
+#[test]
+fn what_hangs_waits_for_its_release_or_the_end_of_its_process() {
+    for what in [Hang::Reads, Hang::Writes, Hang::Syncs] {
+        for is_killed in [false, true] {
+            let disk = disk_with_old(0);
+            let file = disk.mount().open("a").unwrap();
+            disk.hang(what);
+            let call = thread::spawn(move || match what {
+                Hang::Reads => file.read_at(0, &mut [0; 3]).map(drop),
+                Hang::Writes => file.write_at(0, b"new"),
+                Hang::Syncs => file.sync(),
+            });
+            while disk.hanging_count() == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(disk.bytes("a").unwrap(), b"old", "{what:?}");
+            if is_killed {
+                disk.kill();
+            } else {
+                disk.release();
+            }
+            assert_eq!(call.join().unwrap().is_err(), is_killed, "{what:?}");
+            assert_eq!(disk.hanging_count(), 0);
+        }
     }
 }
 

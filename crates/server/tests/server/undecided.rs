@@ -22,6 +22,9 @@ fn problem(answer: &Answer, status: u16, kind: &str, parts: &[&str]) {
     }
 }
 
+/// The deadline of a command that must not meet it.
+const PATIENCE: (&str, &str) = ("enact-deadline-ms", "30000");
+
 /// Sends a command and returns when its transaction waits for the journal.
 async fn under_way(
     bank: &Bank,
@@ -31,7 +34,8 @@ async fn under_way(
 ) -> JoinHandle<Answer> {
     let before = bank.journal.waiting_count();
     let client = bank.clone();
-    let sent = tokio::spawn(async move { client.post_with(path, headers, body).await });
+    let headers: Vec<_> = headers.iter().copied().chain([PATIENCE]).collect();
+    let sent = tokio::spawn(async move { client.post_with(path, &headers, body).await });
     while bank.journal.waiting_count() == before {
         assert!(!sent.is_finished(), "answered without waiting");
         tokio::task::yield_now().await;
@@ -82,6 +86,7 @@ async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_f
     let waits = late.body["waits_for"].as_array().expect("a list");
     assert_eq!(waits.len(), 1);
     assert_eq!(waits[0]["event"], "Withdraw");
+    assert_eq!((&late.body["phase"], &late.body["entity"]), (&json!("entity"), &json!("Account/A")));
 
     let read = expired(async |deadline| {
         let request = Request::get("/Account/A").header("host", "localhost").header("enact-deadline-ms", deadline);
@@ -174,6 +179,36 @@ async fn in_doubt_is_504_with_the_transaction_and_a_restart_settles_it() {
         assert_eq!(again.body["transaction"] == transaction, is_performed);
         assert_eq!(restarted.get("/Account/A").await.body["fields"]["balance"], "EUR 40.00");
     }
+}
+
+#[tokio::test]
+async fn a_record_that_is_being_written_at_the_deadline_is_504_in_doubt_and_its_key_tells_later() {
+    let bank = Bank::open().await;
+    bank.journal.hold();
+    let withdraw = r#"{"amount":"EUR 60.00"}"#;
+    let mut deadline = 1;
+    let doubt = loop {
+        let headers = [("idempotency-key", "k"), ("enact-deadline-ms", &*deadline.to_string())];
+        let answer = bank.post_with("/Account/A/Withdraw", &headers, withdraw).await;
+        match answer.body["phase"].as_str() {
+            Some("record") => break answer,
+            Some(_) => deadline *= 2,
+            // The one before is being given up.
+            None => assert_eq!(answer.status, 409, "{answer:#?}"),
+        }
+    };
+    let parts = ["while the record of the command was written", "may yet take effect", "same Idempotency-Key"];
+    problem(&doubt, 504, "in-doubt", &parts);
+    assert!(doubt.body["transaction"].is_string());
+    bank.journal.release();
+    let settled = loop {
+        let answer = bank.post_with("/Account/A/Withdraw", &[("idempotency-key", "k")], withdraw).await;
+        if answer.status != 409 {
+            break answer;
+        }
+    };
+    assert_eq!((settled.status.as_u16(), &settled.body["transaction"]), (200, &doubt.body["transaction"]));
+    assert_eq!(settled.headers["idempotency-replayed"], "true");
 }
 
 #[tokio::test]

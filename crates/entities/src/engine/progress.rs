@@ -1,0 +1,118 @@
+//! How far a command has come, for the client that stops waiting for it.
+//!
+//! # Problem
+//! A client is answered at its deadline, whatever its command waits for. It may be told that nothing happened only if
+//! nothing ever will; and a record that is on its way to the disk cannot be called back.
+//!
+//! # States
+//! `Waiting` (nothing is submitted), then either `Recording` (the journal has the record) or `GivenUp` (nothing will be
+//! submitted). The transaction moves on and the client gives up under one lock, so that exactly one of the last two comes
+//! about: a client that hears of a timeout has had no effect, and all others hear that it is in doubt.
+use std::mem;
+
+use enact_sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::{Awaited, Doubt, SubmitError};
+use super::loading::Stage;
+use crate::tx::TxId;
+
+/// The progress of one command, shared by its transaction and its client.
+#[derive(Debug)]
+pub(super) struct Progress {
+    tx: TxId,
+    deadline: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting(Stage),
+    GivenUp(Awaited),
+    Recording,
+}
+
+/// The client has given up, or the deadline has passed: nothing more may be done for the command.
+#[derive(Debug)]
+pub(super) struct Late;
+
+impl Progress {
+    pub(super) fn new(tx: TxId, deadline: Instant) -> Self {
+        Self { tx, deadline, state: Mutex::new(State::Waiting(Stage::Queue)) }
+    }
+
+    /// The command waits for `stage` from now on.
+    pub(super) fn reach(&self, stage: Stage) -> Result<(), Late> {
+        match &mut *self.state.lock() {
+            State::Waiting(at) => {
+                *at = stage;
+                Ok(())
+            }
+            State::GivenUp(_) | State::Recording => Err(Late),
+        }
+    }
+
+    /// Waits for `future` as the present stage, until the deadline.
+    pub(super) async fn wait<T>(&self, stage: Stage, future: impl Future<Output = T>) -> Result<T, Late> {
+        self.reach(stage)?;
+        timeout_at(self.deadline, future).await.map_err(|_| Late)
+    }
+
+    /// The record is being submitted.
+    pub(super) fn record(&self) -> Result<(), Late> {
+        match &mut *self.state.lock() {
+            State::GivenUp(_) => Err(Late),
+            state => {
+                *state = State::Recording;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the command waits for an entity that tells at the deadline what it waits for itself.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(&*self.state.lock(), State::Waiting(stage) if stage.is_told())
+    }
+
+    /// Gives the command up, if that is still possible; what its client is told.
+    pub(super) fn give_up(&self) -> SubmitError {
+        let mut state = self.state.lock();
+        let awaited = match mem::replace(&mut *state, State::Recording) {
+            State::Recording => return SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Recording },
+            State::Waiting(stage) => stage.awaited(),
+            State::GivenUp(awaited) => awaited,
+        };
+        *state = State::GivenUp(awaited.clone());
+        SubmitError::Timeout { tx: self.tx, awaited, waits_for: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        Progress::new(TxId::from_u128(1), Instant::now())
+    }
+
+    #[test]
+    fn what_was_given_up_is_never_recorded() {
+        let progress = progress();
+        progress.reach(Stage::Journal).expect("nobody has given up");
+        let told = progress.give_up();
+        assert!(matches!(told, SubmitError::Timeout { awaited: Awaited::Journal, .. }), "{told:?}");
+        assert!(progress.reach(Stage::Key).is_err());
+        assert!(progress.record().is_err());
+        assert_eq!(progress.give_up(), told);
+    }
+
+    #[test]
+    fn what_is_being_recorded_is_in_doubt() {
+        let progress = progress();
+        progress.record().expect("nobody has given up");
+        for _ in 0..2 {
+            let told = progress.give_up();
+            assert!(matches!(told, SubmitError::InDoubt { doubt: Doubt::Recording, .. }), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! At the deadline there is an answer, whatever is waited for.
+mod support;
+
+use std::future::{Future, pending};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use enact_actors::{System, actor};
+use enact_entities::{
+    Awaited, Command, Doubt, Engine, EngineOptions, ReadError, ReadMode, Receipt, ShutdownError, SubmitError,
+};
+use enact_journal::sim::{Hang, SimDisk};
+use enact_journal::{
+    AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError as JournalReadError, Record,
+    Seq, Snapshot, SnapshotError,
+};
+use support::bank::{Event, Hand};
+use support::client::{
+    Bank, LONG, balance, bank_over, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable,
+    until,
+};
+use support::key;
+
+/// A disk that hangs, until dropped: a test that fails must not wait for its journal.
+struct Hanging<'a>(&'a SimDisk);
+
+impl<'a> Hanging<'a> {
+    fn on(disk: &'a SimDisk, what: Hang) -> Self {
+        disk.hang(what);
+        Self(disk)
+    }
+}
+
+impl Drop for Hanging<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+fn deposit(cents: i128) -> Command<Event> {
+    command("Account/A", Event::Deposit(cents))
+}
+
+/// The answer to `command` when no other one with its key is running.
+async fn answer<J: Journal>(bank: &Bank<J>, command: &Command<Event>) -> Result<Receipt, SubmitError> {
+    loop {
+        match bank.submit(command.clone()).await {
+            Err(SubmitError::KeyInUse) => tokio::task::yield_now().await,
+            answer => return answer,
+        }
+    }
+}
+
+/// Asks with longer and longer deadlines until it says `expected`.
+async fn comes_to(expected: &Option<Awaited>, ask: impl AsyncFn(Duration) -> Option<Awaited>) {
+    let mut deadline = Duration::from_millis(10);
+    loop {
+        let awaited = ask(deadline).await;
+        if awaited == *expected {
+            return;
+        }
+        assert!(deadline < LONG, "waits for {awaited:?}, not for {expected:?}");
+        deadline *= 2;
+    }
+}
+
+/// Fails unless `command` times out while it waits for `expected`.
+async fn times_out<J: Journal>(bank: &Bank<J>, command: Command<Event>, expected: Awaited) {
+    comes_to(&Some(expected), async |deadline| match answer(bank, &Command { deadline, ..command.clone() }).await {
+        Err(SubmitError::Timeout { awaited, waits_for, .. }) => {
+            assert!(waits_for.is_empty());
+            Some(awaited)
+        }
+        other => panic!("nothing was recorded: {other:?}"),
+    })
+    .await;
+}
+
+/// Fails unless `command` is in doubt while its record is written.
+async fn is_left_in_doubt<J: Journal>(bank: &Bank<J>, command: Command<Event>) {
+    comes_to(&None, async |deadline| match answer(bank, &Command { deadline, ..command.clone() }).await {
+        Err(SubmitError::Timeout { awaited, .. }) => Some(awaited),
+        Err(SubmitError::InDoubt { doubt: Doubt::Recording, .. }) => None,
+        other => panic!("the disk hangs: {other:?}"),
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_whose_reads_hang_is_named_at_the_deadline_and_nothing_happens() {
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    let hanging = Hanging::on(&disk, Hang::Reads);
+    times_out(&bank, deposit(1), Awaited::Load(key("Account/A"))).await;
+    comes_to(&Some(Awaited::Load(key("Account/A"))), async |deadline| {
+        match bank.read(&key("Account/A"), ReadMode::Certain, None, deadline).await {
+            Err(ReadError::Timeout { awaited, .. }) => Some(awaited),
+            other => panic!("the disk hangs: {other:?}"),
+        }
+    })
+    .await;
+    times_out(&bank, keyed_deposit(), Awaited::Key).await;
+    drop(hanging);
+    assert_eq!(balance(&bank, "Account/A").await, 10_100);
+    assert!(bank.submit(keyed_deposit()).await.expect("its answer can be read").replayed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entity_that_cannot_be_loaded_holds_up_the_others_until_the_deadline_only() {
+    let disk = disk_with_an_account().await;
+    let earlier = reopened(&disk);
+    open(&earlier, "Account/B", 10_000).await;
+    earlier.shutdown(LONG).await.expect("the journal closes");
+    let bank = reopened(&disk);
+    assert_eq!(balance(&bank, "Account/A").await, 10_100);
+    let hanging = Hanging::on(&disk, Hang::Reads);
+    times_out(&bank, book(1, "Account/A", "Account/B", 10_000), Awaited::Load(key("Account/B"))).await;
+    // It waits while the transfer is open.
+    bank.submit(command("Account/A", Event::Withdraw(10_000))).await.expect("the transfer has been given up");
+    drop(hanging);
+    assert_eq!((balance(&bank, "Account/A").await, balance(&bank, "Account/B").await), (100, 10_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_is_being_written_at_the_deadline_is_in_doubt_until_it_is_written() {
+    for what in [Hang::Writes, Hang::Syncs] {
+        let disk = disk_with_an_account().await;
+        let bank = reopened(&disk);
+        assert_eq!(balance(&bank, "Account/A").await, 10_100);
+        let hanging = Hanging::on(&disk, what);
+        let doubtful = repeatable(deposit(7), "d-2", 2);
+        is_left_in_doubt(&bank, doubtful.clone()).await;
+        assert_eq!(bank.submit(doubtful.clone()).await, Err(SubmitError::KeyInUse), "{what:?}");
+        assert_eq!(bank.failure(), None);
+        drop(hanging);
+        assert!(answer(&bank, &doubtful).await.expect("it is recorded").replayed, "{what:?}");
+        assert_eq!(balance(&bank, "Account/A").await, 10_107);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_does_not_wait_for_a_disk_that_hangs() {
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    assert_eq!(balance(&bank, "Account/A").await, 10_100);
+    let hanging = Hanging::on(&disk, Hang::Syncs);
+    is_left_in_doubt(&bank, deposit(1)).await;
+    let stopped = bank.shutdown(Duration::ZERO).await;
+    assert!(matches!(stopped, Err(ShutdownError::Unclosed { under_way: 1, .. })), "{stopped:?}");
+    // Nothing waits for the journal, not even its last owner.
+    drop(bank);
+    drop(hanging);
+}
+
+/// A journal that never says where the records of an entity end.
+struct Endless(Memory);
+
+impl Journal for Endless {
+    fn last(&self, _: &EntityKey) -> impl Future<Output = Result<Seq, JournalReadError>> + Send + use<> {
+        pending()
+    }
+
+    fn append(
+        &self,
+        batch: Vec<NewRecord>,
+    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
+        self.0.append(batch)
+    }
+
+    fn read(
+        &self,
+        entity: &EntityKey,
+        after: Seq,
+    ) -> impl Future<Output = Result<Vec<Record>, JournalReadError>> + Send + use<> {
+        self.0.read(entity, after)
+    }
+
+    fn feed(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, JournalReadError>> + Send + use<> {
+        self.0.feed(after, limit)
+    }
+
+    fn save_snapshot(
+        &self,
+        snapshot: Snapshot,
+    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
+        self.0.save_snapshot(snapshot)
+    }
+
+    fn load_snapshot(
+        &self,
+        entity: &EntityKey,
+    ) -> impl Future<Output = Result<Option<Snapshot>, JournalReadError>> + Send + use<> {
+        self.0.load_snapshot(entity)
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
+        self.0.close()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_cannot_take_the_record_is_named_at_the_deadline() {
+    let bank = bank_over(Endless(Memory::new()), EngineOptions::default());
+    times_out(&bank, command("Account/A", Event::Open(10_000)), Awaited::Journal).await;
+    assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
+}
+
+struct Busy;
+
+#[actor]
+impl Busy {
+    /// Keeps a worker from everything else.
+    fn until(&mut self, over: mpsc::Receiver<()>) {
+        over.recv().expect("the test goes on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_without_a_free_thread_is_named_at_the_deadline_and_nothing_happens() {
+    let system = System::builder().workers(1).build().expect("the system starts");
+    let bank = Engine::new(Hand { hints: true }, Memory::new(), system.clone(), EngineOptions::default());
+    open(&bank, "Account/A", 10_000).await;
+    let (over, waits) = mpsc::channel();
+    let busy = system.spawn(Busy);
+    let kept = busy.until(waits);
+    let late = bank.submit(Command { deadline: Duration::from_millis(10), ..deposit(1) }).await;
+    assert!(matches!(late, Err(SubmitError::Timeout { awaited: Awaited::Queue, .. })), "{late:?}");
+    over.send(()).expect("the worker waits");
+    kept.await.expect("no panic");
+    assert_eq!(balance(&bank, "Account/A").await, 10_000);
+    assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_whose_caller_is_gone_is_given_up_at_its_deadline() {
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    let hanging = Hanging::on(&disk, Hang::Reads);
+    let caller = tokio::spawn({
+        let (bank, command) = (bank.clone(), Command { deadline: Duration::from_millis(10), ..keyed_deposit() });
+        async move { bank.submit(command).await }
+    });
+    until(|| disk.hanging_count() > 0).await;
+    caller.abort();
+    assert!(caller.await.map_or_else(|error| error.is_cancelled(), |answer| answer.is_err()));
+    // Its key is free again although the disk still hangs.
+    let again = Command { deadline: Duration::from_millis(10), ..keyed_deposit() };
+    let answer = answer(&bank, &again).await;
+    assert!(matches!(answer, Err(SubmitError::Timeout { .. })), "{answer:?}");
+    drop(hanging);
+}

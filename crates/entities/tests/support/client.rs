@@ -1,0 +1,77 @@
+//! Clients of an engine over the bank written by hand.
+
+use std::time::Duration;
+
+use enact_actors::System;
+use enact_entities::{Command, Engine, EngineOptions, Idempotency, ReadMode, View};
+use enact_journal::sim::SimDisk;
+use enact_journal::{Embedded, Journal, Memory, Options};
+
+use super::bank::{Event, Hand, State};
+use super::key;
+
+/// Longer than any machine takes: nobody gives up unless the test wants it.
+pub const LONG: Duration = Duration::from_secs(600);
+
+/// An engine that a client asks.
+pub type Bank<J> = Engine<Hand, J>;
+
+pub fn bank(journal: &Memory, options: EngineOptions) -> Bank<Memory> {
+    bank_over(journal.clone(), options)
+}
+
+pub fn bank_over<J: Journal>(journal: J, options: EngineOptions) -> Bank<J> {
+    let system = System::builder().workers(2).build().expect("the system starts");
+    Engine::new(Hand { hints: true }, journal, system, options)
+}
+
+/// A bank on a disk that was written before, so that whatever is asked for first has to be read.
+pub fn reopened(disk: &SimDisk) -> Bank<Embedded> {
+    let journal = Embedded::open_on(disk.mount(), Options::default()).expect("the journal opens");
+    bank_over(journal, EngineOptions::default())
+}
+
+/// A disk with the account `A` and the key `d-1`.
+pub async fn disk_with_an_account() -> SimDisk {
+    let disk = SimDisk::new(0);
+    let bank = reopened(&disk);
+    open(&bank, "Account/A", 10_000).await;
+    bank.submit(keyed_deposit()).await.expect("a deposit is possible");
+    bank.shutdown(LONG).await.expect("the journal closes");
+    disk
+}
+
+pub fn keyed_deposit() -> Command<Event> {
+    repeatable(command("Account/A", Event::Deposit(100)), "d-1", 1)
+}
+
+pub fn command(entity: &str, event: Event) -> Command<Event> {
+    Command { key: key(entity), event, idempotency: None, deadline: LONG }
+}
+
+pub fn book(number: usize, from: &str, to: &str, amount: i128) -> Command<Event> {
+    command(&format!("Transfer/T{number}"), Event::Book { from: key(from), to: key(to), amount })
+}
+
+pub fn repeatable(mut command: Command<Event>, name: &str, fingerprint: u8) -> Command<Event> {
+    command.idempotency = Some(Idempotency { key: name.to_owned(), fingerprint: [fingerprint; 32] });
+    command
+}
+
+pub async fn open<J: Journal>(bank: &Bank<J>, account: &str, cents: i128) {
+    bank.submit(command(account, Event::Open(cents))).await.expect("the account is opened");
+}
+
+pub async fn balance<J: Journal>(bank: &Bank<J>, account: &str) -> i128 {
+    match bank.read(&key(account), ReadMode::Certain, None, LONG).await {
+        Ok(View::One { state: State::Account { balance, .. }, .. }) => balance,
+        other => panic!("{account} cannot be read: {other:?}"),
+    }
+}
+
+/// Lets other tasks and the actors go on until `done`.
+pub async fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        tokio::task::yield_now().await;
+    }
+}
