@@ -78,12 +78,17 @@ pub(super) fn recover(disk: Arc<dyn Disk>, segment_bytes: u32) -> Result<Recover
 
 /// Begins a log, unless there is something left of one.
 fn begin(disk: &dyn Disk) -> Result<Manifest, OpenError> {
-    let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
-    if names.iter().any(|name| segment_number(name).is_some() || name == snapshots::FILE) {
+    if is_begun(disk)? {
         return Err(OpenError::NoManifest);
     }
     Manifest::create(disk, LogId(disk.fresh_id()), HighWater::default(), &[])
         .map_err(|error| OpenError::io(MANIFEST, &error))
+}
+
+/// Whether there is a part of a log that is never there without a manifest.
+pub(super) fn is_begun(disk: &dyn Disk) -> Result<bool, OpenError> {
+    let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
+    Ok(names.iter().any(|name| segment_number(name).is_some() || name == snapshots::FILE))
 }
 
 pub(super) fn remove_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::OpenError;
 use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
-use super::recover::{check_continues, count_segments, damage, find_footer, remove_unfinished};
+use super::recover::{check_continues, count_segments, damage, find_footer, is_begun, remove_unfinished};
 use super::scan::{Scan, Stop, Tip, Tips, scan};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk, read_all};
@@ -73,6 +73,7 @@ pub fn verify_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
             verifier.mark = manifest.mark();
             verifier.listed = seals;
         }
+        Ok(None) if !is_begun(disk)? => {}
         Ok(None) => verifier.found.damages.push(Damage { file: MANIFEST.to_owned(), offset: 0, flaw: Flaw::Missing }),
         Err(OpenError::Damaged(damage)) => verifier.found.damages.push(damage),
         Err(error) => return Err(error),

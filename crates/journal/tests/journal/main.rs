@@ -11,6 +11,7 @@ mod memory;
 mod model;
 mod power_cuts;
 mod processes;
+mod random_damage;
 mod snapshots;
 mod vanishing;
 mod workload;
