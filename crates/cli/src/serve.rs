@@ -67,6 +67,7 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
         tokio::select! {
             () = signals.stop() => (None, Instant::now()),
             why = engine.failed() => (Some(why), Instant::now()),
+            never = engine.watch_disk() => match never {},
         }
     };
     let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;

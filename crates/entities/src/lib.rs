@@ -119,7 +119,8 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, Doubt, Engine, EngineOptions, EntityError, ReadError, Receipt, ShutdownError, SubmitError,
+    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ReadError, Receipt, ShutdownError,
+    SubmitError,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

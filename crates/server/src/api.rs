@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use enact_entities::{Engine, Rebel};
+use enact_entities::{DiskState, Engine, Rebel};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::Class;
 use serde::Serialize;
@@ -64,6 +64,14 @@ pub(crate) struct Health {
     insecure: bool,
 }
 
+/// The answer of `/health/ready`.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Readiness)]
+pub(crate) struct Readiness {
+    /// `ready`.
+    status: &'static str,
+}
+
 /// The interface of the entities that `engine` runs.
 ///
 /// | route | does |
@@ -72,6 +80,7 @@ pub(crate) struct Health {
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
 /// | `GET /openapi.json` | this interface, described for programs |
 /// | `GET /health` | whether the server serves; never turned away |
+/// | `GET /health/ready` | whether its disk takes commands; never turned away |
 ///
 /// Every answer of it is JSON. Nothing a request contains makes it panic.
 pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
@@ -80,6 +89,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         Arc::new(Api { engine, in_flight: Shares::new(options.in_flight_max), openapi, exposure: options.exposure });
     let routes = Router::new()
         .route("/health", get(health::<J>))
+        .route("/health/ready", get(readiness::<J>))
         .route("/openapi.json", get(describe::<J>))
         .route("/{class}/{id}", get(read::read::<J>))
         .route("/{class}/{id}/{event}", post(command::command::<J>))
@@ -112,6 +122,13 @@ async fn health<J: Journal>(State(api): State<Arc<Api<J>>>) -> Result<Json<Healt
     match api.engine.failure() {
         None => Ok(Json(Health { status: "serving", insecure: api.exposure == Exposure::Insecure })),
         Some(_) => Err(outcome::engine_failed()),
+    }
+}
+
+async fn readiness<J: Journal>(State(api): State<Arc<Api<J>>>) -> Result<Json<Readiness>, Problem> {
+    match api.engine.disk() {
+        DiskState::Ready => Ok(Json(Readiness { status: "ready" })),
+        state => Err(outcome::not_ready(&state)),
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! In this order: the size of the target and of the headers, and the host. What asks the engine needs a share of the
 //! requests in flight besides ([`Peer::admit`]), and only when all of it has arrived: a body that never ends takes
-//! nobody's share. Nothing that was admitted is turned away later. `/health` needs none: an operator must see a full
-//! server.
+//! nobody's share. Nothing that was admitted is turned away later. `/health` and `/health/ready` need none: an operator
+//! must see a full server.
 
 use std::convert::Infallible;
 use std::sync::Arc;

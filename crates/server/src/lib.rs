@@ -35,8 +35,8 @@
 //! A client is an IPv4 address, or a 64-bit network of IPv6. It has at most as many commands and reads in flight as are
 //! left for others. When all connections are in use, a newcomer takes the place of the one that has waited longest for
 //! its client, among the clients that hold the most ([`Limits`]). So clients that hold connections without sending or
-//! reading lose them as soon as somebody else asks, and `/health`, which needs no share, always answers. At a stop they
-//! are waited for no longer than [`FAREWELL`].
+//! reading lose them as soon as somebody else asks, and `/health` and `/health/ready`, which need no share, always
+//! answer. At a stop they are waited for no longer than [`FAREWELL`].
 //!
 //! # Example
 //! ```

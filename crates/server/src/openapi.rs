@@ -21,7 +21,7 @@ use utoipa::openapi::{
     ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
 };
 
-use crate::api::Health;
+use crate::api::{Health, Readiness};
 use crate::command::Committed;
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
@@ -35,12 +35,14 @@ const JSON: &str = "application/json";
 pub(crate) fn document(spec: &Spec) -> String {
     let mut paths = PathsBuilder::new()
         .path("/health", PathItem::new(HttpMethod::Get, health()))
+        .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
         .path("/openapi.json", PathItem::new(HttpMethod::Get, description()));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
     describe::<Committed>(&mut own);
     describe::<Health>(&mut own);
+    describe::<Readiness>(&mut own);
     for (name, schema) in own.into_iter().chain(text_forms()) {
         components = components.schema(name, schema);
     }
@@ -157,6 +159,17 @@ fn health() -> Operation {
     let found = ResponseBuilder::new().description("The server serves").content(JSON, content).build();
     let operation = OperationBuilder::new().operation_id(Some("health")).summary(Some("Ask whether the server serves"));
     operation.response("200", found).response("default", problem("The request is not taken")).build()
+}
+
+fn readiness() -> Operation {
+    let content = ContentBuilder::new().schema(Some(reference(Readiness::name()))).build();
+    let found = ResponseBuilder::new().description("The disk takes commands").content(JSON, content).build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some("readiness"))
+        .summary(Some("Ask whether the disk of the server takes commands"))
+        .response("200", found)
+        .response("503", problem("The disk is full or slow, or the server has failed; `disk` says which"));
+    operation.response("default", problem("The request is not taken")).build()
 }
 
 fn description() -> Operation {

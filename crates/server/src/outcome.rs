@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::HeaderValue;
-use enact_entities::{Awaited, Doubt, EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
+use enact_entities::{Awaited, DiskState, Doubt, EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
 use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_rebel::{Class, StateKind};
 
@@ -101,6 +101,21 @@ pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
 pub(crate) fn engine_failed() -> Problem {
     let detail = "the server has failed and takes nothing until it is started again; nothing was done";
     Problem::new(ProblemKind::Failed, detail).retry_after(RESTART)
+}
+
+/// The disk does not take commands as it should.
+pub(crate) fn not_ready(state: &DiskState) -> Problem {
+    let (disk, detail) = match state {
+        DiskState::Full { .. } => {
+            ("full", "the disk is full: commands are answered with 507 until there is space".to_owned())
+        }
+        DiskState::Slow { since } => {
+            let millis = since.as_millis();
+            ("slow", format!("the disk is slow: a record has been on its way to it for {millis} ms"))
+        }
+        _ => ("failed", "the server has failed and takes nothing until it is started again".to_owned()),
+    };
+    Problem::new(ProblemKind::NotReady, detail).with_disk(disk).retry_after(RETRY_AFTER)
 }
 
 fn unusable(error: &EntityError) -> Problem {

@@ -61,6 +61,8 @@ pub(crate) enum ProblemKind {
     Overloaded,
     /// The disk has no space for another record.
     StorageFull,
+    /// The disk is full or slow, or the engine has failed.
+    NotReady,
     /// The server finishes what it admitted and takes no more.
     Stopping,
     /// The deadline passed before anything was recorded.
@@ -101,6 +103,7 @@ impl ProblemKind {
             K::Failed => ("failed", StatusCode::SERVICE_UNAVAILABLE, "Failed"),
             K::Overloaded => ("overloaded", StatusCode::SERVICE_UNAVAILABLE, "Overloaded"),
             K::StorageFull => ("storage-full", StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
+            K::NotReady => ("not-ready", StatusCode::SERVICE_UNAVAILABLE, "Not ready"),
             K::Stopping => ("stopping", StatusCode::SERVICE_UNAVAILABLE, "Stopping"),
             K::Timeout => ("timeout", StatusCode::GATEWAY_TIMEOUT, "Timeout"),
             K::InDoubt => ("in-doubt", StatusCode::GATEWAY_TIMEOUT, "In doubt"),
@@ -182,6 +185,9 @@ pub(crate) struct ProblemBody {
     /// The instance that it waited for, `Class/id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     entity: Option<String>,
+    /// Why the server is not ready: its disk is `full` or `slow`, or has `failed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<&'static str>,
     /// The open transactions that it waited for there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for: Vec<WaitedFor>,
@@ -201,6 +207,7 @@ impl Problem {
             parameters: Vec::new(),
             phase: None,
             entity: None,
+            disk: None,
             waits_for: Vec::new(),
         };
         Self { body: Box::new(body), headers: Vec::new() }
@@ -230,6 +237,12 @@ impl Problem {
     pub(crate) fn with_phase(mut self, phase: &'static str, entity: Option<&EntityKey>) -> Self {
         self.body.phase = Some(phase);
         self.body.entity = entity.map(ToString::to_string);
+        self
+    }
+
+    /// Names the state of the disk.
+    pub(crate) fn with_disk(mut self, state: &'static str) -> Self {
+        self.body.disk = Some(state);
         self
     }
 

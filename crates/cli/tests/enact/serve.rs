@@ -203,6 +203,8 @@ async fn a_file_that_must_not_grow_does_not_kill_the_server() {
     assert_eq!(again, StatusCode::INSUFFICIENT_STORAGE);
     let (status, body) = server.get("/Account/A0").await;
     assert_eq!(status, StatusCode::OK, "{body}");
+    let (status, body) = server.get("/health/ready").await;
+    assert_eq!((status, &body["disk"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("full")));
     server.signal(Signal::TERM);
     let (status, log) = server.ended();
     assert_eq!(status.signal(), None, "{status}\n{log}");

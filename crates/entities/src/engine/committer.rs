@@ -15,11 +15,14 @@
 //! Nothing is retried here: whoever was refused is told.
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
-use enact_journal::{AppendError, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Seq};
+use enact_journal::{AppendError, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Refusal, Seq};
 use enact_sync::Mutex;
 use tokio::sync::Notify;
 
+use super::clock::Clock;
+use super::disk::{AppendId, Appends, DiskState, Space};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
 
@@ -65,6 +68,7 @@ impl From<Late> for CommitError {
 
 pub(super) struct Committer<J> {
     journal: Arc<J>,
+    clock: Clock,
     state: Mutex<State>,
     settled: Notify,
 }
@@ -72,14 +76,19 @@ pub(super) struct Committer<J> {
 #[derive(Default)]
 struct State {
     generation: Generation,
-    under_way: usize,
+    under_way: Appends,
     /// Positions are void; nothing is submitted until all that is under way has ended.
     refused: bool,
 }
 
 impl<J: Journal> Committer<J> {
-    pub(super) fn new(journal: Arc<J>) -> Self {
-        Self { journal, state: Mutex::default(), settled: Notify::new() }
+    pub(super) fn new(journal: Arc<J>, clock: Clock) -> Self {
+        Self { journal, clock, state: Mutex::default(), settled: Notify::new() }
+    }
+
+    /// The state of the disk; it is slow if an append takes `slow_after` or longer.
+    pub(super) fn disk(&self, slow_after: Duration) -> DiskState {
+        self.state.lock().under_way.state(slow_after, self.clock.now())
     }
 
     /// Appends all of it atomically; the positions of the entries, in their order.
@@ -101,6 +110,11 @@ impl<J: Journal> Committer<J> {
                 Submission::UnderWay { append, seqs, mut passage } => {
                     let result = append.await;
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
+                    passage.space = match &result {
+                        Ok(_) => Space::Enough,
+                        Err(AppendError::Refused(Refusal::StorageFull { why })) => Space::Wanting(why.clone()),
+                        Err(_) => Space::Unknown,
+                    };
                     drop(passage);
                     return result.map(|_| seqs).map_err(CommitError::from);
                 }
@@ -158,8 +172,8 @@ impl<J: Journal> Committer<J> {
             kind,
             payload,
         }));
-        state.under_way += 1;
-        let passage = Passage { of: self, refused: true };
+        let id = state.under_way.begin(self.clock.now());
+        let passage = Passage { of: self, id, refused: true, space: Space::Unknown };
         Ok(Submission::UnderWay { append: self.journal.append(batch), seqs, passage })
     }
 }
@@ -181,16 +195,19 @@ enum Submission<'a, J: Journal, F> {
 /// One append under way; ends when dropped.
 struct Passage<'a, J: Journal> {
     of: &'a Committer<J>,
+    id: AppendId,
     /// Whether the journal refused it; assumed of one whose end nobody has seen, which costs no more than a look.
     refused: bool,
+    space: Space,
 }
 
 impl<J: Journal> Drop for Passage<'_, J> {
     fn drop(&mut self) {
         let mut state = self.of.state.lock();
-        state.under_way -= 1;
+        let space = mem::replace(&mut self.space, Space::Unknown);
+        state.under_way.end(self.id, space, self.of.clock.now());
         state.refused |= self.refused;
-        if state.refused && state.under_way == 0 {
+        if state.refused && state.under_way.is_idle() {
             state.refused = false;
             state.generation.0 += 1;
             self.of.settled.notify_waiters();

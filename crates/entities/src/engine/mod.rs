@@ -14,6 +14,7 @@
 mod clock;
 mod committer;
 mod directory;
+mod disk;
 mod entity;
 mod error;
 mod loading;
@@ -21,6 +22,7 @@ mod progress;
 mod requests;
 mod transaction;
 
+use std::convert::Infallible;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,11 +31,13 @@ use std::time::Duration;
 use enact_actors::{ActorError, Promise, System};
 use enact_journal::{EntityKey, Journal};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, interval, timeout, timeout_at};
 
 use self::clock::Clock;
 use self::committer::Committer;
 use self::directory::{Directory, Maker};
+pub use self::disk::DiskState;
+use self::disk::{Change, Changes};
 pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
 use self::progress::Progress;
 use self::requests::Running;
@@ -61,12 +65,20 @@ pub struct EngineOptions {
     pub in_flight_max: usize,
     /// About how many entities are kept in memory; idle ones beyond that are put away.
     pub live_max: usize,
+    /// How long an append may take before the disk counts as [slow](DiskState::Slow).
+    pub slow_after: Duration,
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities.
+    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities, 5 s for an append.
     fn default() -> Self {
-        Self { strategy: Strategy::default(), limits: Limits::default(), in_flight_max: 4096, live_max: 100_000 }
+        Self {
+            strategy: Strategy::default(),
+            limits: Limits::default(),
+            in_flight_max: 4096,
+            live_max: 100_000,
+            slow_after: Duration::from_secs(5),
+        }
     }
 }
 
@@ -117,6 +129,7 @@ struct Shared<M: Model, J: Journal> {
     running: Running,
     in_flight: AtomicUsize,
     in_flight_max: usize,
+    slow_after: Duration,
     stopping: AtomicBool,
     failure: watch::Sender<Option<String>>,
     idle: tokio::sync::Notify,
@@ -139,7 +152,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         };
         let shared = Shared {
             model,
-            committer: Committer::new(Arc::clone(&journal)),
+            committer: Committer::new(Arc::clone(&journal), clock),
             journal,
             system,
             clock,
@@ -147,6 +160,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             running: Running::default(),
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
+            slow_after: options.slow_after,
             stopping: AtomicBool::new(false),
             failure: watch::Sender::new(None),
             idle: tokio::sync::Notify::new(),
@@ -220,6 +234,36 @@ impl<M: Model, J: Journal> Engine<M, J> {
             Some(Ok(Err(cause))) => Err(cause.into()),
             Some(Err(cause)) => Err(EntityError::Ended { entity: live.key.clone(), why: cause.to_string() }.into()),
             None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new() }),
+        }
+    }
+
+    /// The state of the journal's disk.
+    pub fn disk(&self) -> DiskState {
+        match self.failure() {
+            Some(why) => DiskState::Failed { why },
+            None => self.shared.committer.disk(self.shared.slow_after),
+        }
+    }
+
+    /// Logs one line when the disk becomes slow and one when it answers again; looks once a second and never ends.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the watch.
+    pub async fn watch_disk(&self) -> Infallible {
+        let mut changes = Changes::default();
+        let mut seconds = interval(Duration::from_secs(1));
+        loop {
+            seconds.tick().await;
+            match changes.see(&self.disk()) {
+                Some(Change::Slow { since }) => {
+                    tracing::warn!(millis = since.as_millis(), "the disk is slow: a record is not durable yet");
+                }
+                Some(Change::Answers) => tracing::info!("the disk answers again"),
+                None => {}
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The served description of the interface describes what the interface does.
 
+use enact_journal::Fault;
 use serde_json::{Value, json};
 
 use crate::bank::{Answer, Bank};
@@ -64,6 +65,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         "get /Transfer/{id}",
         "post /Transfer/{id}/Book",
         "get /health",
+        "get /health/ready",
         "get /openapi.json",
     ];
     assert_eq!(operations, expected);
@@ -120,10 +122,16 @@ async fn answers_are_as_described() {
         ("/Account/{id}", "/Account/nobody", 404),
         ("/Account/{id}", "/Account/A?mode=x", 422),
         ("/health", "/health", 200),
+        ("/health/ready", "/health/ready", 200),
         ("/openapi.json", "/openapi.json", 200),
     ] {
         let answer = bank.get(target).await;
         assert_eq!(answer.status, status, "{target}");
         conforms(&document, described(&document, path, "get", &answer), &answer.body);
     }
+    bank.journal.fail_next(Fault::Refused);
+    assert_eq!(bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 1.00"}"#).await.status, 507);
+    let full = bank.get("/health/ready").await;
+    assert_eq!(full.status, 503);
+    conforms(&document, described(&document, "/health/ready", "get", &full), &full.body);
 }

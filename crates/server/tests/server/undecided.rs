@@ -262,6 +262,37 @@ async fn a_full_disk_is_507_until_there_is_space() {
 }
 
 #[tokio::test]
+async fn readiness_names_the_state_of_the_disk_and_health_is_not_touched_by_it() {
+    let withdraw = r#"{"amount":"EUR 1.00"}"#;
+    let earlier = Bank::open().await;
+    let options = EngineOptions { slow_after: Duration::ZERO, ..EngineOptions::default() };
+    let bank = Bank::over(earlier.journal.crash(), options);
+    let is = async |disk: &str| {
+        let ready = bank.get("/health/ready").await;
+        if disk == "ready" {
+            assert_eq!((ready.status.as_u16(), ready.body), (200, json!({ "status": "ready" })));
+        } else {
+            problem(&ready, 503, "not-ready", &[disk]);
+            assert_eq!(ready.body["disk"], disk);
+        }
+        assert_eq!(bank.get("/health").await.status.is_success(), disk != "failed");
+    };
+    is("ready").await;
+    bank.journal.fail_next(Fault::Refused);
+    assert_eq!(bank.post("/Account/A/Withdraw", withdraw).await.status, 507);
+    is("full").await;
+    bank.journal.hold();
+    let slow = under_way(&bank, "/Account/A/Withdraw", &[], withdraw).await;
+    is("slow").await;
+    bank.journal.release();
+    assert_eq!(slow.await.expect("answered").status, 200);
+    is("ready").await;
+    bank.journal.fail_next(Fault::InDoubt { is_performed: false });
+    assert_eq!(bank.post("/Account/A/Withdraw", withdraw).await.status, 504);
+    is("failed").await;
+}
+
+#[tokio::test]
 async fn a_disk_that_cannot_be_read_is_503_until_it_can() {
     let bank = Bank::open().await;
     let restarted = Bank::over(bank.journal.crash(), EngineOptions::default());
