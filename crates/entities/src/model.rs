@@ -15,7 +15,7 @@ use crate::tx::Timestamp;
 ///
 /// Nothing here may depend on anything else (a clock, a random number, another entity): the same call gives the same
 /// answer on every machine and in every replay. Admission explores states that never become real, so no call may have
-/// an effect either.
+/// an effect either. A panic in `next` fails the entity whose event it was about, until it has been recovered.
 ///
 /// # Laws
 /// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`].

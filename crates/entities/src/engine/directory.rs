@@ -14,18 +14,23 @@
 //! # When the disk does not read
 //! An entity whose records the system could not read refuses all that it is asked, so nothing was ever admitted or
 //! acknowledged there. The next request that asks for it replaces it by one that reads again, in use or not.
+//!
+//! # When an entity panics
+//! Its actor has ended, and what it admitted may still become durable. So nobody gets it any more, and it is recovered from
+//! the journal as soon as its only [`Arc`] is the directory's: whatever was admitted is in the journal then, or never will be.
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use enact_actors::System;
+use enact_actors::{ActorError, System};
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 
 use super::clock::Clock;
 use super::committer::Tail;
 use super::entity::{EntityActor, EntityActorRef};
+use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
@@ -46,6 +51,11 @@ pub(super) struct Live<M: Model, J: Journal> {
 }
 
 impl<M: Model, J: Journal> Live<M, J> {
+    /// Why the entity has not answered.
+    pub(super) fn ended(&self, cause: &ActorError) -> EntityError {
+        EntityError::Ended { entity: self.key.clone(), why: cause.to_string() }
+    }
+
     /// What a request waits for that asks the entity.
     pub(super) fn stage(&self) -> Stage {
         Stage::Entity { key: self.key.clone(), loading: Arc::clone(&self.loading) }
@@ -87,16 +97,24 @@ impl<M: Model, J: Journal> Directory<M, J> {
     }
 
     /// The live entity `key`, woken from the journal if need be.
-    pub(super) fn get(&self, key: &EntityKey) -> Arc<Live<M, J>> {
+    ///
+    /// # Errors
+    /// If its actor has ended and is still in use.
+    pub(super) fn get(&self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
         #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         let number = self.hasher.hash_one(key) as usize % SHARDS;
         let mut shard = self.shards[number].lock();
         if let Some(live) = shard.live.get_mut(key) {
-            if live.loading.is_unread() {
+            let has_ended = live.actor.has_ended();
+            if has_ended && Arc::strong_count(live) > 1 {
+                let why = "it panicked, and comes back when what it was asked before has ended".to_owned();
+                return Err(EntityError::Ended { entity: key.clone(), why });
+            }
+            if has_ended || live.loading.is_unread() {
                 *live = Arc::new(self.make.live(key));
             }
             live.used.store(true, Ordering::Relaxed);
-            return Arc::clone(live);
+            return Ok(Arc::clone(live));
         }
         if shard.live.len() >= self.shard_max {
             shard.put_one_away();
@@ -104,7 +122,7 @@ impl<M: Model, J: Journal> Directory<M, J> {
         let live = Arc::new(self.make.live(key));
         shard.live.insert(key.clone(), Arc::clone(&live));
         shard.order.push_back(key.clone());
-        live
+        Ok(live)
     }
 }
 

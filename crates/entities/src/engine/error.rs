@@ -167,7 +167,8 @@ pub enum ReadError {
 
 /// Why an entity cannot be used. What was refused for it has had no effect.
 ///
-/// It stays so as long as the entity is in memory, unless the error [is transient](Self::is_transient).
+/// It stays so as long as the entity is in memory, unless the error [is transient](Self::is_transient) or the entity has
+/// [ended](Self::Ended).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntityError {
@@ -195,7 +196,7 @@ pub enum EntityError {
     /// Its records contradict its contract.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
-    /// Its actor has ended, which no input can cause.
+    /// Its model panicked. It is recovered from the journal when nothing that it was asked before is under way.
     #[error("{entity} has ended: {why}")]
     Ended {
         /// The entity.

@@ -9,8 +9,12 @@
 //! nothing but finds it: entities are recovered when they are first asked for.
 //!
 //! # When something is in doubt
-//! If the journal cannot say whether an append is durable, or a violated invariant ends an actor, the engine *fails*: it
-//! tells who waits that it does not know, takes nothing more, and must be opened again. It never guesses.
+//! If the journal cannot say whether an append is durable, or a violated invariant ends a transaction's actor, the engine
+//! *fails*: it tells who waits that it does not know, takes nothing more, and must be opened again. It never guesses.
+//!
+//! # When the model panics
+//! The entity whose turn it was refuses everything until nothing that it admitted is under way, and is then recovered from
+//! the journal. All others go on. A model that panics when asked for calls fails the engine.
 mod clock;
 mod committer;
 mod directory;
@@ -225,14 +229,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ReadError::Stopping);
         }
-        let live = self.shared.directory.get(key);
+        let live = self.shared.directory.get(key)?;
         let stage = live.stage();
         let reading = live.actor.read(mode, after, self.shared.clock.after(deadline));
         match within(deadline, reading, || stage.is_told()).await {
             Some(Ok(Ok(Ok(view)))) => Ok(view),
             Some(Ok(Ok(Err(waits_for)))) => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for }),
             Some(Ok(Err(cause))) => Err(cause.into()),
-            Some(Err(cause)) => Err(EntityError::Ended { entity: live.key.clone(), why: cause.to_string() }.into()),
+            Some(Err(cause)) => Err(live.ended(&cause).into()),
             None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new() }),
         }
     }

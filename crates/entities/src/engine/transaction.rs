@@ -107,7 +107,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         }
         for ack in std::mem::take(&mut self.acks) {
             if let Err(cause) = ack.await {
-                self.engine.fail(format!("a decision of {} could not be told: {cause}", self.tx));
+                // The entity is recovered from the journal, where it finds what was decided.
+                tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
             }
         }
     }
@@ -141,18 +142,29 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     /// Asks for a vote; a tick if there is none at `tick_at`.
     async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>, tick_at: Millis) -> CoordinatorInput<M::Event> {
-        let live = self.held.entry(to.clone()).or_insert_with(|| self.engine.directory.get(&to));
         let (tx, attempt, coordinator) = (prepare.tx, prepare.attempt, prepare.coordinator.clone());
-        let vote = match self.progress.reach(live.stage()) {
-            Ok(()) => match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare)).await {
-                Ok(Ok(Ok(vote))) => vote,
-                Ok(Ok(Err(cause))) => self.cannot_vote(cause),
-                Ok(Err(cause)) => self.cannot_vote(EntityError::Ended { entity: to.clone(), why: cause.to_string() }),
-                Err(_) => return CoordinatorInput::Tick,
+        let vote = match self.hold(&to) {
+            Err(cause) => self.cannot_vote(cause),
+            Ok(live) => match self.progress.reach(live.stage()) {
+                Ok(()) => match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare)).await {
+                    Ok(Ok(Ok(vote))) => vote,
+                    Ok(Ok(Err(cause))) => self.cannot_vote(cause),
+                    Ok(Err(cause)) => self.cannot_vote(live.ended(&cause)),
+                    Err(_) => return CoordinatorInput::Tick,
+                },
+                Err(Late) => Vote::Expired(Vec::new()),
             },
-            Err(Late) => Vote::Expired(Vec::new()),
         };
         CoordinatorInput::Heard(ToCoordinator { to: coordinator, from: to, tx, attempt, said: Said::Vote(vote) })
+    }
+
+    fn hold(&mut self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
+        if let Some(live) = self.held.get(key) {
+            return Ok(Arc::clone(live));
+        }
+        let live = self.engine.directory.get(key)?;
+        self.held.insert(key.clone(), Arc::clone(&live));
+        Ok(live)
     }
 
     fn cannot_vote(&mut self, cause: EntityError) -> Vote<M::Event> {
