@@ -1,5 +1,6 @@
 //! The `enact` program as its users see it.
 
+mod attacks;
 mod bench;
 mod bench_actors;
 mod bench_kernels;
