@@ -87,9 +87,12 @@ mod tests {
     use crate::actor::tests::{Bare, BareRef};
     use crate::{ExitReason, System};
 
+    /// An interpreter takes minutes for hundreds.
+    const ROUNDS: usize = if cfg!(miri) { 5 } else { 100 };
+
     /// Clones and drops handles, those that the actor makes of itself among them.
     fn share(handle: BareRef) {
-        for _ in 0..100 {
+        for _ in 0..ROUNDS {
             let own = handle.run(|_, cx| (cx.handle(), cx.handle()));
             let clones = [(); 3].map(|()| handle.clone());
             drop(clones);
@@ -125,7 +128,9 @@ mod tests {
         let cell = Arc::downgrade(handle.cell());
         let threads = [(); 4].map(|()| {
             let handle = handle.clone();
-            thread::spawn(move || (0..100).for_each(|_| drop((handle.clone(), handle.run(|_, cx| cx.handle()).wait()))))
+            thread::spawn(move || {
+                (0..ROUNDS).for_each(|_| drop((handle.clone(), handle.run(|_, cx| cx.handle()).wait())));
+            })
         });
         handle.kill();
         threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -73,6 +73,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "thousands of buffers, and no unsafe code")]
     fn no_more_is_kept_than_what_was_said() {
         let buffers = Buffers::default();
         for length in (0..=CLASSES).map(|class| SHORTEST << class) {

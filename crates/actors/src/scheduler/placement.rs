@@ -6,14 +6,14 @@
 //! milliseconds later.
 //!
 //! A worker wakes another only for work that is worth a second CPU, and says so here: it rules its own out for the moment of
-//! the wake-up. A thread that somebody has bound to certain CPUs is left alone, and on other systems than Linux the kernel
-//! decides.
-#[cfg(all(target_os = "linux", not(any(enact_loom, enact_shuttle))))]
+//! the wake-up. A thread that somebody has bound to certain CPUs is left alone. On other systems than Linux the
+//! kernel decides; the threads of a model and of an interpreter have no CPU.
+#[cfg(all(target_os = "linux", not(any(enact_loom, enact_shuttle, miri))))]
 pub(super) use self::linux::Placement;
-#[cfg(not(all(target_os = "linux", not(any(enact_loom, enact_shuttle)))))]
+#[cfg(not(all(target_os = "linux", not(any(enact_loom, enact_shuttle, miri)))))]
 pub(super) use self::other::Placement;
 
-#[cfg(all(target_os = "linux", not(any(enact_loom, enact_shuttle))))]
+#[cfg(all(target_os = "linux", not(any(enact_loom, enact_shuttle, miri))))]
 mod linux {
     use std::sync::LazyLock;
 
@@ -156,7 +156,7 @@ mod linux {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(enact_loom, enact_shuttle)))))]
+#[cfg(not(all(target_os = "linux", not(any(enact_loom, enact_shuttle, miri)))))]
 mod other {
     #[derive(Clone, Copy)]
     pub(in super::super) struct Placement;
