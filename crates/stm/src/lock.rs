@@ -40,7 +40,8 @@ impl OwnerId {
 ///
 /// A transaction without an explicit owner is its own: locks that it still holds when it and its deferred operations are
 /// over are released then. Under an explicit owner they stay held until a transaction of this owner releases them, or until
-/// the `Owner` is dropped.
+/// the `Owner` is dropped. Owners that keep locks while their transactions wait for others can wait in a circle, which nobody
+/// is told of, because any thread may release a lock for its owner: give such waits a [`timeout`](crate::Atomically::timeout).
 ///
 /// Dropping an owner releases what its transactions have acquired and not released, in one transaction for each lock, which
 /// wakes the transactions that wait for it. Objects of its deferred operations are released when these have ended. A
