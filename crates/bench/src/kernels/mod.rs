@@ -3,6 +3,7 @@
 //! # Variants
 //! * *await*: every call is a message with a promise, and the caller awaits it in a cooperative handler, so that its
 //!   actor serves the call meanwhile. All callers of a chain of calls are suspended at once.
+//! * *held*: as await, in a handler that holds its actor while it waits.
 //! * *forward*: a tail call hands the caller's promise on; who calls has ended by then.
 //! * *sync*: a call of oneself is a call of a Rust method; another actor is called with `call(cx)`.
 //! * *native*: a function without actors.
@@ -17,6 +18,7 @@
 //! # Source
 //! M. Andrieux, *Safe concurrent abstractions for multicore OCaml*, section 4.
 mod ackermann;
+mod asking;
 mod matrix;
 mod paper;
 mod probe;
@@ -37,6 +39,7 @@ use enact_workloads::kernels::WrongKernel;
 use crate::measure::{self, Contender, Plan, Race, race, write_json};
 
 use ackermann::Ackermann;
+use asking::Asking;
 use matrix::Matrix;
 use probe::Unwatched;
 use program::{Program, Stage};
@@ -82,6 +85,8 @@ pub enum Kernel {
     Ackermann,
     /// The Syracuse sequence of 989345275647, on one actor
     Syracuse,
+    /// The same sequence, each number asked of another actor in a loop
+    Loop,
     /// 10000 hops round a ring of 503 actors
     Ring,
     /// The product of two matrices, with an actor for each row
@@ -94,6 +99,7 @@ impl Kernel {
         match self {
             Self::Ackermann => "ackermann",
             Self::Syracuse => "syracuse",
+            Self::Loop => "loop",
             Self::Ring => "ring",
             Self::Matrix => "matrix",
         }
@@ -105,6 +111,8 @@ impl Kernel {
 pub enum Variant {
     /// A promise for each, awaited.
     Await,
+    /// As await, by a turn that holds its actor.
+    Held,
     /// Tail calls pass the caller's promise on.
     Forward,
     /// Done before the caller goes on.
@@ -122,6 +130,7 @@ impl Variant {
     pub fn name(self) -> &'static str {
         match self {
             Self::Await => "await",
+            Self::Held => "held",
             Self::Forward => "forward",
             Self::Sync => "sync",
             Self::Native => "native",
@@ -202,6 +211,7 @@ impl Options {
         match kernel {
             Kernel::Ackermann => self.race(kernel, &Ackermann, stage),
             Kernel::Syracuse => self.race(kernel, &Syracuse, stage),
+            Kernel::Loop => self.race(kernel, &Asking, stage),
             Kernel::Ring => self.race(kernel, &Ring::default(), stage),
             Kernel::Matrix => self.race(kernel, &Matrix::new(self.rows.get()), stage),
         }

@@ -36,6 +36,9 @@ impl Report {
 fn ratios(kernel: Kernel, race: &Race) -> impl Iterator<Item = Ratio> {
     let pairs: &[_] = match kernel {
         Kernel::Matrix => &[(Variant::Await, Variant::Rayon), (Variant::Await, Variant::Seq)],
+        Kernel::Loop => {
+            &[(Variant::Held, Variant::Await), (Variant::Sync, Variant::Await), (Variant::Native, Variant::Await)]
+        }
         _ => &[(Variant::Forward, Variant::Await), (Variant::Sync, Variant::Await), (Variant::Native, Variant::Await)],
     };
     let place_of = |variant: Variant| race.series.iter().position(|series| series.name == variant.name());

@@ -2,7 +2,7 @@
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Variant::{Await, Forward, Native, Rayon, Seq, Sync};
+use super::Variant::{Await, Forward, Held, Native, Rayon, Seq, Sync};
 use super::probe::Probe;
 use super::program::Version;
 use super::*;
@@ -48,6 +48,8 @@ fn calls_and_promises_are_those_of_the_definitions() {
     let syracuse = [(Await, 1_349, 1_349), (Forward, 1_349, 1), (Sync, 1_349, 1), native];
     check_counts(&Ackermann, &stage, &[(Await, 10_307, 10_307), (Forward, 10_307, 5_094), (Sync, 10_307, 1), native]);
     check_counts(&Syracuse, &stage, &syracuse);
+    let asking = [(Await, 1_349, 1_349), (Held, 1_349, 1_349), (Sync, 1_349, 1), native];
+    check_counts(&Asking, &stage, &asking);
     let ring = [(Await, 10_001, 10_001), (Forward, 10_001, 1), (Sync, 10_001, 1), native];
     check_counts(&Ring::default(), &stage, &ring);
     check_counts(&Matrix::new(20), &stage, &[(Await, 21, 21), (Seq, 0, 0), (Rayon, 0, 0)]);
@@ -112,6 +114,7 @@ fn a_wrong_result_among_right_ones_is_refused() {
     assert_eq!(wrong.measure(&Syracuse, 4), Err(refusal));
 
     assert!(Ackermann.verify(&124).is_err());
+    assert!(Asking.verify(&1_349).is_err());
     assert!(Ring::default().verify(&442).is_err());
     assert_eq!(Ring::default().verify(&443), Ok(()));
     assert!(Matrix::new(2).verify(&vec![vec![0.0; 2]; 2]).is_err());

@@ -26,6 +26,7 @@ fn kernels_measures_every_kernel_in_every_variant_and_writes_all_samples() {
     let expected = [
         ("ackermann", ways.clone()),
         ("syracuse", ways.clone()),
+        ("loop", "await, held, sync, native".to_owned()),
         ("ring", ways),
         ("matrix", "await, seq, rayon".to_owned()),
     ];
@@ -50,7 +51,7 @@ fn kernels_measures_every_kernel_in_every_variant_and_writes_all_samples() {
 #[test]
 fn kernels_refuses_what_it_cannot_run() {
     for (arguments, status, complaint) in [
-        (&["nonsense"][..], 2, "possible values: ackermann, syracuse, ring, matrix"),
+        (&["nonsense"][..], 2, "possible values: ackermann, syracuse, loop, ring, matrix"),
         (&["--repeat", "0"], 2, "number would be zero"),
         (&["matrix", "--rows", "8", "--repeat", "1", "--json", "/nowhere/report"], 7, "cannot write /nowhere/report"),
     ] {
