@@ -321,8 +321,9 @@ pub(crate) fn wake(waker: Waker) {
 pub(crate) trait Suspended: Send {
     /// Goes on. When it is ready it has answered, and given the state back if it had it.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>>;
-    /// From now on the answer needs the progress of `owner`.
-    fn now_owed_by(&self, owner: Owner);
+    /// From now on the answer needs the progress of `owner`. Pinned, because a suspended future borrows from itself, which a
+    /// reference to all of it would invalidate.
+    fn now_owed_by(self: Pin<&mut Self>, owner: Owner);
     /// Ends the turn where it is, and answers with `error`.
     fn cut_short(self: Pin<&mut Self>, error: ActorError);
     /// Takes what `begun` holds, a future and the reply that is owed, if this turn has ended and was of the same type.
@@ -664,8 +665,8 @@ impl<N: Answer + 'static, R: Future<Output = N> + Send + 'static> Suspended for 
         }
     }
 
-    fn now_owed_by(&self, owner: Owner) {
-        if let Some(reply) = &self.reply {
+    fn now_owed_by(self: Pin<&mut Self>, owner: Owner) {
+        if let Some(reply) = self.project().reply {
             reply.now_owed_by(owner);
         }
     }

@@ -163,7 +163,7 @@ impl ActorCell {
             self.begin_next(&mut body.lender);
             if !std::mem::replace(&mut task.has_waited, true) {
                 // Until now the answer needed what any other message needs: the actor.
-                task.turn.now_owed_by(Owner::Turn(task.waker.own()));
+                task.turn.as_mut().now_owed_by(Owner::Turn(task.waker.own()));
             }
         } else if body.undecided().is_none() && !std::mem::replace(&mut task.is_held, true) {
             self.mailbox.hold(&task.waker);
