@@ -15,6 +15,10 @@
 //!
 //! An entity that gains a field is saved as a snapshot, because an older snapshot would lack the field. Nothing is saved
 //! before every entity has been compared: a specification that is refused leaves the directory as it was.
+//!
+//! # Limit
+//! The snapshots are saved before the specification is recorded. A crash in between leaves snapshots with a field that
+//! the recorded specification does not have; starting with the new one again completes the change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
