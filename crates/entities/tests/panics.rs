@@ -142,7 +142,7 @@ async fn what_was_admitted_before_a_panic_is_kept_and_nothing_comes_between() {
     on_command.is_given.store(true, Ordering::SeqCst);
     assert!(has_ended(&deposit(&bank, "Account/A", 1).await));
     on_command.is_given.store(false, Ordering::SeqCst);
-    // Whoever recovered it now would not know what is admitted.
+    // A recovery now would not know what is admitted.
     for _ in 0..3 {
         let refused = deposit(&bank, "Account/A", 1).await;
         assert!(has_ended(&refused), "{refused:?}");

@@ -10,7 +10,7 @@
 //!
 //! # When something is in doubt
 //! If the journal cannot say whether an append is durable, or a violated invariant ends a transaction's actor, the engine
-//! *fails*: it tells who waits that it does not know, takes nothing more, and must be opened again. It never guesses.
+//! *fails*: it tells those that wait that it does not know, takes nothing more, and must be opened again. It never guesses.
 //!
 //! # When the model panics
 //! The entity whose turn it was refuses everything until nothing that it admitted is under way, and is then recovered from
