@@ -21,9 +21,8 @@ use crate::served::{BANK, FREE_PORT, Served, serve};
 
 const ACCOUNTS: usize = 100;
 const OPENING_EUROS: i64 = 50;
-const TRANSFERS: usize = 2_000;
+const TRANSFERS_PER_KILL: usize = 20;
 const CLIENTS: usize = 16;
-const KILLS: usize = 10;
 
 #[derive(Clone, Debug)]
 struct Transfer {
@@ -76,9 +75,11 @@ async fn pay(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_kills_lose_no_acknowledged_transfer_and_repeat_none() {
+async fn kills_lose_no_acknowledged_transfer_and_repeat_none() {
     let seed = std::env::var("ENACT_CRASH_SEED").map_or(20_150_523, |seed| seed.parse().expect("a number"));
-    println!("repeat with: ENACT_CRASH_SEED={seed} cargo test -p enact-cli --test enact crash");
+    let kills = std::env::var("ENACT_KILLS").map_or(100, |kills| kills.parse().expect("a number"));
+    println!("repeat with: ENACT_CRASH_SEED={seed} ENACT_KILLS={kills} cargo test -p enact-cli --test enact crash");
+    let transfer_count = kills * TRANSFERS_PER_KILL;
     let mut random = StdRng::seed_from_u64(seed);
     let directory = tempfile::tempdir().expect("a place for the test");
     let spec = directory.path().join("bank.rebel");
@@ -97,21 +98,21 @@ async fn ten_kills_lose_no_acknowledged_transfer_and_repeat_none() {
         assert_eq!(opened.status(), StatusCode::OK);
     }
 
-    let transfers: Vec<Transfer> = (0..TRANSFERS)
+    let transfers: Vec<Transfer> = (0..transfer_count)
         .map(|number| {
             let from = random.random_range(0..ACCOUNTS);
             let to = (from + random.random_range(1..ACCOUNTS)) % ACCOUNTS;
             Transfer { number, from, to, euros: random.random_range(1..=40) }
         })
         .collect();
-    let mut kill_after: Vec<usize> = (0..KILLS).map(|_| random.random_range(1..TRANSFERS - CLIENTS)).collect();
+    let mut kill_after: Vec<usize> = (0..kills).map(|_| random.random_range(1..transfer_count - CLIENTS)).collect();
     kill_after.sort_unstable();
 
     let answered = Arc::new(AtomicUsize::new(0));
     let (progress, mut progressed) = watch::channel(());
     let (current, servers) = watch::channel(Some(server.url("")));
     let clients: Vec<_> = transfers
-        .chunks(TRANSFERS.div_ceil(CLIENTS))
+        .chunks(transfer_count.div_ceil(CLIENTS))
         .map(|share| {
             let (share, http, mut servers) = (share.to_vec(), http.clone(), servers.clone());
             let (answered, progress) = (Arc::clone(&answered), progress.clone());
