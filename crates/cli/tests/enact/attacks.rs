@@ -1,4 +1,4 @@
-//! Clients that hold thousands of connections, from one address and from many: all requests of another client succeed.
+//! Clients with thousands of connections, from one address and from many: all requests of another client succeed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinSet;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::served::{BANK, FREE_PORT, Served, serve};
 
@@ -25,10 +25,13 @@ enum Attack {
     HalfAHead,
     /// Announces a body and sends its first byte.
     SlowBody,
+    /// Asks and asks and never reads an answer.
+    Unread,
 }
 
 impl Attack {
     async fn run(self, mut stream: TcpStream, server: SocketAddr) -> io::Result<()> {
+        let mut answer = [0; 4096];
         match self {
             Self::Silent => {}
             Self::HalfAHead => stream.write_all(b"GET /Account/MINE HTTP/1.1\r\nHost: ").await?,
@@ -39,8 +42,10 @@ impl Attack {
                 );
                 stream.write_all(head.as_bytes()).await?;
             }
+            Self::Unread => loop {
+                stream.write_all(format!("GET /openapi.json HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes()).await?;
+            },
         }
-        let mut answer = [0; 4096];
         while stream.read(&mut answer).await? > 0 {}
         Ok(())
     }
@@ -62,6 +67,26 @@ async fn attack_from(from: Ipv4Addr, attack: Attack, server: SocketAddr) {
     }
 }
 
+/// The runtime of the attackers: the client must not have to wait for attackers in this process.
+struct Attackers(Option<Runtime>);
+
+impl Attackers {
+    fn new() -> Self {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        Self(Some(runtime.expect("a runtime")))
+    }
+
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        self.0.take().expect("dropped once").shutdown_background();
+    }
+}
+
 /// How many connections the attackers hold: their sockets come out of a limit as well.
 fn connections() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -78,10 +103,10 @@ async fn ask(client: &reqwest::Client, url: String, body: Option<Value>) -> (Sta
     (answer.status(), answer.text().await.expect("a whole answer"))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn all_requests_of_a_client_succeed_while_others_hold_all_connections_they_can() {
     let connections = connections();
-    let attacks = [Attack::Silent, Attack::HalfAHead, Attack::SlowBody];
+    let attacks = [Attack::Silent, Attack::HalfAHead, Attack::SlowBody, Attack::Unread];
     for (attack, addresses) in attacks.into_iter().flat_map(|attack| [(attack, 1), (attack, MANY)]) {
         let place = tempfile::tempdir().expect("a place for the test");
         let spec = place.path().join("bank.rebel");
@@ -92,10 +117,10 @@ async fn all_requests_of_a_client_succeed_while_others_hold_all_connections_they
         let (status, body) = ask(&client, server.url("/Account/MINE/Open"), Some(open)).await;
         assert_eq!(status, StatusCode::OK, "{body}");
 
-        let mut attackers = JoinSet::new();
+        let attackers = Attackers::new();
         for number in 0..connections {
             let from = Ipv4Addr::new(127, 0, 1, 1 + (number % usize::from(addresses)) as u8);
-            attackers.spawn(attack_from(from, attack, server.address()));
+            attackers.runtime().spawn(attack_from(from, attack, server.address()));
         }
         for number in 0..REQUESTS {
             let (path, body) = match number % 3 {
@@ -108,6 +133,7 @@ async fn all_requests_of_a_client_succeed_while_others_hold_all_connections_they
         }
         server.signal(Signal::TERM);
         let (status, log) = tokio::task::spawn_blocking(|| server.ended()).await.expect("it ends");
+        drop(attackers);
         assert!(status.success(), "{attack:?} from {addresses}: {status}\n{log}");
     }
 }
