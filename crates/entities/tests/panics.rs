@@ -13,6 +13,7 @@ use enact_journal::Memory;
 use support::bank::{Event, Hand, State};
 use support::client::{LONG, command, until};
 use support::key;
+use tokio::task::JoinHandle;
 
 /// The bank written by hand, whose accounts panic on command.
 struct Panicking {
@@ -98,6 +99,15 @@ async fn opened() -> (Memory, Bank, Arc<Command>) {
     (journal, bank, on_command)
 }
 
+/// A deposit of 1,000 cents that is admitted, and not durable until the journal is released.
+async fn admit_a_deposit(journal: &Memory, bank: &Bank) -> JoinHandle<Result<(), SubmitError>> {
+    journal.hold();
+    let bank = bank.clone();
+    let admitted = tokio::spawn(async move { deposit(&bank, "Account/A", 1_000).await });
+    until(|| journal.waiting_count() > 0).await;
+    admitted
+}
+
 fn has_ended<T>(answer: &Result<T, SubmitError>) -> bool {
     matches!(answer, Err(SubmitError::Entity(EntityError::Ended { entity, .. })) if *entity == account())
 }
@@ -133,12 +143,7 @@ async fn an_entity_that_cannot_be_recovered_for_a_panic_fails_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_admitted_before_a_panic_is_kept_and_nothing_comes_between() {
     let (journal, bank, on_command) = opened().await;
-    journal.hold();
-    let admitted = tokio::spawn({
-        let bank = bank.clone();
-        async move { deposit(&bank, "Account/A", 1_000).await }
-    });
-    until(|| journal.waiting_count() > 0).await;
+    let admitted = admit_a_deposit(&journal, &bank).await;
     on_command.is_given.store(true, Ordering::SeqCst);
     assert!(has_ended(&deposit(&bank, "Account/A", 1).await));
     on_command.is_given.store(false, Ordering::SeqCst);
@@ -156,12 +161,7 @@ async fn what_was_admitted_before_a_panic_is_kept_and_nothing_comes_between() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_while_a_decision_is_told_changes_nothing_about_the_decision() {
     let (journal, bank, on_command) = opened().await;
-    journal.hold();
-    let admitted = tokio::spawn({
-        let bank = bank.clone();
-        async move { deposit(&bank, "Account/A", 1_000).await }
-    });
-    until(|| journal.waiting_count() > 0).await;
+    let admitted = admit_a_deposit(&journal, &bank).await;
     let dependent = tokio::spawn({
         let bank = bank.clone();
         async move { bank.submit(command("Account/A", Event::Withdraw(10_500))).await }

@@ -253,7 +253,7 @@ impl Commits {
         }
     }
 
-    /// Why the queue is poisoned, once it is; never if it is closed first.
+    /// Why the queue is poisoned, once it is; nothing if it is closed first.
     pub(super) fn failed(&self) -> Awaited<String> {
         let (reply, awaited) = reply();
         let mut state = self.state.lock();

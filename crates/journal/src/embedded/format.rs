@@ -5,9 +5,9 @@
 //! group   := group header, record*, zeros up to a multiple of 8
 //! ```
 //! All numbers are little-endian. A *group* is what one sync made durable: one or more batches, or nothing (earlier
-//! versions marked a clean close so). The checksum (CRC32C) of a group header or record covers the log's id and the address at which it
-//! stands, besides its own bytes: bytes of another log, of another place, or of a payload that imitates a header are
-//! not valid here.
+//! versions marked a clean close so). The checksum (CRC32C) of a group header or record covers the log's id and the
+//! address at which it stands, besides its own bytes: bytes of another log, of another place, or of a payload that
+//! imitates a header are not valid here.
 //!
 //! | header | | group header | | record | | footer | |
 //! |---|---|---|---|---|---|---|---|

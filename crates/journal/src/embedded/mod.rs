@@ -140,7 +140,7 @@ pub enum OpenError {
     /// The directory holds a log, or what is left of one, and no manifest.
     #[error(
         "the data directory has no manifest: restore it; or, if an earlier version of the program wrote the directory, \
-         take the log as it is with `enact journal adopt`"
+         take the log as it is with `enact journal adopt --data DIR`"
     )]
     NoManifest,
     /// An option is out of its range.
@@ -184,8 +184,8 @@ impl Embedded {
     /// are kept in a file beside the segment.
     ///
     /// # Errors
-    /// When the directory is unsuitable or in use, when the log is damaged, or as the operating system reports. Damage
-    /// is named with its place, and the log is left as it is.
+    /// When the directory is unsuitable or in use, when the log is damaged or has no manifest, or as the operating system
+    /// reports. Damage is named with its place, and the log is left as it is.
     ///
     /// # Blocking
     /// Reads all segments once, to see that they are what was written.

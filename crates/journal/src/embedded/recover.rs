@@ -303,7 +303,11 @@ fn set_aside(disk: &dyn Disk, name: &str, cut: &[u8]) -> Result<String, OpenErro
         file.sync()?;
         disk.sync()
     };
-    write().map_err(|error| OpenError::io(&aside, &error))?;
+    write().map_err(|error| {
+        // Every start would leave another part of it; what is cut is still where it was.
+        disk.remove(&aside).unwrap_or_default();
+        OpenError::io(&aside, &error)
+    })?;
     Ok(aside)
 }
 

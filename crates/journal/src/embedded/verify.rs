@@ -105,9 +105,11 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     let _lock = disk.lock()?;
     let mut verifier = Verifier::default();
     verifier.read(disk)?;
-    if let Some(log) = verifier.log
-        && verifier.found.is_sound()
-    {
+    let Some(log) = verifier.log else {
+        verifier.found.damages.push(damage(1, 0, Flaw::Missing));
+        return Ok(verifier.found);
+    };
+    if verifier.found.is_sound() {
         remove_unfinished(disk)?;
         match disk.rename(MANIFEST, REPLACED) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),

@@ -59,9 +59,12 @@ impl Watch {
         Ok(())
     }
 
-    /// What is not as it was, if anything.
-    fn check(&self) -> Result<(), String> {
-        self.disk.check_place().or_else(|error| definite(&error, "the data directory"))?;
+    /// Looks at everything once.
+    fn check(&self) -> Result<(), Finding> {
+        let mut unseen = Ok(());
+        if let Err(error) = self.disk.check_place() {
+            unseen = Err(Finding::unseen(&error, "the data directory")?);
+        }
         let count = self.files.lock().len();
         for index in 0..count {
             let (name, seen) = {
@@ -69,25 +72,36 @@ impl Watch {
                 (watched.name.clone(), watched.seen)
             };
             match self.disk.look_up(&name) {
-                Ok(found) if found.id != seen.id => return Err(format!("{name} has been replaced")),
+                Ok(found) if found.id != seen.id => return Err(Finding::Changed(format!("{name} has been replaced"))),
                 Ok(found) if found.size < seen.size => {
-                    return Err(format!("{name} has been cut from {} to {} bytes", seen.size, found.size));
+                    let what = format!("{name} has been cut from {} to {} bytes", seen.size, found.size);
+                    return Err(Finding::Changed(what));
                 }
                 Ok(_) => {}
-                Err(error) => definite(&error, &name)?,
+                Err(error) => unseen = Err(Finding::unseen(&error, &name)?),
             }
         }
-        Ok(())
+        unseen
     }
 }
 
-/// Only what is certainly gone is a failure: what cannot be looked at now may be there.
-fn definite(error: &io::Error, what: &str) -> Result<(), String> {
-    if error.kind() == io::ErrorKind::NotFound {
-        return Err(format!("{what} is gone: {error}"));
+/// What is not as it was.
+#[derive(Debug)]
+enum Finding {
+    /// The journal has failed.
+    Changed(String),
+    /// The system could not look: what is not seen now may be there.
+    Unseen(String),
+}
+
+impl Finding {
+    /// What could not be looked at, unless it is certainly gone.
+    fn unseen(error: &io::Error, what: &str) -> Result<Self, Self> {
+        if error.kind() == io::ErrorKind::NotFound {
+            return Err(Self::Changed(format!("{what} is gone: {error}")));
+        }
+        Ok(Self::Unseen(format!("{what}: {error}")))
     }
-    tracing::warn!(%error, "cannot look at {what}");
-    Ok(())
 }
 
 /// The thread that watches; ends when it is stopped, dropped, or has found something.
@@ -100,13 +114,23 @@ impl Watcher {
     pub(super) fn start(watch: Arc<Watch>, store: Weak<Store>) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         let run = move || {
+            let mut is_blind = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                if let Err(what) = watch.check()
-                    && let Some(store) = store.upgrade()
-                {
-                    let why = format!("the files of the journal have been tampered with: {what}");
-                    tracing::error!("{why}");
-                    return store.commits.poison(&why);
+                match watch.check() {
+                    Ok(()) => is_blind = false,
+                    Err(Finding::Unseen(what)) => {
+                        if !std::mem::replace(&mut is_blind, true) {
+                            tracing::warn!("cannot look at {what}");
+                        }
+                    }
+                    Err(Finding::Changed(what)) => {
+                        let why = format!("the files of the journal are not what they were: {what}");
+                        tracing::error!("{why}");
+                        if let Some(store) = store.upgrade() {
+                            store.commits.poison(&why);
+                        }
+                        return;
+                    }
                 }
             }
         };

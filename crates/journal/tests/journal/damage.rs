@@ -360,6 +360,28 @@ fn snapshots_alone_are_not_taken_for_an_empty_directory() {
     disk.lose("manifest");
     disk.lose(&segment(1));
     assert!(matches!(open(disk.mount()), Err(OpenError::NoManifest)));
+    // There is nothing to adopt.
+    let missing = Damage { file: segment(1), offset: 0, flaw: Flaw::Missing };
+    assert_eq!(adopt_on(&*disk.mount()).expect("readable").damages, [missing]);
+}
+
+#[test]
+fn full_disk_at_the_start_loses_nothing_that_was_torn_and_leaves_nothing_behind() {
+    let batches = batches(15);
+    let disk = killed_journal(&batches);
+    let name = last_segment(&disk);
+    let bytes = disk.bytes(&name).expect("the last segment");
+    let torn = bytes[..bytes.len() - 20].to_vec();
+    disk.set_bytes(&name, torn.clone());
+    let names = disk.names();
+    disk.set_capacity(disk.size());
+    for _ in 0..3 {
+        let Err(OpenError::Io { file, .. }) = open(disk.mount()) else { panic!("there is no space for what is cut") };
+        assert_eq!(file, format!("{name}.cut-1"));
+        assert_eq!((disk.names(), disk.bytes(&name).as_ref()), (names.clone(), Some(&torn)));
+    }
+    disk.set_capacity(u64::MAX);
+    assert!(matches!(open_damaged(&disk, &batches), Outcome::Shows(14)));
 }
 
 #[test]
