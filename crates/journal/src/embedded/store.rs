@@ -65,13 +65,10 @@ impl Store {
         }
     }
 
-    /// Whether record `seq` of `entity` is durable and is the one that `fingerprint` is of.
+    /// Whether the log has record `seq` of `entity`, and it is the one that `fingerprint` is of.
     pub(super) fn has(&self, entity: &EntityKey, seq: Seq, fingerprint: Fingerprint) -> Result<bool, ReadError> {
         if seq == Seq::NONE {
             return Ok(fingerprint == Fingerprint::default());
-        }
-        if seq > self.commits.tip(entity).0 {
-            return Ok(false);
         }
         match self.record(&mut Window::backward(&*self.disk), fingerprint.address) {
             Ok(stored) => {

@@ -138,6 +138,27 @@ fn closed_journal_that_was_cut_at_any_byte_is_refused_and_left_as_it_is() {
     }
 }
 
+/// After a clean close one slot of the manifest is as good as the other.
+#[test]
+fn closed_journal_that_was_cut_is_refused_even_if_a_slot_of_the_manifest_is_damaged() {
+    let batches = batches(40);
+    let disk = closed_journal(&batches);
+    let name = last_segment(&disk);
+    let cut = disk.bytes(&name).expect("the last segment")[..72].to_vec();
+    let manifest = disk.bytes("manifest").expect("the manifest");
+    for slot in [0, 512] {
+        let copy = disk.copy(0);
+        let mut damaged = manifest.clone();
+        damaged[slot..slot + 512].fill(0);
+        copy.set_bytes("manifest", damaged);
+        assert!(matches!(open_damaged(&copy.copy(0), &batches), Outcome::Shows(40)), "slot at {slot}");
+        copy.set_bytes(&name, cut.clone());
+        let Outcome::Refused(damage) = open_damaged(&copy, &batches) else { panic!("slot at {slot}: it opens") };
+        assert_eq!((&damage.file, damage.offset), (&name, 72));
+        assert!(matches!(damage.flaw, Flaw::Shortened { .. }), "{damage}");
+    }
+}
+
 /// The mark moves on by time as well, with nobody asking for it.
 #[test]
 fn killed_journal_is_refused_if_it_was_cut_below_the_mark() {
