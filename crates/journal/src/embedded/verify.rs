@@ -115,8 +115,13 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        let last = Position(verifier.next.first.0 - 1);
-        let mark = HighWater { sealed_count: verifier.sealed.len() as u32, end: 0, last };
+        let sealed_count = verifier.sealed.len() as u32;
+        if verifier.end > 0 {
+            // The manifest must not outlive what it promises.
+            let name = segment_name(sealed_count + 1);
+            disk.open(&name).and_then(|file| file.sync()).map_err(|error| OpenError::io(&name, &error))?;
+        }
+        let mark = HighWater { sealed_count, end: verifier.end, last: verifier.found.last };
         Manifest::create(disk, log, mark, &verifier.sealed).map_err(failed)?;
     }
     Ok(verifier.found)
@@ -133,6 +138,8 @@ struct Verifier {
     listed: Vec<Seal>,
     /// The sealed segments that are there.
     sealed: Vec<Seal>,
+    /// The end of the groups in the segment behind them; 0 if there is none.
+    end: u32,
 }
 
 impl Default for Verifier {
@@ -145,6 +152,7 @@ impl Default for Verifier {
             mark: HighWater::default(),
             listed: Vec::new(),
             sealed: Vec::new(),
+            end: 0,
         }
     }
 }
@@ -229,6 +237,7 @@ impl Verifier {
     fn take_unsealed(&mut self, bytes: &[u8], header: &SegmentHeader) {
         let Scan { contents, end, stop, .. } = scan(bytes, header, &mut self.tips);
         self.found.last = Position(contents.next().0 - 1);
+        self.end = end;
         let reached = self.mark.check_end(header.number, end);
         match stop {
             Some(stop) if reached.is_ok() && stop.is_torn(bytes, header, end) => {

@@ -359,6 +359,12 @@ fn missing_manifest_is_refused_until_the_log_is_adopted() {
         assert_eq!(verified(&disk).damages, [missing]);
         assert!(adopt_on(&*disk.mount()).expect("readable").is_sound());
         assert!(verified(&disk).is_sound());
+        let last = last_segment(&disk);
+        let cut = disk.copy(0);
+        cut.set_bytes(&last, disk.bytes(&last).expect("the last segment")[..72].to_vec());
+        assert!(matches!(open_damaged(&cut, &batches), Outcome::Refused(damage) if damage.file == last));
+        cut.lose(&last);
+        assert!(matches!(open_damaged(&cut, &batches), Outcome::Refused(damage) if damage.file == last));
         assert!(matches!(open_damaged(&disk, &batches), Outcome::Shows(60)));
         let mut bytes = disk.bytes(&segment(1)).expect("a segment");
         bytes[100] ^= 1;
