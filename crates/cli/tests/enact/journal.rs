@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use enact_journal::contract::block_on;
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
 
+use crate::served::{FREE_PORT, serve};
+
 fn enact(command: &str, data: &Path) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_enact"))
         .args(["journal", command, "--data"])
@@ -45,6 +47,23 @@ fn sound_directory_verifies_and_a_damaged_one_does_not() {
         assert!(stdout.starts_with("segment-0000000001.log is damaged at byte "), "{stdout}");
         assert!(stderr.ends_with("is damaged\n"), "{stderr}");
     }
+}
+
+#[test]
+fn refused_start_names_the_damage_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, spec) = (dir.path().join("data"), dir.path().join("lamp.rebel"));
+    fill(&data);
+    fs::write(&spec, "class Lamp initial off on Light(): lit lit").expect("writable");
+    fs::remove_file(data.join("segment-0000000001.log")).expect("removed");
+    let ended = serve(&spec, &data, FREE_PORT).output().expect("the program runs");
+    assert_eq!(ended.status.code(), Some(4));
+    let stderr = String::from_utf8(ended.stderr).expect("text");
+    assert_eq!(
+        stderr.matches("segment-0000000001.log is damaged at byte 0: the file is missing").count(),
+        1,
+        "{stderr}"
+    );
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub struct Embedded {
 pub enum OpenError {
     /// The directory is not acceptable.
     #[error("cannot use the data directory: {0}")]
-    Directory(#[from] DirectoryError),
+    Directory(DirectoryError),
     /// Another process has the directory.
     #[error("the data directory is in use by {holder}")]
     InUse {
@@ -136,7 +136,7 @@ pub enum OpenError {
     },
     /// The log is damaged; nothing was changed.
     #[error("the journal does not open: {0}")]
-    Damaged(#[from] Damage),
+    Damaged(Damage),
     /// The directory holds a log, or what is left of one, and no manifest.
     #[error(
         "the data directory has no manifest: restore it; or, if an earlier version of the program wrote the directory, \
@@ -165,6 +165,19 @@ const MAX_SEGMENT_BYTES: u32 = 256 << 20;
 impl OpenError {
     fn io(file: &str, error: &io::Error) -> Self {
         Self::Io { file: file.to_owned(), why: error.to_string() }
+    }
+}
+
+// The messages say all that these causes say, so they are not sources as well.
+impl From<DirectoryError> for OpenError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}
+
+impl From<Damage> for OpenError {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
     }
 }
 
