@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use enact_entities::Strategy;
@@ -83,6 +84,10 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
+    /// For how long a command that is repeated under its Idempotency-Key gets its earlier answer, such as `90m` or `7days`;
+    /// a year at most
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
+    pub(crate) keep_answers: Duration,
     /// When an event may overlap with others of the same entity that are not decided yet
     #[arg(long, value_enum, default_value_t = Admission::Serializable)]
     pub(crate) admission: Admission,

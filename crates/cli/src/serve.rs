@@ -45,7 +45,9 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
         warn!(%address, "INSECURE: other machines can reach this server, without encryption and authentication");
     }
 
-    let journal = Embedded::open(&args.data, JournalOptions::default())
+    let options =
+        EngineOptions { strategy: args.admission.into(), keep_answers: args.keep_answers, ..EngineOptions::default() };
+    let journal = Embedded::open_without(&args.data, JournalOptions::default(), options.are_answers_over())
         .map_err(|source| Failure::Data { path: args.data.clone(), source })?;
     let adoption = contract::adopt(&journal, &sources, &spec)
         .await
@@ -55,7 +57,6 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
     }
 
     let system = System::builder().build().map_err(Failure::Runtime)?;
-    let options = EngineOptions { strategy: args.admission.into(), ..EngineOptions::default() };
     let engine = Engine::new(Rebel::new(spec), journal, system, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
@@ -67,7 +68,7 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
         tokio::select! {
             () = signals.stop() => (None, Instant::now()),
             why = engine.failed() => (Some(why), Instant::now()),
-            never = engine.watch_disk() => match never {},
+            never = engine.maintain() => match never {},
         }
     };
     let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;

@@ -123,10 +123,35 @@ async fn a_key_that_is_running_is_in_use() {
     });
     until(|| journal.waiting_count() > 0).await;
     assert_eq!(bank.submit(request.clone()).await, Err(SubmitError::KeyInUse));
-    let other = repeatable(command("Account/B", Event::Open(10_000)), "o-1", 2);
+    let other = repeatable(command("Account/A", Event::Open(20_000)), "o-1", 2);
     assert_eq!(bank.submit(other).await, Err(SubmitError::KeyReused));
     journal.release();
     assert!(first.await.expect("no panic").is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_belongs_to_the_entity_that_is_addressed() {
+    let journal = Memory::new();
+    for (number, balance_before) in [(1, 0), (2, 10_000)] {
+        let bank = bank(&journal, EngineOptions::default());
+        for account in ["Account/A", "Account/B"] {
+            let opened = bank.submit(repeatable(command(account, Event::Open(10_000)), "o-1", 1)).await;
+            assert_eq!(opened.map(|receipt| receipt.replayed), Ok(balance_before > 0), "start {number} of {account}");
+            assert_eq!(balance(&bank, account).await, 10_000);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_answer_is_no_longer_kept_is_a_new_one() {
+    let journal = Memory::new();
+    let bank = bank(&journal, EngineOptions { keep_answers: Duration::ZERO, ..EngineOptions::default() });
+    open(&bank, "Account/A", 10_000).await;
+    for count in 1..=3 {
+        let deposit = repeatable(command("Account/A", Event::Deposit(100)), "d-1", 1);
+        assert_eq!(bank.submit(deposit).await.map(|receipt| receipt.replayed), Ok(false));
+        assert_eq!(balance(&bank, "Account/A").await, 10_000 + count * 100);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -131,6 +131,15 @@ pub trait Journal: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// Lets the journal forget the entities of all classes of which `is_over` holds, so that they need no memory any more.
+    ///
+    /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records stay in the
+    /// [`feed`](Self::feed) and come back when the journal is opened again. A class with appends under way is not forgotten
+    /// yet. A journal need not forget anything, which is the default.
+    fn forget(&self, is_over: impl Fn(&str) -> bool) {
+        let _ = is_over;
+    }
+
     /// Makes durable what was submitted, then refuses everything: appends, reads and snapshots.
     ///
     /// Closing again is allowed and reports the same result.
@@ -196,6 +205,12 @@ pub enum Refusal {
     StorageFull {
         /// What the disk said.
         why: String,
+    },
+    /// The class of the entity has been [forgotten](Journal::forget).
+    #[error("{entity} is of a class that was forgotten, nothing is appended to it any more")]
+    Forgotten {
+        /// The entity.
+        entity: EntityKey,
     },
     /// The journal is closed.
     #[error("the journal is closed")]

@@ -77,6 +77,7 @@ pub(crate) struct Readiness {
 /// | route | does |
 /// |---|---|
 /// | `POST /{Class}/{id}/{Event}` | one event, in a transaction with all that it calls |
+/// | `POST /{Class}/{Event}` | the same, for an instance that the event creates and the `Idempotency-Key` names |
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
 /// | `GET /openapi.json` | this interface, described for programs |
 /// | `GET /health` | whether the server serves; never turned away |
@@ -91,7 +92,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .route("/health", get(health::<J>))
         .route("/health/ready", get(readiness::<J>))
         .route("/openapi.json", get(describe::<J>))
-        .route("/{class}/{id}", get(read::read::<J>))
+        .route("/{class}/{id}", get(read::read::<J>).post(command::creation::<J>))
         .route("/{class}/{id}/{event}", post(command::command::<J>))
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
@@ -141,7 +142,7 @@ async fn no_such_resource(uri: Uri) -> Problem {
     Problem::new(ProblemKind::NoSuchResource, detail)
 }
 
-async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     // Three parts are an event, fewer are read.
     let allowed = if uri.path().matches('/').count() == 3 { "POST" } else { "GET, HEAD" };
     let detail = format!("`{}` takes {allowed}, not {method}", uri.path());

@@ -1,22 +1,24 @@
-//! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls.
+//! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls; and
+//! `POST /{Class}/{Event}`: the same for an instance that the event creates, whose id follows from the idempotency key.
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderValue;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Command, Idempotency, Receipt};
 use enact_journal::{EntityKey, Journal};
-use enact_rebel::{Class, Event, EventCall};
+use enact_rebel::{Class, Event, EventCall, KeyType, Name, StateKind};
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use crate::api::{Api, instance};
+use crate::api::{Api, instance, method_not_allowed};
 use crate::door::Peer;
 use crate::outcome;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
@@ -28,6 +30,8 @@ use crate::{body, envelope, value};
 pub(crate) struct Committed {
     /// The transaction; give it to a read as `after` to see its effect.
     transaction: String,
+    /// The identity of the addressed instance.
+    id: String,
     /// The life-cycle state in which the command left the addressed instance.
     state: String,
 }
@@ -36,21 +40,82 @@ pub(crate) async fn command<J: Journal>(
     State(api): State<Arc<Api<J>>>,
     peer: Peer,
     path: Result<Path<(String, String, String)>, PathRejection>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
     let Path((class, id, event)) = path.map_err(|_| undecodable())?;
     let class = api.class(&class)?;
     let event = exposed(class, &event)?;
+    run(&api, peer, class, event, Some(&id), request).await
+}
+
+/// The command of a client that lets the server name the instance. It has an idempotency key, and the same key leads to the
+/// same instance, so that a command that is sent again never creates a second one.
+pub(crate) async fn creation<J: Journal>(
+    State(api): State<Arc<Api<J>>>,
+    peer: Peer,
+    path: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let Path((class, event)) = path.map_err(|_| undecodable())?;
+    let class = api.class(&class)?;
+    let Some(event) = class.event(&event).filter(|event| !event.is_internal()) else {
+        return Err(method_not_allowed(request.method().clone(), request.uri().clone()).await);
+    };
+    if !creates(class, event) {
+        let (class, event) = (class.name(), event.name());
+        let detail = format!("`{event}` happens to an instance: POST /{class}/{{id}}/{event}");
+        return Err(Problem::new(ProblemKind::NoSuchEvent, detail));
+    }
+    run(&api, peer, class, event, None, request).await
+}
+
+/// Whether `event` leads from no instance to one.
+pub(crate) fn creates(class: &Class, event: &Event) -> bool {
+    let is_initial = |state: &Name| class.states().iter().any(|s| s.name() == state && s.kind() == StateKind::Initial);
+    event.transitions().any(|(source, _)| is_initial(source))
+}
+
+/// The instance that a command creates under `idempotency_key`. All clients are one, as long as nothing tells them apart.
+fn named_after(class: &Class, event: &Event, idempotency_key: Option<&str>) -> Result<EntityKey, InvalidParameter> {
+    if class.key_type() != KeyType::String {
+        let (class, event, ty) = (class.name(), event.name(), class.key_type());
+        let problem = format!("missing; it is of type {ty}, and the client chooses it: POST /{class}/{{id}}/{event}");
+        return Err(InvalidParameter { name: "id".to_owned(), problem });
+    }
+    let Some(idempotency_key) = idempotency_key else {
+        let problem = "missing; a command without the id of its instance must have one".to_owned();
+        return Err(InvalidParameter { name: envelope::IDEMPOTENCY_KEY.to_string(), problem });
+    };
+    let digest = Sha256::new().chain_update(class.name().as_bytes()).chain_update([0]).chain_update(idempotency_key);
+    let digest: [u8; 32] = digest.finalize().into();
+    let id = Uuid::new_v8(*digest.first_chunk().expect("half of it"));
+    instance(class, &id.to_string())
+}
+
+/// Makes `event` happen to the instance `id`, or to the one that follows from the idempotency key.
+async fn run<J: Journal>(
+    api: &Api<J>,
+    peer: Peer,
+    class: &Class,
+    event: &Event,
+    id: Option<&str>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (Parts { headers, uri, .. }, body) = request.into_parts();
     let members = body::read(&headers, body).await?;
 
     let mut unfit = Vec::new();
-    let key = keep(instance(class, &id), &mut unfit);
-    let idempotency_key = keep(envelope::idempotency_key(&headers), &mut unfit);
+    let idempotency_key = envelope::idempotency_key(&headers);
+    let key = match (id, &idempotency_key) {
+        (Some(id), _) => instance(class, id),
+        (None, Ok(key)) => named_after(class, event, key.as_deref()),
+        (None, Err(unusable)) => return Err(Problem::invalid(vec![unusable.clone()])),
+    };
+    let key = keep(key, &mut unfit);
+    let idempotency_key = keep(idempotency_key, &mut unfit);
     let deadline = keep(envelope::deadline(&headers), &mut unfit);
     let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
-    unfit.extend(query.filter(|query| !query.is_empty()).map(|_| InvalidParameter {
+    unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
         name: "query".to_owned(),
         problem: "a command takes its parameters from the body".to_owned(),
     }));
@@ -65,13 +130,13 @@ pub(crate) async fn command<J: Journal>(
     let idempotency = idempotency_key.map(|name| Idempotency { fingerprint: fingerprint(&key, &call), key: name });
     let repeatable = idempotency.is_some();
     let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;
-    submitted.map(done).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
+    submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
-fn done(receipt: Receipt) -> Response {
+fn done(receipt: Receipt, key: &EntityKey) -> Response {
     let Receipt { tx, state, replayed } = receipt;
     let state = state.expect("a command is an event, and an event leads to a state");
-    let mut response = Json(Committed { transaction: tx.to_string(), state }).into_response();
+    let mut response = Json(Committed { transaction: tx.to_string(), id: key.id().to_owned(), state }).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -6,7 +6,7 @@
 //! the language have no dots, so they cannot meet.
 
 use axum::http::HeaderName;
-use enact_rebel::{Class, Event, Spec};
+use enact_rebel::{Class, Event, KeyType, Spec};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -22,7 +22,7 @@ use utoipa::openapi::{
 };
 
 use crate::api::{Health, Readiness};
-use crate::command::Committed;
+use crate::command::{Committed, creates};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
@@ -53,7 +53,11 @@ pub(crate) fn document(spec: &Spec) -> String {
         for event in class.events().iter().filter(|event| !event.is_internal()) {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
-            paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event)));
+            paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById)));
+            if class.key_type() == KeyType::String && creates(class, event) {
+                let path = format!("/{name}/{}", event.name());
+                paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey)));
+            }
         }
     }
     let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(INTRODUCTION));
@@ -76,9 +80,27 @@ fn reference(name: impl Into<String>) -> RefOr<Schema> {
     Ref::from_schema_name(name).into()
 }
 
-/// `POST /{Class}/{id}/{Event}`
-fn command(class: &Class, event: &Event) -> Operation {
+/// How a command names its instance.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Addressed {
+    /// `POST /{Class}/{id}/{Event}`
+    ById,
+    /// `POST /{Class}/{Event}`, by its idempotency key.
+    ByKey,
+}
+
+fn command(class: &Class, event: &Event, addressed: Addressed) -> Operation {
     let (class, name) = (class.name(), event.name());
+    let (operation_id, summary, parameters) = match addressed {
+        Addressed::ById => {
+            let summary = format!("Make {name} happen to an instance of {class}");
+            (format!("{class}.{name}"), summary, vec![id(), idempotency_key(Required::False)])
+        }
+        Addressed::ByKey => {
+            let summary = format!("Create an instance of {class} by {name}; its id follows from the Idempotency-Key");
+            (format!("{class}.{name}.new"), summary, vec![idempotency_key(Required::True)])
+        }
+    };
     let replayed = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::String).enum_values(Some(["true"]))))
         .description(Some("Present if this is the answer to an earlier request with the same key"))
@@ -91,12 +113,11 @@ fn command(class: &Class, event: &Event) -> Operation {
         .header(IDEMPOTENCY_REPLAYED.as_str(), replayed)
         .build();
     let operation = OperationBuilder::new()
-        .operation_id(Some(format!("{class}.{name}")))
+        .operation_id(Some(operation_id))
         .tag(&**class)
-        .summary(Some(format!("Make {name} happen to an instance of {class}")))
+        .summary(Some(summary))
         .description(words(event.documentation()))
-        .parameter(id())
-        .parameter(idempotency_key())
+        .parameters(Some(parameters))
         .parameter(deadline())
         .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, body).build()))
         .response("200", done)
@@ -204,14 +225,15 @@ fn id() -> Parameter {
         .build()
 }
 
-fn idempotency_key() -> Parameter {
+fn idempotency_key(required: Required) -> Parameter {
     let schema = ObjectBuilder::new()
         .schema_type(JsonType::String)
         .pattern(Some("^[!-~]+$"))
         .min_length(Some(1))
         .max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
-    let description = "Names the command, so that sending it again gets its one answer and no second effect";
-    in_header(&IDEMPOTENCY_KEY, description, schema)
+    let description = "Names the command, so that sending it again to the same instance gets its one answer and no second \
+                       effect, as long as the server keeps answers (a day by default)";
+    in_header(&IDEMPOTENCY_KEY, required, description, schema)
 }
 
 fn deadline() -> Parameter {
@@ -220,12 +242,12 @@ fn deadline() -> Parameter {
         .minimum(Some(0))
         .default(Some(json!(u64::try_from(DEADLINE_DEFAULT.as_millis()).expect("seconds"))));
     let description = format!("Milliseconds to wait at most; more than {} count as that", DEADLINE_MAX.as_millis());
-    in_header(&DEADLINE_MS, &description, schema)
+    in_header(&DEADLINE_MS, Required::False, &description, schema)
 }
 
-fn in_header(name: &HeaderName, description: &str, schema: ObjectBuilder) -> Parameter {
+fn in_header(name: &HeaderName, required: Required, description: &str, schema: ObjectBuilder) -> Parameter {
     let parameter = ParameterBuilder::new().name(name.as_str()).parameter_in(ParameterIn::Header);
-    parameter.required(Required::False).description(Some(description)).schema(Some(schema)).build()
+    parameter.required(required).description(Some(description)).schema(Some(schema)).build()
 }
 
 fn parameters(event: &Event) -> ObjectBuilder {

@@ -96,6 +96,31 @@ async fn every_admission_strategy_serves() {
 }
 
 /// Sends the head of a command and returns when the server waits for its body.
+#[tokio::test]
+async fn answers_are_kept_as_long_as_it_is_told_also_over_a_restart() {
+    for (keep, is_replayed) in [("1h", true), ("0s", false)] {
+        let place = Place::new();
+        for start in 0..2_u32 {
+            let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
+            command.args(["--keep-answers", keep]);
+            let server = Served::start(command);
+            if start == 0 {
+                assert_eq!(server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 1.00" })).await.0, 200);
+            }
+            for repeat in 0..2_u32 {
+                let deposit = reqwest::Client::new().post(server.url("/Account/A/Deposit"));
+                let deposit = deposit.header("idempotency-key", "gift").json(&json!({ "amount": "EUR 1.00" }));
+                let answer = deposit.send().await.expect("serving");
+                assert_eq!(answer.status(), 200);
+                let is_first = start + repeat == 0;
+                assert_eq!(answer.headers().contains_key("idempotency-replayed"), is_replayed && !is_first, "{keep}");
+            }
+            server.signal(Signal::TERM);
+            assert!(server.ended().0.success());
+        }
+    }
+}
+
 async fn half_a_command(server: &Served, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.expect("listening");
     let head = format!(

@@ -9,16 +9,23 @@ use crate::tx::{Millis, Timestamp, TxId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     opened: Instant,
+    opened_at: Timestamp,
 }
 
 impl Clock {
     pub(super) fn start() -> Self {
-        Self { opened: Instant::now() }
+        Self { opened: Instant::now(), opened_at: timestamp() }
     }
 
     /// The present moment.
     pub(super) fn now(self) -> Millis {
         Millis(millis(self.opened.elapsed()))
+    }
+
+    /// A time that has certainly come, also if somebody has set the system's clock ahead since the engine was opened.
+    pub(super) fn certain_time(self) -> Timestamp {
+        let elapsed = i64::try_from(self.now().0).unwrap_or(i64::MAX);
+        timestamp().min(Timestamp(self.opened_at.0.saturating_add(elapsed)))
     }
 
     /// The moment `span` from now.

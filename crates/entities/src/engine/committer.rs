@@ -25,6 +25,7 @@ use super::clock::Clock;
 use super::disk::{AppendId, Appends, DiskState, Space};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
+use super::requests::Place;
 
 /// The position of one entity's last record, counting appends under way; only the committer looks inside.
 #[derive(Debug, Default)]
@@ -42,9 +43,9 @@ pub(super) struct Entry {
     pub(super) payload: Vec<u8>,
 }
 
-/// A record of something that gets one record in all eternity.
-pub(super) struct Once {
-    pub(super) key: EntityKey,
+/// The answer to a request, behind earlier ones with the same key.
+pub(super) struct Answered {
+    pub(super) place: Place,
     pub(super) kind: Kind,
     pub(super) payload: Vec<u8>,
 }
@@ -100,13 +101,13 @@ impl<J: Journal> Committer<J> {
     pub(super) async fn append(
         &self,
         mut entries: Vec<Entry>,
-        mut once: Option<Once>,
+        mut answered: Option<Answered>,
         progress: &Progress,
     ) -> Result<Vec<Seq>, CommitError> {
         loop {
             progress.wait(Stage::Journal, self.locate(&entries)).await??;
             let settled = self.settled.notified();
-            match self.submit(&mut entries, &mut once, progress)? {
+            match self.submit(&mut entries, &mut answered, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
                     let result = append.await;
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
@@ -145,7 +146,7 @@ impl<J: Journal> Committer<J> {
     fn submit(
         &self,
         entries: &mut [Entry],
-        once: &mut Option<Once>,
+        answered: &mut Option<Answered>,
         progress: &Progress,
     ) -> Result<Submission<'_, J, impl Future<Output = Appended> + use<J>>, Late> {
         let mut state = self.state.lock();
@@ -166,9 +167,9 @@ impl<J: Journal> Committer<J> {
             *last = last.next();
             seqs.push(*last);
         }
-        batch.extend(once.take().map(|Once { key, kind, payload }| NewRecord {
-            entity: key,
-            expected: Seq::NONE,
+        batch.extend(answered.take().map(|Answered { place, kind, payload }| NewRecord {
+            entity: place.key,
+            expected: place.last,
             kind,
             payload,
         }));

@@ -44,7 +44,7 @@ pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
 pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
 use self::progress::Progress;
-use self::requests::Running;
+use self::requests::{Answers, Running};
 use self::transaction::Transaction;
 use crate::admission::{Limits, Strategy};
 use crate::model::Model;
@@ -71,10 +71,23 @@ pub struct EngineOptions {
     pub live_max: usize,
     /// How long an append may take before the disk counts as [slow](DiskState::Slow).
     pub slow_after: Duration,
+    /// For how long a request that is repeated under its idempotency key gets its earlier answer, a year at most. Afterwards
+    /// it is a new request.
+    pub keep_answers: Duration,
+}
+
+impl EngineOptions {
+    /// Whether all entities of a class are answers that are no longer kept. A journal can be
+    /// [opened without](enact_journal::Embedded::open_without) them.
+    pub fn are_answers_over(&self) -> impl Fn(&str) -> bool + Send + use<> {
+        let (answers, now) = (Answers::kept_for(self.keep_answers), clock::timestamp());
+        move |class| answers.are_over(class, now)
+    }
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities, 5 s for an append.
+    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities, 5 s for an append, a day for
+    /// answers.
     fn default() -> Self {
         Self {
             strategy: Strategy::default(),
@@ -82,6 +95,7 @@ impl Default for EngineOptions {
             in_flight_max: 4096,
             live_max: 100_000,
             slow_after: Duration::from_secs(5),
+            keep_answers: Duration::from_secs(24 * 60 * 60),
         }
     }
 }
@@ -131,6 +145,7 @@ struct Shared<M: Model, J: Journal> {
     directory: Directory<M, J>,
     committer: Committer<J>,
     running: Running,
+    answers: Answers,
     in_flight: AtomicUsize,
     in_flight_max: usize,
     slow_after: Duration,
@@ -162,6 +177,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             clock,
             directory: Directory::new(maker, options.live_max),
             running: Running::default(),
+            answers: Answers::kept_for(options.keep_answers),
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
             slow_after: options.slow_after,
@@ -249,18 +265,21 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Logs one line when the disk becomes slow and one when it answers again; looks once a second and never ends.
+    /// Looks after the engine once a second and never ends: has answers forgotten that are no longer kept, and logs one
+    /// line when the disk becomes slow and one when it answers again.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the watch.
-    pub async fn watch_disk(&self) -> Infallible {
+    /// Dropping the future ends it.
+    pub async fn maintain(&self) -> Infallible {
         let mut changes = Changes::default();
         let mut seconds = interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
+            let (answers, time) = (self.shared.answers, self.shared.clock.certain_time());
+            self.shared.journal.forget(|class| answers.are_over(class, time));
             match changes.see(&self.disk()) {
                 Some(Change::Slow { since }) => {
                     tracing::warn!(millis = since.as_millis(), "the disk is slow: a record is not durable yet");

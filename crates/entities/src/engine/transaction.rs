@@ -11,7 +11,7 @@ use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRef
 use tokio::time::timeout;
 
 use super::clock;
-use super::committer::{CommitError, Entry, Once};
+use super::committer::{Answered, CommitError, Entry};
 use super::directory::Live;
 use super::error::{Awaited, Doubt, EntityError, SubmitError};
 use super::loading::Stage;
@@ -68,7 +68,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     async fn execute(&mut self, command: Command<M::Event>, deadline: Millis) {
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
-        let admitted = requests::admit(&engine, command.idempotency.as_ref());
+        let admitted = requests::admit(&engine, &command.key, command.idempotency.as_ref());
         match progress.wait(Stage::Key, admitted).await {
             Ok(Ok(repeatable)) => self.coordinate(command, deadline, repeatable).await,
             Ok(Err(reply)) => self.tell_client(reply),
@@ -195,17 +195,20 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         repeatable: Option<&Repeatable<'_>>,
     ) -> CoordinatorInput<M::Event> {
         let mut entries = Vec::with_capacity(records.len());
-        let mut once = None;
+        let mut answered = None;
         for (key, record) in records {
             let (kind, payload) = (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
                 Some(live) => entries.push(Entry { key, tail: Arc::clone(&live.tail), kind, payload }),
                 // The coordinator's own record: needed again only by a repetition of the request.
-                None => once = repeatable.map(|repeatable| Once { key: repeatable.record_key(), kind, payload }),
+                None => {
+                    answered =
+                        repeatable.map(|repeatable| Answered { place: repeatable.place().clone(), kind, payload });
+                }
             }
         }
         let keys: Vec<EntityKey> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let result = match self.engine.committer.append(entries, once, &self.progress).await {
+        let result = match self.engine.committer.append(entries, answered, &self.progress).await {
             Ok(seqs) => {
                 self.committed_at = keys.into_iter().zip(seqs).collect();
                 Written::Durable

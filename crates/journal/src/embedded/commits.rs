@@ -13,15 +13,16 @@
 //! A batch leaves the queue only with an answer, and a reply that is dropped counts as one. When the writer thread ends
 //! for whatever reason, the phase leaves `Open` under the lock, so nothing is queued behind its back.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use enact_sync::{Condvar, Mutex};
 
 use super::catalog::{Catalog, Start};
+use super::classes::Classes;
 use super::format::{Address, Outgoing};
-use super::scan::Tips;
+use super::scan::{Tip, Tips};
 use super::tail::Written;
 use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, ReadError, Refusal};
 use crate::record::{EntityKey, NewRecord, Position, Seq};
@@ -42,7 +43,8 @@ pub(super) struct Commits {
 
 struct State {
     phase: Phase,
-    heads: HashMap<EntityKey, Head>,
+    /// A class has a user for each of its records under way.
+    heads: Classes<'static, Head>,
     catalog: Catalog,
     durable: Position,
     queue: VecDeque<Batch>,
@@ -101,9 +103,8 @@ impl Group {
 }
 
 impl Commits {
-    pub(super) fn new(tips: Tips, catalog: Catalog, durable: Position, queue_bytes: usize) -> Self {
-        let head = |tip: super::scan::Tip| Head { accepted: tip.seq, durable: tip.seq, address: tip.address };
-        let heads = tips.into_iter().map(|(entity, tip)| (entity, head(tip))).collect();
+    pub(super) fn new(tips: Tips<'_>, catalog: Catalog, durable: Position, queue_bytes: usize) -> Self {
+        let heads = tips.map(|Tip { seq, address }| Head { accepted: seq, durable: seq, address });
         let state = State {
             phase: Phase::Open,
             heads,
@@ -166,7 +167,7 @@ impl Commits {
             batches.push(batch);
         }
         let records = batches.iter().flat_map(|batch| &batch.records);
-        let previous = records.map(|record| state.heads[&record.entity].address).collect();
+        let previous = records.map(|record| state.tip(&record.entity).1).collect();
         Next::Group(Group { batches, previous })
     }
 
@@ -178,7 +179,9 @@ impl Commits {
             assert_eq!(written.first, position.next(), "the log goes on where it ended");
             let records = group.batches.iter().flat_map(|batch| &batch.records);
             for (record, address) in records.zip(&written.addresses) {
-                let head = state.heads.get_mut(&record.entity).expect("an accepted entity has a head");
+                let class = state.heads.class_of(&record.entity).expect("a class with users is kept");
+                class.users -= 1;
+                let head = class.entities.get_mut(&record.entity).expect("an accepted entity has a head");
                 assert_eq!(head.durable, record.expected, "records of {} become durable in order", record.entity);
                 head.durable = record.expected.next();
                 head.address = *address;
@@ -301,6 +304,13 @@ impl Commits {
         self.state.lock().tip(entity)
     }
 
+    /// Forgets the classes of which `is_over` holds, but for those that have records under way.
+    pub(super) fn forget(&self, is_over: impl Fn(&str) -> bool) {
+        let forgotten = self.state.lock().heads.forget(is_over);
+        // Long lists take their time to be freed, which is not spent under the lock.
+        drop(forgotten);
+    }
+
     /// Where to read the record after `after`; `None` if none is durable.
     pub(super) fn locate_after(&self, after: Position) -> Result<Option<Start>, ReadError> {
         let state = self.state.lock();
@@ -312,20 +322,34 @@ impl Commits {
 impl State {
     fn accept(&mut self, records: &[NewRecord]) -> Result<(), Refusal> {
         for (index, record) in records.iter().enumerate() {
-            let actual = self.heads.get(&record.entity).map_or(Seq::NONE, |head| head.accepted);
-            if actual != record.expected {
+            if let Err(refusal) = self.accept_one(record) {
                 self.give_back(&records[..index]);
-                return Err(Refusal::Conflict { entity: record.entity.clone(), expected: record.expected, actual });
+                return Err(refusal);
             }
-            self.heads.entry(record.entity.clone()).or_default().accepted = actual.next();
         }
+        Ok(())
+    }
+
+    fn accept_one(&mut self, record: &NewRecord) -> Result<(), Refusal> {
+        let NewRecord { entity, expected, .. } = record;
+        let Some(class) = self.heads.class_of(entity) else {
+            return Err(Refusal::Forgotten { entity: entity.clone() });
+        };
+        let actual = class.entities.get(entity).map_or(Seq::NONE, |head| head.accepted);
+        if actual != *expected {
+            return Err(Refusal::Conflict { entity: entity.clone(), expected: *expected, actual });
+        }
+        class.entities.entry(entity.clone()).or_default().accepted = actual.next();
+        class.users += 1;
         Ok(())
     }
 
     /// Undoes the acceptance of `records`, the last ones accepted.
     fn give_back(&mut self, records: &[NewRecord]) {
         for record in records.iter().rev() {
-            if let Entry::Occupied(mut head) = self.heads.entry(record.entity.clone()) {
+            let class = self.heads.class_of(&record.entity).expect("a class with users is kept");
+            class.users -= 1;
+            if let Entry::Occupied(mut head) = class.entities.entry(record.entity.clone()) {
                 head.get_mut().accepted = record.expected;
                 if record.expected == Seq::NONE {
                     head.remove();
@@ -335,7 +359,7 @@ impl State {
     }
 
     fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
-        self.heads.get(entity).map_or_else(Default::default, |head| (head.durable, head.address))
+        self.heads.get(entity.as_str()).map_or_else(Default::default, |(_, head)| (head.durable, head.address))
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {
@@ -360,6 +384,7 @@ mod tests {
     use enact_sync::{Arc, thread};
 
     use super::*;
+    use crate::record::Kind;
 
     fn answer<T>(mut awaited: Awaited<T>) -> T {
         match Pin::new(&mut awaited).poll(&mut Context::from_waker(Waker::noop())) {
@@ -369,11 +394,45 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_class_is_forgotten_when_none_of_its_records_is_under_way() {
+        let entity = EntityKey::new("Answer", "A").unwrap();
+        let record = |seq| NewRecord { entity: entity.clone(), expected: Seq(seq), kind: Kind(0), payload: vec![] };
+        let commits = Commits::new(Tips::default(), Catalog::default(), Position::START, 1000);
+        let first = commits.submit(vec![record(0)]).unwrap();
+        commits.forget(|_| true);
+        let second = commits.submit(vec![record(1)]).unwrap();
+        let Next::Group(group) = commits.next(None) else { panic!("two batches wait") };
+        commits.publish(
+            group,
+            Some(&Written {
+                addresses: vec![Address::new(1, 72), Address::new(1, 144)],
+                first: Position(1),
+                segment: 1,
+                segment_first: Position(1),
+                segment_end: 216,
+                mark: None,
+            }),
+        );
+        assert_eq!((answer(first), answer(second)), (Ok(Position(1)), Ok(Position(2))));
+
+        let refused = commits.submit(vec![record(2)]).unwrap();
+        let Next::Group(group) = commits.next(None) else { panic!("one batch waits") };
+        commits.forget(|_| true);
+        commits.refuse(group, &Refusal::Closed);
+        assert!(answer(refused).is_err());
+        assert_eq!(commits.last(&entity).unwrap().0, Seq(2));
+
+        commits.forget(|_| true);
+        assert_eq!(commits.last(&entity).unwrap().0, Seq::NONE);
+        assert_eq!(commits.submit(vec![record(2)]).err(), Some(Refusal::Forgotten { entity: entity.clone() }));
+    }
+
     /// Explored by the model checkers: `--cfg enact_loom`, filter `interleaving`.
     #[test]
     fn every_interleaving_of_submit_and_close_answers_everybody() {
         enact_sync::explore(1000, || {
-            let commits = Commits::new(Tips::new(), Catalog::default(), Position::START, 1000);
+            let commits = Commits::new(Tips::default(), Catalog::default(), Position::START, 1000);
             let commits = Arc::new(commits);
             let writer = {
                 let commits = Arc::clone(&commits);

@@ -1,8 +1,8 @@
 //! The embedded journal: a segment log in a directory, for one machine.
 //!
 //! # Threads
-//! One thread watches that the files stay where they are. One writer takes whatever is queued, writes it with one call, syncs once, then answers: appends that arrive while a
-//! sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
+//! One thread watches that the files stay where they are. One writer takes whatever is queued, writes it with one call,
+//! syncs once, then answers: appends that arrive while a sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
 //! snapshots. Futures run on any executor.
 //!
 //! # Files
@@ -20,11 +20,13 @@
 //! knows the bytes. Each states its part of why nothing is lost.
 //!
 //! # Limits
-//! All entities have an entry in memory (their key and about 60 bytes). Records are never removed. Damage to the groups
+//! All entities have an entry in memory (their key and about 60 bytes), but for [forgotten](Journal::forget) classes.
+//! Records are never removed. Damage to the groups
 //! behind the high-water mark of a log that was not closed, those of the last 100 ms, cannot be told from a torn write:
 //! they are cut.
 
 mod catalog;
+mod classes;
 mod commits;
 mod contents;
 mod format;
@@ -55,7 +57,9 @@ use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
 use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, reply};
+use classes::Classes;
 use commits::Commits;
+use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;
 use workers::Workers;
@@ -206,17 +210,37 @@ impl Embedded {
         Self::open_on(Arc::new(OsDisk::at(directory)?), options)
     }
 
+    /// Opens the journal in `directory` without the classes of which `is_over` holds, as if they had been
+    /// [forgotten](Journal::forget) right after.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    ///
+    /// # Blocking
+    /// As [`open`](Self::open).
+    pub fn open_without(
+        directory: &Path,
+        options: Options,
+        is_over: impl Fn(&str) -> bool + Send,
+    ) -> Result<Self, OpenError> {
+        Self::start(Arc::new(OsDisk::at(directory)?), options, Classes::new(is_over))
+    }
+
     /// Opens the journal on `disk`.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<Self, OpenError> {
+        Self::start(disk, options, Classes::default())
+    }
+
+    fn start(disk: Arc<dyn Disk>, options: Options, tips: Tips<'_>) -> Result<Self, OpenError> {
         let Options { segment_bytes, queue_bytes, mark_lag } = options;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
             return Err(OpenError::SegmentBytes { segment_bytes });
         }
         let lock = disk.lock()?;
-        let recovered = recover::recover(Arc::clone(&disk), segment_bytes)?;
+        let recovered = recover::recover(Arc::clone(&disk), segment_bytes, tips)?;
         let (log, segment_count) = (recovered.tail.log, recovered.catalog.segment_count());
         let commits = Commits::new(recovered.tips, recovered.catalog, recovered.last, queue_bytes);
         let store = Arc::new(Store { disk, log, commits });
@@ -303,6 +327,10 @@ impl Journal for Embedded {
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
         self.store.commits.failed()
+    }
+
+    fn forget(&self, is_over: impl Fn(&str) -> bool) {
+        self.store.commits.forget(is_over);
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

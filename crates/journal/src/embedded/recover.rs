@@ -35,16 +35,16 @@ use crate::disk::{Disk, DiskFile, read_all};
 use crate::record::{Position, Seq};
 
 /// A log that is ready.
-pub(super) struct Recovered {
-    pub(super) tips: Tips,
+pub(super) struct Recovered<'a> {
+    pub(super) tips: Tips<'a>,
     pub(super) catalog: Catalog,
     pub(super) tail: Tail,
     /// The last durable position.
     pub(super) last: Position,
 }
 
-/// Opens the log in `disk`, or begins one there.
-pub(super) fn recover(disk: Arc<dyn Disk>, segment_bytes: u32) -> Result<Recovered, OpenError> {
+/// Opens the log in `disk`, or begins one there; `tips` takes up the entities.
+pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a>) -> Result<Recovered<'a>, OpenError> {
     remove_unfinished(&*disk)?;
     let count = count_segments(&*disk)?;
     let (manifest, seals) = match Manifest::open(&*disk)? {
@@ -55,7 +55,7 @@ pub(super) fn recover(disk: Arc<dyn Disk>, segment_bytes: u32) -> Result<Recover
     mark.check_count(count)?;
     let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
     let mut recovered = Recovered {
-        tips: Tips::new(),
+        tips,
         catalog: Catalog::default(),
         tail: Tail { disk, log, segment_bytes, active: None, next, manifest, unlisted: None, buffer: Vec::new() },
         last: Position::START,
@@ -151,9 +151,10 @@ pub(super) fn find_footer(bytes: &[u8], header: &SegmentHeader) -> Option<(Foote
 }
 
 /// Moves `tips` on by what `footer` says of segment `number`; records must follow those before.
-pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips) -> Result<(), Flaw> {
+pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips<'_>) -> Result<(), Flaw> {
     for (entity, share) in &footer.entities {
-        let tip = tips.entry(entity.clone()).or_default();
+        let Some(class) = tips.class_of(entity) else { continue };
+        let tip = class.entities.entry(entity.clone()).or_default();
         let expected = Seq(tip.seq.0.wrapping_add(share.count));
         if share.last != expected {
             return Err(Flaw::Chain { entity: entity.clone(), expected, found: share.last });
@@ -163,7 +164,7 @@ pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips) -> Resu
     Ok(())
 }
 
-impl Recovered {
+impl Recovered<'_> {
     fn open(&mut self, number: u32) -> Result<(Arc<dyn DiskFile>, u64), OpenError> {
         let name = segment_name(number);
         let file = self.tail.disk.open(&name).map_err(|error| OpenError::io(&name, &error))?;
@@ -329,7 +330,7 @@ mod tests {
             marks: vec![],
         };
         for (count, last, is_taken) in [(3, 8, true), (3, 9, false), (3, 7, false), (2, 8, false)] {
-            let mut tips = Tips::new();
+            let mut tips = Tips::default();
             take_footer(&footer(5, 5), 1, &mut tips).expect("the first five");
             assert_eq!(take_footer(&footer(count, last), 2, &mut tips).is_ok(), is_taken, "{count} to {last}");
         }

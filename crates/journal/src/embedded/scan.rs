@@ -2,12 +2,11 @@
 //!
 //! Pure: bytes in, verdict out. Opening uses it for segments that the manifest does not list, verification for all of them.
 
-use std::collections::HashMap;
-
+use super::classes::Classes;
 use super::contents::Contents;
 use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, Stored, find_group};
 use crate::damage::Flaw;
-use crate::record::{EntityKey, Position, Seq};
+use crate::record::{Position, Seq};
 
 /// The last record of an entity and where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +15,8 @@ pub(super) struct Tip {
     pub(super) address: Address,
 }
 
-pub(super) type Tips = HashMap<EntityKey, Tip>;
+/// The last records of all entities, but for forgotten classes.
+pub(super) type Tips<'a> = Classes<'a, Tip>;
 
 /// What a scan found.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Stop {
 }
 
 /// Scans `bytes`, a segment with `header` and without footer, and moves `tips` on.
-pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips) -> Scan {
+pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) -> Scan {
     let mut scan = Scan { contents: Contents::new(header.first), last: None, end: HEADER_LEN, stop: None };
     while (scan.end as usize) < bytes.len() {
         let address = Address::new(header.number, scan.end);
@@ -100,7 +100,7 @@ impl<'a> Group<'a> {
     }
 }
 
-fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips, at: Address) -> Result<(), (u32, Flaw)> {
+fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Address) -> Result<(), (u32, Flaw)> {
     if group.first != contents.next() {
         return Err((at.offset(), Flaw::Order { expected: contents.next(), found: group.first }));
     }
@@ -112,15 +112,17 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips, at: Addres
         if stored.position != contents.next() {
             return Err(wrong(Flaw::Order { expected: contents.next(), found: stored.position }));
         }
-        let (entity, tip) = match tips.get_key_value(stored.key) {
+        let (entity, tip) = match tips.get(stored.key) {
             Some((entity, tip)) => (entity.clone(), *tip),
             None => (stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?, Tip::default()),
         };
-        if stored.seq != tip.seq.next() || stored.previous != tip.address {
-            return Err(wrong(Flaw::Chain { entity, expected: tip.seq.next(), found: stored.seq }));
+        if let Some(class) = tips.class_of(&entity) {
+            if stored.seq != tip.seq.next() || stored.previous != tip.address {
+                return Err(wrong(Flaw::Chain { entity, expected: tip.seq.next(), found: stored.seq }));
+            }
+            class.entities.insert(entity.clone(), Tip { seq: stored.seq, address: *place });
         }
         contents.add(&entity, stored.seq, place.offset());
-        tips.insert(entity, Tip { seq: stored.seq, address: *place });
     }
     Ok(())
 }
@@ -129,7 +131,7 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips, at: Addres
 mod tests {
     use super::*;
     use crate::embedded::format::{Outgoing, encode_group};
-    use crate::record::{Kind, NewRecord};
+    use crate::record::{EntityKey, Kind, NewRecord};
 
     const HEADER: SegmentHeader =
         SegmentHeader { number: 1, log: LogId(7), first: Position(1), previous_hash: [0; 32] };
@@ -170,7 +172,7 @@ mod tests {
             let first = push(&mut segment, 1, "A", 0, none);
             let second = segment.len();
             push(&mut segment, position, id, expected, previous.unwrap_or(first));
-            let scan = scan(&segment, &HEADER, &mut Tips::new());
+            let scan = scan(&segment, &HEADER, &mut Tips::default());
             assert_eq!((scan.end as usize, scan.contents.count), (second, 1), "{flaw}");
             let stop = scan.stop.expect("the second group is wrong");
             assert!(!stop.is_torn(&segment, &HEADER, scan.end), "{flaw}");
@@ -184,11 +186,12 @@ mod tests {
         let first = push(&mut segment, 1, "A", 0, Address::default());
         let other = push(&mut segment, 2, "B", 0, Address::default());
         let last = push(&mut segment, 3, "A", 1, first);
-        let mut tips = Tips::new();
+        let mut tips = Tips::default();
         let scan = scan(&segment, &HEADER, &mut tips);
         assert!(scan.stop.is_none());
         assert_eq!((scan.end as usize, scan.contents.next()), (segment.len(), Position(4)));
-        let tip = |seq, address| Some(Tip { seq: Seq(seq), address });
-        assert_eq!((tips.get(&key("A")).copied(), tips.get(&key("B")).copied()), (tip(2, last), tip(1, other)));
+        for (id, seq, address) in [("A", 2, last), ("B", 1, other)] {
+            assert_eq!(tips.get(key(id).as_str()), Some((&key(id), &Tip { seq: Seq(seq), address })));
+        }
     }
 }

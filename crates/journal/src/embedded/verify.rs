@@ -129,7 +129,7 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
 
 struct Verifier {
     found: Verification,
-    tips: Tips,
+    tips: Tips<'static>,
     next: SegmentHeader,
     /// Known from the manifest or, without one, from the first segment.
     log: Option<LogId>,
@@ -146,7 +146,7 @@ impl Default for Verifier {
     fn default() -> Self {
         Self {
             found: Verification::default(),
-            tips: Tips::new(),
+            tips: Tips::default(),
             next: SegmentHeader { number: 1, log: LogId(0), first: Position(1), previous_hash: [0; 32] },
             log: None,
             mark: HighWater::default(),
@@ -215,7 +215,9 @@ impl Verifier {
             // What follows can still be verified against what the footer says of this segment.
             for (entity, share) in &footer.entities {
                 let address = Address::new(number, share.offset);
-                self.tips.insert(entity.clone(), Tip { seq: share.last, address });
+                if let Some(class) = self.tips.class_of(entity) {
+                    class.entities.insert(entity.clone(), Tip { seq: share.last, address });
+                }
             }
         } else if contents.footer(Sha256::digest(groups).into()) != *footer {
             self.found.damages.push(damage(number, start.into(), Flaw::FooterMismatch));

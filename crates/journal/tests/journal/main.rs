@@ -5,6 +5,7 @@ mod contract_memory;
 mod contract_sim;
 mod damage;
 mod directory;
+mod forgetting;
 mod group_commit;
 mod in_doubt;
 mod memory;

@@ -321,19 +321,62 @@ async fn the_same_key_and_request_get_the_same_answer_without_a_second_effect() 
     let again = bank.post_with(withdraw, &refused_key, r#"{"amount":"EUR 60.00"}"#).await;
     check("refused again", &again, 409, refused.body);
 
-    for (path, body) in [
-        (withdraw, r#"{"amount":"EUR 60.01"}"#),
-        ("/Account/A/Deposit", r#"{"amount":"EUR 60.00"}"#),
-        ("/Account/B/Withdraw", r#"{"amount":"EUR 60.00"}"#),
-    ] {
+    for (path, body) in [(withdraw, r#"{"amount":"EUR 60.01"}"#), ("/Account/A/Deposit", r#"{"amount":"EUR 60.00"}"#)] {
         let answer = bank.post_with(path, &key, body).await;
         check(path, &answer, 422, json!({ "type": "urn:enact:problem:key-reused" }));
     }
+    // A key belongs to the instance that is addressed: this is a command of its own.
+    let other = bank.post_with("/Account/B/Withdraw", &key, r#"{"amount":"EUR 60.00"}"#).await;
+    check("of another instance", &other, 409, json!({ "type": "urn:enact:problem:refused" }));
     for bad in ["", "a b", &"k".repeat(256)] {
         let answer = bank.post_with(withdraw, &[("idempotency-key", bad)], r#"{"amount":"EUR 1.00"}"#).await;
         check(bad, &answer, 422, json!({ "type": "urn:enact:problem:invalid-parameters" }));
     }
     assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 100.00");
+}
+
+#[tokio::test]
+async fn without_an_id_the_key_names_the_instance_so_that_a_retry_never_makes_a_second_one() {
+    let bank = Bank::open().await;
+    let book = |amount: &str| format!(r#"{{"amount":"{amount}","from":"A","to":"B"}}"#);
+    let key = [("idempotency-key", "rent-may")];
+    let first = bank.post_with("/Transfer/Book", &key, book("EUR 10.00")).await;
+    check("first", &first, 200, json!({ "state": "booked" }));
+    let again = bank.post_with("/Transfer/Book", &key, book("EUR 10.00")).await;
+    check("again", &again, 200, first.body.clone());
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let id = first.body["id"].as_str().expect("a text");
+    check("read", &bank.get(&format!("/Transfer/{id}")).await, 200, json!({ "id": id, "state": "booked" }));
+    // When the answer is no longer kept, the life cycle still refuses to book it a second time.
+    let by_id = bank.post(&format!("/Transfer/{id}/Book"), book("EUR 10.00")).await;
+    check("by its id", &by_id, 409, json!({ "type": "urn:enact:problem:refused" }));
+    let reused = bank.post_with("/Transfer/Book", &key, book("EUR 11.00")).await;
+    check("another request", &reused, 422, json!({ "type": "urn:enact:problem:key-reused" }));
+    let second = bank.post_with("/Transfer/Book", &[("idempotency-key", "rent-june")], book("EUR 10.00")).await;
+    check("another key", &second, 200, json!({ "state": "booked" }));
+    assert_ne!(second.body["id"], first.body["id"]);
+    assert_eq!(bank.get("/Account/A").await.body["fields"]["balance"], "EUR 80.00");
+
+    for (path, headers, status, name) in [
+        ("/Transfer/Book", vec![], 422, "idempotency-key"),
+        ("/Transfer/Book", vec![("idempotency-key", "a b")], 422, "idempotency-key"),
+        ("/Ticket/Issue", vec![("idempotency-key", "k")], 422, "id"),
+    ] {
+        let answer = bank.post_with(path, &headers, book("EUR 10.00")).await;
+        check(path, &answer, status, json!({ "type": "urn:enact:problem:invalid-parameters" }));
+        assert!(
+            answer.body["parameters"].as_array().expect("a list").iter().any(|one| one["name"] == name),
+            "{answer:?}"
+        );
+    }
+    for (path, status, kind) in [
+        ("/Account/Withdraw", 404, "no-such-event"),
+        ("/Account/Audit", 405, "method-not-allowed"),
+        ("/Nothing/Open", 404, "no-such-class"),
+    ] {
+        let answer = bank.post_with(path, &key, "{}").await;
+        check(path, &answer, status, json!({ "type": format!("urn:enact:problem:{kind}") }));
+    }
 }
 
 #[tokio::test]

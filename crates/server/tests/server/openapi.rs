@@ -50,6 +50,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         })
         .collect();
     let expected = [
+        "post /Account/Open",
         "get /Account/{id}",
         "post /Account/{id}/Allow",
         "post /Account/{id}/Close",
@@ -62,6 +63,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         "post /Deposit/{id}/Start",
         "get /Ticket/{id}",
         "post /Ticket/{id}/Issue",
+        "post /Transfer/Book",
         "get /Transfer/{id}",
         "post /Transfer/{id}/Book",
         "get /health",
@@ -114,6 +116,12 @@ async fn answers_are_as_described() {
         if status != 422 {
             conforms(&document, described, &serde_json::from_str(body).expect("JSON"));
         }
+    }
+    for (key, status) in [("k", 200), ("a b", 422)] {
+        let body = r#"{"amount":"EUR 1.00","from":"A","to":"B"}"#;
+        let answer = bank.post_with("/Transfer/Book", &[("idempotency-key", key)], body).await;
+        assert_eq!(answer.status, status, "{key}: {answer:#?}");
+        conforms(&document, described(&document, "/Transfer/Book", "post", &answer), &answer.body);
     }
     for (path, target, status) in [
         ("/Account/{id}", "/Account/A", 200),
