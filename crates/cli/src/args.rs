@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use enact_entities::Strategy;
 use enact_server::HostName;
@@ -84,6 +85,9 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
+    /// About how much memory objects may take that are kept for the next command, such as `64MiB`; more are read from disk
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub(crate) memory: ByteSize,
     /// For how long a command that is repeated under its Idempotency-Key gets its earlier answer, such as `90m` or `7days`;
     /// a year at most
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]

@@ -45,8 +45,12 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
         warn!(%address, "INSECURE: other machines can reach this server, without encryption and authentication");
     }
 
-    let options =
-        EngineOptions { strategy: args.admission.into(), keep_answers: args.keep_answers, ..EngineOptions::default() };
+    let options = EngineOptions {
+        strategy: args.admission.into(),
+        live_bytes_max: usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX),
+        keep_answers: args.keep_answers,
+        ..EngineOptions::default()
+    };
     let journal = Embedded::open_without(&args.data, JournalOptions::default(), options.are_answers_over())
         .map_err(|source| Failure::Data { path: args.data.clone(), source })?;
     let adoption = contract::adopt(&journal, &sources, &spec)

@@ -79,6 +79,12 @@ pub trait Model: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// About how many bytes of memory `state` takes. The engine keeps as many entities in memory as fit.
+    fn bytes(&self, key: &EntityKey, state: &Self::State) -> usize {
+        let _ = (key, state);
+        size_of::<Self::State>()
+    }
+
     /// The value of one numeric field, or nothing if the state has no such field.
     fn number(&self, key: &EntityKey, state: &Self::State, field: Field) -> Option<i128> {
         self.numbers(key, state).into_iter().find_map(|(f, value)| (f == field).then_some(value))

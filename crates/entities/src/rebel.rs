@@ -300,6 +300,10 @@ impl Model for Rebel {
         known.numeric().filter_map(value).collect()
     }
 
+    fn bytes(&self, _: &EntityKey, state: &Instance) -> usize {
+        state.bytes()
+    }
+
     fn number(&self, entity: &EntityKey, state: &Instance, field: Field) -> Option<i128> {
         let known = self.classes.get(entity.class())?;
         let index = usize::try_from(field.0 >> 32).ok()?;

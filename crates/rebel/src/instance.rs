@@ -34,6 +34,15 @@ impl Instance {
         &self.state
     }
 
+    /// About how many bytes of memory it takes. What is shared with other instances counts as its own.
+    ///
+    /// # Complexity
+    /// O(n) in the number of values, those in sets included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.fields.heap_bytes()
+    }
+
     /// The values of the fields that have one, by name.
     #[must_use]
     pub fn fields(&self) -> &Bindings {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use enact_rebel::{
-    Bindings, Currency, Enumeration, EventCall, Instance, KeyType, Money, Percentage, Type, Value, ValueError,
+    Bindings, Currency, Enumeration, EventCall, Instance, KeyType, Money, Percentage, Source, Type, Value, ValueError,
+    check,
 };
 use proptest::prelude::*;
 
@@ -196,4 +197,29 @@ fn bindings_are_equal_whatever_the_order_they_were_made_in() {
     assert_eq!(bind(["a", "b", "c"]), bind(["c", "a", "b"]));
     assert_eq!(bind(["a", "b", "c"]).get("b"), Some(&Value::String("b".into())));
     assert_eq!(bind(["a", "b", "c"]).get("d"), None);
+}
+
+/// What is stored in an instance counts towards its size.
+#[test]
+fn an_instance_is_as_large_as_what_it_holds() {
+    let spec = check(vec![Source::new(
+        "note.rebel",
+        "class Note\n  text: String = \"\"\n  tags: Set[String] = {}\n  initial blank\n    on Write(words: String, marks: Set[String]): written\n      post: this.text == words, this.tags == marks\n  written\n",
+    )])
+    .unwrap();
+    let class = spec.class("Note").unwrap();
+    let bytes = |text: usize, tags: usize| {
+        let tag = |number| Value::String(format!("{number:0>100}").into());
+        let tags = Value::Set(Arc::new((0..tags).map(tag).collect()));
+        let text = Value::String("x".repeat(text).into());
+        let write = class.event("Write").unwrap().call([("words", text), ("marks", tags)]).unwrap();
+        class
+            .next(&class.key("n").unwrap(), &class.initial(), &write, "2026-11-24T09:00:00.000Z".parse().unwrap())
+            .unwrap()
+            .bytes()
+    };
+    let least = bytes(0, 0);
+    assert!(least < 1_000, "{least}");
+    assert_eq!(bytes(5_000, 0), least + 5_000);
+    assert!((10_000..20_000).contains(&(bytes(0, 100) - least)));
 }

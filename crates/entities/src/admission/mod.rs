@@ -301,6 +301,14 @@ impl<M: Model> Admission<M> {
         Self { progress, strategy, limits, delayed: Vec::new() }
     }
 
+    /// Gives the memory of empty collections back, if nothing is in progress.
+    pub(crate) fn rest(&mut self) {
+        if self.delayed.is_empty() {
+            self.delayed = Vec::new();
+            self.progress.rest();
+        }
+    }
+
     /// The entity.
     pub fn key(&self) -> &EntityKey {
         &self.progress.entity.key

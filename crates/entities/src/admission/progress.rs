@@ -59,6 +59,15 @@ impl<M: Model> Progress<M> {
         &self.base[0]
     }
 
+    /// Gives the memory of empty collections back, if nothing is in progress.
+    pub(super) fn rest(&mut self) {
+        if self.entries.is_empty() {
+            self.entries = VecDeque::new();
+            self.slots = BTreeMap::new();
+            self.interval = Interval::default();
+        }
+    }
+
     pub(super) const fn next_slot(&self) -> Slot {
         self.next_slot
     }

@@ -2,7 +2,7 @@
 //!
 //! # Problem
 //! An entity has at most one actor at a time, however many transactions ask for it at once, and memory stays bounded
-//! however many entities exist on disk.
+//! however many entities exist on disk, and however large they are.
 //!
 //! # Who may touch what
 //! A handle leaves the directory only as an [`Arc`] that was cloned under the lock of its shard. Whoever uses the
@@ -11,6 +11,11 @@
 //! delayed or unanswered, nobody can ask it anything before the lock is given up, and it may be put away. All it has
 //! acknowledged is in the journal.
 //!
+//! # When an entity is put away
+//! When the memory of all together exceeds its limit, the first that has not been used since it was last considered; after a
+//! while in which nobody uses it; and as soon as nobody uses it if the journal has nothing of it, so that requests for what
+//! does not exist leave nothing behind.
+//!
 //! # When the disk does not read
 //! An entity whose records the system could not read refuses all that it is asked, so nothing was ever admitted or
 //! acknowledged there. The next request that asks for it replaces it by one that reads again, in use or not.
@@ -18,7 +23,6 @@
 //! # When an entity panics
 //! Its actor has ended, and what it admitted may still become durable. So nobody gets it any more, and it is recovered from
 //! the journal as soon as its only [`Arc`] is the directory's: whatever was admitted is in the journal then, or never will be.
-use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +30,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use enact_actors::{ActorError, System};
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
+use indexmap::IndexMap;
 
 use super::clock::Clock;
 use super::committer::Tail;
-use super::entity::{EntityActor, EntityActorRef};
+use super::entity::{EntityActor, EntityActorRef, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
+use super::memory::{Footprint, Memory};
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
@@ -46,6 +52,7 @@ pub(super) struct Live<M: Model, J: Journal> {
     pub(super) actor: EntityActorRef<M, J>,
     pub(super) tail: Arc<Tail>,
     loading: Arc<Loading>,
+    footprint: Arc<Footprint>,
     /// Asked for since the directory last considered putting it away.
     used: AtomicBool,
 }
@@ -54,6 +61,11 @@ impl<M: Model, J: Journal> Live<M, J> {
     /// Why the entity has not answered.
     pub(super) fn ended(&self, cause: &ActorError) -> EntityError {
         EntityError::Ended { entity: self.key.clone(), why: cause.to_string() }
+    }
+
+    /// Whether nobody has it but the directory, or has asked for it since the last look.
+    fn is_unused(this: &Arc<Self>) -> bool {
+        Arc::strong_count(this) == 1 && !this.used.swap(false, Ordering::Relaxed)
     }
 
     /// What a request waits for that asks the entity.
@@ -65,7 +77,7 @@ impl<M: Model, J: Journal> Live<M, J> {
 pub(super) struct Directory<M: Model, J: Journal> {
     shards: Vec<Mutex<Shard<M, J>>>,
     hasher: RandomState,
-    shard_max: usize,
+    bytes_max: usize,
     make: Maker<M, J>,
 }
 
@@ -76,24 +88,20 @@ pub(super) struct Maker<M, J> {
     pub(super) journal: Arc<J>,
     pub(super) clock: Clock,
     pub(super) options: ParticipantOptions,
+    pub(super) memory: Arc<Memory>,
 }
 
 struct Shard<M: Model, J: Journal> {
-    live: HashMap<EntityKey, Arc<Live<M, J>>>,
-    /// Every live entity once, in the order in which it will be considered.
-    order: VecDeque<EntityKey>,
+    live: IndexMap<EntityKey, Arc<Live<M, J>>>,
+    /// The entity that is considered next.
+    hand: usize,
 }
 
 impl<M: Model, J: Journal> Directory<M, J> {
-    /// A directory that puts idle entities away when more than about `live_max` are live.
-    pub(super) fn new(make: Maker<M, J>, live_max: usize) -> Self {
-        let shard = || Mutex::new(Shard { live: HashMap::new(), order: VecDeque::new() });
-        Self {
-            shards: (0..SHARDS).map(|_| shard()).collect(),
-            hasher: RandomState::new(),
-            shard_max: live_max.div_ceil(SHARDS),
-            make,
-        }
+    /// A directory that puts idle entities away when all together take more than about `bytes_max`.
+    pub(super) fn new(make: Maker<M, J>, bytes_max: usize) -> Self {
+        let shard = || Mutex::new(Shard { live: IndexMap::new(), hand: 0 });
+        Self { shards: (0..SHARDS).map(|_| shard()).collect(), hasher: RandomState::new(), bytes_max, make }
     }
 
     /// The live entity `key`, woken from the journal if need be.
@@ -101,9 +109,7 @@ impl<M: Model, J: Journal> Directory<M, J> {
     /// # Errors
     /// If its actor has ended and is still in use.
     pub(super) fn get(&self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
-        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-        let number = self.hasher.hash_one(key) as usize % SHARDS;
-        let mut shard = self.shards[number].lock();
+        let mut shard = self.shard(key).lock();
         if let Some(live) = shard.live.get_mut(key) {
             let has_ended = live.actor.has_ended();
             if has_ended && Arc::strong_count(live) > 1 {
@@ -116,39 +122,103 @@ impl<M: Model, J: Journal> Directory<M, J> {
             live.used.store(true, Ordering::Relaxed);
             return Ok(Arc::clone(live));
         }
-        if shard.live.len() >= self.shard_max {
-            shard.put_one_away();
-        }
         let live = Arc::new(self.make.live(key));
         shard.live.insert(key.clone(), Arc::clone(&live));
-        shard.order.push_back(key.clone());
+        let put_away = if self.is_full() { shard.put_one_away(EVICTION_LOOKS_MAX) } else { None };
+        drop(shard);
+        drop(put_away);
         Ok(live)
+    }
+
+    /// The caller is done with `live`, which is put away if there is nothing to keep.
+    pub(super) fn release(&self, live: &Arc<Live<M, J>>) {
+        if live.footprint.has_records() {
+            return;
+        }
+        let mut shard = self.shard(&live.key).lock();
+        // One of the shard and one of the caller.
+        let is_the_last = Arc::strong_count(live) == 2;
+        if is_the_last && shard.live.get(&live.key).is_some_and(|listed| Arc::ptr_eq(listed, live)) {
+            let put_away = shard.live.swap_remove(&live.key);
+            drop(shard);
+            live.footprint.put_away();
+            drop(put_away);
+        }
+    }
+
+    /// Puts idle entities away until memory is within its limit; and those that nobody has used since the sweep was here the
+    /// last time: it looks at a part of all at each `tick`, and comes around in `ticks_around`.
+    pub(super) fn sweep(&self, tick: u64, ticks_around: u64) {
+        for shard in &self.shards {
+            let looks_max = shard.lock().live.len();
+            for _ in 0..looks_max {
+                if !self.is_full() {
+                    break;
+                }
+                drop(shard.lock().put_one_away(EVICTION_LOOKS_MAX));
+            }
+        }
+        let due = |tick: u64| tick.saturating_mul(SHARDS as u64) / ticks_around.max(1);
+        for (_, shard) in (due(tick)..due(tick + 1)).zip(self.shards.iter().cycle().skip(due(tick) as usize % SHARDS)) {
+            let unused = shard.lock().take_unused();
+            drop(unused);
+        }
+    }
+
+    /// About how many bytes all entities in memory take.
+    pub(super) fn bytes(&self) -> usize {
+        self.make.memory.bytes()
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes() > self.bytes_max
+    }
+
+    fn shard(&self, key: &EntityKey) -> &Mutex<Shard<M, J>> {
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let number = self.hasher.hash_one(key) as usize % SHARDS;
+        &self.shards[number]
     }
 }
 
 impl<M: Model, J: Journal> Shard<M, J> {
-    /// Puts away the first idle entity that has not been used since it was last considered, looking at a few.
-    fn put_one_away(&mut self) {
-        for _ in 0..EVICTION_LOOKS_MAX {
-            let Some(key) = self.order.pop_front() else { return };
-            let live = &self.live[&key];
-            let idle = Arc::strong_count(live) == 1;
-            if idle && !live.used.swap(false, Ordering::Relaxed) {
-                self.live.remove(&key);
-                return;
+    /// Takes out the first idle entity that has not been used since it was last considered, looking at a few.
+    fn put_one_away(&mut self, looks_max: usize) -> Option<Arc<Live<M, J>>> {
+        for _ in 0..looks_max.min(self.live.len()) {
+            self.hand %= self.live.len();
+            if Live::is_unused(&self.live[self.hand]) {
+                self.live[self.hand].footprint.put_away();
+                return self.live.swap_remove_index(self.hand).map(|(_, live)| live);
             }
-            self.order.push_back(key);
+            self.hand += 1;
         }
+        None
+    }
+
+    /// Takes out all idle entities that have not been used since they were last considered.
+    fn take_unused(&mut self) -> Vec<Arc<Live<M, J>>> {
+        let mut unused = Vec::new();
+        self.live.retain(|_, live| {
+            let is_unused = Live::is_unused(live);
+            if is_unused {
+                live.footprint.put_away();
+                unused.push(Arc::clone(live));
+            }
+            !is_unused
+        });
+        self.live.shrink_to(2 * self.live.len());
+        unused
     }
 }
 
 impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
         let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
-        let entity =
-            EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), Arc::clone(&loading));
+        let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
+        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint) };
+        let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
         let actor = self.system.spawn(entity);
         actor.tell().load();
-        Live { key: key.clone(), actor, tail: Arc::default(), loading, used: AtomicBool::new(true) }
+        Live { key: key.clone(), actor, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }
     }
 }

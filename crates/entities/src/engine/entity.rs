@@ -11,6 +11,7 @@ use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
 use super::clock::Clock;
 use super::error::EntityError;
 use super::loading::Loading;
+use super::memory::Footprint;
 use crate::admission::Wait;
 use crate::message::{Decide, Prepare, Said, Vote};
 use crate::model::Model;
@@ -27,14 +28,20 @@ pub(super) type Reading<S> = Result<View<S>, Vec<Wait>>;
 /// Owes somebody an answer, unless the entity cannot be used.
 type Debt<T> = Resolver<Result<T, EntityError>>;
 
+/// What the directory is told of an entity.
+pub(super) struct Told {
+    /// What has become of `load`, before anything is answered.
+    pub(super) loading: Arc<Loading>,
+    pub(super) footprint: Arc<Footprint>,
+}
+
 pub(super) struct EntityActor<M: Model, J: Journal> {
     key: EntityKey,
     model: Arc<M>,
     journal: Arc<J>,
     clock: Clock,
     options: ParticipantOptions,
-    /// Tells what has become of `load`, before anything is answered.
-    loading: Arc<Loading>,
+    told: Told,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
@@ -43,6 +50,8 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     tick_at: Millis,
     durable: DurableRecords,
     applied_since_snapshot: usize,
+    /// After how many of them the state is weighed next: not after each, as that may take as long as the state is large.
+    weigh_at: usize,
 }
 
 impl<M: Model, J: Journal> EntityActor<M, J> {
@@ -52,7 +61,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         journal: Arc<J>,
         clock: Clock,
         options: ParticipantOptions,
-        loading: Arc<Loading>,
+        told: Told,
     ) -> Self {
         Self {
             participant: Err(EntityError::Ended { entity: key.clone(), why: "it has not been loaded".into() }),
@@ -61,13 +70,14 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             journal,
             clock,
             options,
-            loading,
+            told,
             votes: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
             tick_at: Millis::NEVER,
             durable: DurableRecords::default(),
             applied_since_snapshot: 0,
+            weigh_at: 1,
         }
     }
 
@@ -93,6 +103,10 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         for output in participant.step(input, self.clock.now()) {
             self.carry_out(output);
         }
+        if self.applied_since_snapshot >= self.weigh_at {
+            self.weigh_at = 2 * self.applied_since_snapshot;
+            self.weigh();
+        }
         self.keep_deadline(cx);
         self.snapshot_if_due();
     }
@@ -113,6 +127,13 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             Output::ReadExpired { id, waits_for } => self.answer_read(id, Err(waits_for)),
             Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.key),
             Output::Append { .. } | Output::Halt => unreachable!("with a shared journal a participant writes nothing"),
+        }
+    }
+
+    /// Tells how much memory the state takes.
+    fn weigh(&self) {
+        if let Ok(participant) = &self.participant {
+            self.told.footprint.set(self.model.bytes(&self.key, participant.admission().base()));
         }
     }
 
@@ -141,6 +162,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             return;
         }
         self.applied_since_snapshot = 0;
+        self.weigh_at = 1;
         let payload = participant.snapshot().encode();
         let image = Image { entity: self.key.clone(), seq: self.durable.complete_up_to(), payload };
         // Submitted by the call; a snapshot that is not kept costs the next recovery some time.
@@ -154,9 +176,11 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     pub(super) async fn load(&mut self) {
         self.participant = self.recover().await;
         match &self.participant {
-            Err(cause) if cause.is_transient() => self.loading.unread(),
-            _ => self.loading.read(),
+            Err(cause) if cause.is_transient() => self.told.loading.unread(),
+            _ => self.told.loading.read(),
         }
+        self.told.footprint.set_has_records(self.durable.complete_up_to() > Seq::NONE);
+        self.weigh();
         if let Err(cause) = &self.participant {
             tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
         }
@@ -182,6 +206,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         self.votes.remove(&(decide.tx, decide.attempt));
         if let Some(seq) = record {
             self.durable.add(seq);
+            self.told.footprint.set_has_records(true);
         }
         self.step(cx, Input::Decide(decide));
     }

@@ -22,6 +22,7 @@ mod disk;
 mod entity;
 mod error;
 mod loading;
+mod memory;
 mod progress;
 mod requests;
 mod transaction;
@@ -67,8 +68,10 @@ pub struct EngineOptions {
     pub limits: Limits,
     /// How many commands may be under way; a further one is turned away at once.
     pub in_flight_max: usize,
-    /// About how many entities are kept in memory; idle ones beyond that are put away.
-    pub live_max: usize,
+    /// About how many bytes the entities in memory may take; idle ones beyond that are put away.
+    pub live_bytes_max: usize,
+    /// After how long without use an entity is put away, or after up to twice as long.
+    pub idle_after: Duration,
     /// How long an append may take before the disk counts as [slow](DiskState::Slow).
     pub slow_after: Duration,
     /// For how long a request that is repeated under its idempotency key gets its earlier answer, a year at most. Afterwards
@@ -86,14 +89,15 @@ impl EngineOptions {
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`], 4,096 commands under way, 100,000 live entities, 5 s for an append, a day for
-    /// answers.
+    /// [`Strategy::Serializable`], 4,096 commands under way, 256 MiB of entities that are put away after ten
+    /// minutes without use, 5 s for an append, a day for answers.
     fn default() -> Self {
         Self {
             strategy: Strategy::default(),
             limits: Limits::default(),
             in_flight_max: 4096,
-            live_max: 100_000,
+            live_bytes_max: 256 << 20,
+            idle_after: Duration::from_secs(600),
             slow_after: Duration::from_secs(5),
             keep_answers: Duration::from_secs(24 * 60 * 60),
         }
@@ -149,6 +153,7 @@ struct Shared<M: Model, J: Journal> {
     in_flight: AtomicUsize,
     in_flight_max: usize,
     slow_after: Duration,
+    idle_after: Duration,
     stopping: AtomicBool,
     failure: watch::Sender<Option<String>>,
     idle: tokio::sync::Notify,
@@ -168,6 +173,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             journal: Arc::clone(&journal),
             clock,
             options: participant,
+            memory: Arc::default(),
         };
         let shared = Shared {
             model,
@@ -175,12 +181,13 @@ impl<M: Model, J: Journal> Engine<M, J> {
             journal,
             system,
             clock,
-            directory: Directory::new(maker, options.live_max),
+            directory: Directory::new(maker, options.live_bytes_max),
             running: Running::default(),
             answers: Answers::kept_for(options.keep_answers),
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
             slow_after: options.slow_after,
+            idle_after: options.idle_after,
             stopping: AtomicBool::new(false),
             failure: watch::Sender::new(None),
             idle: tokio::sync::Notify::new(),
@@ -248,13 +255,20 @@ impl<M: Model, J: Journal> Engine<M, J> {
         let live = self.shared.directory.get(key)?;
         let stage = live.stage();
         let reading = live.actor.read(mode, after, self.shared.clock.after(deadline));
-        match within(deadline, reading, || stage.is_told()).await {
+        let answer = match within(deadline, reading, || stage.is_told()).await {
             Some(Ok(Ok(Ok(view)))) => Ok(view),
             Some(Ok(Ok(Err(waits_for)))) => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for }),
             Some(Ok(Err(cause))) => Err(cause.into()),
             Some(Err(cause)) => Err(live.ended(&cause).into()),
             None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new() }),
-        }
+        };
+        self.shared.directory.release(&live);
+        answer
+    }
+
+    /// About how many bytes of memory the entities take that are in memory.
+    pub fn live_bytes(&self) -> usize {
+        self.shared.directory.bytes()
     }
 
     /// The state of the journal's disk.
@@ -265,8 +279,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Looks after the engine once a second and never ends: has answers forgotten that are no longer kept, and logs one
-    /// line when the disk becomes slow and one when it answers again.
+    /// Looks after the engine once a second and never ends: puts entities away that nobody uses, has answers forgotten that
+    /// are no longer kept, and logs one line when the disk becomes slow and one when it answers again.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers.
@@ -276,8 +290,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
     pub async fn maintain(&self) -> Infallible {
         let mut changes = Changes::default();
         let mut seconds = interval(Duration::from_secs(1));
+        let mut tick = 0;
         loop {
             seconds.tick().await;
+            self.shared.directory.sweep(tick, self.shared.idle_after.as_secs());
+            tick += 1;
             let (answers, time) = (self.shared.answers, self.shared.clock.certain_time());
             self.shared.journal.forget(|class| answers.are_over(class, time));
             match changes.see(&self.disk()) {

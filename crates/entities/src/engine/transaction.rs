@@ -111,6 +111,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
             }
         }
+        for live in std::mem::take(&mut self.held).into_values() {
+            self.engine.directory.release(&live);
+        }
     }
 
     /// Does what the coordinator wants; what it hears in return, if anything.

@@ -258,7 +258,21 @@ impl<M: Model> Participant<M> {
         if !self.halted {
             self.answer_reads(now, &mut out);
         }
+        if self.is_idle() {
+            self.rest();
+        }
         out
+    }
+
+    /// Gives the memory of empty collections back: one that has had an element keeps its room for more, which would be most of
+    /// what an idle entity takes.
+    fn rest(&mut self) {
+        self.standings = BTreeMap::new();
+        self.asks = BTreeSet::new();
+        self.unacknowledged = BTreeMap::new();
+        self.writes = BTreeMap::new();
+        self.reads = Reads::default();
+        self.admission.rest();
     }
 
     fn prepare(&mut self, prepare: Prepare<M::Event>, now: Millis, out: &mut Outputs<M>) {

@@ -38,6 +38,11 @@ impl Bindings {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
+    /// The bytes behind the reference.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.0.iter().map(|binding| size_of_val(binding) + binding.1.heap_bytes()).sum()
+    }
+
     /// How many names are bound.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -163,6 +163,15 @@ pub enum Value {
 }
 
 impl Value {
+    /// The bytes behind its references, but for names, which all values share.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Value::String(text) | Value::Reference(Reference { key: Key::String(text), .. }) => text.len(),
+            Value::Set(elements) => elements.iter().map(|element| size_of_val(element) + element.heap_bytes()).sum(),
+            _ => 0,
+        }
+    }
+
     /// Reads a value of type `ty` from its text form; accepts everything that `Display` writes for that type.
     ///
     /// # Errors
