@@ -286,8 +286,15 @@ impl Journal for Embedded {
         entity: &EntityKey,
         after: Seq,
     ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        let has_more = self.store.commits.last(entity).map_or(true, |(last, _)| last > after);
         let entity = entity.clone();
-        self.read_with(move |store| store.read(&entity, after))
+        let reading = has_more.then(|| self.read_with(move |store| store.read(&entity, after)));
+        async {
+            match reading {
+                Some(reading) => reading.await,
+                None => Ok(Vec::new()),
+            }
+        }
     }
 
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
@@ -317,12 +324,21 @@ impl Journal for Embedded {
         &self,
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
+        let has_records = self.store.commits.last(entity).map_or(true, |(last, _)| last > Seq::NONE);
         let entity = entity.clone();
         let snapshots = Arc::clone(&self.snapshots);
-        self.read_with(move |store| {
-            store.commits.last(&entity)?;
-            snapshots.load(&entity)
-        })
+        let loading = has_records.then(|| {
+            self.read_with(move |store| {
+                store.commits.last(&entity)?;
+                snapshots.load(&entity)
+            })
+        });
+        async {
+            match loading {
+                Some(loading) => loading.await,
+                None => Ok(None),
+            }
+        }
     }
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {

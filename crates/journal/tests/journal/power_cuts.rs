@@ -83,13 +83,18 @@ impl Run {
             });
             check(&image, &format!("subset {subset:b} of {unsynced}"));
         }
-        for seed in 0..140 {
+        for seed in 0..cuts_per_step() {
             let image = disk.copy(SEED + seed);
             image.power_cut();
             check(&image, &format!("seed {SEED} + {seed}"));
         }
         count
     }
+}
+
+/// Random power cuts at each step of the workload.
+fn cuts_per_step() -> u64 {
+    std::env::var("ENACT_POWER_CUTS").map_or(140, |cuts| cuts.parse().expect("a number of power cuts at each step"))
 }
 
 #[test]

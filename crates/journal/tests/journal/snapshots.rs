@@ -1,5 +1,8 @@
 //! Snapshots can be lost, never wrong, and never take a record with them.
 
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
 use crate::workload::{batches, block_on, key, open, read_all, records};
 use enact_journal::sim::{Fault, SimDisk};
 use enact_journal::{Embedded, Journal, Kind, Seq, Snapshot, SnapshotError};
@@ -188,4 +191,20 @@ fn many_saves_at_once_are_all_kept() {
     for id in 0..5 {
         assert_eq!(block_on(journal.load_snapshot(&key(id))), Ok(Some(snapshot(id, 3))));
     }
+}
+
+#[test]
+fn of_an_entity_without_further_records_the_disk_is_not_asked() {
+    let disk = journal_with_snapshots();
+    let journal = open(disk.mount()).expect("a journal");
+    let mut cx = Context::from_waker(Waker::noop());
+    let (unknown, known) = (key(99), key(1));
+    let last = block_on(journal.last(&known)).expect("readable");
+    assert_eq!(pin!(journal.load_snapshot(&unknown)).poll(&mut cx), Poll::Ready(Ok(None)));
+    for (entity, after) in [(&unknown, Seq::NONE), (&known, last)] {
+        assert_eq!(pin!(journal.read(entity, after)).poll(&mut cx), Poll::Ready(Ok(Vec::new())), "{entity}");
+    }
+    block_on(journal.close()).expect("closed");
+    assert!(block_on(journal.load_snapshot(&unknown)).is_err());
+    assert!(block_on(journal.read(&unknown, Seq::NONE)).is_err());
 }
