@@ -15,6 +15,7 @@ use enact_rebel::Class;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::door::{Admitted, Peer};
 use crate::host::{HostName, Hosts};
 use crate::listener::Exposure;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
@@ -49,7 +50,7 @@ impl Options {
 /// What handlers share.
 pub(crate) struct Api<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
-    pub(crate) in_flight: Arc<Shares>,
+    in_flight: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
 }
@@ -101,6 +102,11 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
 }
 
 impl<J: Journal> Api<J> {
+    /// Admits a request of `peer` that has arrived whole.
+    pub(crate) fn admit(&self, peer: &Peer) -> Result<Admitted, Problem> {
+        peer.admit(&self.in_flight, self.engine.queue_delay())
+    }
+
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {
         let spec = self.engine.model().spec();
         spec.class(name).ok_or_else(|| {

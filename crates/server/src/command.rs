@@ -126,9 +126,10 @@ async fn run<J: Journal>(
         return Err(Problem::invalid(unfit));
     }
 
-    let _admitted = peer.admit(&api.in_flight)?;
+    let _admitted = api.admit(&peer)?;
     let idempotency = idempotency_key.map(|name| Idempotency { fingerprint: fingerprint(&key, &call), key: name });
     let repeatable = idempotency.is_some();
+    let deadline = deadline.saturating_sub(peer.held_up());
     let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }

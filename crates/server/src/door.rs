@@ -4,10 +4,14 @@
 //! requests in flight besides ([`Peer::admit`]), and only when all of it has arrived: a body that never ends takes
 //! nobody's share. Nothing that was admitted is turned away later. `/health` and `/health/ready` need none: an operator
 //! must see a full server.
+//!
+//! A connection that was told when to come back (`Retry-After`) and asks for anything but health before waits here, until its
+//! deadline at most. So clients that ask again at once cost no more than those that do as they are told. Each of their
+//! connections waits for up to a second longer than told, by another part of it, so that they do not all come at once.
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
@@ -16,8 +20,10 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug, debug_span};
 
+use crate::envelope;
 use crate::host::Hosts;
 use crate::places::{Answering, Connection};
 use crate::problem::{Problem, ProblemKind};
@@ -41,7 +47,10 @@ pub(crate) fn guard(router: Router, hosts: Hosts) -> Router {
 
 /// From where a request came; nothing is known of one that came over no connection.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Peer(Option<Arc<Connection>>);
+pub(crate) struct Peer {
+    connection: Option<Arc<Connection>>,
+    held_up: Duration,
+}
 
 /// The right of a request to be answered; given back when dropped.
 #[derive(Debug)]
@@ -52,17 +61,34 @@ pub(crate) struct Admitted {
 
 impl Peer {
     pub(crate) fn of(connection: Arc<Connection>) -> Self {
-        Self(Some(connection))
+        Self { connection: Some(connection), held_up: Duration::ZERO }
     }
 
-    /// Admits a request that has arrived whole.
-    pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
+    /// For how long the request was held up, because its connection had been told to come back later.
+    pub(crate) fn held_up(&self) -> Duration {
+        self.held_up
+    }
+
+    /// Waits until the connection may ask again, at most until the deadline of the request.
+    async fn hold_up(&mut self, headers: &HeaderMap) {
+        let Some(connection) = &self.connection else { return };
+        let Some(until) = connection.comes_back_at() else { return };
+        let begin = Instant::now();
+        let deadline = envelope::deadline(headers).unwrap_or(envelope::DEADLINE_DEFAULT);
+        sleep_until((until + connection.part_of(RETRY_AFTER)).min(begin + deadline)).await;
+        self.held_up = begin.elapsed();
+    }
+
+    /// Admits a request that has arrived whole; of `delay`, see [`Shares::take`].
+    pub(crate) fn admit(&self, shares: &Arc<Shares>, delay: Option<Duration>) -> Result<Admitted, Problem> {
         let overloaded = || {
             let detail = "more requests are in flight than this server takes; nothing was done, try again";
             Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
         };
-        let share = shares.take(self.0.as_ref().map(|connection| connection.client())).ok_or_else(overloaded)?;
-        let answering = match &self.0 {
+        let share = shares
+            .take(self.connection.as_ref().map(|connection| connection.client()), delay)
+            .ok_or_else(overloaded)?;
+        let answering = match &self.connection {
             Some(connection) => Some(connection.answer().ok_or_else(overloaded)?),
             None => None,
         };
@@ -118,17 +144,21 @@ impl Door {
     }
 }
 
-async fn enter(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
     let span = debug_span!("request", method = %request.method(), path = %request.uri().path());
-    let peer = request.extensions().get::<Peer>().cloned();
     async move {
         let start = Instant::now();
+        let mut peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+        if !is_health(request.uri().path()) {
+            peer.hold_up(request.headers()).await;
+        }
+        request.extensions_mut().insert(peer.clone());
         let response = match door.check(&request) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         };
-        if let Some(Peer(Some(connection))) = peer {
-            connection.answered();
+        if let Some(connection) = peer.connection {
+            connection.answered(retry_after(&response));
         }
         debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
         response
@@ -137,12 +167,54 @@ async fn enter(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     .await
 }
 
+fn is_health(path: &str) -> bool {
+    path.strip_prefix("/health").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// When the client is told to come back.
+fn retry_after(response: &Response) -> Option<Instant> {
+    let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Instant::now() + Duration::from_secs(seconds))
+}
+
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
+    use axum::routing::get;
     use tower::ServiceExt;
 
     use super::*;
+    use crate::places::{Client, Places};
+
+    /// Answers whatever it is asked, after how long.
+    async fn asked(router: &Router, peer: &Peer, target: &str, deadline_ms: u64) -> (u16, Duration) {
+        let request = to(target).header(envelope::DEADLINE_MS, deadline_ms).extension(peer.clone());
+        let begin = Instant::now();
+        (status(router, request).await, begin.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_told_when_to_come_back_waits_until_then_but_for_health() {
+        let full = async || Problem::new(ProblemKind::Overloaded, "full").retry_after(RETRY_AFTER);
+        let routes = Router::new().route("/full", get(full)).fallback(async || "ok");
+        let router = guard(routes, Hosts::new([127, 0, 0, 1].into(), Vec::new()));
+        let places = Places::new(2);
+        let client = Client::at([127, 0, 0, 1].into());
+        let (first, second) = (places.enter(client).await.expect("free"), places.enter(client).await.expect("free"));
+        let [peer, other] = [&first, &second].map(|place| Peer::of(Arc::clone(place.connection())));
+        let later = RETRY_AFTER + second.connection().part_of(RETRY_AFTER);
+        assert_eq!(asked(&router, &peer, "/full", 9_000).await, (503, Duration::ZERO));
+        assert_eq!(asked(&router, &peer, "/health", 9_000).await, (200, Duration::ZERO));
+        assert_eq!(asked(&router, &peer, "/other", 300).await, (200, Duration::from_millis(300)));
+        assert_eq!(asked(&router, &peer, "/other", 9_000).await, (200, RETRY_AFTER - Duration::from_millis(300)));
+        assert_eq!(asked(&router, &peer, "/other", 9_000).await, (200, Duration::ZERO));
+        assert_eq!(asked(&router, &other, "/full", 9_000).await, (503, Duration::ZERO));
+        let (_, waited) = asked(&router, &other, "/full", 9_000).await;
+        assert!(waited >= later && waited < later + Duration::from_millis(2), "{waited:?} of {later:?}");
+        assert!(later > RETRY_AFTER && later < 2 * RETRY_AFTER, "{later:?}");
+        tokio::time::advance(RETRY_AFTER).await;
+        assert_eq!(asked(&router, &other, "/other", 9_000).await, (200, Duration::ZERO), "it came when it was told to");
+    }
 
     fn to(target: &str) -> axum::http::request::Builder {
         Request::get(target).header("host", "localhost")

@@ -32,11 +32,17 @@
 //! within [`UNREAD_TIMEOUT`].
 //!
 //! # One client cannot starve another
-//! A client is an IPv4 address, or a 64-bit network of IPv6. It has at most as many commands and reads in flight as are
-//! left for others. When all connections are in use, a newcomer takes the place of the one that has waited longest for
-//! its client, among the clients that hold the most ([`Limits`]). So clients that hold connections without sending or
-//! reading lose them as soon as somebody else asks, and `/health` and `/health/ready`, which need no share, always
-//! answer. At a stop they are waited for no longer than [`FAREWELL`].
+//! A client is an IPv4 address, or a 64-bit network of IPv6. Clients share the time of the workers that poll connections
+//! evenly, however many connections each has. A client has at most as many commands and reads in flight as are left for
+//! others, but one in any case. When all connections are in use, a newcomer takes the place of the one that has waited
+//! longest for its client, among the clients that hold the most ([`Limits`]). So clients that hold connections without
+//! sending or reading lose them as soon as somebody else asks, and `/health` and `/health/ready`, which need no share,
+//! always answer. At a stop they are waited for no longer than [`FAREWELL`].
+//!
+//! # Overload
+//! [`Options::in_flight_max`] is how many requests are let in as long as the engine keeps up. When its messages wait for a
+//! thread for long ([`Engine::queue_delay`](enact_entities::Engine::queue_delay)), fewer are, and the others are answered
+//! with 503 and `Retry-After`. A connection that asks again before that is held up until then.
 //!
 //! # Example
 //! ```
@@ -78,6 +84,7 @@ mod openapi;
 mod outcome;
 mod places;
 mod problem;
+mod processor;
 mod read;
 mod schema;
 mod shares;

@@ -21,11 +21,13 @@ use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::door::{HEADERS_MAX, Peer};
 use crate::places::{Client, Place, Places};
+use crate::processor::Processor;
 use crate::unread::UnreadTimeout;
 
 /// Greatest number of connections open at once, however many descriptors there are.
@@ -159,6 +161,7 @@ impl Listener {
     /// Dropping the future closes the socket, and the connections are closed when their running request is answered.
     pub async fn serve<T>(self, router: Router, limits: Limits, stop: impl Future<Output = T>, grace: Duration) -> T {
         let places = Places::new(limits.connections_max);
+        let processor = Processor::new(Handle::current().metrics().num_workers());
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         let stopped = loop {
@@ -174,11 +177,13 @@ impl Listener {
                 },
                 stopped = &mut stop => break stopped,
             };
-            let Some(place) = places.enter(Client::at(address.ip())).await else {
+            let client = Client::at(address.ip());
+            let Some(place) = places.enter(client).await else {
                 debug!(%address, "every connection is being answered, none is left for this one");
                 continue;
             };
             let connection = graceful.watch(connection(stream, router.clone(), limits, &place));
+            let connection = processor.share(client, connection);
             tokio::spawn(async move {
                 tokio::select! {
                     ended = connection => if let Err(error) = ended {

@@ -19,10 +19,12 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 /// What counts as one client: an IPv4 address, or the 64-bit network of an IPv6 address, all of which one host may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +44,18 @@ impl Client {
 pub(crate) struct Places {
     free: Arc<Semaphore>,
     held: Mutex<HashMap<Client, Vec<Arc<Connection>>>>,
+    /// How many connections there have been.
+    count: AtomicU32,
 }
 
 /// One connection, as its request sees it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     client: Client,
+    number: u32,
     phase: Mutex<Phase>,
+    /// When its client was last told to come back.
+    comes_back_at: Mutex<Option<Instant>>,
     closing: Notify,
 }
 
@@ -77,7 +84,7 @@ pub(crate) struct Answering(Arc<Connection>);
 
 impl Places {
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { free: Arc::new(Semaphore::new(max)), held: Mutex::default() })
+        Arc::new(Self { free: Arc::new(Semaphore::new(max)), held: Mutex::default(), count: AtomicU32::new(0) })
     }
 
     /// The place of a new connection of `client`, if need be at the expense of another one, which has then left; none if
@@ -91,8 +98,13 @@ impl Places {
                 free.acquire_owned().await.expect("never closed")
             }
         };
-        let phase = Mutex::new(Phase::Waiting { since: Instant::now() });
-        let connection = Arc::new(Connection { client, phase, closing: Notify::new() });
+        let connection = Arc::new(Connection {
+            client,
+            number: self.count.fetch_add(1, Ordering::Relaxed),
+            phase: Mutex::new(Phase::Waiting { since: Instant::now() }),
+            comes_back_at: Mutex::default(),
+            closing: Notify::new(),
+        });
         self.held.lock().entry(client).or_default().push(Arc::clone(&connection));
         Some(Place { places: Arc::clone(self), connection, _free: free })
     }
@@ -158,8 +170,26 @@ impl Connection {
         Some(Answering(Arc::clone(self)))
     }
 
-    /// Says that the connection has an answer for its client.
-    pub(crate) fn answered(&self) {
+    /// When the client was last told to come back, if that is still to come.
+    pub(crate) fn comes_back_at(&self) -> Option<Instant> {
+        self.comes_back_at.lock().filter(|&at| at > Instant::now())
+    }
+
+    /// A part of `span`, another one for each connection, and all of them evenly spread.
+    pub(crate) fn part_of(&self, span: Duration) -> Duration {
+        // Multiples of the golden ratio: each lies in the largest gap that those before it have left.
+        span.mul_f64(f64::from(self.number.wrapping_mul(0x9e37_79b9)) / f64::from(u32::MAX))
+    }
+
+    /// Says that the connection has an answer for its client, which may tell it when to come back.
+    pub(crate) fn answered(&self, comes_back_at: Option<Instant>) {
+        if comes_back_at.is_some() {
+            *self.comes_back_at.lock() = comes_back_at;
+        }
+        self.wait_for_client();
+    }
+
+    fn wait_for_client(&self) {
         let mut phase = self.phase.lock();
         if *phase != Phase::Closing {
             *phase = Phase::Waiting { since: Instant::now() };
@@ -190,7 +220,7 @@ impl Place {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        self.0.answered();
+        self.0.wait_for_client();
     }
 }
 
@@ -282,7 +312,7 @@ mod tests {
     fn an_answer_counts_as_a_new_begin() {
         let places = Places::new(2);
         let mut held = enter(&places, &[1, 1]);
-        held[0].connection().answered();
+        held[0].connection().answered(None);
         assert_eq!(closed_for(&places, 2, &mut held), Some(1));
     }
 

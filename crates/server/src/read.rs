@@ -60,8 +60,8 @@ pub(crate) async fn read<J: Journal>(
     let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
         return Err(Problem::invalid(unfit));
     };
-    let _admitted = peer.admit(&api.in_flight)?;
-    match api.engine.read(&key, mode, after, deadline).await {
+    let _admitted = api.admit(&peer)?;
+    match api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up())).await {
         Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
         Ok(_) => Err(never_created(&key)),

@@ -1,17 +1,34 @@
 //! How many requests are answered at once, and for whom.
 //!
-//! A client may have as many requests answered at once as there are left for others. So one client gets at most half
-//! of them, a second one half of the rest, and a newcomer finds room unless a dozen clients use all that they may.
+//! # Problem
+//! More requests in flight than the threads work off make every one of them late, and a client that sends most of them
+//! makes the others late, too. What cannot be answered soon is better refused at once, at the door.
+//!
+//! # Rule
+//! A client may have as many requests answered at once as there are left for others, and one in any case, up to a maximum
+//! that is never exceeded. So one client gets at most half of them, a second one half of the rest, and a client that asks
+//! one thing at a time is refused only if there are as many such clients as requests at most.
+//!
+//! How many there are follows from how long messages wait for a thread: an eighth fewer as long as that is more than
+//! [`DELAY`], and an eighth more when clients ask for more and it is not. Waits that have other causes, such as a disk or
+//! transactions of others, do not count: fewer requests would not make them shorter.
 //!
 //! # Source
-//! Choudhury and Hahne, *Dynamic Queue Length Thresholds for Shared-Memory Packet Switches*, 1998, with a factor of 1.
+//! Choudhury and Hahne, *Dynamic Queue Length Thresholds for Shared-Memory Packet Switches*, 1998, with a factor of 1;
+//! Zhou and others, *Overload Control for Scaling `WeChat` Microservices*, 2018, for the average wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use crate::places::Client;
+
+/// How long a message should wait for a thread, on average. A command is a dozen messages.
+const DELAY: Duration = Duration::from_micros(750);
+/// However long messages wait, this many requests are answered at once.
+const LIMIT_MIN: usize = 16;
 
 /// The right to have requests answered, shared by all clients.
 #[derive(Debug)]
@@ -20,8 +37,11 @@ pub(crate) struct Shares {
     taken: Mutex<Taken>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Taken {
+    limit: usize,
+    /// Whether a request has found no room since the limit was last considered.
+    was_full: bool,
     count: usize,
     by_client: HashMap<Option<Client>, usize>,
 }
@@ -34,21 +54,40 @@ pub(crate) struct Share {
 }
 
 impl Shares {
+    /// At most `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, taken: Mutex::default() })
+        let taken = Taken { limit: max, was_full: false, count: 0, by_client: HashMap::new() };
+        Arc::new(Self { max, taken: Mutex::new(taken) })
     }
 
-    /// A share for `client`, unless it has as many as are left. Requests without a connection are one client.
-    pub(crate) fn take(self: &Arc<Self>, client: Option<Client>) -> Option<Share> {
+    /// A share for `client`, unless it has as many as are left. Requests without a connection are one client. If `delay` is
+    /// given, messages have waited for a thread for that long since it last was.
+    pub(crate) fn take(self: &Arc<Self>, client: Option<Client>, delay: Option<Duration>) -> Option<Share> {
         let mut taken = self.taken.lock();
-        let left = self.max - taken.count;
+        if let Some(delay) = delay {
+            taken.adapt(self.max, delay);
+        }
         let own = taken.by_client.get(&client).copied().unwrap_or(0);
-        if own >= left {
+        let is_entitled = if own == 0 { taken.count < self.max } else { own < taken.limit.saturating_sub(taken.count) };
+        if !is_entitled {
+            taken.was_full = true;
             return None;
         }
         taken.count += 1;
         taken.by_client.insert(client, own + 1);
         Some(Share { of: Arc::clone(self), client })
+    }
+}
+
+impl Taken {
+    fn adapt(&mut self, max: usize, delay: Duration) {
+        let eighth = self.limit.div_ceil(8);
+        if delay > DELAY {
+            self.limit = (self.limit - eighth).max(LIMIT_MIN.min(max));
+        } else if self.was_full {
+            self.limit = (self.limit + eighth).min(max);
+        }
+        self.was_full = false;
     }
 }
 
@@ -71,23 +110,63 @@ mod tests {
 
     use super::*;
 
+    const LATE: Option<Duration> = Some(Duration::from_nanos(DELAY.as_nanos() as u64 + 1));
+    const SOON: Option<Duration> = Some(DELAY);
+
     fn client(last: u8) -> Option<Client> {
         Some(Client::at(IpAddr::from([127, 0, 0, last])))
     }
 
     fn take_all(shares: &Arc<Shares>, client: Option<Client>) -> Vec<Share> {
-        iter::from_fn(|| shares.take(client)).collect()
+        iter::from_fn(|| shares.take(client, None)).collect()
+    }
+
+    fn limit(shares: &Shares) -> usize {
+        shares.taken.lock().limit
     }
 
     #[test]
-    fn a_client_has_at_most_as_many_as_are_left() {
+    fn a_client_has_at_most_as_many_as_are_left_and_one_while_there_are_any() {
         let shares = Shares::new(16);
         let taken: Vec<Vec<Share>> = (1..=6).map(|number| take_all(&shares, client(number))).collect();
         assert_eq!(taken.iter().map(Vec::len).collect::<Vec<_>>(), [8, 4, 2, 1, 1, 0]);
         drop(taken);
         assert_eq!(take_all(&shares, None).len(), 8);
         assert!(shares.taken.lock().by_client.is_empty());
-        assert!(Shares::new(0).take(None).is_none());
+        assert!(Shares::new(0).take(None, None).is_none());
         assert_eq!(take_all(&Shares::new(1), None).len(), 1);
+    }
+
+    #[test]
+    fn there_are_fewer_while_messages_wait_for_a_thread_and_more_again_when_they_do_not() {
+        let shares = Shares::new(1024);
+        let mut limits = Vec::new();
+        for delay in [[LATE; 40], [SOON; 40]].concat() {
+            let share = shares.take(client(1), delay);
+            limits.push(limit(&shares));
+            let taken = take_all(&shares, client(1)).len() + usize::from(share.is_some());
+            assert_eq!(taken, limit(&shares).div_ceil(2));
+        }
+        let (down, up) = limits.split_at(40);
+        assert_eq!((down[0], down[1], down[39]), (896, 784, LIMIT_MIN));
+        assert_eq!((up[0], up[1], up[39]), (18, 21, 1024));
+        assert!(down.is_sorted_by(|a, b| a >= b) && up.is_sorted(), "{limits:?}");
+    }
+
+    #[test]
+    fn a_limit_that_nobody_reaches_does_not_grow() {
+        let shares = Shares::new(1024);
+        drop(shares.take(client(1), LATE));
+        (0..10).for_each(|_| drop(shares.take(client(1), SOON)));
+        assert_eq!(limit(&shares), 896);
+    }
+
+    #[test]
+    fn a_client_that_asks_one_thing_at_a_time_has_its_share_however_many_others_have_theirs() {
+        let shares = Shares::new(1024);
+        (0..100).for_each(|_| drop(shares.take(client(1), LATE)));
+        let floods: Vec<Vec<Share>> = (1..=64).map(|number| take_all(&shares, client(number))).collect();
+        assert_eq!(floods.iter().map(Vec::len).max(), Some(LIMIT_MIN / 2));
+        assert!(shares.take(client(200), LATE).is_some());
     }
 }

@@ -1,10 +1,12 @@
 //! One keep-alive HTTP connection of the load generator.
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, StatusCode};
+use hyper::http::response::Parts;
+use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
@@ -23,18 +25,26 @@ pub(super) enum Answer {
     Done,
     /// A precondition failed.
     Refused,
-    /// Overload, or the deadline passed while waiting.
-    TurnedAway,
+    /// Overload, or the deadline passed while waiting; when to come back, if that was said.
+    TurnedAway { retry_after: Option<Duration> },
     /// Nothing that this workload expects.
     Other { status: StatusCode, body: Bytes },
 }
 
 impl Answer {
+    /// When the client may ask again, if it was turned away.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::TurnedAway { retry_after } => *retry_after,
+            Self::Done | Self::Refused | Self::Other { .. } => None,
+        }
+    }
+
     pub(super) fn unexpected(self) -> BenchError {
         let (status, body) = match self {
             Self::Done => (200, String::new()),
             Self::Refused => (409, String::new()),
-            Self::TurnedAway => (503, String::new()),
+            Self::TurnedAway { .. } => (503, String::new()),
             Self::Other { status, body } => (status.as_u16(), String::from_utf8_lossy(&body).into_owned()),
         };
         BenchError::Unexpected { status, body }
@@ -53,18 +63,21 @@ impl Client {
 
     /// Triggers the event at `path` with `body` as parameters.
     pub(super) async fn post(&mut self, path: &str, body: String) -> Result<Answer, BenchError> {
-        let (status, body) = self.ask(Method::POST, path, body.into()).await?;
+        let (Parts { status, headers, .. }, body) = self.ask(Method::POST, path, body.into()).await?;
+        let retry_after = || headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs);
         Ok(match status {
             StatusCode::OK => Answer::Done,
             StatusCode::CONFLICT => Answer::Refused,
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Answer::TurnedAway,
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+                Answer::TurnedAway { retry_after: retry_after() }
+            }
             _ => Answer::Other { status, body },
         })
     }
 
     /// The whole euros on the account at `path`.
     pub(super) async fn balance(&mut self, path: &str) -> Result<u64, BenchError> {
-        let (status, body) = self.ask(Method::GET, path, Bytes::new()).await?;
+        let (Parts { status, .. }, body) = self.ask(Method::GET, path, Bytes::new()).await?;
         let unexpected =
             || BenchError::Unexpected { status: status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() };
         let account: serde_json::Value = serde_json::from_slice(&body).map_err(|_| unexpected())?;
@@ -74,7 +87,7 @@ impl Client {
             .ok_or_else(unexpected)
     }
 
-    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), BenchError> {
+    async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<(Parts, Bytes), BenchError> {
         let failed = |cause: String| BenchError::Server { doing: "asking", cause };
         let request = Request::builder()
             .method(method)
@@ -85,8 +98,7 @@ impl Client {
             .map_err(|cause| failed(cause.to_string()))?;
         self.sender.ready().await.map_err(|cause| failed(cause.to_string()))?;
         let answer = self.sender.send_request(request).await.map_err(|cause| failed(cause.to_string()))?;
-        let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|cause| failed(cause.to_string()))?.to_bytes();
-        Ok((status, body))
+        let (parts, body) = answer.into_parts();
+        Ok((parts, body.collect().await.map_err(|cause| failed(cause.to_string()))?.to_bytes()))
     }
 }

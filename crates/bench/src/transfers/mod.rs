@@ -1,4 +1,5 @@
-//! Money transfers over HTTP against a served bank, closed loop: each client has one request under way at any time.
+//! Money transfers over HTTP against a served bank, closed loop: each client has one request under way at any time, and
+//! none for as long as the server has told it to stay away.
 //!
 //! The workload is *Sync1000* of Path-Sensitive Atomic Commit, section 6: one transfer entity books between two of N
 //! accounts drawn uniformly. The server is a process of its own, started on a fresh data directory, as in production:
@@ -222,8 +223,12 @@ impl Teller {
             if answered >= window.end {
                 break;
             }
+            let comes_back_after = answer.retry_after();
             if sent >= window.start {
                 tally.count(answer, answered - sent)?;
+            }
+            if let Some(span) = comes_back_after {
+                tokio::time::sleep(span).await;
             }
         }
         Ok(tally)
@@ -247,7 +252,7 @@ impl Tally {
         match answer {
             Answer::Done => self.latency_us.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)),
             Answer::Refused => self.refused += 1,
-            Answer::TurnedAway => self.turned_away += 1,
+            Answer::TurnedAway { .. } => self.turned_away += 1,
             Answer::Other { .. } => return Err(answer.unexpected()),
         }
         Ok(())

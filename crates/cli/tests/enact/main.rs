@@ -10,6 +10,7 @@ mod check;
 mod contract;
 mod crash;
 mod journal;
+mod raw;
 mod readme;
 mod serve;
 mod served;

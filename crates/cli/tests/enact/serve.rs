@@ -95,7 +95,6 @@ async fn every_admission_strategy_serves() {
     }
 }
 
-/// Sends the head of a command and returns when the server waits for its body.
 #[tokio::test]
 async fn answers_are_kept_as_long_as_it_is_told_also_over_a_restart() {
     for (keep, is_replayed) in [("1h", true), ("0s", false)] {
@@ -121,6 +120,7 @@ async fn answers_are_kept_as_long_as_it_is_told_also_over_a_restart() {
     }
 }
 
+/// Sends the head of a command and returns when the server waits for its body.
 async fn half_a_command(server: &Served, body: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).await.expect("listening");
     let head = format!(

@@ -33,9 +33,14 @@ class Account
       post: this.balance += amount
 "#;
 
+/// The program: the one that `ENACT_PROGRAM` names, or the one that was built with the tests.
+fn program() -> Command {
+    Command::new(std::env::var_os("ENACT_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_enact").into()))
+}
+
 /// Runs the program to its end.
 pub(crate) fn enact(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_enact")).args(arguments).output().expect("the program starts")
+    program().args(arguments).output().expect("the program starts")
 }
 
 /// A free port of this machine, for this machine.
@@ -43,7 +48,7 @@ pub(crate) const FREE_PORT: &str = "127.0.0.1:0";
 
 /// `enact serve SPEC --data DIR --listen ADDRESS`
 pub(crate) fn serve(spec: &Path, data: &Path, listen: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_enact"));
+    let mut command = program();
     command.arg("serve").arg(spec).arg("--data").arg(data).args(["--listen", listen]);
     command
 }

@@ -38,6 +38,7 @@ use super::entity::{EntityActor, EntityActorRef, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
+use super::queueing::Queueing;
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
@@ -89,6 +90,7 @@ pub(super) struct Maker<M, J> {
     pub(super) clock: Clock,
     pub(super) options: ParticipantOptions,
     pub(super) memory: Arc<Memory>,
+    pub(super) queueing: Arc<Queueing>,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -215,7 +217,8 @@ impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
         let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
-        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint) };
+        let queueing = Arc::clone(&self.queueing);
+        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing };
         let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
         let actor = self.system.spawn(entity);
         actor.tell().load();

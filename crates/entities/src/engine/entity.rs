@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use enact_actors::{Cx, Forward, Promise, Resolver, actor};
 use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
+use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
+use super::queueing::Queueing;
 use crate::admission::Wait;
 use crate::message::{Decide, Prepare, Said, Vote};
 use crate::model::Model;
@@ -28,11 +30,13 @@ pub(super) type Reading<S> = Result<View<S>, Vec<Wait>>;
 /// Owes somebody an answer, unless the entity cannot be used.
 type Debt<T> = Resolver<Result<T, EntityError>>;
 
-/// What the directory is told of an entity.
+/// What others are told of an entity.
 pub(super) struct Told {
     /// What has become of `load`, before anything is answered.
     pub(super) loading: Arc<Loading>,
     pub(super) footprint: Arc<Footprint>,
+    /// How long messages wait.
+    pub(super) queueing: Arc<Queueing>,
 }
 
 pub(super) struct EntityActor<M: Model, J: Journal> {
@@ -186,12 +190,14 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         }
     }
 
-    /// Asks for a vote; answered when there is one.
+    /// Asks for a vote, at the time `sent`; answered when there is one.
     pub(super) fn prepare(
         &mut self,
         cx: &Cx<Self>,
         prepare: Prepare<M::Event>,
+        sent: Instant,
     ) -> Forward<Result<Vote<M::Event>, EntityError>> {
+        self.told.queueing.note(sent.elapsed());
         if let Err(cause) = &self.participant {
             return cx.reply(Err(cause.clone()));
         }

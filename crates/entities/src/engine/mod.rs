@@ -24,6 +24,7 @@ mod error;
 mod loading;
 mod memory;
 mod progress;
+mod queueing;
 mod requests;
 mod transaction;
 
@@ -45,6 +46,7 @@ pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
 pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
 use self::progress::Progress;
+use self::queueing::Queueing;
 use self::requests::{Answers, Running};
 use self::transaction::Transaction;
 use crate::admission::{Limits, Strategy};
@@ -148,6 +150,7 @@ struct Shared<M: Model, J: Journal> {
     clock: Clock,
     directory: Directory<M, J>,
     committer: Committer<J>,
+    queueing: Arc<Queueing>,
     running: Running,
     answers: Answers,
     in_flight: AtomicUsize,
@@ -167,6 +170,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         participant.limits = options.limits;
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
         participant.ask_after = Millis::NEVER;
+        let queueing = Arc::new(Queueing::new());
         let maker = Maker {
             system: system.clone(),
             model: Arc::clone(&model),
@@ -174,11 +178,13 @@ impl<M: Model, J: Journal> Engine<M, J> {
             clock,
             options: participant,
             memory: Arc::default(),
+            queueing: Arc::clone(&queueing),
         };
         let shared = Shared {
             model,
             committer: Committer::new(Arc::clone(&journal), clock),
             journal,
+            queueing,
             system,
             clock,
             directory: Directory::new(maker, options.live_bytes_max),
@@ -269,6 +275,17 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// About how many bytes of memory the entities take that are in memory.
     pub fn live_bytes(&self) -> usize {
         self.shared.directory.bytes()
+    }
+
+    /// How long messages to entities have waited for a thread, on average since this last had an answer; none if that was
+    /// a moment ago. It is next to nothing as long as the threads work off what commands there are.
+    ///
+    /// Each average is handed out once, about twenty times a second under load, for whatever decides how much is let in.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn queue_delay(&self) -> Option<Duration> {
+        self.shared.queueing.delay()
     }
 
     /// The state of the journal's disk.
