@@ -26,9 +26,6 @@ pub(crate) enum Command {
     /// Look after a data directory that no server has open
     #[command(subcommand)]
     Journal(Journal),
-    /// Measure, and verify what was measured
-    #[command(subcommand)]
-    Bench(Bench),
 }
 
 #[derive(Debug, Subcommand)]
@@ -44,32 +41,6 @@ pub(crate) struct DataDirectory {
     /// Directory that keeps the entities
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Money transfers over HTTP against a bank served by this program, by number of clients
-    Transfers(enact_bench::transfers::Options),
-    /// Transactional memory against locks and other libraries, by workload and number of threads
-    Stm(enact_bench::stm::Options),
-    /// Input and output deferred by transactions, against locks and irrevocable transactions
-    Defer(enact_bench::defer::Options),
-    /// Actors: the programs of the Savina suite
-    Savina(enact_bench::savina::Options),
-    /// Runs of one benchmark for `savina`, one for each line of standard input
-    #[command(name = enact_bench::savina::RUNS_COMMAND, hide = true)]
-    SavinaRuns(enact_bench::savina::RunsOptions),
-    /// Pages from what `savina --json` wrote, without measuring again
-    Report(enact_bench::savina::ReportOptions),
-    /// Promises: awaited, forwarded, or avoided by synchronous calls
-    Kernels(enact_bench::kernels::Options),
-    /// The actor runtime: how long what comes from outside waits while actors are flooded, and what idle actors take
-    Actors(enact_bench::actors::Options),
-    /// One run of the workload `idle` for `actors`, once a line comes from standard input
-    #[command(name = enact_bench::actors::IDLE_RUN_COMMAND, hide = true)]
-    ActorsIdleRun(enact_bench::actors::IdleRunOptions),
-    /// One large transaction a customer against several small ones in transactional actors
-    Vacation(enact_bench::vacation::Options),
 }
 
 #[derive(Debug, Args)]

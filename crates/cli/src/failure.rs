@@ -9,13 +9,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use enact_bench::actors::ActorsError;
-use enact_bench::defer::DeferError;
-use enact_bench::kernels::KernelsError;
-use enact_bench::savina::SavinaError;
-use enact_bench::stm::StmBenchError;
-use enact_bench::transfers::BenchError;
-use enact_bench::vacation::VacationError;
 use enact_entities::ShutdownError;
 use enact_journal::OpenError;
 use enact_server::BindError;
@@ -35,8 +28,7 @@ Exit status:
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
   5  the data directory holds entities that the specification does not describe
-  6  failed while serving; what was acknowledged is kept
-  7  a benchmark could not be run, or its result was wrong";
+  6  failed while serving; what was acknowledged is kept";
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug, Error)]
@@ -63,22 +55,6 @@ pub(crate) enum Failure {
     Engine { why: String },
     #[error("stopped uncleanly; what was acknowledged is kept")]
     Shutdown(#[from] ShutdownError),
-    #[error("this program cannot find itself to serve what it measures")]
-    Program(#[source] io::Error),
-    #[error("the benchmark has no result")]
-    Bench(#[from] BenchError),
-    #[error("the benchmark has no result")]
-    Defer(#[from] DeferError),
-    #[error("the benchmark has no result")]
-    StmBench(#[from] StmBenchError),
-    #[error("the benchmark has no result")]
-    Savina(#[from] SavinaError),
-    #[error("the benchmark has no result")]
-    Kernels(#[from] KernelsError),
-    #[error("the benchmark has no result")]
-    Actors(#[from] ActorsError),
-    #[error("the benchmark has no result")]
-    Vacation(#[from] VacationError),
 }
 
 impl Failure {
@@ -91,14 +67,6 @@ impl Failure {
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
-            Self::Program(_)
-            | Self::Bench(_)
-            | Self::Defer(_)
-            | Self::StmBench(_)
-            | Self::Savina(_)
-            | Self::Kernels(_)
-            | Self::Actors(_)
-            | Self::Vacation(_) => 7,
         };
         ExitCode::from(status)
     }

@@ -1,16 +1,14 @@
-//! The `enact` program: checks specifications, serves the entities that they declare, and measures.
+//! The `enact` program: checks specifications and serves the entities that they declare.
 //!
 //! Everything it does is in the crates below; here are the command line, the order in which a server is put together
 //! and taken apart, and the mapping from errors to exit statuses. Standard output carries results, standard error
 //! carries diagnostics, logs and the one message of a failure.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod args;
-mod bench;
 mod check;
 mod contract;
 mod failure;
-mod heap;
 mod journal;
 mod log;
 mod serve;
@@ -27,7 +25,6 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Journal(command) => journal::run(&command),
-        Command::Bench(benchmark) => bench::run(&benchmark),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -70,7 +70,7 @@ const DRAINING: u64 = 4;
 const STAND_BACK_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 32 };
 
 /// So often in a row do threads that are awake run alone before one that sleeps is called, and as often again while that one
-/// is on its way: with two processors and four threads that append to open files (`enact bench defer io`), one lock around
+/// is on its way: with two processors and four threads that append to open files (`enact-bench defer io`), one lock around
 /// everything wakes a thread for each 13 operations.
 const BARGED_BEFORE_CALL: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 32 };
 const BARGED_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 64 };

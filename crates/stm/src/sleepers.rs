@@ -42,7 +42,7 @@ pub(crate) struct Sleepers {
 }
 
 /// In a row, so many releases of a lock wake none of its sleepers because a thread that is awake will have it. Measured in
-/// `enact bench defer io` with four threads on two cores.
+/// `enact-bench defer io` with four threads on two cores.
 const PASSED_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 32 };
 
 #[derive(Default)]

@@ -1,0 +1,44 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use enact_bench::{actors, defer, kernels, savina, stm, transfers, vacation};
+
+const EXIT_STATUS_HELP: &str = "\
+Exit status:
+  0  done
+  1  a benchmark could not be run, or its result was wrong
+  2  wrong usage";
+
+/// The benchmarks of Enact: each measures, and verifies what it measured.
+#[derive(Debug, Parser)]
+#[command(name = "enact-bench", version, about, after_help = EXIT_STATUS_HELP)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) benchmark: Benchmark,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Benchmark {
+    /// Money transfers over HTTP against a bank that `enact` serves, by number of clients
+    Transfers(transfers::Options),
+    /// Transactional memory against locks and other libraries, by workload and number of threads
+    Stm(stm::Options),
+    /// Input and output deferred by transactions, against locks and irrevocable transactions
+    Defer(defer::Options),
+    /// Actors: the programs of the Savina suite
+    Savina(savina::Options),
+    /// Runs of one benchmark for `savina`, one for each line of standard input
+    #[command(name = savina::RUNS_COMMAND, hide = true)]
+    SavinaRuns(savina::RunsOptions),
+    /// Pages from what `savina --json` wrote, without measuring again
+    Report(savina::ReportOptions),
+    /// Promises: awaited, forwarded, or avoided by synchronous calls
+    Kernels(kernels::Options),
+    /// The actor runtime: how long what comes from outside waits while actors are flooded, and what idle actors take
+    Actors(actors::Options),
+    /// One run of the workload `idle` for `actors`, once a line comes from standard input
+    #[command(name = actors::IDLE_RUN_COMMAND, hide = true)]
+    ActorsIdleRun(actors::IdleRunOptions),
+    /// One large transaction a customer against several small ones in transactional actors
+    Vacation(vacation::Options),
+}

@@ -1,0 +1,50 @@
+//! The `enact-bench` program: runs one benchmark and prints its report.
+//!
+//! Standard output carries the report; standard error carries progress and the message of a failure.
+#![deny(unsafe_code)]
+
+mod args;
+mod heap;
+
+use std::env;
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+use enact_bench::savina::SavinaError;
+use enact_bench::{actors, defer, in_words, kernels, savina, stm, transfers, vacation};
+
+use args::{Benchmark, Cli};
+
+fn main() -> ExitCode {
+    match run(&Cli::parse().benchmark) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: the benchmark has no result: {}", in_words(&*failure));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
+    match benchmark {
+        Benchmark::Transfers(options) => println!("{}", transfers::run(options)?),
+        Benchmark::Stm(options) => println!("{}", stm::run(options)?),
+        Benchmark::Defer(options) => println!("{}", defer::run(options)?),
+        Benchmark::Savina(options) => {
+            let results = savina::run(options, &env::current_exe()?)?;
+            println!("{results}");
+            results.verdict().map_err(SavinaError::Failed)?;
+        }
+        Benchmark::SavinaRuns(options) => {
+            savina::serve_runs(options, heap::count, io::stdin().lock(), io::stdout().lock())?;
+        }
+        Benchmark::Report(options) => println!("{}", savina::report(options)?),
+        Benchmark::Kernels(options) => println!("{}", kernels::run(options)?),
+        Benchmark::Actors(options) => println!("{}", actors::run(options, &env::current_exe()?)?),
+        Benchmark::ActorsIdleRun(options) => actors::serve_idle_run(options, io::stdin().lock(), io::stdout().lock())?,
+        Benchmark::Vacation(options) => println!("{}", vacation::run(options)?),
+    }
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Benchmark programs with their oracles, measurement and reports.
+//!
+//! Each module is one benchmark: its options, what it runs, how its result is verified after the clock has stopped, and
+//! its report. No figure is reported for a run whose result its oracle refused.
+#![forbid(unsafe_code)]
+
+pub mod actors;
+pub mod defer;
+mod document;
+pub mod kernels;
+pub mod measure;
+mod peers;
+pub mod savina;
+pub mod stm;
+pub mod transfers;
+pub mod vacation;
+
+pub use peers::in_words;
