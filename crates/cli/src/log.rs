@@ -14,8 +14,11 @@ use std::time::Duration;
 use std::{mem, panic, thread};
 
 use parking_lot::{Condvar, Mutex};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
 use crate::failure::Failure;
 
@@ -26,11 +29,8 @@ const LAST_LINES_MAX: Duration = Duration::from_secs(1);
 
 /// Logs what passes `filter`; what is returned waits, when dropped, for the last lines.
 pub(crate) fn to_stderr(filter: &str) -> Result<LastLines, Failure> {
-    let unfit = |error: tracing_subscriber::filter::ParseError| Failure::LogFilter {
-        filter: filter.to_owned(),
-        why: error.to_string(),
-    };
-    let filter = EnvFilter::builder().parse(filter).map_err(unfit)?;
+    let unfit = |error: ParseError| Failure::LogFilter { filter: filter.to_owned(), why: error.to_string() };
+    let filter: Targets = filter.parse().map_err(unfit)?;
     let lines = Arc::new(Lines::default());
     let writer = Arc::clone(&lines);
     thread::Builder::new()
@@ -38,8 +38,8 @@ pub(crate) fn to_stderr(filter: &str) -> Result<LastLines, Failure> {
         .spawn(move || writer.write_to(io::stderr()))
         .map_err(Failure::Runtime)?;
     let queue = Arc::clone(&lines);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(io::stderr().is_terminal());
-    log.with_writer(Queue(queue)).init();
+    let log = fmt::layer().with_ansi(io::stderr().is_terminal()).with_writer(Queue(queue));
+    registry().with(filter).with(log).init();
     panic::set_hook(Box::new(|panic| tracing::error!("{panic}")));
     Ok(LastLines(lines))
 }

@@ -1,36 +1,8 @@
-//! The `enact` program: checks specifications and serves the entities that they declare.
-//!
-//! Everything it does is in the crates below; here are the command line, the order in which a server is put together
-//! and taken apart, and the mapping from errors to exit statuses. Standard output carries results, standard error
-//! carries diagnostics, logs and the one message of a failure.
+//! The `enact` program.
 #![forbid(unsafe_code)]
-
-mod args;
-mod check;
-mod contract;
-mod failure;
-mod journal;
-mod log;
-mod serve;
-mod spec;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, Command};
-
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Check(args) => check::run(&args),
-        Command::Journal(command) => journal::run(&command),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.say();
-            failure.exit_code()
-        }
-    }
+    enact_cli::run()
 }
