@@ -115,6 +115,10 @@ pub use crate::timer::Timer;
 pub use crate::within::Ask;
 pub use enact_macros::actor;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The programs of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/transactional-actors.md")]

@@ -114,9 +114,13 @@ pub use enact_stm::{Abort, TCell, TVar, Tx, atomically, try_atomically};
 #[doc(hidden)]
 pub use enact_actors::message;
 
-/// The program of the front page.
+/// The program of the repository's front page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+struct FrontPage;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 /// The programs of the guide.

@@ -107,3 +107,7 @@ pub use structures::{Reader, TArray, TChan, TMVar, TMap, TQueue, TSemaphore, TSe
 pub use transaction::{Abort, Expired, Failed, Tx, Variable, Version};
 pub use variable::{Linked, TCell, TLink, TVar, Word};
 pub use watch::Watch;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
