@@ -1,6 +1,6 @@
 //! Figures as SVG within a page, drawn by plotters, coloured by the page.
 //!
-//! plotters writes colours as numbers. Whoever draws uses [`Ink`], whose numbers nobody else has; they are replaced by
+//! plotters writes colours as numbers. Every drawing uses [`Ink`], whose numbers occur nowhere else; they are replaced by
 //! classes here, which the page's style colours for a light and a dark background.
 use std::fmt::Write as _;
 

@@ -4,7 +4,7 @@
 //! A synchronous caller keeps its actor, and the way is longer than the ring: in its second lap, a chain of synchronous
 //! calls comes to an actor that waits for its end, which is a deadlock and refused as one. In the paper a synchronous
 //! call of another actor is a message and a wait for its promise, as slow as *await* in its table; since that ring
-//! does come to an end, whoever waits there lets others go on.
+//! does come to an end, an actor that waits there lets others go on.
 //!
 //! Here *sync* makes real synchronous calls, as many as can be nested: when the next hop would lead to the leader, the
 //! whole lap returns, and the leader, which is free then, takes that hop itself. 20 laps of up to 503 nested calls take

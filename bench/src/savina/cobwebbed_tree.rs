@@ -52,7 +52,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// Takes down an answer to a node of this height; whether the tree still grows.
+    /// Takes down an answer to a node of this height. Returns whether the tree still grows.
     fn note(&mut self, answer: &Answer, height: u64) -> bool {
         match answer {
             Answer::Full => return false,

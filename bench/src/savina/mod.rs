@@ -182,7 +182,7 @@ pub enum SavinaError {
     /// The operating system refuses threads.
     #[error("no actor system")]
     System(#[source] io::Error),
-    /// Whoever asks for runs cannot be talked to.
+    /// The program that asks for runs cannot be talked to.
     #[error("standard input or output is broken")]
     Pipe(#[source] io::Error),
     /// A contender has no result.

@@ -1,4 +1,4 @@
-//! Dining philosophers: an arbitrator owns the forks, and whoever is refused asks again at once.
+//! Dining philosophers: an arbitrator owns the forks, and a philosopher that is refused asks again at once.
 //!
 //! In the strict variant the arbitrator keeps the hungry in order of their requests instead of refusing them.
 use std::collections::VecDeque;

@@ -253,7 +253,7 @@ pub trait Benchmark {
     /// # Errors
     /// [`BadSetting`] if there is no such parameter, or this is no value for it.
     fn set(&mut self, key: &str, value: &str) -> Result<(), BadSetting>;
-    /// Multiplies the parameter that makes it longer; whether there is one.
+    /// Multiplies the parameter that makes it longer. Returns whether there is one.
     ///
     /// # Errors
     /// [`BadSetting`] if the product is too large.

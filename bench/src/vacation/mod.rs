@@ -2,7 +2,7 @@
 //!
 //! # Versions
 //! * *original p*: p clerks; each customer is one transaction with an expensive ticket between its reads and its writes,
-//!   so that whoever loses a conflict makes the ticket again.
+//!   so that a clerk that loses a conflict makes the ticket again.
 //! * *kept p*: the same, but a transaction that runs again keeps its ticket.
 //! * *split p+s*: p primaries make the tickets; before that, each orders the four bookings of its customer from s
 //!   secondaries, by messages that belong to its transaction.

@@ -1,7 +1,7 @@
 //! The schedule on any number of cores, simulated event by event.
 //!
 //! # What is simulated
-//! Actors with FIFO mailboxes take turns on cores; whoever is ready waits in one queue for a core. Steps take the time
+//! Actors with FIFO mailboxes take turns on cores; those that are ready wait in one queue for a core. Steps take the time
 //! that was measured for them ([`Costs`]), tickets one of several times that were measured. Searches draw the items that the real program draws, and see the seats that
 //! are left at that simulated moment. Whether an attempt is lost is not assumed: it is lost if something that it has
 //! read was changed by a commit between its read and its own commit.

@@ -1,13 +1,12 @@
 //! What is wrong with a specification, where, and what to do about it.
 
-use std::{fmt, ops::Range};
+use std::fmt;
+use std::ops::Range;
 
 use ariadne::{Color, Config, IndexType, Label as Drawn, Report as Drawing, ReportKind};
 
-use crate::{
-    limits::DIAGNOSTICS_MAX,
-    source::{Source, Span},
-};
+use crate::limits::DIAGNOSTICS_MAX;
+use crate::source::{Source, Span};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {

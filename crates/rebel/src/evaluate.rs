@@ -3,16 +3,14 @@
 //! An expression is checked before it comes here, but the values it meets may come from a journal that an older
 //! specification wrote; a value of another type than declared is [`Fault::NoValue`], not a panic.
 
-use std::{cmp::Ordering, collections::BTreeSet, sync::Arc};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::{
-    limits::FUEL,
-    model::{
-        Function,
-        expr::{Comparison, Expr, Operator, Slot},
-    },
-    value::{Bindings, Fault, Key, Money, Name, Reference, Rounding, Timestamp, Value},
-};
+use crate::limits::FUEL;
+use crate::model::Function;
+use crate::model::expr::{Comparison, Expr, Operator, Slot};
+use crate::value::{Bindings, Fault, Key, Money, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
 #[derive(Clone, Copy)]

@@ -1,14 +1,13 @@
 //! Instances, calls of events, and what an event needs from other instances.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{
-    model::{Class, Event},
-    value::{Bindings, Name, Reference, Value},
-};
+use crate::model::{Class, Event};
+use crate::value::{Bindings, Name, Reference, Value};
 
 /// An instance of a class between two events: its state and the values of its fields.
 ///

@@ -132,16 +132,14 @@ mod syntax;
 mod value;
 mod violation;
 
-pub use self::{
-    analysis::{Bound, Delta, Judgement, Linear, Outline, Relation, Term, Threshold, Verdict},
-    check::check,
-    diagnostic::{Code, Diagnostic, Label, Report},
-    instance::{Action, ArgumentError, EventCall, Instance, Sync},
-    model::{Class, Event, Field, Param, Spec, State, StateKind},
-    source::{Source, Span},
-    value::{
-        Bindings, Currency, Date, Enumeration, Fault, Iban, Key, KeyType, Money, Name, Percentage, Reference, Rounding,
-        Timestamp, Type, Value, ValueError, Variant,
-    },
-    violation::Violation,
+pub use self::analysis::{Bound, Delta, Judgement, Linear, Outline, Relation, Term, Threshold, Verdict};
+pub use self::check::check;
+pub use self::diagnostic::{Code, Diagnostic, Label, Report};
+pub use self::instance::{Action, ArgumentError, EventCall, Instance, Sync};
+pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
+pub use self::source::{Source, Span};
+pub use self::value::{
+    Bindings, Currency, Date, Enumeration, Fault, Iban, Key, KeyType, Money, Name, Percentage, Reference, Rounding,
+    Timestamp, Type, Value, ValueError, Variant,
 };
+pub use self::violation::Violation;

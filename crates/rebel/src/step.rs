@@ -1,18 +1,14 @@
 //! One event on one instance: is it allowed, what does it change, what does it need from others.
 //!
-//! The same functions decide, apply, simulate and audit. They are total and read no clock: whoever calls them says
-//! when the event happens, and says the same for every evaluation of it.
+//! The same functions decide, apply, simulate and audit. They are total and read no clock: the caller says when
+//! the event happens, and says the same for every evaluation of it.
 
-use crate::{
-    evaluate::{Evaluator, Scope},
-    instance::{Action, EventCall, Instance, Sync},
-    model::{
-        Class, Event, Transition,
-        expr::{Act, Expr, Rule, Step},
-    },
-    value::{Bindings, Fault, Key, Name, Timestamp, Value},
-    violation::Violation,
-};
+use crate::evaluate::{Evaluator, Scope};
+use crate::instance::{Action, EventCall, Instance, Sync};
+use crate::model::expr::{Act, Expr, Rule, Step};
+use crate::model::{Class, Event, Transition};
+use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
+use crate::violation::Violation;
 
 impl Class {
     /// The instance after `call`, or every reason why it is refused.

@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::{
-    instance::ArgumentError,
-    value::{Fault, Name, Value},
-};
+use crate::instance::ArgumentError;
+use crate::value::{Fault, Name, Value};
 
 /// A reason why an event is refused, or why a stored instance is not one of its class.
 ///

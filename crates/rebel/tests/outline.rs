@@ -2,10 +2,8 @@
 
 mod support;
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, LazyLock},
-};
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
 
 use enact_rebel::{Class, EventCall, Instance, Outline, Verdict};
 use proptest::prelude::*;

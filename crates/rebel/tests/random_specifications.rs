@@ -5,13 +5,12 @@
 
 mod support;
 
-use std::{cell::Cell, fmt::Write};
+use std::cell::Cell;
+use std::fmt::Write;
 
 use enact_rebel::{Class, EventCall, Instance, Relation, Verdict};
-use proptest::{
-    prelude::*,
-    test_runner::{Config, TestRunner},
-};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
 use support::{NOW, call, class, key};
 
 fn integer() -> impl Strategy<Value = String> {

@@ -71,6 +71,7 @@
 //! | replaced values dropped at once | [`collect`] |
 //! | a lock that outlives its transaction | [`TxLock`], [`Owner`] |
 //! | numbers for your metrics | [`statistics`] |
+#![deny(unsafe_code)]
 
 mod call;
 mod contain;

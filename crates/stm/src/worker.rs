@@ -19,6 +19,7 @@
 //!   walk, as if its announcement had been too late.
 //! * What the worker has published goes into the clock before its slot is taken out, so that a snapshot, which asks the slots
 //!   and then the clock, has it in its time. Shown by the model `a_snapshot_sees_what_a_thread_has_left_that_is_gone`.
+#![expect(unsafe_code, reason = "slots are looked at by all threads and never freed")]
 use crate::domain::DOMAIN;
 use crate::memory::{Garbage, Pin};
 use crate::statistics::Counters;

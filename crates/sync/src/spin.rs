@@ -1,7 +1,7 @@
 //! A lock for sections of a few instructions.
 //!
-//! Taking it costs one locked instruction and giving it back none, half of what a lock costs whose waiters sleep. Whoever
-//! finds it taken looks again, and lets other threads run when that takes long: its owner may have been interrupted.
+//! Taking it costs one locked instruction and giving it back none, half of what a lock costs whose waiters sleep. A
+//! thread that finds it taken looks again, and lets other threads run when that takes long: its owner may have been interrupted.
 #![expect(unsafe_code, reason = "a lock vouches that only one has what it protects")]
 use std::sync::atomic::{AtomicBool, Ordering};
 

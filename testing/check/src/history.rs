@@ -46,7 +46,7 @@ impl fmt::Display for AttemptId {
 
 /// Numbers in the order of real time, for all threads together.
 ///
-/// Whoever draws one synchronises with all who have drawn before, which may hide the errors of a weak memory order. A
+/// A thread that draws one synchronises with all that have drawn before, which may hide the errors of a weak memory order. A
 /// test that looks for those takes its tickets elsewhere, such as from rounds between barriers.
 #[derive(Debug, Default)]
 pub struct Tickets(AtomicU64);

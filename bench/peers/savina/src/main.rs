@@ -2,7 +2,7 @@
 //!
 //! `peer-savina LIBRARY WORKERS` answers questions until its input ends. One line of JSON on standard input asks for a
 //! run: `["pp", {"pings": 40000}]`. One line on standard output answers: `{"wall_ns": …, "cpu_ns": …, "found": …}`, where
-//! `found` is what the actors reported, which whoever asks holds against an oracle.
+//! `found` is what the actors reported, which the asking program holds against an oracle.
 //!
 //! # What differs between libraries
 //! Nothing but the library: a program is written once against [`stage::Library`] and compiled for each of them. Where the

@@ -75,7 +75,7 @@ pub(crate) const STOP: ControlFlow<()> = ControlFlow::Break(());
 
 /// A program of the suite; its fields are its parameters.
 pub(crate) trait Program: DeserializeOwned {
-    /// What the actors report; the oracle of whoever asks expects it.
+    /// What the actors report; the oracle of the asking program expects it.
     type Found: Serialize;
 
     /// Makes the first actors and sends the first messages; what is returned collects what they reported.

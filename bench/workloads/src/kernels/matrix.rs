@@ -32,7 +32,7 @@ impl Factors {
         self.rows
     }
 
-    /// One row of the product: whoever multiplies in parallel, and who does not, calls this one function.
+    /// One row of the product: parallel and sequential contenders call this one function.
     ///
     /// # Panics
     /// When there is no such row.

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::PANICKED;
+use super::commits::{Group, Next};
 use super::snapshots::Snapshots;
 use super::store::Store;
 use super::tail::{Tail, WriteFailure, is_full};
 use super::watch::{Watch, Watcher};
-use super::{
-    PANICKED,
-    commits::{Group, Next},
-};
 use crate::disk::DiskLock;
 use crate::journal::{AppendError, CloseError, Refusal};
 

@@ -6,14 +6,10 @@
 use std::cell::Cell;
 
 use super::interval::Interval;
-use crate::{
-    evaluate::holds,
-    model::{
-        Class, Function,
-        expr::{Comparison, Expr, NumberKind, Operator, Slot},
-    },
-    value::{Currency, Key, Reference, Timestamp, Type, Value},
-};
+use crate::evaluate::holds;
+use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Slot};
+use crate::model::{Class, Function};
+use crate::value::{Currency, Key, Reference, Timestamp, Type, Value};
 
 /// What is known of the currency of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

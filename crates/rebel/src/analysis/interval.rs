@@ -2,10 +2,8 @@
 
 use std::cmp::Ordering;
 
-use crate::{
-    model::expr::{Comparison, NumberKind},
-    value::{Date, Money, Percentage, Rounding},
-};
+use crate::model::expr::{Comparison, NumberKind};
+use crate::value::{Date, Money, Percentage, Rounding};
 
 /// The numbers from `low` to `high`, both included; never empty.
 ///

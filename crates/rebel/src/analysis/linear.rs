@@ -10,15 +10,11 @@
 
 use std::mem::discriminant;
 
-use crate::{
-    evaluate::Evaluator,
-    instance::{EventCall, Instance},
-    model::{
-        Body, Class,
-        expr::{Comparison, Expr, NumberKind, Operator, Rule},
-    },
-    value::{Bindings, Currency, Key, Name, Timestamp, Type, Value},
-};
+use crate::evaluate::Evaluator;
+use crate::instance::{EventCall, Instance};
+use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Rule};
+use crate::model::{Body, Class};
+use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
 
 use super::interval::Interval;
 

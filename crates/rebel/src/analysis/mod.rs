@@ -17,11 +17,9 @@ mod sameness;
 
 use std::cell::Cell;
 
+pub use self::linear::{Bound, Delta, Linear, Term, Threshold};
+pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;
-pub use self::{
-    linear::{Bound, Delta, Linear, Term, Threshold},
-    outline::{Judgement, Outline, Verdict},
-};
 use crate::model::Class;
 
 /// How the verdict on an event depends on another one that was accepted and may still commit or abort.
@@ -32,7 +30,7 @@ pub enum Relation {
     /// The same verdict either way, and the same [`Class::syncs`]: one evaluation in the base decides.
     ///
     /// Up to the range of numbers. Amounts that add up past it are a fault that only one of the two ways meets, and
-    /// an evaluation in the base cannot see it: whoever admits by this relation also asks [`Class::judge`], or bounds
+    /// an evaluation in the base cannot see it: an admission by this relation also asks [`Class::judge`], or bounds
     /// amounts otherwise.
     Invariant,
     /// Neither is shown: the verdict may depend on how the open event ends.

@@ -5,18 +5,16 @@
 //! ranges of numbers included. For additive effects and thresholds over one field the intervals are exact; for others
 //! the outline holds more than the outcomes, so some verdicts are only [`Verdict::Unsure`].
 
-use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::abstraction::{Abstract, Denomination, Domain};
-use crate::{
-    instance::{EventCall, Instance},
-    limits::FUEL,
-    model::{
-        Body, Class,
-        expr::{Expr, Rule, Step},
-    },
-    value::{Key, Name, Timestamp, Value},
-};
+use crate::instance::{EventCall, Instance};
+use crate::limits::FUEL;
+use crate::model::expr::{Expr, Rule, Step};
+use crate::model::{Body, Class};
+use crate::value::{Key, Name, Timestamp, Value};
 
 /// A set of instances of one class: some states, and for every field an interval, one value, or anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

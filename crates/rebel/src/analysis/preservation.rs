@@ -4,10 +4,8 @@
 //! shows this: the bound is on the sum of two fields, each of which may be anything.
 
 use super::abstraction::Domain;
-use crate::model::{
-    Body,
-    expr::{Comparison, Effect, Expr, Operator},
-};
+use crate::model::Body;
+use crate::model::expr::{Comparison, Effect, Expr, Operator};
 
 /// Whether `rule`, if it holds in an instance of `domain`, holds after the effects of `body`, the range of numbers apart.
 ///

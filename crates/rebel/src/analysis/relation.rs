@@ -21,23 +21,17 @@
 //! # Source
 //! The two tables are those of static local coordination avoidance; deriving them from the specification is ours.
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use super::{
-    Relation,
-    abstraction::{Abstract, Domain},
-    interval::{Interval, pieces},
-    preservation::is_preserved,
-    sameness::{Kept, Pair},
-};
-use crate::model::{
-    Body, Class, Event, Transition,
-    expr::{Expr, Operator, Rule},
-};
+use super::Relation;
+use super::abstraction::{Abstract, Domain};
+use super::interval::{Interval, pieces};
+use super::preservation::is_preserved;
+use super::sameness::{Kept, Pair};
+use crate::model::expr::{Expr, Operator, Rule};
+use crate::model::{Body, Class, Event, Transition};
 
 /// Abstract evaluation steps for all tables of a specification.
 pub(super) const FUEL: u32 = 20_000_000;

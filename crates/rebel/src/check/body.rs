@@ -1,24 +1,18 @@
 //! Bodies of classes: defaults, invariants and what events do.
 
-use std::{collections::HashSet, sync::Arc};
+use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::{
-    Checker,
-    expression::{Place, Typed},
-    graph, operators,
-};
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    instance::Instance,
-    model::{
-        Body, Class, Event, Field, Param, State, StateKind, Transition,
-        expr::{Act, Effect, Expr, Operator, Rule, Slot, Step},
-    },
-    source::Span,
-    step::reads,
-    syntax::tree::{self, EffectOperator, ExprKind, File, Ident},
-    value::{Name, Rounding, Type},
-};
+use super::expression::{Place, Typed};
+use super::{Checker, graph, operators};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::instance::Instance;
+use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Step};
+use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
+use crate::source::Span;
+use crate::step::reads;
+use crate::syntax::tree::{self, EffectOperator, ExprKind, File, Ident};
+use crate::value::{Name, Rounding, Type};
 
 /// An event of a class, by index.
 pub(super) type EventId = (usize, usize);

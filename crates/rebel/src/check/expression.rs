@@ -1,17 +1,13 @@
 //! Types of expressions.
 
 use super::{Checker, Declared, operators};
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    limits::DEPTH_MAX,
-    model::{
-        Param,
-        expr::{Expr, Slot},
-    },
-    source::Span,
-    syntax::tree::{self, ExprKind, Ident},
-    value::{Name, Rounding, Type, Value, Variant},
-};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::limits::DEPTH_MAX;
+use crate::model::Param;
+use crate::model::expr::{Expr, Slot};
+use crate::source::Span;
+use crate::syntax::tree::{self, ExprKind, Ident};
+use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
 pub(super) struct Typed {

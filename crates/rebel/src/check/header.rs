@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 
 use super::{Checker, Declared};
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    limits::EVENTS_MAX,
-    model::{Param, StateKind},
-    source::Span,
-    syntax::tree::{self, File, Ident, StateLabel},
-    value::{KeyType, Name, Type},
-};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::limits::EVENTS_MAX;
+use crate::model::{Param, StateKind};
+use crate::source::Span;
+use crate::syntax::tree::{self, File, Ident, StateLabel};
+use crate::value::{KeyType, Name, Type};
 
 pub(super) struct FieldHeader {
     pub(super) name: Ident,
@@ -92,7 +90,7 @@ impl Checker {
             if let Some(default) = &field.default {
                 let diagnostic =
                     Diagnostic::new(Code::Identity, default.span, "an identity has no default", "a default");
-                self.report.push(diagnostic.help("the identity is given by whoever addresses the instance"));
+                self.report.push(diagnostic.help("the identity is given by the request that addresses the instance"));
             }
             let key_type = match &field.ty {
                 tree::Type::Named(name) if &*name.name == "String" => KeyType::String,

@@ -1,17 +1,18 @@
 //! Constants and functions.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{Checker, FunctionHeader, expression::Place, graph};
-use crate::{
-    analysis::may_mismatch,
-    diagnostic::{Code, Diagnostic},
-    evaluate::{Evaluator, Scope},
-    model::{Function, expr::Expr},
-    source::Span,
-    syntax::tree::{self, ExprKind, File, Ident},
-    value::{Bindings, Name, Rounding, Timestamp, Value},
-};
+use super::expression::Place;
+use super::{Checker, FunctionHeader, graph};
+use crate::analysis::may_mismatch;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::evaluate::{Evaluator, Scope};
+use crate::model::Function;
+use crate::model::expr::Expr;
+use crate::source::Span;
+use crate::syntax::tree::{self, ExprKind, File, Ident};
+use crate::value::{Bindings, Name, Rounding, Timestamp, Value};
 
 #[derive(Clone, Copy)]
 enum Item<'a> {

@@ -17,24 +17,19 @@ mod header;
 mod library;
 mod operators;
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use self::{body::EventId, header::ClassHeader};
-use crate::{
-    analysis,
-    diagnostic::{Code, Diagnostic, Report},
-    limits::FUEL,
-    model::{Class, Function, Spec},
-    source::{Source, Span},
-    syntax::{
-        self,
-        tree::{File, Ident},
-    },
-    value::{Enumeration, Name, Type, Value},
-};
+use self::body::EventId;
+use self::header::ClassHeader;
+use crate::analysis;
+use crate::diagnostic::{Code, Diagnostic, Report};
+use crate::limits::FUEL;
+use crate::model::{Class, Function, Spec};
+use crate::source::{Source, Span};
+use crate::syntax::tree::{File, Ident};
+use crate::syntax::{self};
+use crate::value::{Enumeration, Name, Type, Value};
 
 /// Checks the sources, together one specification.
 ///

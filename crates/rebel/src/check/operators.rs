@@ -1,11 +1,9 @@
 //! Which operators are defined for which types: the table in the documentation of the crate.
 
 use super::expression::Typed;
-use crate::{
-    model::expr::{Comparison, Expr, NumberKind, Operator},
-    syntax::tree::Binary,
-    value::{KeyType, Rounding, Type, Value},
-};
+use crate::model::expr::{Comparison, Expr, NumberKind, Operator};
+use crate::syntax::tree::Binary;
+use crate::value::{KeyType, Rounding, Type, Value};
 
 /// An operator that is not defined for its operands.
 pub(super) struct Undefined {

@@ -5,12 +5,10 @@ pub(crate) mod expr;
 use std::sync::Arc;
 
 use self::expr::{Effect, Expr, Rule, Step};
-use crate::{
-    analysis::Relation,
-    diagnostic::Report,
-    instance::Instance,
-    value::{Enumeration, Key, KeyType, Name, Type, ValueError},
-};
+use crate::analysis::Relation;
+use crate::diagnostic::Report;
+use crate::instance::Instance;
+use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
 
 /// A checked specification: its classes, and the warnings that came with them.
 ///

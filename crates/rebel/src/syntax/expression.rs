@@ -1,16 +1,12 @@
 //! Expressions, by precedence climbing.
 
-use super::{
-    parser::{Parsed, Parser, Reported},
-    token::Token,
-    tree::{Binary, Comparison, Expr, ExprKind},
-};
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    limits::DEPTH_MAX,
-    source::Span,
-    value::{Currency, Type, Value, ValueError},
-};
+use super::parser::{Parsed, Parser, Reported};
+use super::token::Token;
+use super::tree::{Binary, Comparison, Expr, ExprKind};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::limits::DEPTH_MAX;
+use crate::source::Span;
+use crate::value::{Currency, Type, Value, ValueError};
 
 /// How strongly an operator binds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

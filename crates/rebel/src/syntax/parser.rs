@@ -2,19 +2,15 @@
 //!
 //! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
 
-use super::{
-    token::{Token, Tokens, tokenize},
-    tree::{
-        Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
-        StateLabel, Step, Type,
-    },
+use super::token::{Token, Tokens, tokenize};
+use super::tree::{
+    Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
+    StateLabel, Step, Type,
 };
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX},
-    source::Span,
-    value::Rounding,
-};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
+use crate::source::Span;
+use crate::value::Rounding;
 
 /// How many declarations were read, over all sources.
 pub(crate) type Declarations = usize;

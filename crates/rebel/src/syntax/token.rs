@@ -2,10 +2,8 @@
 
 use logos::Logos;
 
-use crate::{
-    diagnostic::{Code, Diagnostic},
-    source::Span,
-};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
 
 macro_rules! tokens {
     ($($(#[$attribute:meta])* $name:ident = $shown:literal,)*) => {

@@ -1,9 +1,7 @@
 //! The syntax tree: what the source says, before any name is looked up.
 
-use crate::{
-    source::Span,
-    value::{Name, Rounding, Value},
-};
+use crate::source::Span;
+use crate::value::{Name, Rounding, Value};
 
 /// A name and where it stands.
 #[derive(Clone, Debug)]

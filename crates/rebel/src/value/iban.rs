@@ -1,6 +1,8 @@
 //! International bank account numbers.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use super::ValueError;
 

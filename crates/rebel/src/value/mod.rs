@@ -33,20 +33,21 @@ mod text_serde;
 mod time;
 mod types;
 
-use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use self::{
-    bindings::Bindings,
-    iban::Iban,
-    money::{Currency, Money},
-    percentage::Percentage,
-    rounding::Rounding,
-    time::{Date, Timestamp},
-    types::{Enumeration, KeyType, Type},
-};
+pub use self::bindings::Bindings;
+pub use self::iban::Iban;
+pub use self::money::{Currency, Money};
+pub use self::percentage::Percentage;
+pub use self::rounding::Rounding;
+pub use self::time::{Date, Timestamp};
+pub use self::types::{Enumeration, KeyType, Type};
 
 /// A declared name, shared by everything that mentions it.
 pub type Name = Arc<str>;

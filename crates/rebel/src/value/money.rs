@@ -1,6 +1,7 @@
 //! Currencies and exact amounts of money.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use super::{Fault, Percentage, Rounding, ValueError, decimal};
 

@@ -1,6 +1,7 @@
 //! Percentages as exact decimals.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use super::{Fault, ValueError, decimal};
 

@@ -1,9 +1,7 @@
 //! Text form of sets: `{a, b}`, with texts quoted because they may hold commas and braces.
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Display},
-};
+use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 
 use super::{Key, KeyType, Type, Value, ValueError};
 

@@ -1,11 +1,11 @@
 //! Serialised form of the values that have a text form of their own: that text, checked when it is read.
 
-use std::{fmt, marker::PhantomData, str::FromStr};
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
 
-use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, Visitor},
-};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Currency, Date, Iban, Money, Percentage, Timestamp, ValueError};
 

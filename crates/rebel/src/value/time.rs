@@ -1,6 +1,8 @@
 //! Dates and points in time, in UTC, in the proleptic Gregorian calendar.
 
-use std::{fmt, ops::RangeInclusive, str::FromStr};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use super::{Fault, ValueError};
 

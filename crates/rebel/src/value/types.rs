@@ -1,6 +1,7 @@
 //! The types of the language.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
+use std::sync::Arc;
 
 use super::{Name, ValueError, Variant};
 

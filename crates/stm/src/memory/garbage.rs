@@ -10,6 +10,7 @@
 //! A node that may not be freed lies with the announcement that forbids it, of those the oldest: nobody looks at it before
 //! that announcement is over. An announcement that begins later than a node was retired does not forbid it, so a node is
 //! looked at once for each worker that was pinned when it was retired, at most.
+#![expect(unsafe_code, reason = "retired values of any type are dropped by address")]
 use crate::contain::contain;
 use crate::domain::DOMAIN;
 use crate::memory::ring::Ring;

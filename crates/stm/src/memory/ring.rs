@@ -4,6 +4,7 @@
 //! `tail` is the worker's. `head` belongs to one taker at a time, which the lock of the garbage sees to. The places from
 //! `head` to before `tail` are the taker's, the others are the worker's: each hands places over by a release store to its
 //! end, which the other loads with acquire. Shown by the model `a_value_is_dropped_once_whichever_thread_collects`.
+#![expect(unsafe_code, reason = "two threads own different places of one ring")]
 use super::garbage::{BATCH, Retired};
 use enact_sync::atomic::{AtomicU64, Ordering};
 use std::cell::UnsafeCell;

@@ -1,4 +1,5 @@
 //! How a transaction reads and writes each kind of variable.
+#![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
 use super::log::{State, Write};
 use super::{Abort, Mode, Reason, Tx, Worker};
 use crate::transaction::effects::{Commute, Condition, Undo};

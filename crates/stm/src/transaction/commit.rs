@@ -1,4 +1,5 @@
 //! Publishing what an attempt has written, all of it at one moment or nothing.
+#![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
 use super::{Cause, Mode, Worker};
 use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::{Read, Write};

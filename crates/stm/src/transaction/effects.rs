@@ -1,4 +1,5 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
+#![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
 use super::Worker;
 use crate::contain::{contain, drop_each};
 use crate::context;

@@ -1,4 +1,5 @@
 //! Work that does not depend on the attempt, done once.
+#![expect(unsafe_code, reason = "a kept value is borrowed for as long as its attempt")]
 use super::{Abort, Tx, Worker};
 use crate::contain::drop_each;
 use std::any::Any;

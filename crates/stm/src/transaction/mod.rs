@@ -39,6 +39,7 @@
 //! Riegel, Felber, Fetzer, *A Lazy Snapshot Algorithm with Eager Validation*, DISC 2006 (snapshot extension); Dice, Shalev,
 //! Shavit, *Transactional Locking II*, DISC 2006 (locking at commit). The clock that moves only when somebody meets a newer
 //! version is the idea of deferred clocks (Ramalhete et al., `PPoPP` 2024); owners in versions are ours.
+#![expect(unsafe_code, reason = "the logs of a worker hold addresses of variables and values")]
 
 mod abort;
 mod access;

@@ -3,6 +3,7 @@
 //! A replaced value goes into the variable's chain if a running snapshot reads at a time at which it was current. A chain
 //! belongs to its variable; only who has locked the variable changes it. Every commit removes what no snapshot needs any
 //! more, so a chain is never longer than the number of snapshots that run, and one.
+#![expect(unsafe_code, reason = "past values are read while a snapshot protects them")]
 use super::Worker;
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Free};

@@ -1,4 +1,5 @@
 //! Reading: the present state, checked, or a snapshot of the past, never in conflict.
+#![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
 use super::{Abort, Cause, Mode, Reason, Worker};
 use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::Read;

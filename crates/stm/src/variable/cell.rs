@@ -1,4 +1,5 @@
 //! A transactional variable whose small value is stored in place.
+#![expect(unsafe_code, reason = "a word is read while it may be written, and checked afterwards")]
 use crate::domain::DOMAIN;
 use crate::variable::Word;
 use crate::variable::node::{self, Free};

@@ -1,4 +1,5 @@
 //! A transactional variable that leads straight to a counted node.
+#![expect(unsafe_code, reason = "a link is the address of a counted node")]
 use crate::domain::DOMAIN;
 use crate::variable::cell::CellCore;
 use crate::variable::node::{self, Form, Type};

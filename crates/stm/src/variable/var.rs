@@ -1,4 +1,5 @@
 //! A transactional variable for a value of any type.
+#![expect(unsafe_code, reason = "a variable is the address of its value")]
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Node};
 use crate::variable::stamp::{FLAGS, Stamp, WAITED};

@@ -1,3 +1,5 @@
+//! Records of random sizes and alignments against a plain queue of values.
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::convert::Infallible;
