@@ -1,0 +1,233 @@
+//! The gate: what has to hold before a change lands.
+//!
+//! Needs the Rust toolchain, git, curl, Node.js 20, and Chromium or apt to get it. On a clean machine with two cores each
+//! step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to look at
+//! it and no failure: how fast a machine is says nothing about a change.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::{Outcome, root, tidy};
+
+const TEST_COMMAND: &str = "cargo test --workspace";
+const MAIN_COMMAND: &str = "cargo run --release -- serve examples/bank.rebel";
+const URL: &str = "http://127.0.0.1:8080";
+
+struct Step {
+    name: &'static str,
+    budget_minutes: u64,
+    run: fn() -> Outcome,
+}
+
+/// In this order, each once.
+const STEPS: [Step; 15] = [
+    Step { name: "the README's commands are the gate's", budget_minutes: 0, run: readme_names_the_commands },
+    Step { name: "style", budget_minutes: 0, run: style },
+    Step { name: "tests", budget_minutes: 11, run: || line(TEST_COMMAND) },
+    Step { name: "clippy", budget_minutes: 3, run: clippy },
+    Step { name: "documentation", budget_minutes: 2, run: documentation },
+    Step { name: "the main command", budget_minutes: 3, run: serves_the_bank },
+    Step { name: "attacks on the released program", budget_minutes: 1, run: attacks },
+    Step { name: "the report in a browser", budget_minutes: 2, run: report_in_a_browser },
+    Step { name: "transfers against the served bank", budget_minutes: 1, run: transfers },
+    Step { name: "models of transactions under shuttle", budget_minutes: 2, run: transactions_under_shuttle },
+    Step { name: "models of actors under shuttle", budget_minutes: 4, run: actors_under_shuttle },
+    Step { name: "models under loom", budget_minutes: 2, run: transactions_under_loom },
+    Step { name: "the peers build", budget_minutes: 1, run: peers },
+    Step { name: "what is published is whole", budget_minutes: 0, run: packages },
+    Step { name: "licences, bans and sources", budget_minutes: 2, run: dependencies },
+];
+
+/// Runs all steps until one fails, and prints what each has taken.
+pub(crate) fn run() -> Outcome {
+    env::set_current_dir(root())?;
+    let start = Instant::now();
+    let mut taken = Vec::new();
+    let mut failed = None;
+    for step in &STEPS {
+        println!("\n== {} (at {} s, {} of disk free)", step.name, start.elapsed().as_secs(), disk_free()?);
+        let begun = Instant::now();
+        let outcome = (step.run)();
+        taken.push((step, begun.elapsed()));
+        if let Err(why) = outcome {
+            failed = Some(format!("{}: {why}", step.name));
+            break;
+        }
+    }
+    print_table(&taken, start.elapsed());
+    failed.map_or(Ok(()), |why| Err(why.into()))
+}
+
+fn print_table(taken: &[(&Step, Duration)], whole: Duration) {
+    println!("\n{:<40} minutes  budget", "step");
+    for (step, time) in taken {
+        let minutes = minutes(*time);
+        // A step without a budget of its own is over in seconds.
+        let is_over = minutes > step.budget_minutes.max(1) as f64;
+        println!("{:<40} {minutes:>7.1}  {:>6}{}", step.name, step.budget_minutes, if is_over { "  over" } else { "" });
+    }
+    let budget: u64 = STEPS.iter().map(|step| step.budget_minutes).sum();
+    println!("{:<40} {:>7.1}  {budget:>6}", "sum", minutes(whole));
+}
+
+fn minutes(time: Duration) -> f64 {
+    time.as_secs_f64() / 60.0
+}
+
+fn disk_free() -> Result<String, Box<dyn std::error::Error>> {
+    let output = Command::new("df").args(["-h", "--output=avail", "."]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().last().unwrap_or_default().trim().to_owned())
+}
+
+/// The command that a line of words makes. What only helps the next build of the same tree is not written.
+fn command(line: &str) -> Command {
+    let mut words = line.split(' ');
+    let mut command = Command::new(words.next().expect("split gives one word at least"));
+    command.args(words).env("CARGO_TERM_COLOR", "never").env("CARGO_INCREMENTAL", "0");
+    command
+}
+
+fn run_to_end(mut command: Command) -> Outcome {
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
+}
+
+fn line(line: &str) -> Outcome {
+    run_to_end(command(line))
+}
+
+/// The folder that cargo builds into.
+fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
+}
+
+fn readme_names_the_commands() -> Outcome {
+    let readme = fs::read_to_string("README.md")?;
+    for command in [TEST_COMMAND, MAIN_COMMAND] {
+        if !readme.lines().any(|line| line.strip_prefix("    ") == Some(command)) {
+            return Err(format!("the README does not name `{command}`").into());
+        }
+    }
+    Ok(())
+}
+
+fn style() -> Outcome {
+    line("cargo fmt --all --check")?;
+    line("cargo fmt --all --check --manifest-path bench/peers/Cargo.toml")?;
+    tidy::run()
+}
+
+fn clippy() -> Outcome {
+    line("cargo clippy --workspace --all-targets --locked -- -D warnings")
+}
+
+fn documentation() -> Outcome {
+    let mut doc = command("cargo doc --workspace --no-deps --locked");
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    run_to_end(doc)
+}
+
+/// A process that ends with the step that started it.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// The README's main command, started for real and asked over HTTP.
+fn serves_the_bank() -> Outcome {
+    let mut server = Server(command(MAIN_COMMAND).spawn()?);
+    let curl = |options: &[&str], path: &str| {
+        let mut curl = command("curl --silent --show-error --fail-with-body");
+        curl.args(options).arg(format!("{URL}{path}"));
+        run_to_end(curl)
+    };
+    curl(&["--retry", "600", "--retry-delay", "1", "--retry-connrefused"], "/health")?;
+    curl(&["--output", "/dev/null"], "/openapi.json")?;
+    let account = "/Account/NL91ABNA0417164300";
+    curl(&["--json", r#"{"owner": "Ada", "initialDeposit": "EUR 10.00"}"#], &format!("{account}/Open"))?;
+    curl(&[], account)?;
+    println!();
+    line(&format!("kill -TERM {}", server.0.id()))?;
+    let status = server.0.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("the server ended with {status}").into()) }
+}
+
+/// With the limits that its users have, and more requests than the tests have time for unoptimised.
+fn attacks() -> Outcome {
+    let mut attacks = command("cargo test --locked -p enact-cli --test enact attacks -- --nocapture");
+    attacks.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_ATTACK_REQUESTS", "1000");
+    run_to_end(attacks)
+}
+
+/// Fixed results make it the same page every time.
+fn report_in_a_browser() -> Outcome {
+    let mut browser = Command::new(Path::new("bench/browser/run"));
+    browser.arg(target().join("debug/enact-bench"));
+    run_to_end(browser)
+}
+
+/// A few seconds of load on the program that the main command has built; the money is counted.
+fn transfers() -> Outcome {
+    let mut transfers = Command::new(target().join("debug/enact-bench"));
+    transfers.args(["transfers", "--clients", "1,8", "--seconds", "1", "--warm-up", "0", "--rounds", "1", "--program"]);
+    transfers.arg(target().join("release/enact"));
+    run_to_end(transfers)
+}
+
+fn models(package: &str, checker: &str) -> Command {
+    let mut models = command(&format!("cargo test --release --locked -p {package} --test models"));
+    models
+        .env("RUSTFLAGS", format!("--cfg enact_{checker}"))
+        .env("CARGO_TARGET_DIR", target().join(checker))
+        .env("RUST_TEST_THREADS", "2");
+    models
+}
+
+fn transactions_under_shuttle() -> Outcome {
+    run_to_end(models("enact-stm", "shuttle"))
+}
+
+/// A twelfth of what they explore unless told otherwise, which takes four minutes of both cores.
+fn actors_under_shuttle() -> Outcome {
+    let mut models = models("enact-actors", "shuttle");
+    models.env("ENACT_SCHEDULES", "8000");
+    run_to_end(models)
+}
+
+fn transactions_under_loom() -> Outcome {
+    let mut models = models("enact-stm", "loom");
+    models.env("LOOM_MAX_PREEMPTIONS", "2");
+    run_to_end(models)
+}
+
+fn peers() -> Outcome {
+    line("cargo clippy --manifest-path bench/peers/Cargo.toml --workspace --all-targets --locked -- -D warnings")
+}
+
+/// Builds the packages of all published crates, without compiling them again.
+fn packages() -> Outcome {
+    line("cargo publish --workspace --dry-run --no-verify --allow-dirty --locked --quiet")
+}
+
+/// The version of cargo-deny that reads `deny.toml`.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Installs cargo-deny, unoptimised, unless it is there.
+fn dependencies() -> Outcome {
+    let tools = target().join("tools");
+    let mut install = command("cargo install --quiet --locked --debug --root");
+    install.arg(&tools).arg(format!("cargo-deny@{CARGO_DENY}"));
+    run_to_end(install)?;
+    let mut deny = Command::new(tools.join("bin/cargo-deny"));
+    deny.args(["--all-features", "--locked", "check", "licenses", "bans", "sources"]);
+    run_to_end(deny)
+}
