@@ -9,11 +9,11 @@ use enact_actors::{System, actor};
 use enact_entities::{
     Awaited, Command, Doubt, Engine, EngineOptions, ReadError, ReadMode, Receipt, ShutdownError, SubmitError,
 };
-use enact_journal::sim::{Hang, SimDisk};
 use enact_journal::{
     AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError as JournalReadError, Record,
     Seq, Snapshot, SnapshotError,
 };
+use enact_journal_kit::sim::{Hang, SimDisk};
 use support::bank::{Event, Hand};
 use support::client::{
     Bank, LONG, balance, bank_over, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable,

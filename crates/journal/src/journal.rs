@@ -28,7 +28,7 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 ///
 /// ```
 /// use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Position, Seq};
-/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 /// # block_on(async {
 /// let journal = Memory::new();
 /// let account = EntityKey::new("Account", "NL01")?;

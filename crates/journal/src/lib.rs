@@ -4,12 +4,10 @@
 //! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
-//! * [`contract`] proves an implementation; [`sim`] is a disk that crashes on command.
 //!
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
 #![forbid(unsafe_code)]
 
-pub mod contract;
 mod damage;
 pub mod disk;
 mod embedded;
@@ -17,7 +15,6 @@ mod journal;
 mod memory;
 mod record;
 mod reply;
-pub mod sim;
 
 pub use damage::{Damage, Flaw};
 pub use embedded::{Embedded, OpenError, Options, Verification, adopt, adopt_on, verify, verify_on};

@@ -21,7 +21,7 @@ use crate::reply::{Awaited, Reply, reply};
 ///
 /// ```
 /// use enact_journal::{AppendError, EntityKey, Fault, Journal, Kind, Memory, NewRecord, Seq};
-/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 /// let journal = Memory::new();
 /// let record = NewRecord {
 ///     entity: EntityKey::new("Account", "NL01")?,

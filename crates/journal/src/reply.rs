@@ -104,7 +104,7 @@ mod tests {
         });
     }
 
-    /// As [`contract::block_on`](crate::contract::block_on), with threads that the model checkers know.
+    /// As that of `enact-journal-kit`, with threads that the model checkers know.
     fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
         struct Unpark(thread::Thread);
 

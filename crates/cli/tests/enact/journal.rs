@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use enact_journal::contract::block_on;
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
+use enact_journal_kit::contract::block_on;
 
 use crate::served::{FREE_PORT, serve};
 

@@ -188,8 +188,8 @@ fn replay(answer: AnswerRecord, request: &Idempotency) -> Result<Receipt, Submit
 
 #[cfg(test)]
 mod tests {
-    use enact_journal::contract::block_on;
     use enact_journal::{Kind, Memory, NewRecord};
+    use enact_journal_kit::contract::block_on;
     use proptest::prelude::*;
 
     use super::*;

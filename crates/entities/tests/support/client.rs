@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use enact_actors::System;
 use enact_entities::{Command, Engine, EngineOptions, Idempotency, ReadMode, View};
-use enact_journal::sim::SimDisk;
 use enact_journal::{Embedded, Journal, Memory, Options};
+use enact_journal_kit::sim::SimDisk;
 
 use super::bank::{Event, Hand, State};
 use super::key;

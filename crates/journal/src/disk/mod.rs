@@ -1,6 +1,6 @@
 //! The few operations on a directory and its files that the embedded journal is built on.
 //!
-//! A seam: [`OsDisk`] is the operating system, [`SimDisk`](crate::sim::SimDisk) a simulation that crashes on command.
+//! A seam: [`OsDisk`] is the operating system, `SimDisk` of `testing/journal` a simulation that crashes on command.
 //! What the journal relies on, and nothing more:
 //! * a file's bytes and length are durable after its [`sync`](DiskFile::sync) has succeeded; before that, any part of
 //!   them may be;

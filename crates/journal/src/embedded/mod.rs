@@ -93,7 +93,7 @@ impl Default for Options {
 ///
 /// ```
 /// use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
-/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("data");
 /// # block_on(async {

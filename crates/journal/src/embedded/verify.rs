@@ -49,7 +49,7 @@ impl Verification {
 ///
 /// ```
 /// use enact_journal::{Embedded, Journal, Options, verify};
-/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 /// # let dir = tempfile::tempdir()?;
 /// # let path = dir.path().join("data");
 /// block_on(Embedded::open(&path, Options::default())?.close())?;
@@ -253,25 +253,30 @@ impl Verifier {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use enact_journal_kit::contract::block_on;
+
     use super::*;
-    use crate::contract::block_on;
     use crate::embedded::{Embedded, Options};
     use crate::journal::Journal;
     use crate::record::{EntityKey, Kind, NewRecord, Seq};
-    use crate::sim::SimDisk;
 
     /// A footer is a second statement of what the segment holds; both must agree.
     #[test]
     fn footer_that_describes_other_records_is_damage() {
-        let disk = SimDisk::new(0);
-        let journal = Embedded::open_on(disk.mount(), Options { segment_bytes: 4096, ..Options::default() }).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("data");
+        let options = Options { segment_bytes: 4096, ..Options::default() };
+        let journal = Embedded::open(&directory, options).unwrap();
         let entity = EntityKey::new("Account", "A").unwrap();
         for n in 0..3 {
             let record = NewRecord { entity: entity.clone(), expected: Seq(n), kind: Kind(0), payload: vec![0; 3000] };
             block_on(journal.append(vec![record])).unwrap();
         }
         drop(journal);
-        let whole = disk.bytes(&segment_name(1)).unwrap();
+        let segment = directory.join(segment_name(1));
+        let whole = fs::read(&segment).unwrap();
         let header = SegmentHeader::decode(&whole, 1).unwrap();
         let (footer, start) = find_footer(&whole, &header).unwrap();
 
@@ -282,8 +287,8 @@ mod tests {
         for wrong in wrong {
             let mut bytes = whole[..start as usize].to_vec();
             bytes.extend(wrong.encode(header.log, Address::new(1, start)));
-            disk.set_bytes(&segment_name(1), bytes);
-            let damages = verify_on(&*disk.mount()).unwrap().damages;
+            fs::write(&segment, bytes).unwrap();
+            let damages = verify(&directory).unwrap().damages;
             assert_eq!(damages[0], damage(1, start.into(), Flaw::FooterMismatch), "{wrong:?}");
         }
     }

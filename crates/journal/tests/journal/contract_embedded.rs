@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use enact_journal::contract::{Harness, block_on};
 use enact_journal::{Embedded, Options};
+use enact_journal_kit::contract::{Harness, block_on};
 use tempfile::TempDir;
 
 /// A crash leaves a directory as it is at that moment: the journal is opened on a copy of its files.
@@ -55,4 +55,4 @@ fn restrict(dir: &std::path::Path) {
     std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700)).expect("permissions");
 }
 
-enact_journal::contract_tests!(InDirectory::new(), block_on);
+enact_journal_kit::contract_tests!(InDirectory::new(), block_on);

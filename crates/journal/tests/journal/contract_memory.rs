@@ -1,7 +1,7 @@
 //! The contract, kept by the journal in memory.
 
 use enact_journal::Memory;
-use enact_journal::contract::{Harness, block_on};
+use enact_journal_kit::contract::{Harness, block_on};
 
 #[derive(Default)]
 struct InMemory(Memory);
@@ -19,4 +19,4 @@ impl Harness for InMemory {
     }
 }
 
-enact_journal::contract_tests!(InMemory::default(), block_on);
+enact_journal_kit::contract_tests!(InMemory::default(), block_on);

@@ -1,8 +1,8 @@
 //! The contract, kept by the embedded journal on a simulated disk.
 
 use enact_journal::Embedded;
-use enact_journal::contract::{Harness, block_on};
-use enact_journal::sim::SimDisk;
+use enact_journal_kit::contract::{Harness, block_on};
+use enact_journal_kit::sim::SimDisk;
 
 struct OnSimDisk {
     disk: SimDisk,
@@ -25,7 +25,7 @@ impl Harness for OnSimDisk {
 mod power_cut {
     use super::*;
 
-    enact_journal::contract_tests!(OnSimDisk { disk: SimDisk::new(1), crash: SimDisk::power_cut }, block_on);
+    enact_journal_kit::contract_tests!(OnSimDisk { disk: SimDisk::new(1), crash: SimDisk::power_cut }, block_on);
 }
 
 mod power_cut_that_keeps_nothing {
@@ -35,11 +35,11 @@ mod power_cut_that_keeps_nothing {
         OnSimDisk { disk: SimDisk::new(2), crash: |disk| disk.power_cut_keeping(|_| false) }
     }
 
-    enact_journal::contract_tests!(harness(), block_on);
+    enact_journal_kit::contract_tests!(harness(), block_on);
 }
 
 mod kill {
     use super::*;
 
-    enact_journal::contract_tests!(OnSimDisk { disk: SimDisk::new(3), crash: SimDisk::kill }, block_on);
+    enact_journal_kit::contract_tests!(OnSimDisk { disk: SimDisk::new(3), crash: SimDisk::kill }, block_on);
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use enact_journal::contract::block_on;
 use enact_journal::disk::{DirectoryError, Disk, LockError, OsDisk};
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Seq, Snapshot, verify};
+use enact_journal_kit::contract::block_on;
 
 fn open(path: &Path) -> Result<Embedded, OpenError> {
     Embedded::open(path, Options::default())

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::workload::{block_on, key};
-use enact_journal::sim::SimDisk;
 use enact_journal::{
     AppendError, Embedded, EntityKey, Journal, Kind, Memory, NewRecord, Position, Record, Refusal, Seq, Snapshot,
 };
+use enact_journal_kit::sim::SimDisk;
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@
 
 use std::sync::LazyLock;
 
-use enact_journal::sim::SimDisk;
 use enact_journal::{Embedded, Journal, NewRecord, OpenError, Options, Seq, Snapshot, verify_on};
+use enact_journal_kit::sim::SimDisk;
 use proptest::prelude::*;
 use proptest::sample::Index;
 

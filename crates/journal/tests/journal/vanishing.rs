@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use enact_journal::contract::block_on;
 use enact_journal::{AppendError, Embedded, Journal, NewRecord, Options, Refusal};
+use enact_journal_kit::contract::block_on;
 use tempfile::TempDir;
 
 use crate::workload::{SEGMENT_BYTES, batches};

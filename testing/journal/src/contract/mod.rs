@@ -4,7 +4,8 @@
 //! test of each case:
 //!
 //! ```
-//! use enact_journal::{Memory, contract::Harness};
+//! use enact_journal::Memory;
+//! use enact_journal_kit::contract::{Harness, block_on};
 //!
 //! #[derive(Default)]
 //! struct InMemory(Memory);
@@ -22,7 +23,7 @@
 //!     }
 //! }
 //!
-//! enact_journal::contract_tests!(InMemory::default(), enact_journal::contract::block_on);
+//! enact_journal_kit::contract_tests!(InMemory::default(), block_on);
 //! ```
 
 pub mod cases;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::journal::Journal;
+use enact_journal::Journal;
 
 /// Opens and crashes a journal under test.
 pub trait Harness {

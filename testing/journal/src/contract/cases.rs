@@ -1,9 +1,12 @@
 //! The cases of the contract; each panics when the implementation breaks the rule that its name and text state.
 #![expect(clippy::missing_panics_doc, reason = "to panic is how a case fails")]
 
+use enact_journal::{
+    AppendError, BATCH_BYTES_MAX, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Record, Refusal, Seq,
+    Snapshot, SnapshotError,
+};
+
 use super::Harness;
-use crate::journal::{AppendError, BATCH_BYTES_MAX, Journal, ReadError, Refusal, SnapshotError};
-use crate::record::{EntityKey, Kind, NewRecord, Position, Record, Seq, Snapshot};
 
 fn key(id: &str) -> EntityKey {
     EntityKey::new("Account", id).expect("a valid id")

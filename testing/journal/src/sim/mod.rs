@@ -14,8 +14,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq, sim::SimDisk};
-//! # fn block_on<F: Future>(future: F) -> F::Output { enact_journal::contract::block_on(future) }
+//! use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
+//! use enact_journal_kit::sim::SimDisk;
+//! # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
 //! let disk = SimDisk::new(42);
 //! let account = EntityKey::new("Account", "NL01")?;
 //! let record = NewRecord { entity: account.clone(), expected: Seq::NONE, kind: Kind(0), payload: vec![1] };
@@ -40,9 +41,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_sync::{Condvar, Mutex, MutexGuard};
 
-use crate::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use fate::{ChosenFate, Random, RandomFate};
 use state::{Change, FileId, State};
 
@@ -58,7 +59,7 @@ struct Shared {
 
 struct Machine {
     state: State,
-    /// Counts kills and power cuts: whoever mounted the disk before is dead.
+    /// Counts kills and power cuts: mounts from before are dead.
     boot: u64,
     is_locked: bool,
     random: Random,
