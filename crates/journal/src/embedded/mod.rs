@@ -33,6 +33,7 @@ mod format;
 mod manifest;
 mod recover;
 mod scan;
+mod sealed;
 mod snapshots;
 mod store;
 mod tail;

@@ -1,8 +1,8 @@
 //! Snapshots of entities, in a redb file beside the log.
 //!
 //! Everything here can be rebuilt from the log, so no failure of this store is a failure of the journal. A store that
-//! is damaged, or that makes redb panic, is renamed to `snapshots.redb.damaged` with a warning and a new one is begun;
-//! an entry whose checksum does not fit is passed over. Either way replay starts further back.
+//! is damaged, which its blocks show (`sealed.rs`), is renamed to `snapshots.redb.damaged` with a warning and a new one is
+//! begun; an entry whose checksum does not fit is passed over. Either way replay starts further back.
 //!
 //! An entry carries the fingerprint of the last record that it includes, and is used only while the log has that very
 //! record. So a snapshot of another log, of a later state of this one (files that were copied one after the other), or
@@ -15,11 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use enact_sync::Mutex;
-use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
 use super::format::Address;
+use super::sealed::Sealed;
 use super::store::{Fingerprint, Store as Log};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::Disk;
 use crate::journal::{ReadError, SnapshotError};
 use crate::record::{EntityKey, Seq, Snapshot};
 use crate::reply::Reply;
@@ -277,7 +278,7 @@ fn open_store(disk: &dyn Disk) -> Result<Database, Failure> {
         }
         other => other.map_err(unavailable)?,
     };
-    Ok(Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Backend(file))?)
+    Ok(Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(Sealed(file))?)
 }
 
 /// Drops a store, which writes to its file.
@@ -287,34 +288,7 @@ fn discard(store: Store) {
     }
 }
 
-/// redb checks its own invariants by panics in debug builds; on damaged bytes they fail.
+/// redb checks its own invariants by panics; they fail on bytes that were undamaged once and are not of one moment.
 fn contain<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Failure::Damaged("redb panicked".to_owned())))
-}
-
-/// A file of the disk as redb's storage; the lock of the directory keeps other processes away.
-#[derive(Debug)]
-struct Backend(Arc<dyn DiskFile>);
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.0.size()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let read = self.0.read_at(offset, out)?;
-        if read == out.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_size(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_at(offset, data)
-    }
 }
