@@ -9,8 +9,8 @@
 //! that is never exceeded. So one client gets at most half of them, a second one half of the rest, and a client that asks
 //! one thing at a time is refused only if there are as many such clients as requests at most.
 //!
-//! How many there are follows from how long messages wait for a thread: an eighth fewer as long as that is more than
-//! [`DELAY`], and an eighth more when clients ask for more and it is not. Waits that have other causes, such as a disk or
+//! How many there are follows from how long messages wait for a thread: fewer in proportion when that is more than
+//! [`DELAY`], at most by a half and at least by an eighth, and an eighth more when clients ask for more and it is not. Waits that have other causes, such as a disk or
 //! transactions of others, do not count: fewer requests would not make them shorter.
 //!
 //! # Source
@@ -27,8 +27,8 @@ use crate::places::Client;
 
 /// How long a message should wait for a thread, on average. A command is a dozen messages.
 const DELAY: Duration = Duration::from_micros(750);
-/// However long messages wait, this many requests are answered at once.
-const LIMIT_MIN: usize = 16;
+/// However long messages wait, there are this many: so few requests are no queue.
+const LIMIT_MIN: usize = 32;
 
 /// The right to have requests answered, shared by all clients.
 #[derive(Debug)]
@@ -40,7 +40,8 @@ pub(crate) struct Shares {
 #[derive(Debug)]
 struct Taken {
     limit: usize,
-    /// Whether a request has found no room since the limit was last considered.
+    /// The most that were taken, and whether a request has found no room, since the limit was last considered.
+    peak: usize,
     was_full: bool,
     count: usize,
     by_client: HashMap<Option<Client>, usize>,
@@ -56,7 +57,7 @@ pub(crate) struct Share {
 impl Shares {
     /// At most `max`.
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        let taken = Taken { limit: max, was_full: false, count: 0, by_client: HashMap::new() };
+        let taken = Taken { limit: max, peak: 0, was_full: false, count: 0, by_client: HashMap::new() };
         Arc::new(Self { max, taken: Mutex::new(taken) })
     }
 
@@ -74,6 +75,7 @@ impl Shares {
             return None;
         }
         taken.count += 1;
+        taken.peak = taken.peak.max(taken.count);
         taken.by_client.insert(client, own + 1);
         Some(Share { of: Arc::clone(self), client })
     }
@@ -81,12 +83,15 @@ impl Shares {
 
 impl Taken {
     fn adapt(&mut self, max: usize, delay: Duration) {
-        let eighth = self.limit.div_ceil(8);
-        if delay > DELAY {
-            self.limit = (self.limit - eighth).max(LIMIT_MIN.min(max));
-        } else if self.was_full {
-            self.limit = (self.limit + eighth).min(max);
+        // Of a limit that one client alone has not reached, half was never used.
+        let used = self.limit.min(2 * self.peak);
+        if delay > DELAY && used > LIMIT_MIN {
+            let fewer = used * DELAY.as_micros() as usize / delay.as_micros() as usize;
+            self.limit = fewer.clamp(used / 2, used - used.div_ceil(8)).max(LIMIT_MIN);
+        } else if delay <= DELAY && self.was_full {
+            self.limit = (self.limit + self.limit.div_ceil(8)).min(max);
         }
+        self.peak = self.count;
         self.was_full = false;
     }
 }
@@ -140,22 +145,44 @@ mod tests {
     #[test]
     fn there_are_fewer_while_messages_wait_for_a_thread_and_more_again_when_they_do_not() {
         let shares = Shares::new(1024);
+        drop(take_all(&shares, client(1)));
         let mut limits = Vec::new();
         for delay in [[LATE; 40], [SOON; 40]].concat() {
             let share = shares.take(client(1), delay);
-            limits.push(limit(&shares));
             let taken = take_all(&shares, client(1)).len() + usize::from(share.is_some());
             assert_eq!(taken, limit(&shares).div_ceil(2));
+            limits.push(limit(&shares));
         }
         let (down, up) = limits.split_at(40);
         assert_eq!((down[0], down[1], down[39]), (896, 784, LIMIT_MIN));
-        assert_eq!((up[0], up[1], up[39]), (18, 21, 1024));
+        assert_eq!((up[0], up[1], up[39]), (36, 41, 1024));
         assert!(down.is_sorted_by(|a, b| a >= b) && up.is_sorted(), "{limits:?}");
+    }
+
+    #[test]
+    fn the_longer_messages_wait_the_fewer_there_are_down_to_half_of_what_was_used() {
+        for (used, delay, expected) in [
+            (512, DELAY + Duration::from_micros(1), 896),
+            (512, DELAY * 5 / 4, 819),
+            (512, DELAY * 2, 512),
+            (512, DELAY * 100, 512),
+            (100, DELAY * 5 / 4, 160),
+            (100, DELAY * 100, 100),
+            (LIMIT_MIN / 2 + 1, DELAY * 100, LIMIT_MIN),
+            (LIMIT_MIN / 2, DELAY * 100, 1024),
+        ] {
+            let shares = Shares::new(1024);
+            let taken: Vec<_> = (0..used).map(|_| shares.take(client(1), None).expect("there are more")).collect();
+            drop(shares.take(client(2), Some(delay)));
+            assert_eq!(limit(&shares), expected, "{used} used, {delay:?}");
+            drop(taken);
+        }
     }
 
     #[test]
     fn a_limit_that_nobody_reaches_does_not_grow() {
         let shares = Shares::new(1024);
+        drop((0..512).map(|_| shares.take(client(1), None)).collect::<Vec<_>>());
         drop(shares.take(client(1), LATE));
         (0..10).for_each(|_| drop(shares.take(client(1), SOON)));
         assert_eq!(limit(&shares), 896);
@@ -164,7 +191,10 @@ mod tests {
     #[test]
     fn a_client_that_asks_one_thing_at_a_time_has_its_share_however_many_others_have_theirs() {
         let shares = Shares::new(1024);
-        (0..100).for_each(|_| drop(shares.take(client(1), LATE)));
+        for _ in 0..100 {
+            drop(take_all(&shares, client(1)));
+            drop(shares.take(client(1), LATE));
+        }
         let floods: Vec<Vec<Share>> = (1..=64).map(|number| take_all(&shares, client(number))).collect();
         assert_eq!(floods.iter().map(Vec::len).max(), Some(LIMIT_MIN / 2));
         assert!(shares.take(client(200), LATE).is_some());

@@ -31,6 +31,7 @@ use enact_actors::{ActorError, System};
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 use indexmap::IndexMap;
+use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::committer::Tail;
@@ -67,6 +68,11 @@ impl<M: Model, J: Journal> Live<M, J> {
     /// Whether nobody has it but the directory, or has asked for it since the last look.
     fn is_unused(this: &Arc<Self>) -> bool {
         Arc::strong_count(this) == 1 && !this.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// The time, if what is sent now waits for a thread and not for the disk.
+    pub(super) fn sent(&self) -> Option<Instant> {
+        (!self.loading.is_going_on()).then(Instant::now)
     }
 
     /// What a request waits for that asks the entity.
@@ -221,7 +227,7 @@ impl<M: Model, J: Journal> Maker<M, J> {
         let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing };
         let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
         let actor = self.system.spawn(entity);
-        actor.tell().load();
+        actor.tell().load(Instant::now());
         Live { key: key.clone(), actor, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }
     }
 }

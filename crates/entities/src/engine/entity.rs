@@ -134,6 +134,12 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         }
     }
 
+    fn note_wait(&self, sent: Option<Instant>) {
+        if let Some(sent) = sent {
+            self.told.queueing.note(sent.elapsed());
+        }
+    }
+
     /// Tells how much memory the state takes.
     fn weigh(&self) {
         if let Ok(participant) = &self.participant {
@@ -176,8 +182,9 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
 
 #[actor]
 impl<M: Model, J: Journal> EntityActor<M, J> {
-    /// Recovers the participant from the journal.
-    pub(super) async fn load(&mut self) {
+    /// Recovers the participant from the journal, as asked for at `sent`.
+    pub(super) async fn load(&mut self, sent: Instant) {
+        self.note_wait(Some(sent));
         self.participant = self.recover().await;
         match &self.participant {
             Err(cause) if cause.is_transient() => self.told.loading.unread(),
@@ -190,14 +197,14 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         }
     }
 
-    /// Asks for a vote, at the time `sent`; answered when there is one.
+    /// Asks for a vote; answered when there is one. Of `sent`, see [`Live::sent`](super::directory::Live::sent).
     pub(super) fn prepare(
         &mut self,
         cx: &Cx<Self>,
         prepare: Prepare<M::Event>,
-        sent: Instant,
+        sent: Option<Instant>,
     ) -> Forward<Result<Vote<M::Event>, EntityError>> {
-        self.told.queueing.note(sent.elapsed());
+        self.note_wait(sent);
         if let Err(cause) = &self.participant {
             return cx.reply(Err(cause.clone()));
         }
@@ -224,7 +231,9 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         mode: ReadMode,
         after: Option<TxId>,
         deadline: Millis,
+        sent: Option<Instant>,
     ) -> Forward<Result<Reading<M::State>, EntityError>> {
+        self.note_wait(sent);
         if let Err(cause) = &self.participant {
             return cx.reply(Err(cause.clone()));
         }

@@ -30,7 +30,8 @@ impl Loading {
         self.0.load(Ordering::Acquire) == UNREAD
     }
 
-    fn is_going_on(&self) -> bool {
+    /// Whether the records are still to be read.
+    pub(super) fn is_going_on(&self) -> bool {
         self.0.load(Ordering::Acquire) == READING
     }
 }

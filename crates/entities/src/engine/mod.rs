@@ -260,7 +260,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
         let live = self.shared.directory.get(key)?;
         let stage = live.stage();
-        let reading = live.actor.read(mode, after, self.shared.clock.after(deadline));
+        let reading = live.actor.read(mode, after, self.shared.clock.after(deadline), live.sent());
         let answer = match within(deadline, reading, || stage.is_told()).await {
             Some(Ok(Ok(Ok(view)))) => Ok(view),
             Some(Ok(Ok(Err(waits_for)))) => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for }),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use enact_actors::{Promise, Resolver, actor};
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::clock;
 use super::committer::{Answered, CommitError, Entry};
@@ -150,7 +150,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             Err(cause) => self.cannot_vote(cause),
             Ok(live) => match self.progress.reach(live.stage()) {
                 Ok(()) => {
-                    match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare, Instant::now())).await {
+                    match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare, live.sent())).await {
                         Ok(Ok(Ok(vote))) => vote,
                         Ok(Ok(Err(cause))) => self.cannot_vote(cause),
                         Ok(Err(cause)) => self.cannot_vote(live.ended(&cause)),
