@@ -124,27 +124,63 @@ impl StorageBackend for Sealed {
 mod tests {
     use proptest::prelude::*;
 
+    use enact_sync::Mutex;
+
     use super::*;
-    use crate::sim::SimDisk;
 
     const BLOCKS: usize = 5;
 
-    fn file() -> (SimDisk, Sealed) {
-        let disk = SimDisk::new(0);
-        let file = disk.mount().create("file").expect("a new file");
-        let sealed = Sealed(file);
+    /// A file in memory.
+    #[derive(Debug, Default)]
+    struct Bytes(Mutex<Vec<u8>>);
+
+    impl DiskFile for Bytes {
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.0.lock().len() as u64)
+        }
+
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            let bytes = self.0.lock();
+            let there = bytes.get(offset as usize..).unwrap_or_default();
+            let read = there.len().min(buf.len());
+            buf[..read].copy_from_slice(&there[..read]);
+            Ok(read)
+        }
+
+        fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.lock()[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn set_size(&self, size: u64) -> io::Result<()> {
+            self.0.lock().resize(size as usize, 0);
+            Ok(())
+        }
+
+        fn is_linked(&self) -> io::Result<bool> {
+            Ok(true)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn file() -> (Arc<Bytes>, Sealed) {
+        let file = Arc::new(Bytes::default());
+        let sealed = Sealed(Arc::clone(&file) as Arc<dyn DiskFile>);
         sealed.set_len((BLOCKS * BLOCK_LEN) as u64).expect("whole blocks");
-        (disk, sealed)
+        (file, sealed)
     }
 
     /// A file of blocks that differ.
-    fn full() -> (SimDisk, Sealed) {
-        let (disk, sealed) = file();
+    fn full() -> (Arc<Bytes>, Sealed) {
+        let (file, sealed) = file();
         for number in 0..BLOCKS {
             let block = vec![number as u8; BLOCK_LEN];
             sealed.write((number * BLOCK_LEN) as u64, &block).expect("written");
         }
-        (disk, sealed)
+        (file, sealed)
     }
 
     fn read_block(sealed: &Sealed, number: usize) -> io::Result<Vec<u8>> {
@@ -157,7 +193,7 @@ mod tests {
         fn what_was_written_is_read(
             writes in prop::collection::vec((0..BLOCKS * BLOCK_LEN, 0..3 * BLOCK_LEN, any::<u8>()), 1..20),
         ) {
-            let (_disk, sealed) = file();
+            let (_file, sealed) = file();
             let mut expected = vec![None; BLOCKS * BLOCK_LEN];
             for (offset, len, byte) in writes {
                 let len = len.min(expected.len() - offset);
@@ -176,7 +212,7 @@ mod tests {
 
         #[test]
         fn any_range_is_read_over_the_borders_of_blocks(offset in 0..BLOCKS * BLOCK_LEN, len in 0..3 * BLOCK_LEN) {
-            let (_disk, sealed) = full();
+            let (_file, sealed) = full();
             let len = len.min(BLOCKS * BLOCK_LEN - offset);
             let mut found = vec![0xff; len];
             sealed.read(offset as u64, &mut found).expect("written");
@@ -186,12 +222,12 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_is_found() {
-        let (disk, sealed) = full();
-        let whole = disk.bytes("file").expect("a file");
+        let (file, sealed) = full();
+        let whole = file.0.lock().clone();
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 0x10;
-            disk.set_bytes("file", bytes);
+            *file.0.lock() = bytes;
             let damaged = at / SEALED_LEN;
             assert!(read_block(&sealed, damaged).is_err(), "byte {at}");
             assert!(sealed.write((damaged * BLOCK_LEN) as u64 + 1, b"x").is_err(), "byte {at}");
@@ -200,15 +236,15 @@ mod tests {
 
     #[test]
     fn zeroed_swapped_and_cut_blocks_are_found() {
-        let (disk, sealed) = full();
-        let whole = disk.bytes("file").expect("a file");
+        let (file, sealed) = full();
+        let whole = file.0.lock().clone();
         let mut zeroed = whole.clone();
         zeroed[SEALED_LEN..2 * SEALED_LEN].fill(0);
         let mut swapped = whole.clone();
         swapped[SEALED_LEN..3 * SEALED_LEN].rotate_left(SEALED_LEN);
         let cut = whole[..2 * SEALED_LEN - 1].to_vec();
         for (bytes, what) in [(zeroed, "zeroed"), (swapped, "swapped"), (cut, "cut")] {
-            disk.set_bytes("file", bytes);
+            *file.0.lock() = bytes;
             assert!(read_block(&sealed, 1).is_err(), "{what}");
             assert_eq!(read_block(&sealed, 0).expect("whole"), vec![0; BLOCK_LEN], "{what}");
         }
