@@ -5,7 +5,8 @@ mod check;
 mod contract;
 mod crash;
 mod journal;
+mod pages;
 mod raw;
-mod readme;
+
 mod serve;
 mod served;

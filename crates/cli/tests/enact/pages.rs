@@ -1,4 +1,4 @@
-//! The session in the README, run as a newcomer would paste it.
+//! The sessions in the README and in the tour of the service, run as a newcomer would paste them.
 
 use std::path::Path;
 
@@ -7,33 +7,38 @@ use serde_json::Value;
 
 use crate::served::{FREE_PORT, Served, serve};
 
-const README: &str = include_str!("../../../../README.md");
-const README_HOST: &str = "http://127.0.0.1:8080";
+const SESSIONS: [(&str, &str); 2] = [
+    ("README.md", include_str!("../../../../README.md")),
+    ("docs/service.md", include_str!("../../../../docs/service.md")),
+];
+const PAGE_HOST: &str = "http://127.0.0.1:8080";
 
-/// One command of the session and what the README says it prints.
+/// One command of a session and what the page says it prints.
 struct Step {
     command: Vec<String>,
     printed: String,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_session_in_the_readme_prints_what_the_readme_says() {
-    let data = tempfile::tempdir().expect("a directory");
+async fn every_session_prints_what_its_page_says() {
     let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.rebel");
-    let bank = Served::start(serve(&spec, &data.path().join("data"), FREE_PORT));
-    let session = session();
-    assert!(session.len() >= 6, "the README shows a session");
-    for Step { command, printed } in session {
-        let answer = curl(&bank, &command).await;
-        assert_eq!(without_ids(&answer), without_ids(&printed), "{command:?}");
+    for (page, text) in SESSIONS {
+        let data = tempfile::tempdir().expect("a directory");
+        let bank = Served::start(serve(&spec, &data.path().join("data"), FREE_PORT));
+        let session = session(text);
+        assert!(session.len() >= 2, "{page} shows a session");
+        for Step { command, printed } in session {
+            let answer = curl(&bank, &command).await;
+            assert_eq!(without_ids(&answer), without_ids(&printed), "{page}: {command:?}");
+        }
     }
 }
 
-/// The commands in the README's `console` blocks.
-fn session() -> Vec<Step> {
+/// The commands in the `console` blocks of a page.
+fn session(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_console = false;
-    for line in README.lines() {
+    for line in page.lines() {
         if line.starts_with("```") {
             is_console = line == "```console";
         } else if let (true, Some(command)) = (is_console, line.strip_prefix("$ ")) {
@@ -70,7 +75,7 @@ async fn curl(bank: &Served, command: &[String]) -> String {
         match word {
             "--json" => body = words.next(),
             "--header" => headers.extend(words.next().and_then(|header| header.split_once(": "))),
-            other => url = other.strip_prefix(README_HOST),
+            other => url = other.strip_prefix(PAGE_HOST),
         }
     }
     let url = bank.url(url.expect("a command of the README names a path on the served host"));
