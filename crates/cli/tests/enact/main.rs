@@ -7,6 +7,5 @@ mod crash;
 mod journal;
 mod pages;
 mod raw;
-
 mod serve;
 mod served;

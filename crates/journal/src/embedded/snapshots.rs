@@ -288,7 +288,7 @@ fn discard(store: Store) {
     }
 }
 
-/// redb checks its own invariants by panics; they fail on bytes that were undamaged once and are not of one moment.
+/// redb checks its own invariants by panics, which fail if the file was cut, or if its blocks are not of one moment.
 fn contain<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(Failure::Damaged("redb panicked".to_owned())))
 }
