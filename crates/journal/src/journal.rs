@@ -24,7 +24,7 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 
 /// Durable, ordered records of entities, appended by compare-and-append.
 ///
-/// The [contract test-kit](crate::contract) proves an implementation.
+/// Its contract is a set of tests for any implementation, in `testing/journal` of the repository.
 ///
 /// ```
 /// use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Position, Seq};
