@@ -6,11 +6,11 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::{Outcome, root, tidy};
+use crate::{Outcome, command, root, run_to_end, target, tidy};
 
 const TEST_COMMAND: &str = "cargo test --workspace";
 const MAIN_COMMAND: &str = "cargo run --release -- serve examples/bank.rebel";
@@ -83,26 +83,8 @@ fn disk_free() -> Result<String, Box<dyn std::error::Error>> {
     Ok(text.lines().last().unwrap_or_default().trim().to_owned())
 }
 
-/// The command that a line of words makes. What only helps the next build of the same tree is not written.
-fn command(line: &str) -> Command {
-    let mut words = line.split(' ');
-    let mut command = Command::new(words.next().expect("split gives one word at least"));
-    command.args(words).env("CARGO_TERM_COLOR", "never").env("CARGO_INCREMENTAL", "0");
-    command
-}
-
-fn run_to_end(mut command: Command) -> Outcome {
-    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
-}
-
 fn line(line: &str) -> Outcome {
     run_to_end(command(line))
-}
-
-/// The folder that cargo builds into.
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
 fn readme_names_the_commands() -> Outcome {
