@@ -27,6 +27,8 @@ all=(
     overlook_the_last_waker
     sleep_without_entering
     list_only_once
+    rest_beside_callers
+    overlook_a_caller
 )
 readonly plants=("${@:-${all[@]}}")
 readonly models=(cargo test --release --quiet --package enact-actors --test models)

@@ -131,6 +131,16 @@ impl Polled {
         &self.waits
     }
 
+    /// Takes out the promise that the turn waits for, if it is the [only](Waits::only) one.
+    pub(crate) fn take_only(&mut self) -> Option<Awaited> {
+        self.waits.first.take()
+    }
+
+    /// Has the turn, which waits for nothing, wait for what it has waited for before.
+    pub(crate) fn wait_for(&mut self, awaited: Awaited) {
+        self.waits.first = Some(awaited);
+    }
+
     /// Leaves the turn's waker where that was put off to the end of the poll, or wakes the turn if its answer has come.
     pub(crate) fn leave_waker(&mut self, turn: &Arc<TurnWaker>) {
         for known in self.waits.all_mut().filter(|known| known.keeps == Keeps::NoneYet) {
@@ -153,7 +163,8 @@ pub(crate) struct Waits {
     others: Vec<Awaited>,
 }
 
-struct Awaited {
+/// A promise that a turn has polled and that was open.
+pub(crate) struct Awaited {
     source: Arc<dyn Source>,
     /// The ticket of the reader: others may wait for the same.
     reader: u64,
@@ -172,6 +183,21 @@ enum Keeps {
 }
 
 impl Awaited {
+    /// The actor that was asked, if it was one.
+    pub(crate) fn asked(&self) -> Option<ActorId> {
+        self.source.asked()
+    }
+
+    /// Whether the answer has come.
+    pub(crate) fn is_over(&self) -> bool {
+        self.source.is_settled()
+    }
+
+    /// Where the promise lies.
+    pub(crate) fn promise(&self) -> usize {
+        Arc::as_ptr(&self.source).addr()
+    }
+
     fn is<S: Source + 'static>(&self, source: &Arc<S>, reader: u64) -> bool {
         self.reader == reader && ptr::eq(Arc::as_ptr(&self.source).cast::<()>(), Arc::as_ptr(source).cast())
     }
@@ -232,9 +258,9 @@ impl Waits {
 
     /// The promise that is waited for, if it is one and keeps no waker yet.
     #[inline]
-    pub(crate) fn only(&self) -> Option<&Arc<dyn Source>> {
+    pub(crate) fn only(&self) -> Option<&Awaited> {
         let first = self.first.as_ref()?;
-        (first.keeps == Keeps::NoneYet && self.others.is_empty()).then_some(&first.source)
+        (first.keeps == Keeps::NoneYet && self.others.is_empty()).then_some(first)
     }
 }
 

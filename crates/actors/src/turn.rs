@@ -27,6 +27,11 @@ use crate::{Actor, ActorError, Cx, Forward, Identity, Resolver};
 pub trait Duty<T: Send + 'static>: Send + 'static {
     /// As what is handed on.
     fn into_reply(self) -> Reply<T>;
+
+    /// Where the promise lies that it keeps.
+    fn promise(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// Nothing: the message is told.
@@ -47,6 +52,10 @@ impl<T: Send + 'static> Duty<T> for Reply<T> {
     #[inline]
     fn into_reply(self) -> Self {
         self
+    }
+
+    fn promise(&self) -> Option<usize> {
+        self.0.as_ref().and_then(Resolver::promise)
     }
 }
 
@@ -377,6 +386,10 @@ impl<A: Actor, N: Answer + 'static, M: Taken<A, N>, D: Duty<N::Value>> Record fo
             duty.into_reply().fail(error);
             drop(message);
         });
+    }
+
+    fn promise(&self) -> Option<usize> {
+        self.duty.promise()
     }
 
     fn priority(&self) -> i32 {

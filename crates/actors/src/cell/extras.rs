@@ -9,6 +9,7 @@ use enact_sync::global;
 use enact_sync::unmodelled::{AtomicU64, Weak};
 
 use super::ActorCell;
+use super::callers::Callers;
 use super::task::{Shell, Spare, Task};
 use super::undecided::Undecided;
 use crate::deadlock::TurnId;
@@ -42,6 +43,7 @@ pub(super) struct Extras {
     /// What ended turns leave to the next ones; the last of each is in the cache still.
     pub(super) spares: Vec<Spare>,
     pub(super) shells: Vec<Shell>,
+    pub(super) callers: Callers,
     pub(super) cooperative: HashMap<TurnId, Task, HashById>,
     pub(super) supervision: Supervision,
     /// The actor that a failure escalates to.
@@ -59,6 +61,7 @@ impl Default for Extras {
             undecided: None,
             spares: Vec::new(),
             shells: Vec::new(),
+            callers: Callers::default(),
             cooperative: HashMap::default(),
             supervision: Supervision::default(),
             parent: Weak::new(),
@@ -76,17 +79,23 @@ impl Drop for Extras {
 impl Extras {
     /// Keeps what a turn has left that has ended.
     pub(super) fn keep(&mut self, spare: Spare, shell: Shell) {
-        if self.spares.len() < SPARES_MAX {
-            self.spares.push(spare);
-        }
+        self.keep_spare(spare);
         if self.shells.len() < SPARES_MAX && size_of_val(&*shell) <= SHELL_BYTES_MAX {
             self.shells.push(shell);
         }
     }
 
+    /// As [`keep`](Self::keep), for a turn whose memory is still in use.
+    #[inline]
+    pub(super) fn keep_spare(&mut self, spare: Spare) {
+        if self.spares.len() < SPARES_MAX {
+            self.spares.push(spare);
+        }
+    }
+
     /// Gives most of what is kept back, unless turns are suspended.
     pub(super) fn keep_little(&mut self) {
-        if self.cooperative.is_empty() {
+        if self.cooperative.is_empty() && self.callers.are_none() {
             self.spares.truncate(SPARES_AT_REST);
             self.shells.truncate(SPARES_AT_REST);
         }
@@ -97,6 +106,7 @@ impl Extras {
         let is_needed = self.lanes.is_some()
             || self.held.is_some()
             || self.undecided.is_some()
+            || !self.callers.are_none()
             || !self.cooperative.is_empty()
             || !self.supervision.is_default();
         !is_needed && COUNT.load(Ordering::Relaxed) > KEPT_MAX

@@ -86,12 +86,15 @@ impl ActorCell {
     /// Ends all turns under way with `error`.
     pub(super) fn cut_short(&self, body: &mut Body, error: &ActorError) {
         if let Some(extras) = body.extras.as_deref_mut() {
-            let cooperative = std::mem::take(&mut extras.cooperative);
+            let (callers, cooperative) = (extras.callers.take(), std::mem::take(&mut extras.cooperative));
             extras.undecided = None;
             self.has_suspended.store(false, Ordering::Relaxed);
             for mut task in extras.held.take().into_iter().chain(cooperative.into_values()) {
                 drop(task.waker.resume());
                 task.turn.as_mut().cut_short(error.clone());
+            }
+            for mut caller in callers {
+                caller.as_mut().cut_short(error.clone());
             }
         }
         self.mailbox.unhold();

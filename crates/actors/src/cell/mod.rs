@@ -21,6 +21,7 @@
 //!
 //! Suspended cooperative turns do not wait behind such a message: one of them may have to go on for the transaction to
 //! commit. They must not see a tentative state either, so an actor that has any does not work ahead.
+mod callers;
 mod choosing;
 mod counted;
 mod extras;
@@ -156,17 +157,17 @@ impl Body {
 
     /// Whether turns are under way that hold nothing.
     pub(crate) fn has_suspended(&self) -> bool {
-        self.extras().is_some_and(|extras| !extras.cooperative.is_empty())
+        self.extras().is_some_and(|extras| !extras.cooperative.is_empty() || !extras.callers.are_none())
     }
 
-    /// Whether messages were taken out of the mailbox that are to be taken up.
-    pub(crate) fn has_messages(&self) -> bool {
-        !self.batch.is_empty() || self.lanes().is_some_and(Lanes::have_messages)
+    /// Whether messages were taken out of the mailbox that are to be taken up, or a turn is to go on.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.batch.is_empty() || self.lanes().is_some_and(Lanes::have_messages) || self.has_answered_caller()
     }
 
     /// The kind of the next turn, if it makes no synchronous call before it ends or is suspended.
     pub(crate) fn brief_next(&self) -> Option<Kind> {
-        if self.lanes().is_some() || self.is_held() || self.undecided().is_some() {
+        if self.lanes().is_some() || self.is_held() || self.undecided().is_some() || self.has_inner_callers() {
             return None;
         }
         let front = self.batch.front().filter(|front| !front.operations.may_call)?;
@@ -193,6 +194,7 @@ impl Body {
     pub(crate) fn take_turns(mut self: Box<Self>, mut budget: usize) {
         let cell = Running::of(&self);
         frame::run_turns(&cell, || {
+            cell.put_outer_callers_away(&mut self);
             if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
                 cell.rest(self, budget);
             }
@@ -203,6 +205,7 @@ impl Body {
     pub(crate) fn take_brief_turn(mut self: Box<Self>) {
         let cell = Running::of(&self);
         frame::run_turns(&cell, || {
+            cell.put_outer_callers_away(&mut self);
             if matches!(cell.run_free(&mut self, &mut 1), Next::GoOn) {
                 cell.rest(self, 0);
             }
@@ -362,6 +365,7 @@ impl ActorCell {
             return body.take_turns(1);
         }
         frame::run_turns(self, || {
+            self.put_outer_callers_away(&mut body);
             if matches!(self.begin_turn(&mut body), Next::GoOn) {
                 // What has come meanwhile is not the caller's to wait for.
                 self.rest(body, 0);
@@ -379,6 +383,9 @@ impl ActorCell {
                     Outlook::Decided(Next::GoOn) => continue,
                     Outlook::Decided(Next::Ended) => return Next::Ended,
                 }
+            }
+            if body.has_called() {
+                *budget = 0;
             }
             // Not before a look at the fate: the turn that has used the budget up may have begun the wait for it, or may have
             // been polled by a wake-up that was meant for it.
@@ -467,19 +474,34 @@ impl ActorCell {
     /// Takes up what is at the front of the batch, as long as nothing has to be asked before: no turn holds the actor, and
     /// these messages have neither guards nor fates.
     fn run_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
-        while *budget > 0 && !body.is_held() && !self.mailbox.is_signalled() {
-            let Some((handler, kind)) = body.batch.front().and_then(Front::if_free) else { break };
-            self.mailbox.make_room();
-            let begun = self.begin_front(body, handler, kind, budget);
-            if let Begun::Ended = begun
-                && !self.has_next.load(Ordering::Acquire)
-            {
-                self.announce_change();
-            } else if matches!(self.go_on_after(body, handler, kind, begun), Next::Ended) {
+        while *budget > 0 && !body.is_held() && !body.has_called() && !self.mailbox.is_signalled() {
+            let next = if body.has_inner_callers() {
+                self.run_beside_callers(body, budget)
+            } else if let Some(next) = self.take_up_free(body, budget) {
+                next
+            } else {
+                break;
+            };
+            if matches!(next, Next::Ended) {
                 return Next::Ended;
             }
         }
         Next::GoOn
+    }
+
+    /// Takes up the first message of the batch, and perhaps others like it, if nothing has to be asked before.
+    #[inline(always)]
+    fn take_up_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Option<Next> {
+        let (handler, kind) = body.batch.front().and_then(Front::if_free)?;
+        self.mailbox.make_room();
+        let begun = self.begin_front(body, handler, kind, budget);
+        if let Begun::Ended = begun
+            && !self.has_next.load(Ordering::Acquire)
+        {
+            self.announce_change();
+            return Some(Next::GoOn);
+        }
+        Some(self.go_on_after(body, handler, kind, begun))
     }
 
     /// Whether the next message of a batch can follow a plain turn that has ended, without a look at anything but that
@@ -492,7 +514,11 @@ impl ActorCell {
     /// Goes on, gives the activation up, or ends the actor.
     fn rest(self: &Arc<Self>, mut body: Box<Body>, mut budget: usize) {
         loop {
+            if body.has_inner_callers() && !cfg!(plant = "rest_beside_callers") {
+                self.rest_beside_callers(&mut body);
+            }
             if let Some(extras) = &mut body.extras {
+                extras.callers.forget_call();
                 extras.keep_little();
                 if extras.can_go() {
                     body.extras = None;
@@ -534,7 +560,7 @@ impl ActorCell {
             scheduler::spend_turn(budget);
             return in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender, &mut 1));
         }
-        if kind != Kind::Plain
+        if matches!(kind, Kind::Held | Kind::Cooperative)
             && let Some(extras) = &mut body.extras
         {
             body.lender.started = extras.shells.pop();

@@ -10,7 +10,7 @@ use super::undecided::enter_tentatively;
 use super::waker::TurnWaker;
 use super::{ActorCell, Body, Next, in_turn_span};
 use crate::deadlock::{Owner, TurnId};
-use crate::frame::{self, Polled};
+use crate::frame::{self, Awaited, Polled};
 use crate::turn::{Panic, Suspended};
 
 /// An asynchronous turn under way.
@@ -18,12 +18,12 @@ pub(super) struct Task {
     pub(super) turn: Pin<Box<dyn Suspended>>,
     pub(super) handler: &'static str,
     pub(super) waker: Arc<TurnWaker>,
-    /// What the first poll is done with.
-    polled: Option<Box<Polled>>,
+    /// What the next poll is done with, unless the turn is suspended.
+    pub(super) polled: Option<Box<Polled>>,
     /// Whether the mailbox knows that it holds the actor.
     pub(super) is_held: bool,
     /// Whether it has ever been suspended.
-    has_waited: bool,
+    pub(super) has_waited: bool,
 }
 
 /// A turn that has ended, whose memory another one of the same handler can have.
@@ -31,20 +31,40 @@ pub(super) type Shell = Pin<Box<dyn Suspended>>;
 
 /// What a turn was polled with that has ended: for the next one.
 pub(super) struct Spare {
-    waker: Arc<TurnWaker>,
-    polled: Box<Polled>,
+    pub(super) waker: Arc<TurnWaker>,
+    pub(super) polled: Box<Polled>,
 }
 
 impl Spare {
+    fn of(waker: Arc<TurnWaker>) -> Self {
+        let mut polled = Box::<Polled>::default();
+        polled.begin(waker.turn());
+        Self { waker, polled }
+    }
+
     /// Makes it the next turn's, unless somebody still keeps a waker of the last one.
-    fn reuse(self, turn: TurnId, holds: bool) -> Option<Self> {
+    fn reuse(mut self, turn: TurnId, holds: bool) -> Option<Self> {
         if self.waker.is_shared() && !cfg!(plant = "reuse_a_kept_waker") {
             return None;
         }
         // What was done with a waker before it was given back is over.
         fence(Ordering::Acquire);
         self.waker.begin(turn, holds);
+        self.polled.begin(turn);
         Some(self)
+    }
+}
+
+impl Task {
+    /// What the turn waits for, if it is one promise and nothing else could end the wait.
+    fn waits_alone<'p>(&self, polled: &'p Polled) -> Option<&'p Awaited> {
+        // Anything else that keeps a waker could end the wait before.
+        if self.waker.is_shared() {
+            return None;
+        }
+        // Whoever gave a waker back has used it before; from here on nobody has one.
+        fence(Ordering::Acquire);
+        if self.waker.is_woken() { None } else { polled.waits().only() }
     }
 }
 
@@ -56,19 +76,19 @@ impl ActorCell {
         holds: bool,
         turn: Pin<Box<dyn Suspended>>,
     ) -> Next {
-        let (waker, spare) = if let Some(undecided) = body.undecided() {
-            (Arc::clone(&undecided.waker), None)
-        } else {
-            let id = TurnId::fresh();
-            match body.take_spare().and_then(|spare| spare.reuse(id, holds)) {
-                Some(Spare { waker, polled }) => (waker, Some(polled)),
-                None => (TurnWaker::new(self, id, holds), None),
-            }
+        let (Spare { waker, polled }, is_held) = match body.undecided() {
+            Some(undecided) => (Spare::of(Arc::clone(&undecided.waker)), true),
+            None => (self.spare(body, holds), false),
         };
-        let mut polled = spare.unwrap_or_default();
-        polled.begin(waker.turn());
-        let (polled, is_held) = (Some(polled), body.undecided().is_some());
+        let polled = Some(polled);
         self.poll_task(body, Task { turn, handler, waker, polled, is_held, has_waited: false })
+    }
+
+    /// What a turn is polled with that has not been polled yet.
+    pub(super) fn spare(self: &Arc<Self>, body: &mut Body, holds: bool) -> Spare {
+        let turn = TurnId::fresh();
+        let kept = body.take_spare().and_then(|spare| spare.reuse(turn, holds));
+        kept.unwrap_or_else(|| Spare::of(TurnWaker::new(self, turn, holds)))
     }
 
     pub(super) fn resume(self: &Arc<Self>, body: &mut Body, turn: TurnId) -> Next {
@@ -76,11 +96,11 @@ impl ActorCell {
         let cooperative = &mut body.extras_mut().cooperative;
         match cooperative.remove(&turn) {
             Some(task) => {
-                self.has_suspended.store(!cooperative.is_empty(), Ordering::Relaxed);
+                let has_others = !cooperative.is_empty() || body.has_outer_callers();
+                self.has_suspended.store(has_others, Ordering::Relaxed);
                 self.poll_task(body, task)
             }
-            // It has ended in the poll in which it was woken, or was cut short by a restart.
-            None => Next::GoOn,
+            None => self.resume_caller(body, turn),
         }
     }
 
@@ -103,7 +123,7 @@ impl ActorCell {
                 let poll = || turn.poll(&mut Context::from_waker(waker), &self.identity);
                 in_turn_span(&self.identity, task.handler, poll)
             });
-            let mut polled = frame::end_poll();
+            let polled = frame::end_poll();
             if let Poll::Ready(ended) = outcome {
                 if task.is_held && body.undecided().is_none() {
                     self.mailbox.unhold();
@@ -111,15 +131,27 @@ impl ActorCell {
                 body.extras_mut().keep(Spare { waker: task.waker, polled }, task.turn);
                 return self.turn_ended(body, ended);
             }
-            if !self.has_answered_here(body, &task, &polled) {
-                polled.leave_waker(&task.waker);
-                self.suspend(body, task, polled);
-                return Next::GoOn;
+            let alone = if body.undecided().is_none() { task.waits_alone(&polled) } else { None };
+            match alone {
+                Some(_) if !task.waker.holds() => {
+                    self.call_or_suspend(body, task, polled);
+                    return Next::GoOn;
+                }
+                Some(wait) if self.has_answered_here(wait) => {
+                    task.polled = Some(polled);
+                    if task.is_held {
+                        self.mailbox.take_wake_up();
+                    }
+                    continue;
+                }
+                _ => {}
             }
-            task.polled = Some(polled);
-            if task.is_held {
-                self.mailbox.take_wake_up();
+            self.put_inner_callers_away(body);
+            if task.waker.holds() {
+                self.put_outer_callers_away(body);
             }
+            self.suspend(body, task, polled);
+            return Next::GoOn;
         }
     }
 
@@ -129,19 +161,9 @@ impl ActorCell {
     /// Then neither is put away and fetched again. Only that answer, and a signal, could end the turn's wait; a signal is
     /// obeyed when the other actor's turn has returned, which is soon, because that turn calls nobody synchronously. It may
     /// wait for others in turn: if they do not answer here, either, it is suspended, and then this one.
-    fn has_answered_here(&self, body: &Body, task: &Task, polled: &Polled) -> bool {
-        // Anything else that keeps a waker could end the wait before.
-        if !task.waker.holds() || body.undecided().is_some() || task.waker.is_shared() {
-            return false;
-        }
-        // Whoever gave a waker back has used it before; from here on nobody has one.
-        fence(Ordering::Acquire);
-        if task.waker.is_woken() {
-            return false;
-        }
-        let Some(source) = polled.waits().only() else { return false };
-        source.asked().is_some_and(|asked| self.scheduler.run_next_here(asked))
-            && source.is_settled()
+    fn has_answered_here(&self, wait: &Awaited) -> bool {
+        wait.asked().is_some_and(|asked| self.scheduler.run_next_here(asked))
+            && wait.is_over()
             && (!self.mailbox.is_signalled() || cfg!(plant = "go_on_against_a_signal"))
     }
 
@@ -158,7 +180,8 @@ impl ActorCell {
         self.after_turn(body, ended)
     }
 
-    fn suspend(&self, body: &mut Body, mut task: Task, polled: Box<Polled>) {
+    pub(super) fn suspend(&self, body: &mut Body, mut task: Task, mut polled: Box<Polled>) {
+        polled.leave_waker(&task.waker);
         if !task.waker.holds() {
             self.begin_next(&mut body.lender);
             if !std::mem::replace(&mut task.has_waited, true) {

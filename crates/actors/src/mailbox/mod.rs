@@ -264,6 +264,13 @@ impl Mailbox {
         if free { inner.body.take() } else { None }
     }
 
+    /// Takes an idle actor that has this turn for an outer caller, unless it is held.
+    pub(crate) fn claim_for_caller(&self, turn: TurnId) -> Option<Box<Body>> {
+        let mut inner = self.inner.lock();
+        let is_free = inner.intake != Intake::Closed && inner.hold.is_none() && !inner.has_signals();
+        if is_free { inner.body.take_if(|body| body.has_outer_caller(turn)) } else { None }
+    }
+
     /// Adds all messages to `batch`. Only for the owner of the body.
     pub(crate) fn take_more(&self, batch: &mut Records) {
         batch.append(&mut self.inner.lock().messages);
@@ -365,7 +372,7 @@ impl Mailbox {
         let runnable = is_signalled
             || match &inner.hold {
                 Some(hold) => hold.woken,
-                None => body.has_messages() || (!inner.messages.is_empty() && !cfg!(plant = "rest_without_looking")),
+                None => body.has_work() || (!inner.messages.is_empty() && !cfg!(plant = "rest_without_looking")),
             };
         if runnable {
             if body.batch.is_empty() {

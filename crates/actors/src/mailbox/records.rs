@@ -44,6 +44,11 @@ pub(crate) trait Record: Send + Sized + 'static {
     /// Answers it with an error instead; panics of what it carries end here.
     fn refuse(self, error: ActorError);
 
+    /// Where the promise lies that it keeps.
+    fn promise(&self) -> Option<usize> {
+        None
+    }
+
     fn priority(&self) -> i32 {
         0
     }
@@ -88,6 +93,8 @@ pub(crate) struct Operations {
     begin: unsafe fn(*const Word, &'static Self, &mut Records, &mut Lender, &mut usize) -> Begun,
     /// Moves the value out of where it is, and refuses it.
     refuse: unsafe fn(*const Word, ActorError),
+    /// Asks the value where it is.
+    promise: unsafe fn(*const Word) -> Option<usize>,
     /// Asks the value where it is; 0 without.
     priority: Option<unsafe fn(*const Word) -> i32>,
     pub(crate) guard: Guard,
@@ -158,6 +165,7 @@ impl Operations {
                 words: size_of::<Padded<R>>() / size_of::<Word>(),
                 begin: begin::<R>,
                 refuse: refuse::<R>,
+                promise: promise::<R>,
                 priority: if R::IS_RANKED { Some(priority::<R>) } else { None },
                 guard: R::GUARD,
                 is_admitted: if matches!(R::GUARD, Guard::None) { None } else { Some(is_admitted::<R>) },
@@ -203,6 +211,14 @@ unsafe fn refuse<R: Record>(at: *const Word, error: ActorError) {
 
 /// # Safety
 /// A `Padded<R>` starts at `at`, and nobody changes it meanwhile.
+unsafe fn promise<R: Record>(at: *const Word) -> Option<usize> {
+    // SAFETY: as the caller vouches.
+    let Padded(record) = unsafe { &*at.cast::<Padded<R>>() };
+    record.promise()
+}
+
+/// # Safety
+/// As [`promise`].
 unsafe fn priority<R: Record>(at: *const Word) -> i32 {
     // SAFETY: as the caller vouches.
     let Padded(record) = unsafe { &*at.cast::<Padded<R>>() };
@@ -210,7 +226,7 @@ unsafe fn priority<R: Record>(at: *const Word) -> i32 {
 }
 
 /// # Safety
-/// As [`priority`].
+/// As [`promise`].
 unsafe fn is_admitted<R: Record>(at: *const Word, lender: &mut Lender) -> bool {
     // SAFETY: as the caller vouches.
     let Padded(record) = unsafe { &*at.cast::<Padded<R>>() };
@@ -369,12 +385,21 @@ impl Records {
         Some(header.wrapping_add(1))
     }
 
+    /// Where the promise lies that the first record keeps, if nothing has to be asked before it is taken up.
+    pub(crate) fn free_front_promise(&self) -> Option<usize> {
+        let front = self.front()?;
+        front.if_free()?;
+        let value = self.value_at(self.head, front);
+        // SAFETY: the value behind the header is of the type that its operations are of, and borrowed with the queue.
+        unsafe { (front.operations.promise)(value) }
+    }
+
     /// The priority of the first record.
     pub(crate) fn front_priority(&self) -> Option<i32> {
         let front = self.front()?;
         let Some(priority) = front.operations.priority else { return Some(0) };
         let value = self.value_at(self.head, front);
-        // SAFETY: the value behind the header is of the type that its operations are of, and borrowed with the queue.
+        // SAFETY: as in `free_front_promise`.
         Some(unsafe { priority(value) })
     }
 
@@ -391,7 +416,7 @@ impl Records {
         let front = self.front_at(at);
         let Some(is_admitted) = front.operations.is_admitted else { return true };
         let value = self.value_at(at, front);
-        // SAFETY: as in `front_priority`.
+        // SAFETY: as in `free_front_promise`.
         unsafe { is_admitted(value, lender) }
     }
 
@@ -526,6 +551,10 @@ impl<R: Record> Record for Boxed<R> {
 
     fn refuse(self, error: ActorError) {
         (*self.0).refuse(error);
+    }
+
+    fn promise(&self) -> Option<usize> {
+        self.0.promise()
     }
 
     fn priority(&self) -> i32 {

@@ -275,6 +275,11 @@ impl<T: Send + 'static> Resolver<T> {
         self.cell.as_ref().is_some_and(|cell| cell.is_wanted())
     }
 
+    /// Where the promise lies that is to be kept.
+    pub(crate) fn promise(&self) -> Option<usize> {
+        self.cell.as_ref().map(|cell| Arc::as_ptr(cell).addr())
+    }
+
     /// From now on the answer needs the progress of `owner`.
     pub(crate) fn now_owed_by(&self, owner: Owner) {
         if let Some(cell) = &self.cell {

@@ -18,6 +18,7 @@
 //!
 //! A worker takes one actor at a time from the injector and leaves the others there: they would wait for all of its
 //! activations if it took them along, while another worker passes by.
+mod calls;
 pub(crate) mod idle;
 mod local;
 mod placement;
@@ -39,13 +40,14 @@ use enact_sync::thread;
 use enact_sync::unmodelled::Arc;
 use enact_sync::{Mutex, SpinLock};
 
+use self::calls::Call;
 use self::idle::Idle;
 use self::population::Population;
 use self::spare::Spares;
 use self::waiting::Waiting;
 use self::worker::Core;
 use crate::cell::{ActorCell, Body, Signal, TurnWaker};
-use crate::deadlock::Wait;
+use crate::deadlock::{TurnId, Wait};
 use crate::error::ExitReason;
 use crate::mailbox::records::Kind;
 use crate::parker::Parker;
@@ -179,6 +181,15 @@ impl Scheduler {
         let Some(body) = next.flatten() else { return false };
         body.take_brief_turn();
         true
+    }
+
+    /// Has the turn of `caller` stand on this worker's stack, if the next actor to run here keeps the promise that the turn
+    /// waits for. The worker, if so.
+    pub(crate) fn call_next(&self, caller: &Arc<ActorCell>, turn: TurnId, promise: usize) -> Option<usize> {
+        let added = local::with_core_of(self, |core| {
+            core.calls.add(&self.slots[core.index], caller, turn, promise).then_some(core.index)
+        });
+        added.flatten()
     }
 
     /// Whether something from outside waits.
@@ -429,6 +440,7 @@ pub(crate) fn block(wait: Wait, parker: &Arc<Parker>) -> Option<ActorError> {
         Wait::Actor(_) => "a send to a full mailbox",
     });
     // What this thread's turns lead to is known before they are entered, so that the wait that closes a circle is told of it.
+    local::with_core(|core, _| core.calls.take()).into_iter().flatten().for_each(Call::look);
     local::with_core(|core, _| core.waiting.take()).into_iter().for_each(Waiting::enter);
     let blocked = frame::block(wait, &Waker::from(Arc::clone(parker)));
     park(parker);

@@ -6,6 +6,7 @@ use enact_stm::hooks;
 use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
 
+use super::calls::{Call, Calls};
 use super::waiting::Waiting;
 use super::{Scheduler, TURNS_PER_LOOK, Task, local};
 use crate::tentative;
@@ -44,6 +45,17 @@ pub(crate) struct Core {
     pace: Pace,
     /// The turns that have suspended here.
     pub(super) waiting: Waiting,
+    pub(super) calls: Calls,
+}
+
+/// What a worker does next.
+enum Step {
+    Activate(Task),
+    /// One turn of an actor, for a call.
+    Answer(Task),
+    /// A look at the callers of these calls.
+    LookAt(Call),
+    LookAtAll(Vec<Call>),
 }
 
 /// What an activation on this worker costs of late.
@@ -89,6 +101,7 @@ impl Core {
             nested: 0,
             pace: Pace::default(),
             waiting: Waiting::default(),
+            calls: Calls::default(),
         }
     }
 
@@ -113,12 +126,37 @@ impl Core {
         self.wanted_since.get_or_insert_with(Instant::now).elapsed() >= QUANTUM
     }
 
-    /// The next actor to activate; `None` once the system has ended.
-    fn next(&mut self, scheduler: &Scheduler) -> Option<Task> {
+    /// What to do next; `None` once the system has ended.
+    fn next(&mut self, scheduler: &Scheduler) -> Option<Step> {
         self.nested = 0;
         if let Some(now) = self.pace.count() {
             self.waiting.enter_patient(now);
         }
+        if !self.calls.are_none() {
+            return self.next_for_calls(scheduler);
+        }
+        self.next_actor(scheduler).map(Step::Activate)
+    }
+
+    /// What to do next for the last call, or for all if others wait.
+    fn next_for_calls(&mut self, scheduler: &Scheduler) -> Option<Step> {
+        let slot = &scheduler.slots[self.index];
+        self.slot_streak = self.slot_streak.saturating_add(1);
+        let is_long = self.slot_streak > SLOT_STREAK_MAX;
+        if scheduler.is_waited_for() || (is_long && !self.deque.is_empty()) {
+            return Some(Step::LookAtAll(self.calls.take()));
+        }
+        if let Some(called) = self.calls.take_called(slot) {
+            return Some(Step::Answer(called));
+        }
+        if is_long && slot.lock().is_some() {
+            return Some(Step::LookAtAll(self.calls.take()));
+        }
+        self.calls.pop().map(Step::LookAt)
+    }
+
+    /// The next actor to activate; `None` once the system has ended.
+    fn next_actor(&mut self, scheduler: &Scheduler) -> Option<Task> {
         if let Some(task) = self.next_here(scheduler) {
             return Some(task);
         }
@@ -245,12 +283,18 @@ pub(crate) fn run(scheduler: &Arc<Scheduler>) {
     while let Some(core) = scheduler.spares.take() {
         local::put_core(core);
         while let Some(mut core) = local::take_core() {
-            let Some(task) = core.next(scheduler) else {
+            let Some(step) = core.next(scheduler) else {
                 scheduler.spares.close();
                 break;
             };
+            let worker = core.index;
             local::put_core(core);
-            task.activate();
+            match step {
+                Step::Activate(actor) => actor.activate(),
+                Step::Answer(actor) => actor.take_called_turn(worker),
+                Step::LookAt(call) => call.look(),
+                Step::LookAtAll(calls) => calls.into_iter().for_each(Call::look),
+            }
             if !local::has_core() {
                 scheduler.unblocked();
             }

@@ -5,6 +5,7 @@
 //! RUSTFLAGS="--cfg enact_shuttle" cargo test --release -p enact-actors --test models
 //! ```
 
+mod callers;
 mod circles;
 mod lanes;
 mod lives;
