@@ -17,10 +17,6 @@ const PHRASES: [(&str, &str); 3] = [
     ("; whether", "\"Returns whether ...\" as a sentence of its own"),
 ];
 
-/// Where the phrases stand still.
-const UNMENDED: [&str; 6] =
-    ["crates/actors", "crates/cli/src/serve.rs", "crates/entities", "crates/journal", "crates/server", "crates/stm"];
-
 /// How paths begin that exist on one machine only.
 const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/work/"];
 
@@ -86,7 +82,7 @@ fn check(path: &Path, text: &str) -> Vec<Finding> {
     }
     let mut found: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        found.extend(of_line(path, line).map(|what| (number + 1, what)));
+        found.extend(of_line(line).map(|what| (number + 1, what)));
     }
     if !text.is_empty() && !text.ends_with('\n') {
         found.push((text.lines().count(), "the last line has no end".to_owned()));
@@ -97,10 +93,9 @@ fn check(path: &Path, text: &str) -> Vec<Finding> {
     found.into_iter().map(|(line, what)| Finding { path: path.to_owned(), line, what }).collect()
 }
 
-fn of_line<'a>(path: &Path, line: &'a str) -> impl Iterator<Item = String> + use<'a> {
+fn of_line(line: &str) -> impl Iterator<Item = String> + use<'_> {
     let lower = line.to_lowercase();
-    let is_mended = !UNMENDED.iter().any(|folder| path.starts_with(folder));
-    let phrases = PHRASES.iter().filter(move |(phrase, _)| is_mended && lower.contains(phrase));
+    let phrases = PHRASES.iter().filter(move |(phrase, _)| lower.contains(phrase));
     let machines = MACHINE_PATHS.iter().filter(move |start| line.contains(**start));
     let blank = line.ends_with([' ', '\t']).then(|| "blanks at the end of the line".to_owned());
     let phrases = phrases.map(|(phrase, instead)| format!("`{phrase}`: {instead}"));

@@ -190,7 +190,7 @@ impl<A: Actor> Cx<A> {
             self.assert_turn("definitive");
             match tentative::poll(cx.waker()) {
                 Poll::Ready(Decision::Committed) => Poll::Ready(()),
-                // Whoever runs this turn ends it.
+                // The thread that runs this turn ends it.
                 Poll::Ready(Decision::Aborted) | Poll::Pending => Poll::Pending,
             }
         })

@@ -63,7 +63,7 @@ pub enum ActorError {
     /// The transaction that the message belonged to was aborted, so the message was never sent.
     #[error("the transaction that the message belonged to was aborted")]
     Retracted,
-    /// Whoever was to answer gave the [`Resolver`](crate::Resolver) up, or a race had no runner.
+    /// The [`Resolver`](crate::Resolver) was given up, or a race had no runner.
     #[error("nobody is left who could answer")]
     Abandoned,
 }

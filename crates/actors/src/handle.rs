@@ -44,7 +44,7 @@ pub struct Handle<A: Actor>(CellRef, PhantomData<fn(A) -> A>);
 
 /// What became of a one-way message at the mailbox.
 ///
-/// It may be ignored: whoever must know whether a message was taken up asks for the answer instead.
+/// It may be ignored: a sender that must know whether a message was taken up asks for the answer instead.
 ///
 /// ```
 /// # use enact_actors::*;

@@ -1,6 +1,6 @@
 //! Sleeping until woken, with a memory of one wake-up.
 //!
-//! A wake-up that comes before the sleep makes the sleep return at once, so whoever first says what it waits for and
+//! A wake-up that comes before the sleep makes the sleep return at once, so a thread that first says what it waits for and
 //! then parks cannot miss it.
 use std::task::Wake;
 use std::time::Instant;
@@ -24,7 +24,7 @@ impl Parker {
         *woken = false;
     }
 
-    /// As [`park`](Self::park), but no longer than until `deadline`; whether it was woken.
+    /// As [`park`](Self::park), but no longer than until `deadline`. Returns whether it was woken.
     pub(crate) fn park_until(&self, deadline: Instant) -> bool {
         let mut woken = self.woken.lock();
         let mut late = false;

@@ -19,7 +19,7 @@
 //!
 //! # Why no circle of waits can form
 //! A fate is there before the messages that carry it, a message before its turn, a turn before the transactions in it,
-//! and a transaction before its own fate. So whoever waits for a fate is younger than it, and a chain of waits ends at
+//! and a transaction before its own fate. So each transaction that waits for a fate is younger than it, and a chain of waits ends at
 //! an attempt that waits for nothing. `stm` asserts the order in debug builds.
 //!
 //! That attempt may be one of a cooperative turn whose actor waits for it before it takes anything else up, the turn's own

@@ -49,7 +49,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Cancels what has not run yet; whether there was something.
+    /// Cancels what has not run yet. Returns whether there was something.
     ///
     /// Called in a turn of the timer's actor, it is exact: the delayed turn will not run, not even if its time has come.
     #[expect(clippy::must_use_candidate, reason = "most callers only want it gone")]
@@ -63,7 +63,7 @@ impl Timer {
         was_pending
     }
 
-    /// Takes the timer out; whether it was in.
+    /// Takes the timer out. Returns whether it was in.
     pub(crate) fn finish(&self) -> bool {
         self.timers.upgrade().is_some_and(|timers| timers.finish(self.key))
     }

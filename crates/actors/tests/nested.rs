@@ -19,7 +19,7 @@ type Act = Box<dyn FnOnce(&Cx<Asked>) + Send>;
 /// The same without a context.
 type Alone = Box<dyn FnOnce() + Send>;
 
-/// Answers on the thread of whoever awaits it.
+/// Answers on the thread of the turn that awaits it.
 struct Asked;
 
 #[actor]
@@ -85,7 +85,7 @@ impl Asking {
         let asked = cx.with(|asking| asking.asked.clone());
         asked.answer_alone(act).await.unwrap()
     }
-    /// Becomes another while it is answered; whether it is that one then.
+    /// Becomes another while it is answered. Returns whether it is that one then.
     async fn ask_and_become(cx: Cx<Self>) -> bool {
         let (asked, another) = (cx.with(|asking| asking.asked.clone()), Arc::new(AtomicBool::new(false)));
         cx.become_next(Asking { asked: asked.clone(), went_on: Arc::clone(&another) });
@@ -390,7 +390,7 @@ fn a_waker_that_is_kept_wakes_no_later_turn() {
     let own = wakers.recv().unwrap();
     assert!(!own.will_wake(&kept));
     kept.wake();
-    // Whoever was woken has been polled before this is answered.
+    // A turn that was woken has been polled before this is answered.
     forgetful.touch().wait().unwrap();
     end.store(true, Ordering::SeqCst);
     own.wake();

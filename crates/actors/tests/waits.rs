@@ -1,5 +1,5 @@
 //! A turn leaves its waker with a promise when a poll has ended, not while it polls: whatever becomes of the promise until
-//! then, whoever waits for the answer has it.
+//! then, the one that waits for the answer has it.
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -108,7 +108,7 @@ fn one_that_is_answered_as_the_poll_ends_wakes_its_turn() {
 }
 
 #[test]
-fn one_that_was_polled_and_given_away_wakes_whoever_polls_it_next() {
+fn one_that_was_polled_and_given_away_wakes_the_one_that_polls_it_next() {
     in_turns(
         |later| async move {
             let ((mut promise, resolver), (answer, answered)) = (Promise::pair(), Promise::pair());

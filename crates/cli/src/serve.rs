@@ -85,7 +85,7 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
     Ok(())
 }
 
-/// Says on standard output that the server is ready; whoever started it waits for that.
+/// Says on standard output that the server is ready, which its starter waits for.
 fn announce(line: &str) {
     let mut out = io::stdout();
     if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush()) {

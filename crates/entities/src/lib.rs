@@ -2,7 +2,7 @@
 //! are needed.
 //!
 //! [`Engine`] is what an application uses. What it drives is pure: every other type is a state machine that takes inputs and
-//! the present moment and gives outputs; it holds no clock, thread, file, socket or random number. Whoever drives it
+//! the present moment and gives outputs; it holds no clock, thread, file, socket or random number. Its driver
 //! carries the messages, writes the records and keeps the time, and can do so in production, in a simulation or in a
 //! model checker.
 //!
@@ -14,7 +14,7 @@
 //! * [`Record`], [`Snapshot`]: what is journaled.
 //!
 //! # Example
-//! Whoever drives the machines is a loop that carries what they put out to where it belongs:
+//! The driver of the machines is a loop that carries what they put out to where it belongs:
 //!
 //! ```
 //! use std::collections::BTreeMap;

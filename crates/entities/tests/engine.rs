@@ -208,7 +208,7 @@ async fn a_command_whose_caller_is_gone_takes_its_course() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_past_the_deadline_learns_what_for_and_nothing_happened() {
+async fn a_command_that_waits_past_the_deadline_is_told_what_for_and_nothing_happened() {
     let journal = Memory::new();
     let bank = bank(&journal, EngineOptions::default());
     open(&bank, "Account/A", 10_000).await;

@@ -141,7 +141,7 @@ impl Memory {
         let lost = std::mem::take(&mut state.queue);
         state.phase = Phase::Closed(Ok(()));
         drop(state);
-        // Their callers are gone; whoever is still there learns that the fate of the append is unknown.
+        // Callers that are still there learn that the fate of the append is unknown.
         drop(lost);
         let accepted = records.iter().map(|record| (record.entity.clone(), record.seq)).collect();
         Self(Arc::new(Mutex::new(State { records, accepted, snapshots, ..State::default() })))

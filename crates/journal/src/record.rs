@@ -201,7 +201,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What a record means to whoever wrote it; the journal keeps it and does not read it.
+/// What a record means to its writer; the journal keeps it and does not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kind(pub u8);

@@ -204,7 +204,7 @@ impl Queues {
         }
     }
 
-    /// Takes the queued `connection` out; whether it has been given a place.
+    /// Takes the queued `connection` out. Returns whether it has been given a place.
     fn leave(&mut self, connection: u64) -> bool {
         self.wakers.remove(&connection).is_none()
     }

@@ -30,7 +30,7 @@ enum State {
 /// What a decided [`Fate`] says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Everything the attempt did is visible; whoever learns this sees it.
+    /// Everything the attempt did is visible to each thread that learns this.
     Committed,
     /// The attempt has had no effect and never will.
     Aborted,

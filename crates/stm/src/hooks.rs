@@ -1,6 +1,6 @@
 //! What layers above need to make their own effects part of a transaction. For the actor runtime, not for users.
 //!
-//! * [`fate`]: what becomes of the attempt, to be given to whoever works on something tentative.
+//! * [`fate`]: what becomes of the attempt, to be given to those who work on something tentative.
 //! * [`on_commit`], [`on_abort`]: effects that happen with the fate.
 //! * [`depending_on`]: a transaction that commits only after another one has.
 //! * [`depend_on_this_thread`]: the same for whatever begins on a thread, for code that does not know of it.

@@ -1,4 +1,4 @@
-//! Locks that transactions can take: owned beyond the commit, by whoever goes on with the transaction's work.
+//! Locks that transactions can take: owned beyond the commit, by the operation that goes on with the transaction's work.
 use crate::transaction::{Abort, Tx};
 use crate::variable::TCell;
 use crate::variable::stamp::{LOCKED, Stamp, WAITED};

@@ -1,4 +1,4 @@
-//! Deferred operations beside transactions that run alone. In a program of their own, and one by one: whoever wants to
+//! Deferred operations beside transactions that run alone. In a program of their own, and one by one: a transaction that wants to
 //! run alone waits for the operations of all tests, and holds up the commits of all.
 #[path = "deferral/support.rs"]
 mod support;

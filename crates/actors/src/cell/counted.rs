@@ -13,13 +13,13 @@ use super::{ActorCell, Body};
 ///
 /// An actor counts its handles, to end when it has none. All of them together are one reference of the `Arc`, so that to
 /// clone a handle costs one count and not two: who adds the first handle adds the reference, who drops the last drops it.
-/// The two may cross; whoever adds a handle when there is none has a reference of its own, and the sums come out even.
+/// The two may cross; a thread that adds a handle when there is none has a reference of its own, and the sums come out even.
 pub(crate) struct CellRef(ManuallyDrop<Arc<ActorCell>>);
 
 impl CellRef {
     #[inline]
     pub(crate) fn new(cell: &Arc<ActorCell>) -> Self {
-        // Relaxed: whoever adds a handle has one, or is in a turn of the actor.
+        // Relaxed: a thread that adds a handle has one, or is in a turn of the actor.
         if cell.handles.fetch_add(1, Ordering::Relaxed) == 0 {
             mem::forget(Arc::clone(cell));
         }

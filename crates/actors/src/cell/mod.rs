@@ -2,9 +2,9 @@
 //!
 //! # Who may touch what
 //! * `mailbox` - anybody; it decides who runs (see there).
-//! * the body - whoever has it: it lies in the mailbox while the actor is idle, then in a run queue, then with its runner.
+//! * the body - the thread that has it: it lies in the mailbox while the actor is idle, then in a run queue, then with its runner.
 //! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; if it is not there,
-//!   a turn has it, or the body for the next plain one. What replaces it later is left there by whoever decides so, and put
+//!   a turn has it, or the body for the next plain one. What replaces it later is left there by the turn that decides so, and put
 //!   in place between two turns.
 //! * `life` - turns, timers and other actors, behind a short lock of its own.
 //!

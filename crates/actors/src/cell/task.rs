@@ -62,7 +62,7 @@ impl Task {
         if self.waker.is_shared() {
             return None;
         }
-        // Whoever gave a waker back has used it before; from here on nobody has one.
+        // A waker that was given back has been used before; from here on nobody has one.
         fence(Ordering::Acquire);
         if self.waker.is_woken() { None } else { polled.waits().only() }
     }
@@ -156,7 +156,7 @@ impl ActorCell {
     }
 
     /// Has the actor that a held turn waits for, and for nothing else, answer on this thread, if it is the next one to run
-    /// here; whether the turn can go on.
+    /// here. Returns whether the turn can go on.
     ///
     /// Then neither is put away and fetched again. Only that answer, and a signal, could end the turn's wait; a signal is
     /// obeyed when the other actor's turn has returned, which is soon, because that turn calls nobody synchronously. It may

@@ -35,7 +35,7 @@
 //!
 //! # Exact under concurrency
 //! Turns are entered in the part of the graph that their actor belongs to, each with a lock of its own, so that turns of
-//! different actors hardly ever meet. Each circle has a last edge; whoever enters it looks at the others afterwards. A
+//! different actors hardly ever meet. Each circle has a last edge; the turn that enters it looks at the others afterwards. A
 //! promise is handed on before `owner_changed` looks for holders, and a holder is counted before it looks at owners, with
 //! a fence in between on both sides: one of the two sees the other.
 //!
@@ -121,7 +121,7 @@ pub(crate) trait Source: Send + Sync {
     fn asked(&self) -> Option<ActorId>;
     /// Whether the answer has come.
     fn is_settled(&self) -> bool;
-    /// Leaves `waker` under the reader's ticket, unless the answer has come; whether it was left.
+    /// Leaves `waker` under the reader's ticket, unless the answer has come. Returns whether it did.
     fn leave_waker(&self, ticket: u64, waker: Waker) -> bool;
     /// Has its readers look again: another crate's combinators poll only what has woken them.
     fn wake_readers(&self);

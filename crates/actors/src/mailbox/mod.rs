@@ -1,20 +1,20 @@
 //! An actor's mailbox and its activation: many senders, at most one thread that runs turns.
 //!
 //! # States
-//! *Activation*: an actor is *idle* while its [`Body`] lies here. Whoever takes the body out has the actor: it puts it into
+//! *Activation*: an actor is *idle* while its [`Body`] lies here. A thread that takes the body out has the actor: it puts it into
 //! a run queue, or runs turns, and no second one can.
 //! *Hold*: while an `async fn(&mut self)` turn is suspended, or a transaction that the actor works for is open, the actor
 //! is held, and messages queue up behind it.
 //! *Intake*: `Open`; `Draining` (new messages are refused, those that are in are taken up); `Closed`.
 //!
 //! # Who may touch what
-//! Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: whoever comes second
+//! Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: the second one
 //! sees the first. The lock is held for the few instructions that move a message's words, and runs nobody else's code.
 //! Messages wait here, except for those that the body has taken along: all that were there at a time, or the one that
 //! found the actor idle. Where priorities or guards say which is the next one, the body sorts them into [`lanes`].
 //!
 //! # No lost wake-up, no second runner
-//! A sender that finds the actor idle takes the body, and must schedule it; one that does not knows that whoever has it
+//! A sender that finds the actor idle takes the body, and must schedule it; one that does not knows that the thread which has it
 //! looks here, under the lock, before the actor goes idle.
 mod buffers;
 pub(crate) mod lanes;
@@ -321,7 +321,7 @@ impl Mailbox {
     pub(crate) fn hold(&self, waker: &TurnWaker) {
         let mut inner = self.inner.lock();
         inner.holder = waker.turn();
-        // Whoever wakes it sets the flag first and then comes here: one of the two sees the other.
+        // A waker sets the flag first and then comes here: one of the two sees the other.
         inner.hold = Some(Hold { woken: waker.is_woken(), reason: Reason::Turn });
     }
 
@@ -353,7 +353,7 @@ impl Mailbox {
         self.inner.lock().hold = None;
     }
 
-    /// Takes the wake-up of the held turn; whether there was one.
+    /// Takes the wake-up of the held turn. Returns whether there was one.
     pub(crate) fn take_wake_up(&self) -> bool {
         self.inner.lock().hold.as_mut().is_some_and(|hold| mem::take(&mut hold.woken))
     }
@@ -361,7 +361,7 @@ impl Mailbox {
     /// Gives the body back after a batch, unless there are messages again and the owner `may_go_on`.
     ///
     /// `is_needed` tells whether an actor without messages has something else to live for; it is asked under the lock,
-    /// so that whoever lets go of it afterwards finds the actor idle and can [`nudge`](Self::nudge) it.
+    /// so that a handle that lets go of it afterwards finds the actor idle and can [`nudge`](Self::nudge) it.
     pub(crate) fn rest(&self, mut body: Box<Body>, may_go_on: bool, is_needed: impl FnOnce() -> bool) -> Rest {
         if body.batch.is_empty() {
             // Memory is given back here and not under the lock, which is for a few instructions.

@@ -300,7 +300,8 @@ impl<T: Send + 'static> Cell<T> {
         Poll::Pending
     }
 
-    /// Leaves `waker` under the reader's ticket, a new one if it has none, unless the answer has come; whether it is there.
+    /// Leaves `waker` under the reader's ticket, a new one if it has none, unless the answer has come. Returns whether the
+    /// waker is there.
     fn leave(&self, ticket: &mut Option<u64>, waker: &Waker) -> bool {
         if ticket.is_some_and(|known| self.state.lock().keeps(known, waker)) {
             return true;
@@ -314,7 +315,7 @@ impl<T: Send + 'static> Cell<T> {
         is_pending
     }
 
-    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come; whether it was left. The promise may
+    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come, and returns whether it did. The promise may
     /// have been given away since, and its next reader have left another waker under the same ticket.
     pub(crate) fn leave_waker(&self, ticket: u64, waker: Waker) -> bool {
         let mut state = self.state.lock();

@@ -10,7 +10,7 @@ use crate::{ActorError, Promise, tentative};
 /// The end of a turn that lets somebody else answer in its place.
 ///
 /// A handler that returns `Forward<T>` is asked for a `T` like any other; its caller's promise is handed on and kept
-/// directly by whoever answers: no second promise, no wait. It is made by the `forward(cx)` view of a handle, by
+/// directly by the turn that answers: no second promise, no wait. It is made by the `forward(cx)` view of a handle, by
 /// [`Cx::forward`](crate::Cx::forward) from a promise, or by [`Cx::reply`](crate::Cx::reply) from a value.
 ///
 /// *Unique and last by type*: the message goes out when the handler returns the value, and at no other moment. It

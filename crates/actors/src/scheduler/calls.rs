@@ -41,7 +41,8 @@ impl Calls {
         self.stack.is_empty()
     }
 
-    /// Adds a call of the actor in `slot`, if that is the one which is to keep the promise; whether it was added.
+    /// Adds a call of the actor in `slot`, if that is the one which is to keep the promise. Returns whether it
+    /// did.
     pub(super) fn add(
         &mut self,
         slot: &SpinLock<Option<Task>>,

@@ -2,7 +2,7 @@
 //!
 //! # No lost wake-up, no polling
 //! A worker that finds nothing enters itself as asleep, leaves the searchers, and only then looks at the queues once
-//! more. Whoever adds work first adds it and then looks for sleepers. With a fence between the two steps on each
+//! more. A thread that adds work first adds it and then looks for sleepers. With a fence between the two steps on each
 //! side, at least one sees the other: either the worker sees the work, or the work's owner sees the sleeper. While
 //! somebody searches, nobody is woken: the searcher will see the work, and the last one to stop searching because it
 //! has found something wakes the next.
@@ -127,7 +127,7 @@ impl Idle {
         self.parkers[worker].park();
     }
 
-    /// Takes a worker that has not been woken off the list; whether it was on it.
+    /// Takes a worker that has not been woken off the list. Returns whether it was on it.
     fn get_up(&self, worker: usize) -> bool {
         let mut asleep = self.asleep.lock();
         let Some(at) = asleep.iter().position(|sleeper| sleeper.worker == worker) else { return false };

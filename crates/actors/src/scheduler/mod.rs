@@ -260,7 +260,7 @@ impl Scheduler {
         }
     }
 
-    /// Adds an actor; whether it may take anything up.
+    /// Adds an actor. Returns whether it may take anything up.
     fn admit(&self, actor: &Arc<ActorCell>) -> bool {
         self.population.add(actor);
         // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
@@ -271,7 +271,7 @@ impl Scheduler {
         &self.population
     }
 
-    /// Waits until nothing is runnable and no turn is under way; whether that was before `deadline`.
+    /// Waits until nothing is runnable and no turn is under way. Returns whether that was before `deadline`.
     pub(crate) fn wait_until_settled(&self, deadline: Instant) -> bool {
         self.wait_until(deadline, || {
             self.idle.all_asleep()
@@ -281,7 +281,7 @@ impl Scheduler {
         })
     }
 
-    /// Waits until every actor has ended; whether that was before `deadline`.
+    /// Waits until every actor has ended. Returns whether that was before `deadline`.
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
         self.wait_until(deadline, || self.population.is_empty())
     }

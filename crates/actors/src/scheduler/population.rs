@@ -84,7 +84,7 @@ impl Population {
         actor.listed.set(at);
     }
 
-    /// Takes an actor out; whether it was the last.
+    /// Takes an actor out. Returns whether it was the last.
     pub(crate) fn remove(&self, actor: &ActorCell) -> bool {
         let Some(at) = actor.listed.take() else { return false };
         let removed = self.shard(actor.id()).lock().remove(at);

@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Spares {
-    /// Offers a core; whether a new thread is needed to take it.
+    /// Offers a core. Returns whether a new thread is needed to take it.
     pub(crate) fn offer(&self, core: Box<Core>) -> bool {
         let mut state = self.state.lock();
         state.offered.push_back(core);

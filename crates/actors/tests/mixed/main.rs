@@ -17,7 +17,7 @@ const PLAYS: usize = 10;
 /// Programs with more states on the ways to their outcomes are left out.
 const STATES_MAX: usize = 5_000;
 
-/// Plays the program of `seed`, unless it is too big; whether it was played.
+/// Plays the program of `seed`, unless it is too big. Returns whether it did.
 fn check(seed: u64, marks: &Arc<Marks>) -> bool {
     let program = Arc::new(random::program(seed));
     let Some(allowed) = serial::outcomes(&program, STATES_MAX) else { return false };

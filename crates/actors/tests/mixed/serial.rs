@@ -127,7 +127,7 @@ impl State {
         }
     }
 
-    /// Does what an agent does at one moment; whether it could.
+    /// Does what an agent does at one moment. Returns whether it could.
     fn go_on(&mut self, program: &Program, n: usize, task: usize) -> bool {
         if !self.agents[n].tasks[task].given.is_empty() {
             self.advance(program, n, task);

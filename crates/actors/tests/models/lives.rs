@@ -34,7 +34,7 @@ fn an_actor_that_is_born_beside_the_end_of_its_system_ends_with_it() {
         let parent = system.spawn(Parent);
         let born = parent.bear();
         drop(system);
-        // Whoever the parent has told of knows that it has ended.
+        // A child that the parent has told of knows that it has ended.
         if let Ok(child) = born.wait() {
             assert!(child.has_ended());
         }

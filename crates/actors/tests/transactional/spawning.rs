@@ -163,7 +163,7 @@ fn ta_spawn_a_in_a_turn_makes_a_child_of_that_actor<A: Subject>() {
                 let new = if by_context {
                     cx.spawn_within(tx, child::<A>().on_panic(OnPanic::Escalate))
                 } else {
-                    // Does not escalate, but is made by whoever's turn it is.
+                    // Does not escalate, but is made by the actor whose turn it is.
                     A::new().spawn_within(tx)
                 };
                 conflict_if(tx, contended, tx.attempt() <= 2)?;

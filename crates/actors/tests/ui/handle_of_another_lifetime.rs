@@ -1,4 +1,4 @@
-//! A handle is of its actor's type and of none that is a sub- or supertype: whoever has it could change the state to a
+//! A handle is of its actor's type and of none that is a sub- or supertype: its holder could change the state to a
 //! value, or take it to be one, that it is not.
 use enact_actors::{Handle, actor};
 

@@ -29,7 +29,7 @@
 //! must be recovered from its journal; the client is told that it does not know yet.
 //!
 //! # What a crash leaves
-//! Before the decision is durable: nothing, and whoever asks is told to abort. After it: the decision with the slots of the
+//! Before the decision is durable: nothing, and participants that ask are told to abort. After it: the decision with the slots of the
 //! participants, who are told again.
 
 mod answers;

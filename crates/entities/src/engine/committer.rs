@@ -12,7 +12,7 @@
 //! # After a refusal
 //! The journal refuses what was queued behind a refused append as well. The committer then lets everything under way
 //! end, begins a new *generation*, and reads each entity's position from the journal again before its next append.
-//! Nothing is retried here: whoever was refused is told.
+//! Nothing is retried here: the transaction that was refused is told.
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;

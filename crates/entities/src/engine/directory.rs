@@ -5,7 +5,7 @@
 //! however many entities exist on disk, and however large they are.
 //!
 //! # Who may touch what
-//! A handle leaves the directory only as an [`Arc`] that was cloned under the lock of its shard. Whoever uses the
+//! A handle leaves the directory only as an [`Arc`] that was cloned under the lock of its shard. A user of the
 //! entity keeps that `Arc` until everything asked of it has been answered: a coordinator until its decision is
 //! acknowledged, a reader until it has its view. So an entity whose only `Arc` is the directory's has nothing open,
 //! delayed or unanswered, nobody can ask it anything before the lock is given up, and it may be put away. All it has

@@ -138,7 +138,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 self.tell_client(reply);
                 None
             }
-            // The engine has failed with the append; whoever still waits is told with it.
+            // The engine has failed with the append, and its clients are told with it.
             CoordinatorOutput::Halt => None,
         }
     }

@@ -33,7 +33,7 @@ const ENTRY_HEADER_LEN: usize = 24;
 
 pub(super) struct Snapshots {
     log: Arc<Log>,
-    /// Read by whoever uses the store, written by whoever opens, replaces or closes it.
+    /// Read by the threads that use the store, written by one that opens, replaces or closes it.
     store: RwLock<Store>,
     pending: Mutex<Vec<Pending>>,
 }

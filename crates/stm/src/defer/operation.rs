@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 type Panic = Box<dyn Any + Send>;
 
-/// What an operation has given, for whoever has deferred it.
+/// What an operation has given, for the thread that has deferred it.
 ///
 /// The value is there when [`run`](crate::Atomically::run) or `.await` of the transaction is over. Return it from the
 /// closure to get at it.
@@ -299,7 +299,7 @@ impl AfterCommit {
                 self.0.poll(&|| cx.waker().clone())
             }
         }
-        // Whoever would have been told of a panic has gone; the objects are poisoned.
+        // The one that would have been told of a panic has gone; the objects are poisoned.
         enact_sync::thread::spawn(move || drop(block_on(Rest(self))));
     }
 }
@@ -315,7 +315,7 @@ fn run_blocking(owner: OwnerId, work: Box<dyn FnOnce(OwnerId) -> Result<(), Pani
             }
         }));
     }));
-    // If whoever was to run it has not, its objects would stay locked for ever.
+    // If it was not run, its objects would stay locked for ever.
     if let Some(work) = work {
         result = work(owner);
     }

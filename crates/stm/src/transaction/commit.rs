@@ -72,7 +72,7 @@ impl Worker {
         let version = DOMAIN.clock.load(Ordering::Acquire).max(highest) + 1;
         assert!(version <= VERSION_MAX, "a variable was written 2^52 times, and there is no version for one time more");
         if snapshots >= CHOOSES && !cfg!(plant = "leave_the_clock_to_readers") {
-            // Whoever comes after this commit must not get a lower version, which the snapshot could take for older.
+            // A commit after this one must not get a lower version, which the snapshot could take for older.
             DOMAIN.clock.fetch_max(version, Ordering::AcqRel);
             ordered();
         }

@@ -130,7 +130,7 @@ impl Worker {
         !self.extras.fates.is_empty()
     }
 
-    /// True if whoever depends on this attempt got to know it after `fate` was there.
+    /// True if what depends on this attempt got to know it after `fate` was there.
     pub(crate) fn has_only_fates_younger_than(&self, fate: &Fate) -> bool {
         self.extras.fates.iter().all(|(_, own)| fate.is_older_than(own))
     }
@@ -172,7 +172,7 @@ impl Worker {
         }
     }
 
-    /// Tells whoever depends on the attempt that it has committed.
+    /// Tells what depends on the attempt that it has committed.
     #[inline]
     pub(crate) fn decide_commit(&mut self) {
         if self.has_undecided() {

@@ -121,7 +121,7 @@ pub(crate) struct Worker {
     pub(crate) kept: Kept,
 }
 
-// SAFETY: the pointers in the logs are to variables that the attempt borrows for its `'t`; whoever holds the worker
+// SAFETY: the pointers in the logs are to variables that the attempt borrows for its `'t`; the thread that holds the worker
 // between two steps of an attempt holds these borrows too, and all of it is `Sync`. Nothing in it is bound to a thread.
 unsafe impl Send for Worker {}
 

@@ -208,7 +208,7 @@ impl Worker {
         })
     }
 
-    /// Waits until a variable is unlocked, for whoever runs alone: the lock may be one of a commit that is about to be refused.
+    /// Waits until a variable is unlocked, for a transaction that runs alone: the lock may be one of a commit that is about to be refused.
     /// True if it has left what was read.
     #[cold]
     pub(super) fn settles(read: &Read) -> bool {

@@ -208,7 +208,7 @@ fn s4_l7_a_fatal_error_takes_the_object_out_of_service_and_leaves_others_alone()
         assert_eq!(log(how, &good, "elsewhere\n"), Ok(()));
         assert!(!good.is_poisoned());
 
-        // The commit that promised the line stands; whoever repairs the device sees what is missing.
+        // The commit that promised the line stands; those who repair the device see what is missing.
         bad.heal(Device { bytes: b"first line\n".to_vec(), faults: VecDeque::new() });
         assert_eq!(log(how, &bad, "second line\n"), Ok(()));
         let (lines, device) = Arc::into_inner(bad).expect("nobody else has it").into_inner();

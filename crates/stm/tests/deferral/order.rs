@@ -162,7 +162,7 @@ fn s4_free_what_an_operation_refers_to_lives_until_it_ends_and_no_longer() {
             Ok(seen)
         });
         assert_eq!(gone_during.take(), Some(false), "{how:?}");
-        // Replaced values are freed in batches, by whoever replaces more.
+        // Replaced values are freed in batches, by the threads that replace more.
         let mut rounds = 0;
         while !is_gone.load(Ordering::SeqCst) {
             once(|tx| tx.write(&x, None).map(drop));

@@ -31,7 +31,7 @@ fn a_long_transaction_beside_short_ones_gets_priority_and_finally_runs_alone() {
 }
 
 #[test]
-fn whoever_has_had_priority_or_was_alone_is_ordinary_again() {
+fn a_transaction_that_has_had_priority_or_was_alone_is_ordinary_again() {
     let _turn = my_turn();
     let x = TCell::new(0);
     for _ in 0..2 {

@@ -144,7 +144,7 @@ fn a_lock_in_a_list_that_could_not_be_had_as_a_whole_stays_free() {
             .run();
         });
         said.recv().expect("the operation has begun");
-        // The second object is not to be had. Whoever swallows that has not got the first one either.
+        // The second object is not to be had. A closure that swallows that has not got the first one either.
         let mut careless = Step::new(atomically(|tx| {
             let _ = tx.defer((&a, b), |_| ());
             Ok(())

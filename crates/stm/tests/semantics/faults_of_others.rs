@@ -184,7 +184,7 @@ fn a_hand_over_that_panics_leaves_no_object_locked() {
         .run();
     }));
     drop(forbidden);
-    assert!(result.is_err(), "whoever has deferred hears of it");
+    assert!(result.is_err(), "the thread that has deferred hears of it");
     for object in [object, other] {
         atomically(|tx| tx.open(&object).map(drop)).run();
         assert_eq!(Arc::into_inner(object).expect("the operation has ended").into_inner().1, 1);
