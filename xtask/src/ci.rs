@@ -90,7 +90,7 @@ fn line(line: &str) -> Outcome {
 fn readme_names_the_commands() -> Outcome {
     let readme = fs::read_to_string("README.md")?;
     for command in [TEST_COMMAND, MAIN_COMMAND] {
-        if !readme.lines().any(|line| line.strip_prefix("    ") == Some(command)) {
+        if !readme.lines().any(|line| line == command) {
             return Err(format!("the README does not name `{command}`").into());
         }
     }
