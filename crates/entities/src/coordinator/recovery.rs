@@ -85,8 +85,8 @@ impl<M: Model> Coordinator<M> {
         Ok((coordinator, out))
     }
 
-    /// What recovery needs of the present state. File it under a position of the journal that no record lies before which
-    /// this coordinator has not been told of.
+    /// What recovery needs of the present state. Store it at a position of the journal such that this coordinator has seen
+    /// every earlier record.
     pub fn snapshot(&self) -> CoordinatorSnapshot {
         let telling = self.transactions.iter().filter(|(_, t)| matches!(t.phase, Phase::Telling { .. }));
         CoordinatorSnapshot {

@@ -523,8 +523,8 @@ impl<M: Model> Participant<M> {
         }
     }
 
-    /// What recovery needs of the present state. File it under a position of the journal that no record lies before which
-    /// this participant has not been told of.
+    /// What recovery needs of the present state. Store it at a position of the journal such that this participant has seen
+    /// every earlier record.
     pub fn snapshot(&self) -> Snapshot<M::State, M::Event> {
         let pending = self.admission.in_progress().map(|entry| {
             let committed = entry.committed;
