@@ -10,8 +10,9 @@
 //! one thing at a time is refused only if there are as many such clients as requests at most.
 //!
 //! How many there are follows from how long messages wait for a thread: fewer in proportion when that is more than
-//! [`DELAY`], at most by a half and at least by an eighth, and an eighth more when clients ask for more and it is not. Waits that have other causes, such as a disk or
-//! transactions of others, do not count: fewer requests would not make them shorter.
+//! [`DELAY`], at most by a half and at least by an eighth, and an eighth more when clients ask for more and it is not.
+//! Waits that have other causes, such as a disk or transactions of others, do not count: fewer requests would not make
+//! them shorter.
 //!
 //! # Source
 //! Choudhury and Hahne, *Dynamic Queue Length Thresholds for Shared-Memory Packet Switches*, 1998, with a factor of 1;
