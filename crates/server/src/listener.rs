@@ -161,7 +161,7 @@ impl Listener {
     /// Dropping the future closes the socket, and the connections are closed when their running request is answered.
     pub async fn serve<T>(self, router: Router, limits: Limits, stop: impl Future<Output = T>, grace: Duration) -> T {
         let places = Places::new(limits.connections_max);
-        let processor = Processor::new(Handle::current().metrics().num_workers());
+        let processor = Processor::start(Handle::current().metrics().num_workers());
         let graceful = GracefulShutdown::new();
         let mut stop = std::pin::pin!(stop);
         let stopped = loop {
@@ -183,8 +183,7 @@ impl Listener {
                 continue;
             };
             let connection = graceful.watch(connection(stream, router.clone(), limits, &place));
-            let connection = processor.share(client, connection);
-            tokio::spawn(async move {
+            processor.spawn(client, async move {
                 tokio::select! {
                     ended = connection => if let Err(error) = ended {
                         debug!(%error, "connection ended");

@@ -10,7 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
-use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, nice, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -127,8 +128,16 @@ async fn attack_from(from: Ipv4Addr, attack: Attack, server: SocketAddr) {
 struct Attackers(Option<Runtime>);
 
 impl Attackers {
-    fn new() -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    /// Attackers that run on `cores`, and only when nothing else there wants to.
+    fn new(cores: CpuSet) -> Self {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .on_thread_start(move || {
+                run_on(cores);
+                nice(19).expect("less important than before");
+            })
+            .build();
         Self(Some(runtime.expect("a runtime")))
     }
 
@@ -140,6 +149,35 @@ impl Attackers {
 impl Drop for Attackers {
     fn drop(&mut self) {
         self.0.take().expect("dropped once").shutdown_background();
+    }
+}
+
+/// Makes this thread, and the threads and processes that it starts, run on `cores`.
+fn run_on(cores: CpuSet) {
+    sched_setaffinity(None, &cores).expect("cores that this process may use");
+}
+
+/// The cores of the server, and those of client and attackers.
+#[derive(Clone, Copy)]
+struct Cores {
+    server: CpuSet,
+    others: CpuSet,
+}
+
+impl Cores {
+    /// The server has half of the cores for itself, as if the others were on another machine.
+    fn apart() -> Self {
+        let all = sched_getaffinity(None).expect("the cores of this thread");
+        let mut cores = Self { server: CpuSet::new(), others: CpuSet::new() };
+        for (number, core) in (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).enumerate() {
+            if number * 2 < all.count() as usize { &mut cores.server } else { &mut cores.others }.set(core);
+        }
+        cores
+    }
+
+    fn shared() -> Self {
+        let all = sched_getaffinity(None).expect("the cores of this thread");
+        Self { server: all, others: all }
     }
 }
 
@@ -197,13 +235,17 @@ impl Display for Latencies {
 #[tokio::test]
 async fn all_requests_of_a_client_succeed_while_others_hold_all_connections_they_can() {
     let connections = connections();
-    let requests = std::env::var("ENACT_ATTACK_REQUESTS").map_or(150, |count| count.parse().expect("a number"));
+    let figure = std::env::var("ENACT_ATTACK_REQUESTS").ok().map(|count| count.parse().expect("a number"));
+    let requests = figure.unwrap_or(150);
+    let cores = if figure.is_some() { Cores::apart() } else { Cores::shared() };
     for (attack, addresses) in ATTACKS.into_iter().flat_map(|attack| [(attack, 1), (attack, MANY)]) {
         let label = format!("{attack:?} from {addresses}");
         let place = tempfile::tempdir().expect("a place for the test");
         let spec = place.path().join("bank.rebel");
         std::fs::write(&spec, BANK).expect("writable");
+        run_on(cores.server);
         let server = Served::start(serve(&spec, &place.path().join("data"), FREE_PORT));
+        run_on(cores.others);
         let client = reqwest::Client::new();
         for account in ["MINE", "POOR", "OTHER"] {
             let open = json!({ "initialDeposit": "EUR 0.00" });
@@ -212,7 +254,7 @@ async fn all_requests_of_a_client_succeed_while_others_hold_all_connections_they
         }
         let undisturbed = Latencies::of(&client, &server, requests, "undisturbed").await;
 
-        let attackers = Attackers::new();
+        let attackers = Attackers::new(cores.others);
         for number in 0..connections {
             let from = Ipv4Addr::new(127, 0, 1, 1 + (number % usize::from(addresses)) as u8);
             attackers.runtime().spawn(attack_from(from, attack, server.address()));
