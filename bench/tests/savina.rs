@@ -34,7 +34,7 @@ fn check(name: &str, settings: &[(&str, u64)]) -> (u64, f64) {
     for workers in [1, 3] {
         let system = System::builder().workers(workers).build().expect("threads");
         for &variant in benchmark.variants() {
-            let mut run = benchmark.contender(variant, &system).expect("possible parameters");
+            let mut run = benchmark.run(variant, &system).expect("possible parameters");
             for _ in 0..2 {
                 let sample = run(Watch::Clock)
                     .unwrap_or_else(|wrong| panic!("{name}, {variant:?}, {workers} workers: {wrong:?}"));
@@ -242,7 +242,7 @@ fn parameters_that_do_not_fit_together_are_refused() {
         ("astar", "side", 1),
         ("nqn", "queens", 21),
     ] {
-        let refused = benchmark(name, &[(key, value)]).contender(Variant::Port, &system).err();
+        let refused = benchmark(name, &[(key, value)]).run(Variant::Port, &system).err();
         assert!(matches!(refused, Some(BadSetting::Impossible { .. })), "{name}: {refused:?}");
     }
 }

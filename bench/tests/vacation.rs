@@ -25,8 +25,9 @@ fn check(arguments: &str) -> Report {
 /// So few items that everybody meets everybody, and some get nothing.
 const CROWDED: &str = "-c 150 -r 2 -q 2 --cost 0";
 
+// Case S0-vac.
 #[test]
-fn s0_vac_all_versions_leave_what_their_serial_replay_leaves() {
+fn all_versions_leave_what_their_serial_replay_leaves() {
     check("-c 200 --cost 0");
     check(CROWDED);
 }
@@ -41,8 +42,9 @@ fn draws_of_each_attempt_replay() {
     check(&format!("{CROWDED} --draws fresh"));
 }
 
+// Case S0-vac.
 #[test]
-fn s0_vac_bookings_of_tickets_that_fail_vanish() {
+fn bookings_of_tickets_that_fail_vanish() {
     for messages in ["dependency", "delay"] {
         check(&format!("-c 200 --cost 0 --faults 8 --messages {messages}"));
         check(&format!("{CROWDED} --faults 2 --draws fresh --messages {messages}"));

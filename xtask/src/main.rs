@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod fuzz;
 mod tidy;
 mod verify;
 
@@ -19,6 +20,7 @@ Commands:
   sanitize address|thread   run the tests of the crates with unsafe code under a sanitizer (nightly)
   miri                      interpret their unit tests and models (nightly)
   planted                   plant a bug at a time and show that the models find it
+  fuzz [SECONDS]            run each fuzz target for 600 or the given seconds (nightly)
   soak                      random damage, power cuts, kills and attacks, for hours";
 
 fn main() -> ExitCode {
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         ["sanitize", sanitizer @ ("address" | "thread")] => verify::sanitize(sanitizer),
         ["miri"] => verify::miri(),
         ["planted"] => verify::planted(),
+        ["fuzz"] => fuzz::run("600"),
+        ["fuzz", seconds] => fuzz::run(seconds),
         ["soak"] => verify::soak(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

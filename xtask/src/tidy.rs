@@ -3,6 +3,7 @@
 //! rustfmt and clippy judge code; here is what they do not see: the English of comments and documents, traces of one
 //! developer's machine, where unsafe code may be, and how items are imported.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,26 @@ const PHRASES: [(&str, &str); 3] = [
     ("has it do", "\"makes it do\" or \"lets it do\""),
     ("; whether", "\"Returns whether ...\" as a sentence of its own"),
 ];
+
+/// Names that the field knows under another one: where, the old name as a whole word, and the field's.
+const NAMES: [(&str, &str, &str); 13] = [
+    ("crates/stm/", "worker", "descriptor"),
+    ("crates/stm/", "stamp", "versioned lock"),
+    ("crates/stm/", "stamps", "versioned locks"),
+    ("crates/stm/", "gate", "serial lock"),
+    ("crates/actors/", "population", "registry"),
+    ("crates/actors/", "lane", "queue of a priority"),
+    ("crates/actors/", "lanes", "selective receive"),
+    ("crates/", "plant", "planted bug"),
+    ("crates/", "plants", "planted bugs"),
+    ("crates/server/", "door", "limits"),
+    ("bench/src/savina/", "entrant", "contender"),
+    ("bench/src/savina/", "player", "contender"),
+    ("bench/src/savina/", "heat", "result of a benchmark"),
+];
+
+/// The table of cases, which names a test for each.
+const CASES: &str = "docs/internals/semantics.md";
 
 /// How paths begin that exist on one machine only.
 const MACHINE_PATHS: [&str; 4] = ["/home/", "/root/", "/Users/", "/work/"];
@@ -45,6 +66,7 @@ impl fmt::Display for Finding {
 pub(crate) fn run() -> Outcome {
     let mut findings = Vec::new();
     let mut count = 0;
+    let mut functions = HashSet::new();
     for path in tracked()? {
         let text = match fs::read_to_string(root().join(&path)) {
             Ok(text) => text,
@@ -54,7 +76,16 @@ pub(crate) fn run() -> Outcome {
         };
         count += 1;
         findings.extend(check(&path, &text));
+        functions.extend(text.lines().filter_map(function).map(str::to_owned));
     }
+    let cases = fs::read_to_string(root().join(CASES))?;
+    findings.extend(
+        tests_of_cases(&cases).filter(|(_, test)| !functions.contains(*test)).map(|(line, test)| Finding {
+            path: CASES.into(),
+            line,
+            what: format!("`{test}` is no test"),
+        }),
+    );
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -82,7 +113,7 @@ fn check(path: &Path, text: &str) -> Vec<Finding> {
     }
     let mut found: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
-        found.extend(of_line(line).map(|what| (number + 1, what)));
+        found.extend(of_line(line).chain(names_of_others(path, line)).map(|what| (number + 1, what)));
     }
     if !text.is_empty() && !text.ends_with('\n') {
         found.push((text.lines().count(), "the last line has no end".to_owned()));
@@ -100,6 +131,32 @@ fn of_line(line: &str) -> impl Iterator<Item = String> + use<'_> {
     let blank = line.ends_with([' ', '\t']).then(|| "blanks at the end of the line".to_owned());
     let phrases = phrases.map(|(phrase, instead)| format!("`{phrase}`: {instead}"));
     phrases.chain(machines.map(|start| format!("`{start}`: a path of one machine"))).chain(blank)
+}
+
+fn names_of_others<'a>(path: &'a Path, line: &'a str) -> impl Iterator<Item = String> + 'a {
+    let is_found = move |(place, old, _): &&(&str, &str, &str)| {
+        path.starts_with(place) && words(line).any(|word| word.eq_ignore_ascii_case(old))
+    };
+    NAMES.iter().filter(is_found).map(|(_, old, name)| format!("`{old}`: the field says {name}"))
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+}
+
+/// The function that begins on `line`.
+fn function(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let is_item = words(before).all(|word| matches!(word, "" | "pub" | "crate" | "async"));
+    is_item.then(|| words(after).next())?
+}
+
+/// The tests that a table of cases names, with their lines from 1.
+fn tests_of_cases(table: &str) -> impl Iterator<Item = (usize, &str)> {
+    table.lines().enumerate().filter(|(_, line)| line.starts_with('|')).flat_map(|(number, line)| {
+        let last = line.trim_end_matches(['|', ' ']).rsplit(" | ").next().unwrap_or_default();
+        last.split('`').skip(1).step_by(2).map(move |test| (number + 1, test))
+    })
 }
 
 fn of_source(path: &Path, text: &str) -> Vec<(usize, String)> {
@@ -180,6 +237,22 @@ mod tests {
         let block = "fn f() {\n    unsafe { g() }\n}\n";
         check_findings("a/src/b.rs", &format!("//! B.\n{block}"), &["a/src/b.rs:3: the file does not declare"]);
         check_findings("a/src/b.rs", &format!("//! B.\n#![expect(unsafe_code, reason = \"g\")]\n{block}"), &[]);
+    }
+
+    #[test]
+    fn names_that_the_field_knows_under_another_one_are_found_as_whole_words() {
+        let text = "//! A.\nlet gate = 1; // the Worker\nlet worker_threads = navigate;\n";
+        check_findings("crates/stm/tests/a.rs", text, &["a.rs:2: `worker`", "a.rs:2: `gate`"]);
+        check_findings("crates/actors/tests/a.rs", text, &[]);
+    }
+
+    #[test]
+    fn a_table_of_cases_names_tests() {
+        let table = "`no_row`\n| case | tests |\n|---|---|\n| `x` \\| y | `first`<br>`second` |\n";
+        assert_eq!(tests_of_cases(table).collect::<Vec<_>>(), [(4, "first"), (4, "second")]);
+        let lines =
+            ["    pub(crate) async fn one<A>() {", "fn two()", "// as a fn three() does", "const X: fn four();"];
+        assert_eq!(lines.map(function), [Some("one"), Some("two"), None, None]);
     }
 
     #[test]

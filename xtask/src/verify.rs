@@ -68,7 +68,7 @@ pub(crate) fn miri() -> Outcome {
 
 /// Plants a bug at a time and shows that the models find each.
 pub(crate) fn planted() -> Outcome {
-    for script in ["crates/stm/plants.sh", "crates/actors/plants.sh"] {
+    for script in ["crates/stm/planted.sh", "crates/actors/planted.sh"] {
         run_to_end(Command::new(root().join(script)))?;
     }
     Ok(())

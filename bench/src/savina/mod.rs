@@ -26,6 +26,7 @@ mod big;
 mod bounded_buffer;
 mod chameneos;
 mod cobwebbed_tree;
+mod contender;
 mod counting;
 mod dictionary;
 mod facility_location;
@@ -40,7 +41,6 @@ mod parameters;
 mod peers;
 mod philosophers;
 mod ping_pong;
-mod player;
 mod precise_pi;
 mod program;
 mod queens;
@@ -69,16 +69,16 @@ use clap::builder::PossibleValuesParser;
 use crate::measure::{self, Plan, race_of_the_able};
 use crate::peers::in_words;
 
+use contender::Contender;
 use peers::Peers;
-use player::Entrant;
 use runs::Place;
 
+pub use contender::ContenderFailure;
 pub use oracle::Wrong;
 pub use parameters::BadSetting;
-pub use player::PlayerFailure;
-pub use program::{Benchmark, Contender, Failure, Judge, Variant, Watch};
+pub use program::{Benchmark, Failure, Judge, Run, Variant, Watch};
 pub use report::{ReportOptions, report};
-pub use results::{Dropout, Heat, Library, Results, UnreadableResults};
+pub use results::{BenchmarkResult, Dropout, Library, Results, UnreadableResults};
 pub use runs::{COMMAND as RUNS_COMMAND, Heap, RunsOptions, serve_runs};
 
 /// Pings of a cold start: few, so that it is the start that counts.
@@ -218,7 +218,7 @@ pub fn run(options: &Options, program: &Path) -> Result<Results, SavinaError> {
     for size in &sizes {
         for &workers in &workers {
             let place = Place { program, workers, limit };
-            run_heat(size, options, &plan, place, peers.as_ref(), &mut results);
+            measure_benchmark(size, options, &plan, place, peers.as_ref(), &mut results);
         }
     }
     let workers = workers.into_iter().max().unwrap_or(NonZeroUsize::MIN);
@@ -302,7 +302,7 @@ fn selected(options: &Options) -> Result<Vec<Box<dyn Benchmark>>, BadSetting> {
 }
 
 /// The variants asked for of one benchmark, and the peers.
-fn run_heat(
+fn measure_benchmark(
     size: &Size,
     options: &Options,
     plan: &Plan,
@@ -311,40 +311,40 @@ fn run_heat(
     results: &mut Results,
 ) {
     let benchmark = size.benchmark.as_ref();
-    let ours: Vec<_> = variants(benchmark, options).map(|variant| runs::entrant(benchmark, variant, place)).collect();
+    let ours: Vec<_> = variants(benchmark, options).map(|variant| runs::contender(benchmark, variant, place)).collect();
     let of_peers = format!("enact {}", peers::variant(benchmark).name());
     let compared = ours.iter().find(|one| one.name == of_peers).unwrap_or(&ours[0]).name.clone();
-    let mut entrants = ours;
-    let ours = entrants.len();
-    entrants.extend(peers.into_iter().flat_map(|peers| peers.entrants(benchmark, place.workers, place.limit)));
+    let mut contenders = ours;
+    let ours = contenders.len();
+    contenders.extend(peers.into_iter().flat_map(|peers| peers.contenders(benchmark, place.workers, place.limit)));
     let workload = workload(size, options, place.workers);
     let mut dropped = |contender: &str, failure: &dyn std::error::Error| {
         let reason = in_words(failure);
         results.dropouts.push(Dropout { workload: workload.clone(), contender: contender.to_owned(), reason });
     };
-    let mut contenders = Vec::new();
-    for entrant in &entrants {
-        match entrant.player() {
-            Ok(mut player) => contenders.push(measure::Contender::new(&entrant.name, move || player.play())),
-            Err(failure) => dropped(&entrant.name, &failure),
+    let mut measured = Vec::new();
+    for contender in &contenders {
+        match contender.start_warm() {
+            Ok(mut running) => measured.push(measure::Contender::new(&contender.name, move || running.measure())),
+            Err(failure) => dropped(&contender.name, &failure),
         }
     }
-    if contenders.is_empty() {
+    if measured.is_empty() {
         return;
     }
-    let (race, left) = race_of_the_able(&workload, "messages", plan, contenders);
+    let (race, left) = race_of_the_able(&workload, "messages", plan, measured);
     left.iter().for_each(|(name, failure)| dropped(name, failure));
     let mut heap = BTreeMap::new();
-    let has_result = |entrant: &&Entrant<'_>| race.series.iter().any(|series| series.name == entrant.name);
-    entrants.truncate(ours);
-    for entrant in entrants.iter().filter(has_result) {
-        match runs::heap(entrant) {
-            Ok(found) => drop(heap.insert(entrant.name.clone(), found)),
-            Err(failure) => dropped(&entrant.name, &failure),
+    let has_result = |contender: &&Contender<'_>| race.series.iter().any(|series| series.name == contender.name);
+    contenders.truncate(ours);
+    for contender in contenders.iter().filter(has_result) {
+        match runs::heap(contender) {
+            Ok(found) => drop(heap.insert(contender.name.clone(), found)),
+            Err(failure) => dropped(&contender.name, &failure),
         }
     }
     let parameters = benchmark.parameters().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    results.heats.push(Heat {
+    results.benchmarks.push(BenchmarkResult {
         benchmark: benchmark.name().to_owned(),
         title: benchmark.title().to_owned(),
         parameters,
@@ -372,12 +372,15 @@ fn workload(size: &Size, options: &Options, workers: NonZeroUsize) -> String {
 fn start_cold(plan: &Plan, place: Place<'_>, peers: Option<&Peers>, results: &mut Results) -> Result<(), BadSetting> {
     let mut benchmark = ping_pong::PingPong::default();
     Benchmark::set(&mut benchmark, "pings", COLD_PINGS)?;
-    let mut entrants = vec![Entrant { name: "enact".to_owned(), ..runs::entrant(&benchmark, Variant::Port, place) }];
-    entrants.extend(peers.into_iter().flat_map(|peers| peers.entrants(&benchmark, place.workers, place.limit)));
-    let contenders =
-        entrants.iter().map(|entrant| measure::Contender::new(&entrant.name, move || entrant.start_cold())).collect();
-    let (race, left) = race_of_the_able("cold start", "starts", plan, contenders);
-    let dropout = |(contender, failure): (String, PlayerFailure)| {
+    let mut contenders =
+        vec![Contender { name: "enact".to_owned(), ..runs::contender(&benchmark, Variant::Port, place) }];
+    contenders.extend(peers.into_iter().flat_map(|peers| peers.contenders(&benchmark, place.workers, place.limit)));
+    let measured = contenders
+        .iter()
+        .map(|contender| measure::Contender::new(&contender.name, move || contender.start_cold()))
+        .collect();
+    let (race, left) = race_of_the_able("cold start", "starts", plan, measured);
+    let dropout = |(contender, failure): (String, ContenderFailure)| {
         let reason = in_words(&failure);
         Dropout { workload: "cold start".to_owned(), contender, reason }
     };

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::player::{Entrant, PlayerFailure};
+use super::contender::{Contender, ContenderFailure};
 use super::program::{Benchmark, Judge, Variant};
 use super::results::Library;
 use crate::measure::{Lap, Sample};
@@ -115,17 +115,17 @@ impl Peers {
     }
 
     /// Those that have `benchmark`, each with `workers` threads, and `limit` for each run.
-    pub(super) fn entrants<'a>(
+    pub(super) fn contenders<'a>(
         &'a self,
         benchmark: &'a dyn Benchmark,
         workers: NonZeroUsize,
         limit: Duration,
-    ) -> Vec<Entrant<'a>> {
+    ) -> Vec<Contender<'a>> {
         let Some(judge) = benchmark.judge(variant(benchmark)).map(Rc::new) else { return Vec::new() };
         let have_it = |peer: &&Peer| !peer.kit.is_small || MICRO.contains(&benchmark.name());
-        let entrants = self.present.iter().filter(have_it).map(|peer| {
+        let contenders = self.present.iter().filter(have_it).map(|peer| {
             let judge = Rc::clone(&judge);
-            Entrant {
+            Contender {
                 name: peer.library.to_owned(),
                 settles: peer.kit.settles,
                 start: Box::new(move || peer.start.with([peer.library, &workers.to_string()])),
@@ -134,7 +134,7 @@ impl Peers {
                 limit,
             }
         });
-        entrants.collect()
+        contenders.collect()
     }
 
     /// Names and versions.
@@ -171,7 +171,7 @@ struct Answer {
 }
 
 /// What was measured, if the oracle accepts what was found.
-fn judged(judge: &Judge<'_>, answer: &str) -> Result<Sample, PlayerFailure> {
+fn judged(judge: &Judge<'_>, answer: &str) -> Result<Sample, ContenderFailure> {
     let Answer { wall_ns, cpu_ns, found } = serde_json::from_str(answer)?;
     let lap = Lap { wall: Duration::from_nanos(wall_ns), cpu: Some(Duration::from_nanos(cpu_ns)) };
     judge(lap, found.get())
@@ -194,8 +194,8 @@ mod tests {
         let judge = suite[0].judge(Variant::Port).expect("peers have it");
         let lap = Lap { wall: Duration::from_secs(1), cpu: None };
         assert_eq!(judge(lap, "[40000, 40000]").expect("right").work, 120_001);
-        assert!(matches!(judge(lap, "[40000, 39999]"), Err(PlayerFailure::Wrong(_))));
-        assert!(matches!(judge(lap, "[40000]"), Err(PlayerFailure::Answer(_))));
+        assert!(matches!(judge(lap, "[40000, 39999]"), Err(ContenderFailure::Wrong(_))));
+        assert!(matches!(judge(lap, "[40000]"), Err(ContenderFailure::Answer(_))));
     }
 
     #[test]

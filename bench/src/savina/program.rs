@@ -15,9 +15,9 @@ use std::time::Duration;
 use enact::{Actor, Promise, Resolver, Spec, System};
 use serde::de::DeserializeOwned;
 
+use super::contender::ContenderFailure;
 use super::oracle::Wrong;
 use super::parameters::{BadSetting, Parameters, parse};
-use super::player::PlayerFailure;
 use crate::measure::{Allocations, CountAllocations, Lap, Sample, Stopwatch};
 
 /// How long a run may take; one that takes longer has lost a message.
@@ -267,7 +267,7 @@ pub trait Benchmark {
     ///
     /// # Errors
     /// [`BadSetting::Impossible`] if the parameters do not fit together.
-    fn contender<'a>(&'a self, variant: Variant, system: &'a System) -> Result<Contender<'a>, BadSetting>;
+    fn run<'a>(&'a self, variant: Variant, system: &'a System) -> Result<Run<'a>, BadSetting>;
     /// Prepares to verify runs of `variant` by peers; `None` if they do not have the benchmark.
     fn judge<'a>(&'a self, variant: Variant) -> Option<Judge<'a>>;
 }
@@ -287,10 +287,10 @@ pub(super) const ALLOCATIONS: &str = "allocations";
 pub(super) const ALLOCATED_BYTES: &str = "allocated bytes";
 
 /// Runs and verifies once.
-pub type Contender<'a> = Box<dyn FnMut(Watch) -> Result<Sample, Failure> + 'a>;
+pub type Run<'a> = Box<dyn FnMut(Watch) -> Result<Sample, Failure> + 'a>;
 
 /// Verifies a run by what a peer found.
-pub type Judge<'a> = Box<dyn Fn(Lap, &str) -> Result<Sample, PlayerFailure> + 'a>;
+pub type Judge<'a> = Box<dyn Fn(Lap, &str) -> Result<Sample, ContenderFailure> + 'a>;
 
 impl<P: Program> Benchmark for P {
     fn name(&self) -> &'static str {
@@ -325,7 +325,7 @@ impl<P: Program> Benchmark for P {
         self.refuse().map_or(Ok(()), |why| Err(BadSetting::Impossible { benchmark: P::NAME, why }))
     }
 
-    fn contender<'a>(&'a self, variant: Variant, system: &'a System) -> Result<Contender<'a>, BadSetting> {
+    fn run<'a>(&'a self, variant: Variant, system: &'a System) -> Result<Run<'a>, BadSetting> {
         self.check()?;
         let prepared = self.prepare(variant);
         Ok(Box::new(move |watch| {

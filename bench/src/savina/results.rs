@@ -28,7 +28,7 @@ pub struct Results {
     /// The libraries beside Enact, whether or not each has each benchmark.
     pub libraries: Vec<Library>,
     /// In the order in which they were run.
-    pub heats: Vec<Heat>,
+    pub benchmarks: Vec<BenchmarkResult>,
     /// From before a process exists to its first verified result, in fresh processes; the rate is starts a second.
     pub cold_start: Option<Race>,
     /// Who started and has no result.
@@ -57,7 +57,7 @@ pub struct Library {
 
 /// One benchmark of one size on so many workers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Heat {
+pub struct BenchmarkResult {
     /// The suite's abbreviation.
     pub benchmark: String,
     /// The suite's name.
@@ -76,7 +76,7 @@ pub struct Heat {
     pub heap: BTreeMap<String, Heap>,
 }
 
-impl Heat {
+impl BenchmarkResult {
     /// Where in the race our contender is that is compared, if it has a result.
     pub(super) fn ours(&self) -> Option<usize> {
         self.race.series.iter().position(|series| series.name == self.compared)
@@ -136,7 +136,7 @@ impl Results {
             machine: Machine::here(),
             warm_up,
             libraries: Vec::new(),
-            heats: Vec::new(),
+            benchmarks: Vec::new(),
             cold_start: None,
             dropouts: Vec::new(),
             absent: Vec::new(),
@@ -171,7 +171,7 @@ impl Results {
 
     /// All races, cold starts last.
     pub(super) fn races(&self) -> impl Iterator<Item = &Race> + Clone {
-        self.heats.iter().map(|heat| &heat.race).chain(&self.cold_start)
+        self.benchmarks.iter().map(|result| &result.race).chain(&self.cold_start)
     }
 }
 
@@ -179,19 +179,19 @@ impl fmt::Display for Results {
     /// For people at a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.command)?;
-        for heat in &self.heats {
-            let parameters: Vec<_> = heat.parameters.iter().map(|(key, value)| format!("{key}={value}")).collect();
-            writeln!(f, "{}: {}, {}", heat.race.workload, heat.title, parameters.join(", "))?;
+        for result in &self.benchmarks {
+            let parameters: Vec<_> = result.parameters.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            writeln!(f, "{}: {}, {}", result.race.workload, result.title, parameters.join(", "))?;
         }
         for absent in &self.absent {
             writeln!(f, "{absent}")?;
         }
         write!(f, "{}\n{}\n{}", text_table(self.races()), self.machine, in_all(self.races()))?;
-        for heat in &self.heats {
-            for (contender, heap) in &heat.heap {
+        for result in &self.benchmarks {
+            for (contender, heap) in &result.heap {
                 let (count, bytes) = (heap.count_per_message(), heap.bytes_per_message());
                 let (count, bytes) = (in_short(count), in_short(bytes));
-                write!(f, "\n{}, {contender}: {count} allocations and {bytes} B a message", heat.race.workload)?;
+                write!(f, "\n{}, {contender}: {count} allocations and {bytes} B a message", result.race.workload)?;
             }
         }
         for benchmark in &self.without_sizes {

@@ -13,7 +13,7 @@ use clap::builder::PossibleValuesParser;
 use enact::System;
 use serde::{Deserialize, Serialize};
 
-use super::player::{Entrant, Judgement, PlayerFailure};
+use super::contender::{Contender, ContenderFailure, Judgement};
 use super::program::{ALLOCATED_BYTES, ALLOCATIONS, Benchmark, Variant, Watch};
 use super::{BadSetting, SavinaError, setting_of, suite};
 use crate::measure::{Allocations, CountAllocations};
@@ -48,7 +48,7 @@ pub fn serve_runs(
 ) -> Result<(), SavinaError> {
     let benchmark = benchmark(options)?;
     let system = System::builder().workers(options.workers.get()).build().map_err(SavinaError::System)?;
-    let mut run = benchmark.contender(options.variant, &system)?;
+    let mut run = benchmark.run(options.variant, &system)?;
     let answer = |line: io::Result<String>| {
         let watch = if line? == HEAP { Watch::Heap(count) } else { Watch::Clock };
         Answer::from(run(watch)).write(&mut answers)
@@ -78,7 +78,7 @@ pub(super) struct Place<'a> {
 }
 
 /// Enact's contender in `benchmark`.
-pub(super) fn entrant<'a>(benchmark: &dyn Benchmark, variant: Variant, place: Place<'a>) -> Entrant<'a> {
+pub(super) fn contender<'a>(benchmark: &dyn Benchmark, variant: Variant, place: Place<'a>) -> Contender<'a> {
     let workers = place.workers.to_string();
     let mut words =
         [COMMAND, benchmark.name(), "--variant", variant.name(), "--workers", &workers].map(str::to_owned).to_vec();
@@ -86,7 +86,7 @@ pub(super) fn entrant<'a>(benchmark: &dyn Benchmark, variant: Variant, place: Pl
         words.extend(["--set".to_owned(), format!("{key}={value}")]);
     }
     let start = Start::of([place.program]);
-    Entrant {
+    Contender {
         name: format!("enact {}", variant.name()),
         settles: false,
         start: Box::new(move || start.with(&words)),
@@ -100,7 +100,7 @@ pub(super) fn entrant<'a>(benchmark: &dyn Benchmark, variant: Variant, place: Pl
 fn judgement() -> Judgement<'static> {
     Rc::new(|answer| match serde_json::from_str(answer)? {
         Answer::Right(sample) => Ok(sample),
-        Answer::Failed(reason) => Err(PlayerFailure::Refused { reason }),
+        Answer::Failed(reason) => Err(ContenderFailure::Refused { reason }),
     })
 }
 
@@ -128,13 +128,13 @@ impl Heap {
     }
 }
 
-/// Counts what a run of Enact's `entrant` allocates when another run came before it.
-pub(super) fn heap(entrant: &Entrant<'_>) -> Result<Heap, PlayerFailure> {
-    let mut player = entrant.player()?;
+/// Counts what a run of Enact's `contender` allocates when another run came before it.
+pub(super) fn heap(contender: &Contender<'_>) -> Result<Heap, ContenderFailure> {
+    let mut running = contender.start_warm()?;
     // The first run also allocates what is kept for all that follow.
-    player.play()?;
-    HEAP.clone_into(&mut player.question);
-    let sample = player.play()?;
+    running.measure()?;
+    HEAP.clone_into(&mut running.question);
+    let sample = running.measure()?;
     let fact = |name| sample.facts.get(name).copied().unwrap_or_default();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts, which doubles have exactly")]
     let allocations = Allocations { count: fact(ALLOCATIONS) as u64, bytes: fact(ALLOCATED_BYTES) as u64 };

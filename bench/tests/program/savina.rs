@@ -14,10 +14,10 @@ fn read(path: &Path) -> Value {
 
 /// Workloads with the contenders that have results.
 fn races(results: &Value) -> Vec<(&str, Vec<&str>)> {
-    let races = results["heats"].as_array().expect("heats").iter().map(|heat| {
-        let contenders = heat["race"]["contenders"].as_array().expect("contenders").iter();
+    let races = results["benchmarks"].as_array().expect("benchmarks").iter().map(|result| {
+        let contenders = result["race"]["contenders"].as_array().expect("contenders").iter();
         let names = contenders.map(|one| one["name"].as_str().expect("a name"));
-        (heat["race"]["workload"].as_str().expect("a name"), names.collect())
+        (result["race"]["workload"].as_str().expect("a name"), names.collect())
     });
     races.collect()
 }
@@ -36,7 +36,7 @@ fn savina_measures_what_is_named_in_all_variants_and_writes_all_samples() {
 
     let results = read(&json);
     assert_eq!(races(&results), [("pp", vec!["enact port"]), ("phil", vec!["enact port", "enact strict"])]);
-    let pp = &results["heats"][0];
+    let pp = &results["benchmarks"][0];
     assert_eq!(pp["race"]["contenders"][0]["samples"][0]["work"], 61, "three messages a ping, and one more");
     assert_eq!(results["cold_start"]["contenders"][0]["name"], "enact");
     let heap = &pp["heap"]["enact port"];
@@ -58,7 +58,7 @@ fn savina_runs_every_size_on_every_number_of_workers() {
     let results = read(&json);
     let workloads: Vec<_> = races(&results).into_iter().map(|(workload, _)| workload).collect();
     assert_eq!(workloads, ["thr x1 w1", "thr x1 w2", "thr x4 w1", "thr x4 w2", "rmm x1 w1", "rmm x1 w2"]);
-    let of_the_last = &results["heats"][3];
+    let of_the_last = &results["benchmarks"][3];
     assert_eq!((&of_the_last["parameters"]["hops"], &of_the_last["workers"]), (&"40".into(), &2.into()));
     assert_eq!(of_the_last["race"]["contenders"][0]["samples"][0]["work"], 40 + 1 + 2 * 100);
 }

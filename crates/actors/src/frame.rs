@@ -30,8 +30,8 @@ struct Frame {
 
 impl Frame {
     fn actor(&self) -> Option<&Arc<ActorCell>> {
-        // SAFETY: null, or what the caller of `run_turns` has of an actor whose turns it runs. A caller that gives it away, or
-        // ends it, does nothing afterwards that could look here: no user's code, and no other frame.
+        // SAFETY: null, or what the caller of `run_turns` has of an actor whose turns it runs. A caller that gives it
+        // away, or ends it, does nothing afterwards that could look here: no user's code, and no other frame.
         unsafe { self.actor.as_ref() }
     }
 
@@ -146,7 +146,7 @@ impl Polled {
         for known in self.waits.all_mut().filter(|known| known.keeps == Keeps::NoneYet) {
             known.keeps = Keeps::Own;
             let was_left = known.source.leave_waker(known.reader, Waker::from(Arc::clone(turn)));
-            if !was_left && !cfg!(plant = "overlook_an_answer") {
+            if !was_left && !cfg!(planted = "overlook_an_answer") {
                 turn.wake_by_ref();
             }
         }
@@ -277,7 +277,7 @@ pub(crate) fn outside_turns<R>(f: impl FnOnce() -> R) -> R {
 
 /// Marks the turn that runs in this frame as tentative until dropped.
 pub(crate) fn enter_tentatively(tentative: Arc<Tentative>) -> Tentatively {
-    let fate = tentative.open_fate().filter(|_| !cfg!(plant = "commit_before_the_dependency"));
+    let fate = tentative.open_fate().filter(|_| !cfg!(planted = "commit_before_the_dependency"));
     let depending = hooks::depend_on_this_thread(fate);
     innermost(|frame| frame.tentative.replace(Some(tentative)));
     Tentatively(depending)
@@ -342,8 +342,8 @@ pub(crate) fn end_poll() -> Box<Polled> {
 }
 
 /// Records that the turn being polled waits for `source`, and puts it off to the end of the poll to leave its waker there:
-/// the answer may come before. The ticket under which it will; none if `waker` is not the one that the turn is polled with,
-/// or if this wait was found to be dead.
+/// the answer may come before. The ticket under which it will; none if `waker` is not the one that the turn is polled
+/// with, or if this wait was found to be dead.
 pub(crate) fn wait_at_the_end<S: Source + 'static>(source: &Arc<S>, ticket: Option<u64>, waker: &Waker) -> Option<u64> {
     polled(|polled| {
         let is_dead = polled.verdict.as_ref().is_some_and(|verdict| verdict.concerns(Arc::as_ptr(source).cast()));

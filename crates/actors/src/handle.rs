@@ -191,7 +191,7 @@ impl<A: Actor> Handle<A> {
         tentative::wait_until_definitive();
         let (promise, resolver) = Promise::asking(self.id());
         match if self.is_near() { self.0.mailbox.claim() } else { None } {
-            Some(body) => _ = message.post(Reply::to(resolver), Post::claimed(&self.0, body)),
+            Some(activation) => _ = message.post(Reply::to(resolver), Post::claimed(&self.0, activation)),
             None => _ = self.send(message, Reply::to(resolver), tentative::dependency()),
         }
         block_on(promise)

@@ -61,15 +61,15 @@
 //!   handlers have [priorities](macro@actor#priorities) or [guards](macro@actor#guards).
 //! * **Isolation.** Arguments and answers are owned and `Send`; a handler cannot let a borrow of the state out, nor hold
 //!   one across an await beside which others run.
-//! * **Every promise ends** that waits for nothing outside of the system, with a value or a typed [`ActorError`]: a panic, a
-//!   stop, a restart and a full mailbox are answers, too, and so is a circle of waits, within milliseconds or when its worker
-//!   has ended a longer turn. Left alone is a circle two of whose turns wait for something outside, too, as
-//!   for a timer, another crate's `select!` or an awaited transaction, and one through a thread or a lock, which the runtime
-//!   does not see: a [`timeout`](Promise::timeout) ends these.
+//! * **Every promise ends** that waits for nothing outside of the system, with a value or a typed [`ActorError`]: a
+//!   panic, a stop, a restart and a full mailbox are answers, too, and so is a circle of waits, within milliseconds or
+//!   when its worker has ended a longer turn. Left alone is a circle two of whose turns wait for something outside,
+//!   too, as for a timer, another crate's `select!` or an awaited transaction, and one through a thread or a lock,
+//!   which the runtime does not see: a [`timeout`](Promise::timeout) ends these.
 //! * **Fairness.** An actor with a full mailbox takes a batch of turns and goes to the back; a turn that blocks in a call
 //!   delays only what waits for it, and what is queued behind one that computes for long goes to a worker that is free,
 //!   usually within milliseconds and 50 ms at the latest. An idle actor that hears from outside of the system's threads,
-//!   from a thread, a timer or a socket, waits for at most two activations of each runnable actor.
+//!   from a thread, a timer or a socket, waits for at most two runs of each runnable actor.
 //! * **Rest.** A system without work uses no processor time.
 //!
 //! # Transactions

@@ -166,7 +166,7 @@ impl System {
     /// The actors that are alive, in no order.
     #[must_use]
     pub fn actors(&self) -> Vec<Identity> {
-        self.inner.scheduler.population().all().iter().map(|actor| actor.identity().clone()).collect()
+        self.inner.scheduler.registry().all().iter().map(|actor| actor.identity().clone()).collect()
     }
 
     /// Shuts the system down.
@@ -210,7 +210,7 @@ impl Inner {
             self.left_behind.store(true, Ordering::Release);
         }
         let stuck: Vec<Identity> =
-            self.scheduler.population().all().iter().map(|actor| actor.identity().clone()).collect();
+            self.scheduler.registry().all().iter().map(|actor| actor.identity().clone()).collect();
         if drained && stuck.is_empty() { Shutdown::Drained } else { Shutdown::CutShort { stuck } }
     }
 }
@@ -230,6 +230,6 @@ impl Drop for Inner {
 
 impl std::fmt::Debug for System {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("System").field("actors", &self.inner.scheduler.population().len()).finish_non_exhaustive()
+        f.debug_struct("System").field("actors", &self.inner.scheduler.registry().len()).finish_non_exhaustive()
     }
 }

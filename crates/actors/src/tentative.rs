@@ -19,8 +19,8 @@
 //!
 //! # Why no circle of waits can form
 //! A fate is there before the messages that carry it, a message before its turn, a turn before the transactions in it,
-//! and a transaction before its own fate. So each transaction that waits for a fate is younger than it, and a chain of waits ends at
-//! an attempt that waits for nothing. `stm` asserts the order in debug builds.
+//! and a transaction before its own fate. So each transaction that waits for a fate is younger than it, and a chain of
+//! waits ends at an attempt that waits for nothing. `stm` asserts the order in debug builds.
 //!
 //! That attempt may be one of a cooperative turn whose actor waits for it before it takes anything else up, the turn's own
 //! resumption included. So no attempt is left open by a turn that is suspended, unless it waits for an older fate, and
@@ -98,11 +98,11 @@ fn finish(effect: Effect, decision: Decision) {
     }
 }
 
-/// Has `effect` told that it counts: now or, in a tentative turn, when that is definitive; or that it does not, if the turn
-/// never is.
+/// Has `effect` told that it counts: now or, in a tentative turn, when that is definitive; or that it does not, if the
+/// turn never is.
 pub(crate) fn follow(effect: impl FnOnce(Decision) + Send + 'static) {
     match frame::tentative() {
-        Some(tentative) if !cfg!(plant = "do_effects_at_once") => tentative.add(effect),
+        Some(tentative) if !cfg!(planted = "do_effects_at_once") => tentative.add(effect),
         _ => effect(Decision::Committed),
     }
 }
@@ -131,8 +131,8 @@ pub(crate) fn perform_within(
     hooks::on_abort(tx, abort);
 }
 
-/// Does what the turn that this thread is in has promised, if it is definitive by now. To be called before the turn blocks:
-/// what it waits for may need that.
+/// Does what the turn that this thread is in has promised, if it is definitive by now. To be called before the turn
+/// blocks: what it waits for may need that.
 pub(crate) fn catch_up() {
     if let Some(tentative) = frame::tentative()
         && tentative.open_fate().is_none()
@@ -150,7 +150,7 @@ pub(crate) fn poll(waker: &Waker) -> Poll<Decision> {
 /// turn has promised before is done before the message goes out.
 #[inline]
 pub(crate) fn dependency() -> Option<Fate> {
-    if frame::is_tentative() && !cfg!(plant = "forward_no_dependency") { dependency_of_turn() } else { None }
+    if frame::is_tentative() && !cfg!(planted = "forward_no_dependency") { dependency_of_turn() } else { None }
 }
 
 #[cold]

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use enact_stm::hooks::Fate;
 use enact_sync::unmodelled::Arc;
 
-use crate::cell::{ActorCell, Body, Lender, Lent};
+use crate::cell::{Activation, ActorCell, Lender, Lent};
 use crate::deadlock::{Owner, TurnId};
 use crate::error::panic_text;
 use crate::mailbox::records::{Guard, Kind, Record};
@@ -240,7 +240,7 @@ enum Way {
     /// Into the mailbox, from the actor itself.
     Owe,
     /// To an actor that the sender has claimed, on this thread.
-    Claimed(Box<Body>),
+    Claimed(Box<Activation>),
 }
 
 impl<'a, A: Actor> Post<'a, A> {
@@ -255,9 +255,9 @@ impl<'a, A: Actor> Post<'a, A> {
         Self { cell, way: Way::Owe, actor: PhantomData }
     }
 
-    /// To an actor whose `body` the caller has claimed.
-    pub(crate) fn claimed(cell: &'a Arc<ActorCell>, body: Box<Body>) -> Self {
-        Self { cell, way: Way::Claimed(body), actor: PhantomData }
+    /// To an actor whose `activation` the caller has claimed.
+    pub(crate) fn claimed(cell: &'a Arc<ActorCell>, activation: Box<Activation>) -> Self {
+        Self { cell, way: Way::Claimed(activation), actor: PhantomData }
     }
 
     #[inline]
@@ -265,9 +265,9 @@ impl<'a, A: Actor> Post<'a, A> {
         match self.way {
             Way::Send(dependency) => self.cell.deliver(record, dependency.as_ref()),
             Way::Owe => self.cell.deliver_own(record),
-            Way::Claimed(mut body) => {
-                body.take_along(record);
-                self.cell.run_claimed(body);
+            Way::Claimed(mut activation) => {
+                activation.take_along(record);
+                self.cell.run_claimed(activation);
                 Ok(())
             }
         }
@@ -330,8 +330,8 @@ pub(crate) fn wake(waker: Waker) {
 pub(crate) trait Suspended: Send {
     /// Goes on. When it is ready it has answered, and given the state back if it had it.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>, actor: &Identity) -> Poll<Result<(), Panic>>;
-    /// From now on the answer needs the progress of `owner`. Pinned, because a suspended future borrows from itself, which a
-    /// reference to all of it would invalidate.
+    /// From now on the answer needs the progress of `owner`. Pinned, because a suspended future borrows from itself,
+    /// which a reference to all of it would invalidate.
     fn now_owed_by(self: Pin<&mut Self>, owner: Owner);
     /// Ends the turn where it is, and answers with `error`.
     fn cut_short(self: Pin<&mut Self>, error: ActorError);

@@ -1,5 +1,6 @@
 //! A cooperative turn that has called its own actor, or the one that is the next to run, goes on at once when that has
-//! answered, and is not put away for the wait. Nothing but the time shows that: what may happen meanwhile may happen here, too.
+//! answered, and is not put away for the wait. Nothing but the time shows that: what may happen meanwhile may happen
+//! here, too.
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use enact_actors::{ActorError, Cx, ExitReason, Forward, Promise, Resolver, Resta
 /// Deeper than there are callers at a time.
 const DEEP: u32 = 5_000;
 /// How many turns an actor takes before others have theirs.
-const ACTIVATION: usize = 128;
+const TURNS_PER_RUN: usize = 128;
 
 fn system() -> System {
     System::builder().workers(1).build().unwrap()
@@ -210,7 +211,7 @@ fn messages_before_the_one_that_is_waited_for_are_taken_up_before_it() {
 }
 
 #[test]
-fn a_message_waits_for_one_activation_of_turns_that_go_on() {
+fn a_message_waits_for_one_run_of_turns_that_go_on() {
     let system = system();
     let (went_on, then) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
     let caller = system.spawn(Caller { went_on: Arc::clone(&went_on), ..Caller::default() });
@@ -221,7 +222,7 @@ fn a_message_waits_for_one_activation_of_turns_that_go_on() {
     };
     assert_eq!(caller.descend(1_000, Some(Box::new(act))).wait(), Ok(Ok(1_000)));
     let then = then.lock().unwrap().expect("it was taken up before the calls had all gone on");
-    assert!(then <= ACTIVATION, "{then}");
+    assert!(then <= TURNS_PER_RUN, "{then}");
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn other_actors_have_their_turns_beside_calls_within_calls() {
         move |_: &Cx<Caller>| drop(other.run(move |_, _| *seen.lock().unwrap() = Some(count.load(Ordering::SeqCst))));
     assert_eq!(caller.descend(1_000, Some(Box::new(act))).wait(), Ok(Ok(1_000)));
     let then = then.lock().unwrap().expect("it had its turn before the calls had all gone on");
-    assert!(then <= ACTIVATION, "{then}");
+    assert!(then <= TURNS_PER_RUN, "{then}");
 }
 
 #[test]

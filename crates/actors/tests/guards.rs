@@ -129,7 +129,7 @@ fn each_turn_that_admits_another_leads_to_the_next() {
 }
 
 #[test]
-fn what_the_last_turn_of_an_activation_admits_is_taken_up_in_the_next() {
+fn what_the_last_turn_of_a_run_admits_is_taken_up_in_the_next() {
     let (_system, store) = store(0);
     for others in 0..200 {
         let put = store.put(1);

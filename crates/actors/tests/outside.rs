@@ -1,4 +1,4 @@
-//! What comes from outside of a system's workers, from other threads and from timers, waits for at most two activations of
+//! What comes from outside of a system's workers, from other threads and from timers, waits for at most two runs of
 //! each actor that is runnable. All is counted by the actors themselves, while this thread keeps a worker in a turn.
 use std::convert::Infallible;
 use std::hint;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use enact_actors::{Cx, Promise, Resolver, System, actor};
 use tokio::runtime::Runtime;
 
-/// How many turns an actor takes in one activation at most.
-const TURNS_PER_ACTIVATION: u64 = 128;
+/// How many turns an actor takes in one run at most.
+const TURNS_PER_RUN: u64 = 128;
 /// How many turns of a batch pass between two looks for what waits outside.
 const TURNS_PER_LOOK: u64 = 8;
-/// Longer than an activation goes on once it has seen something wait outside.
+/// Longer than a run goes on once it has seen something wait outside.
 const LONG: Duration = Duration::from_micros(200);
 /// How often each rule is tried, so that it does not hold by chance.
 const ROUNDS: usize = 20;
@@ -45,16 +45,16 @@ impl Flooded {
     }
 }
 
-/// One of two actors with one ball: each turn is an activation, and the next one is that of the other.
+/// One of two actors with one ball: each turn is a run, and the next one is that of the other.
 struct Player {
-    activations: Arc<AtomicU64>,
+    runs: Arc<AtomicU64>,
     is_enough: Arc<AtomicBool>,
 }
 
 #[actor]
 impl Player {
     fn play(&self, cx: &Cx<Self>, other: PlayerRef) {
-        self.activations.fetch_add(1, Ordering::SeqCst);
+        self.runs.fetch_add(1, Ordering::SeqCst);
         if !self.is_enough.load(Ordering::SeqCst) {
             other.tell().play(cx.handle());
         }
@@ -97,7 +97,7 @@ struct Stage {
     clock: Runtime,
     system: System,
     flooded: Vec<FloodedRef>,
-    /// What each actor counts, and how much of it fits into two activations.
+    /// What each actor counts, and how much of it fits into two runs.
     counters: Vec<Arc<AtomicU64>>,
     limits: Vec<u64>,
     is_enough: Arc<AtomicBool>,
@@ -113,17 +113,17 @@ impl Stage {
         for _ in 0..4 * workers {
             let turns = Arc::<AtomicU64>::default();
             let actor = system.spawn(Flooded { turns: Arc::clone(&turns), is_enough: Arc::clone(&is_enough) });
-            (0..3 * TURNS_PER_ACTIVATION).for_each(|_| drop(actor.tell().turn()));
+            (0..3 * TURNS_PER_RUN).for_each(|_| drop(actor.tell().turn()));
             flooded.push(actor);
             counters.push(turns);
-            limits.push(2 * TURNS_PER_ACTIVATION);
+            limits.push(2 * TURNS_PER_RUN);
         }
         for _ in 0..workers {
             let players = [(); 2].map(|()| {
-                let activations = Arc::<AtomicU64>::default();
-                counters.push(Arc::clone(&activations));
+                let runs = Arc::<AtomicU64>::default();
+                counters.push(Arc::clone(&runs));
                 limits.push(2);
-                system.spawn(Player { activations, is_enough: Arc::clone(&is_enough) })
+                system.spawn(Player { runs, is_enough: Arc::clone(&is_enough) })
             });
             players[0].tell().play(players[1].clone());
         }
@@ -176,7 +176,7 @@ fn keep(ask: impl FnOnce(mpsc::Sender<()>, mpsc::Receiver<Infallible>)) -> Kept 
 }
 
 #[test]
-fn an_ask_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn an_ask_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for _ in 0..ROUNDS {
         let (quiet, kept) = (stage.quiet(), stage.keep_a_worker());
@@ -188,7 +188,7 @@ fn an_ask_waits_for_two_activations_of_each_runnable_actor_at_most() {
 }
 
 #[test]
-fn an_ask_of_two_workers_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn an_ask_of_two_workers_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(2);
     for _ in 0..ROUNDS {
         let quiet = [(); 3].map(|()| stage.quiet());
@@ -201,7 +201,7 @@ fn an_ask_of_two_workers_waits_for_two_activations_of_each_runnable_actor_at_mos
 }
 
 #[test]
-fn the_last_of_a_thousand_asks_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn the_last_of_a_thousand_asks_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for _ in 0..ROUNDS {
         let quiet: Vec<_> = (0..1000).map(|_| stage.quiet()).collect();
@@ -213,9 +213,9 @@ fn the_last_of_a_thousand_asks_waits_for_two_activations_of_each_runnable_actor_
     }
 }
 
-/// The worker owes its own actors as many activations as there were asks before.
+/// The worker owes its own actors as many runs as there were asks before.
 #[test]
-fn an_ask_after_a_thousand_others_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn an_ask_after_a_thousand_others_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for _ in 0..ROUNDS {
         let (quiet, last): (Vec<_>, _) = ((0..1000).map(|_| stage.quiet()).collect(), stage.quiet());
@@ -233,7 +233,7 @@ fn an_ask_after_a_thousand_others_waits_for_two_activations_of_each_runnable_act
 }
 
 #[test]
-fn a_turn_that_another_thread_wakes_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn a_turn_that_another_thread_wakes_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for _ in 0..ROUNDS {
         let ((promise, resolver), (tell, waits)) = (Promise::pair(), mpsc::channel());
@@ -249,7 +249,7 @@ fn a_turn_that_another_thread_wakes_waits_for_two_activations_of_each_runnable_a
 }
 
 #[test]
-fn a_turn_whose_time_has_come_waits_for_two_activations_of_each_runnable_actor_at_most() {
+fn a_turn_whose_time_has_come_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for round in 0..ROUNDS {
         let quiet = stage.quiet();
@@ -270,7 +270,7 @@ fn a_turn_whose_time_has_come_waits_for_two_activations_of_each_runnable_actor_a
     }
 }
 
-/// The activation under way ends at its second look: one sees the ask wait, the next one that it has waited for long. One
+/// The run under way ends at its second look: one sees the ask wait, the next one that it has waited for long. One
 /// that was due before the ask ends at its first.
 #[test]
 fn an_ask_waits_for_the_turns_between_three_looks_of_batches_of_long_turns() {
@@ -281,7 +281,7 @@ fn an_ask_waits_for_the_turns_between_three_looks_of_batches_of_long_turns() {
         let quiet = system.spawn(Quiet(vec![Arc::clone(&turns)]));
         (0..before_it).for_each(|_| drop(busy.tell().long_turn()));
         let kept = keep(|kept, go_on| drop(busy.tell().keep_the_thread(kept, go_on)));
-        (0..TURNS_PER_ACTIVATION).for_each(|_| drop(busy.tell().long_turn()));
+        (0..TURNS_PER_RUN).for_each(|_| drop(busy.tell().long_turn()));
         let (before, answer) = (turns.load(Ordering::SeqCst), quiet.counts());
         drop(kept);
         let between = answer.wait().unwrap()[0] - before;
@@ -292,7 +292,7 @@ fn an_ask_waits_for_the_turns_between_three_looks_of_batches_of_long_turns() {
 
 /// Whenever the worker looks, another ask is there.
 #[test]
-fn asks_without_end_leave_every_second_activation_to_what_runs_inside() {
+fn asks_without_end_leave_every_second_run_to_what_runs_inside() {
     const ASKS: u64 = 200;
     let stage = Stage::with(1);
     let quiet = [stage.quiet(), stage.quiet()];
@@ -309,6 +309,6 @@ fn asks_without_end_leave_every_second_activation_to_what_runs_inside() {
     drop(last);
     let own = stage.counters.len() as u64;
     for (before, after) in before.into_iter().zip(after) {
-        assert!(after - before >= ASKS / own / 2, "{} activations or turns beside {ASKS} asks", after - before);
+        assert!(after - before >= ASKS / own / 2, "{} runs or turns beside {ASKS} asks", after - before);
     }
 }

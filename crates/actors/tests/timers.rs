@@ -233,6 +233,6 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Has the only worker do what it has been given so far.
 fn settle(system: &System) {
     let other = system.spawn(Bell::default());
-    // For each ask from outside, the worker owes an activation to what it has itself: more than there are to come.
+    // For each ask from outside, the worker owes a run to what it has itself: more than there are to come.
     (0..16).for_each(|_| _ = other.rings().wait().unwrap());
 }

@@ -110,8 +110,8 @@ fn next<T>(notes: &Receiver<T>) -> T {
 }
 
 #[test]
-fn a_tentative_turn_that_uses_an_activation_up_is_still_decided() {
-    // However many turns an activation has, one of these is its last.
+fn a_tentative_turn_that_uses_a_run_up_is_still_decided() {
+    // However many turns a run has, one of these is its last.
     for before in 120..136 {
         let system = System::builder().workers(1).build().expect("threads");
         let subject = subject(&system);
@@ -128,7 +128,7 @@ fn a_tentative_turn_that_uses_an_activation_up_is_still_decided() {
         }
         let open = Open::with_plain(&subject, |subject, _| subject.value = 7);
         release.send(()).expect("the turn waits");
-        // Another actor of the only worker is taken up after the activation.
+        // Another actor of the only worker is taken up after the run.
         let rested = system.spawn(Log::default());
         assert_eq!(answer(rested.lines()), Ok(vec![]));
         open.decide(true);

@@ -244,7 +244,7 @@ async fn a_command_that_waits_past_the_deadline_is_told_what_for_and_nothing_hap
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_limit_a_command_is_turned_away_at_the_door() {
+async fn beyond_the_limit_a_command_is_turned_away() {
     let journal = Memory::new();
     let bank = bank(&journal, EngineOptions { in_flight_max: 1, ..EngineOptions::default() });
     journal.hold();

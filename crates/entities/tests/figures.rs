@@ -84,8 +84,9 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
     }
 }
 
+// Case A1.
 #[test]
-fn a1_figure_1_locking_delays_the_second_withdrawal_until_the_first_is_decided() {
+fn figure_1_locking_delays_the_second_withdrawal_until_the_first_is_decided() {
     check(
         Strategy::Locking,
         &[
@@ -97,8 +98,9 @@ fn a1_figure_1_locking_delays_the_second_withdrawal_until_the_first_is_decided()
     );
 }
 
+// Case A2.
 #[test]
-fn a2_figure_2_both_withdrawals_start_and_the_later_commit_is_applied_in_order() {
+fn figure_2_both_withdrawals_start_and_the_later_commit_is_applied_in_order() {
     for strategy in [Strategy::Psac, Strategy::Serializable] {
         check(
             strategy,
@@ -112,8 +114,9 @@ fn a2_figure_2_both_withdrawals_start_and_the_later_commit_is_applied_in_order()
     }
 }
 
+// Case A3.
 #[test]
-fn a3_figure_3_the_third_withdrawal_is_rejected_while_the_first_is_still_open() {
+fn figure_3_the_third_withdrawal_is_rejected_while_the_first_is_still_open() {
     for strategy in [Strategy::Psac, Strategy::Serializable] {
         check(
             strategy,
@@ -128,8 +131,9 @@ fn a3_figure_3_the_third_withdrawal_is_rejected_while_the_first_is_still_open() 
     }
 }
 
+// Case A8.
 #[test]
-fn a8_figure_10_locking_starts_the_second_withdrawal_when_the_first_aborts() {
+fn figure_10_locking_starts_the_second_withdrawal_when_the_first_aborts() {
     check(
         Strategy::Locking,
         &[
@@ -141,8 +145,9 @@ fn a8_figure_10_locking_starts_the_second_withdrawal_when_the_first_aborts() {
     );
 }
 
+// Case A9.
 #[test]
-fn a9_figure_11_an_abort_of_the_head_applies_the_deferred_commit_behind_it() {
+fn figure_11_an_abort_of_the_head_applies_the_deferred_commit_behind_it() {
     check(
         Strategy::Psac,
         &[
@@ -154,8 +159,9 @@ fn a9_figure_11_an_abort_of_the_head_applies_the_deferred_commit_behind_it() {
     );
 }
 
+// Case A10.
 #[test]
-fn a10_draining_the_heads_stops_before_the_next_open_one() {
+fn draining_the_heads_stops_before_the_next_open_one() {
     check(
         Strategy::Psac,
         &[

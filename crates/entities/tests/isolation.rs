@@ -57,8 +57,9 @@ fn balances(world: &World) -> (i128, i128) {
 
 const SERIAL: [(i128, i128); 2] = [(165, 55), (160, 60)];
 
+// Case A4.
 #[test]
-fn a4_figure_9_under_locking_restarts_one_and_ends_in_a_serial_result() {
+fn figure_9_under_locking_restarts_one_and_ends_in_a_serial_result() {
     let (world, t1, t2) = meet(Strategy::Locking);
     assert!(world.committed(t1) && world.committed(t2));
     assert!(world.marks.contains("asked out of order and restarted"));
@@ -66,8 +67,9 @@ fn a4_figure_9_under_locking_restarts_one_and_ends_in_a_serial_result() {
     world.check_settled();
 }
 
+// Case A5.
 #[test]
-fn a5_figure_9_under_psac_admits_both_and_is_not_serializable() {
+fn figure_9_under_psac_admits_both_and_is_not_serializable() {
     let (world, t1, t2) = meet(Strategy::Psac);
     assert!(world.committed(t1) && world.committed(t2));
     assert!(!world.marks.contains("asked out of order and restarted"));
@@ -75,8 +77,9 @@ fn a5_figure_9_under_psac_admits_both_and_is_not_serializable() {
     world.check_settled();
 }
 
+// Case A6.
 #[test]
-fn a6_figure_9_under_serializable_ends_in_a_serial_result() {
+fn figure_9_under_serializable_ends_in_a_serial_result() {
     let (world, t1, t2) = meet(Strategy::Serializable);
     assert!(world.committed(t1) && world.committed(t2));
     assert!(SERIAL.contains(&balances(&world)), "{:?}", balances(&world));
@@ -113,8 +116,9 @@ fn figure_9_in_any_message_order_is_serial_unless_psac_is_asked_for() {
     assert!(results(Strategy::Psac, 300).contains(&(165, 60)));
 }
 
+// Case A7.
 #[test]
-fn a7_opposed_transfers_agree_in_every_mode_and_order() {
+fn opposed_transfers_agree_in_every_mode_and_order() {
     for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
         for_seeds("a7_", 50, |seed| {
             let mut chance = Chance::new(seed);

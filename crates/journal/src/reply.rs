@@ -10,20 +10,20 @@ use std::task::{Context, Poll, Waker};
 
 use enact_sync::{Arc, Mutex};
 
-enum Slot<T> {
+enum Content<T> {
     Waiting(Option<Waker>),
     Answered(Option<T>),
     Taken,
 }
 
 /// The half that answers.
-pub(crate) struct Reply<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Reply<T>(Arc<Mutex<Content<T>>>);
 
 /// The half that waits; `None` if the other half vanished without an answer.
-pub(crate) struct Awaited<T>(Arc<Mutex<Slot<T>>>);
+pub(crate) struct Awaited<T>(Arc<Mutex<Content<T>>>);
 
 pub(crate) fn reply<T>() -> (Reply<T>, Awaited<T>) {
-    let slot = Arc::new(Mutex::new(Slot::Waiting(None)));
+    let slot = Arc::new(Mutex::new(Content::Waiting(None)));
     (Reply(Arc::clone(&slot)), Awaited(slot))
 }
 
@@ -39,11 +39,11 @@ impl<T> Drop for Reply<T> {
     }
 }
 
-fn fill<T>(slot: &Mutex<Slot<T>>, value: Option<T>) {
+fn fill<T>(slot: &Mutex<Content<T>>, value: Option<T>) {
     let mut slot = slot.lock();
-    if let Slot::Waiting(waker) = &mut *slot {
+    if let Content::Waiting(waker) = &mut *slot {
         let waker = waker.take();
-        *slot = Slot::Answered(value);
+        *slot = Content::Answered(value);
         drop(slot);
         if let Some(waker) = waker {
             waker.wake();
@@ -57,14 +57,14 @@ impl<T> Future for Awaited<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut slot = self.0.lock();
         match &mut *slot {
-            Slot::Waiting(Some(waker)) => waker.clone_from(cx.waker()),
-            Slot::Waiting(waker) => *waker = Some(cx.waker().clone()),
-            Slot::Answered(value) => {
+            Content::Waiting(Some(waker)) => waker.clone_from(cx.waker()),
+            Content::Waiting(waker) => *waker = Some(cx.waker().clone()),
+            Content::Answered(value) => {
                 let value = value.take();
-                *slot = Slot::Taken;
+                *slot = Content::Taken;
                 return Poll::Ready(value);
             }
-            Slot::Taken => panic!("polled after it was ready"),
+            Content::Taken => panic!("polled after it was ready"),
         }
         Poll::Pending
     }

@@ -15,12 +15,12 @@ use enact_rebel::Class;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::door::{Admitted, Peer};
 use crate::host::{HostName, Hosts};
+use crate::limits::{Admitted, Peer};
 use crate::listener::Exposure;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
-use crate::{command, door, openapi, outcome, read};
+use crate::{command, limits, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -98,7 +98,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    door::guard(routes, Hosts::new(options.listen, options.hosts))
+    limits::guard(routes, Hosts::new(options.listen, options.hosts))
 }
 
 impl<J: Journal> Api<J> {

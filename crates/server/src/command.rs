@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::api::{Api, instance, method_not_allowed};
-use crate::door::Peer;
+use crate::limits::Peer;
 use crate::outcome;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{body, envelope, value};

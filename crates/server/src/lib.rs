@@ -75,10 +75,10 @@
 mod api;
 mod body;
 mod command;
-mod door;
 mod envelope;
 mod host;
 mod json;
+mod limits;
 mod listener;
 mod openapi;
 mod outcome;
@@ -93,8 +93,8 @@ mod value;
 
 pub use api::{IN_FLIGHT_MAX, Options, router};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
-pub use door::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError};
 pub use json::DEPTH_MAX;
+pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};

@@ -1,7 +1,7 @@
 //! Accepting connections, bounded in number and in time.
 //!
 //! HTTP/1.1 only: one request at a time on a connection, so the limits on connections, on a head's size and on what a
-//! client leaves unread bound the memory of everything that has not passed the door. A head that is too large for the
+//! client leaves unread bound the memory of everything that has not passed the limits. A head that is too large for the
 //! parser, or no HTTP at all, is answered by the protocol layer with a bare status and the connection is closed.
 //!
 //! Every connection is accepted at once, and a full server closes another one for it (`places.rs`). So neither slow nor
@@ -25,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::door::{HEADERS_MAX, Peer};
+use crate::limits::{HEADERS_MAX, Peer};
 use crate::places::{Client, Place, Places};
 use crate::processor::Processor;
 use crate::unread::UnreadTimeout;
@@ -39,7 +39,7 @@ pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server that stops waits for clients to send or to read.
 pub const FAREWELL: Duration = Duration::from_secs(5);
 
-/// Beyond the limits of the door, so that most oversized heads get an answer in words.
+/// Beyond the limits on a head, so that most oversized heads get an answer in words.
 const HEAD_BUFFER_BYTES: usize = 32 * 1024;
 /// What the system buffers of answers that a client does not read; it doubles this for its own needs. An answer to a
 /// command fits.

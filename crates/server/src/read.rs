@@ -16,7 +16,7 @@ use serde_json::Value as JsonValue;
 
 use crate::api::{Api, instance};
 use crate::command::undecodable;
-use crate::door::Peer;
+use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{envelope, outcome, value};
 

@@ -2,7 +2,7 @@
 //!
 //! # Problem
 //! More requests in flight than the threads work off make every one of them late, and a client that sends most of them
-//! makes the others late, too. What cannot be answered soon is better refused at once, at the door.
+//! makes the others late, too. What cannot be answered soon is better refused at once.
 //!
 //! # Rule
 //! A client may have as many requests answered at once as there are left for others, and one in any case, up to a maximum

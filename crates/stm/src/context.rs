@@ -3,7 +3,7 @@
 use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
-use crate::transaction::Worker;
+use crate::transaction::Descriptor;
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 
@@ -13,10 +13,10 @@ pub(crate) type HandOver = fn(Box<dyn FnOnce() + Send + '_>);
 /// What every transaction looks at. Nothing in it has a destructor, so that it is there as long as the thread is: also the
 /// transactions of other locals' destructors are known.
 struct Local {
-    /// The worker that this thread reuses; [`Ending`] gives it back.
-    worker: Cell<ManuallyDrop<Option<Box<Worker>>>>,
+    /// The descriptor that this thread reuses; [`Ending`] gives it back.
+    descriptor: Cell<ManuallyDrop<Option<Box<Descriptor>>>>,
     is_in_transaction: Cell<bool>,
-    /// Nobody takes the worker from here any more.
+    /// Nobody takes the descriptor from here any more.
     has_ended: Cell<bool>,
     /// The owner for whom a deferred operation runs here.
     operation: Cell<Option<OwnerId>>,
@@ -27,20 +27,20 @@ struct Local {
 
 const _: () = assert!(!std::mem::needs_drop::<Local>(), "it outlives the destructors of the thread's locals");
 
-/// Gives the worker of a thread back that ends.
+/// Gives the descriptor of a thread back that ends.
 struct Ending;
 
 impl Drop for Ending {
     fn drop(&mut self) {
         // The locals of a model's thread end together, and loom takes statics away before those of its main thread.
-        let worker = LOCAL.try_with(|local| {
+        let descriptor = LOCAL.try_with(|local| {
             local.has_ended.set(true);
-            local.replace_worker(None)
+            local.replace_descriptor(None)
         });
-        if let Ok(Some(worker)) = worker
+        if let Ok(Some(descriptor)) = descriptor
             && !cfg!(enact_loom)
         {
-            DOMAIN.workers.give_back(worker);
+            DOMAIN.descriptors.give_back(descriptor);
         }
     }
 }
@@ -54,7 +54,7 @@ enact_sync::thread_local! {
         // So that it is dropped when the thread ends. A thread that is ending already has nothing to be given back.
         let has_ended = ENDING.try_with(|_| ()).is_err();
         Local {
-            worker: Cell::new(ManuallyDrop::new(None)),
+            descriptor: Cell::new(ManuallyDrop::new(None)),
             is_in_transaction: Cell::new(false),
             has_ended: Cell::new(has_ended),
             operation: Cell::new(None),
@@ -71,32 +71,32 @@ enact_sync::thread_local! {
 
 impl Local {
     #[inline]
-    fn replace_worker(&self, worker: Option<Box<Worker>>) -> Option<Box<Worker>> {
-        ManuallyDrop::into_inner(self.worker.replace(ManuallyDrop::new(worker)))
+    fn replace_descriptor(&self, descriptor: Option<Box<Descriptor>>) -> Option<Box<Descriptor>> {
+        ManuallyDrop::into_inner(self.descriptor.replace(ManuallyDrop::new(descriptor)))
     }
 
-    /// Leaves a worker here; gives the one that has to go to the pool, if any.
+    /// Leaves a descriptor here; gives the one that has to go to the pool, if any.
     #[inline]
-    fn keep(&self, worker: Box<Worker>) -> Option<Box<Worker>> {
-        if self.has_ended.get() { Some(worker) } else { self.replace_worker(Some(worker)) }
+    fn keep(&self, descriptor: Box<Descriptor>) -> Option<Box<Descriptor>> {
+        if self.has_ended.get() { Some(descriptor) } else { self.replace_descriptor(Some(descriptor)) }
     }
 }
 
-/// Takes a worker for an attempt, and marks this thread as inside a transaction until [`leave`] or [`finish`].
+/// Takes a descriptor for an attempt, and marks this thread as inside a transaction until [`leave`] or [`finish`].
 ///
 /// # Panics
 /// If the thread is inside a transaction.
 #[inline]
-pub(crate) fn enter() -> Box<Worker> {
+pub(crate) fn enter() -> Box<Descriptor> {
     LOCAL.with(|local| {
         assert!(
             !local.is_in_transaction.replace(true),
             "a transaction was started inside the closure of another one; nest with `tx.nested` or pass `tx` on"
         );
-        let mut worker = local.replace_worker(None).unwrap_or_else(|| DOMAIN.workers.take());
-        worker.in_operation = local.operation.get().is_some();
-        worker.is_dependent = local.is_dependent.get();
-        worker
+        let mut descriptor = local.replace_descriptor(None).unwrap_or_else(|| DOMAIN.descriptors.take());
+        descriptor.in_operation = local.operation.get().is_some();
+        descriptor.is_dependent = local.is_dependent.get();
+        descriptor
     })
 }
 
@@ -111,22 +111,22 @@ pub(crate) fn leave() {
     LOCAL.with(|local| local.is_in_transaction.set(false));
 }
 
-/// [`leave`]s, and gives the worker back.
+/// [`leave`]s, and gives the descriptor back.
 #[inline]
-pub(crate) fn finish(worker: Box<Worker>) {
+pub(crate) fn finish(descriptor: Box<Descriptor>) {
     let other = LOCAL.with(|local| {
         local.is_in_transaction.set(false);
-        local.keep(worker)
+        local.keep(descriptor)
     });
     if let Some(other) = other {
-        DOMAIN.workers.give_back(other);
+        DOMAIN.descriptors.give_back(other);
     }
 }
 
-/// Gives a worker back to this thread or, if it has one, to the pool.
-pub(crate) fn give_back(worker: Box<Worker>) {
-    if let Some(other) = LOCAL.with(|local| local.keep(worker)) {
-        DOMAIN.workers.give_back(other);
+/// Gives a descriptor back to this thread or, if it has one, to the pool.
+pub(crate) fn give_back(descriptor: Box<Descriptor>) {
+    if let Some(other) = LOCAL.with(|local| local.keep(descriptor)) {
+        DOMAIN.descriptors.give_back(other);
     }
 }
 

@@ -1,12 +1,12 @@
-//! What all transactions of the process share: the clock, the gate, the sleepers, the memory, the workers, what deferred
-//! operations sleep on.
+//! What all transactions of the process share: the clock, the serial lock, the sleepers, the memory, the descriptors,
+//! what deferred operations sleep on.
 //!
 //! There is one domain a process, so that any two transactions may meet; each part lies on cache lines of its own.
 use crate::defer::Circles;
-use crate::gate::Gate;
+use crate::descriptor::Descriptors;
 use crate::memory::Memory;
+use crate::serial_lock::SerialLock;
 use crate::sleepers::Sleepers;
-use crate::worker::Workers;
 use crossbeam_utils::CachePadded;
 use enact_sync::atomic::AtomicU64;
 use enact_sync::global;
@@ -15,16 +15,16 @@ use enact_sync::global;
 pub(crate) const CHOOSES: u64 = 1 << 32;
 
 pub(crate) struct Domain {
-    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A commit
-    /// reads it, and writes it only while a snapshot chooses its time; see [`transaction`](crate::transaction).
+    /// A time that no running snapshot is ahead of, 2 at first: 1 announces a snapshot that does not know its time. A
+    /// commit reads it, and writes it only while a snapshot chooses its time; see [`transaction`](crate::transaction).
     pub(crate) clock: CachePadded<AtomicU64>,
     /// How many snapshot readers have announced themselves and, in units of [`CHOOSES`], how many of these do not know
     /// their time yet.
     pub(crate) snapshots: CachePadded<AtomicU64>,
-    pub(crate) gate: Gate,
+    pub(crate) serial_lock: SerialLock,
     pub(crate) memory: Memory,
     pub(crate) sleepers: Sleepers,
-    pub(crate) workers: Workers,
+    pub(crate) descriptors: Descriptors,
     pub(crate) circles: Circles,
 }
 
@@ -33,10 +33,10 @@ global! {
     pub(crate) static DOMAIN: Domain = Domain {
         clock: CachePadded::new(AtomicU64::new(2)),
         snapshots: CachePadded::new(AtomicU64::new(0)),
-        gate: Gate::new(),
+        serial_lock: SerialLock::new(),
         memory: Memory::new(),
         sleepers: Sleepers::new(),
-        workers: Workers::new(),
+        descriptors: Descriptors::new(),
         circles: Circles::new(),
     };
 }

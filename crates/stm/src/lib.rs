@@ -1,7 +1,7 @@
 //! Software transactional memory for threads and async tasks.
 //!
-//! State that several threads share lies in [`TVar`]s, [`TCell`]s and [`TLink`]s; a closure given to [`atomically`] reads and writes any
-//! number of them as if it were alone.
+//! State that several threads share lies in [`TVar`]s, [`TCell`]s and [`TLink`]s; a closure given to [`atomically`]
+//! reads and writes any number of them as if it were alone.
 //!
 //! ```
 //! use enact_stm::{TCell, TVar, atomically};
@@ -43,12 +43,13 @@
 //! * **Serializable**, in an order that respects real time: a transaction that begins after another has returned sees it.
 //! * **Opaque**: running code sees one consistent state, also in an attempt that will fail. No panic, endless loop or wild
 //!   index from values that never were there together.
-//! * **Progress**: a transaction that has lost to others many times gets priority, and finally runs alone. A commit that finds
-//!   another transaction running alone comes before all that ask to run alone after it. A future that is not polled holds up
-//!   no commit, with one exception: while an irrevocable transaction waits for its deferred operation, transactions that
-//!   defer wait too.
-//! * **No lost wake-up, no polling**: a transaction that waits sleeps until something it has read changes. Only a thread that waits for a
-//!   [`TxLock`], a [`Deferrable`] or its turn to run alone looks for some 25 us before, if a processor is left for others.
+//! * **Progress**: a transaction that has lost to others many times gets priority, and finally runs alone. A commit
+//!   that finds another transaction running alone comes before all that ask to run alone after it. A future that is not
+//!   polled holds up no commit, with one exception: while an irrevocable transaction waits for its deferred operation,
+//!   transactions that defer wait too.
+//! * **No lost wake-up, no polling**: a transaction that waits sleeps until something it has read changes. Only a
+//!   thread that waits for a [`TxLock`], a [`Deferrable`] or its turn to run alone looks for some 25 us before, if a
+//!   processor is left for others.
 //! * **Panics and errors roll back**, and nothing is poisoned by them.
 //! * Values are immutable snapshots, read by reference. Nothing is changed in place, so making shared state private again
 //!   needs no waiting for others.
@@ -77,13 +78,14 @@ mod call;
 mod contain;
 mod context;
 mod defer;
+mod descriptor;
 mod domain;
 mod fate;
-mod gate;
 pub mod hooks;
 mod lock;
 mod memory;
 mod parcel;
+mod serial_lock;
 mod sleepers;
 mod statistics;
 pub mod structures;
@@ -91,7 +93,6 @@ mod transaction;
 mod variable;
 mod waking;
 mod watch;
-mod worker;
 
 pub use call::{
     Atomically, Body, GaveUp, Limited, Partial, Total, Verdict, atomically, snapshot, synchronized, try_atomically,

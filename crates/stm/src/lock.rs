@@ -1,7 +1,7 @@
 //! Locks that transactions can take: owned beyond the commit, by the operation that goes on with the transaction's work.
 use crate::transaction::{Abort, Tx};
 use crate::variable::TCell;
-use crate::variable::stamp::{LOCKED, Stamp, WAITED};
+use crate::variable::versioned_lock::{LOCKED, VersionedLock, WAITED};
 use crate::{atomically, context, hooks};
 use enact_sync::Mutex;
 use enact_sync::unmodelled::{Arc, AtomicU64};
@@ -39,13 +39,15 @@ impl OwnerId {
 /// The owner of the locks that several transactions acquire and release.
 ///
 /// A transaction without an explicit owner is its own: locks that it still holds when it and its deferred operations are
-/// over are released then. Under an explicit owner they stay held until a transaction of this owner releases them, or until
-/// the `Owner` is dropped. Owners that keep locks while their transactions wait for others can wait in a circle, which nobody
-/// is told of, because any thread may release a lock for its owner: give such waits a [`timeout`](crate::Atomically::timeout).
+/// over are released then. Under an explicit owner they stay held until a transaction of this owner releases them, or
+/// until the `Owner` is dropped. Owners that keep locks while their transactions wait for others can wait in a circle,
+/// which nobody is told of, because any thread may release a lock for its owner: give such waits a
+/// [`timeout`](crate::Atomically::timeout).
 ///
-/// Dropping an owner releases what its transactions have acquired and not released, in one transaction for each lock, which
-/// wakes the transactions that wait for it. Objects of its deferred operations are released when these have ended. A
-/// transaction of the owner that commits after that releases at its end what it has acquired, as one without an owner does.
+/// Dropping an owner releases what its transactions have acquired and not released, in one transaction for each lock,
+/// which wakes the transactions that wait for it. Objects of its deferred operations are released when these have ended. A
+/// transaction of the owner that commits after that releases at its end what it has acquired, as one without an owner
+/// does.
 ///
 /// # Example
 /// ```
@@ -152,8 +154,8 @@ impl Account {
 /// A thread that is awake may take a released lock before those that sleep, at most 32 times in a row.
 ///
 /// # Source
-/// Zhou, Luchangco, Spear, *Extending Transactional Memory with Atomic Deferral*, OPODIS 2017, listing 2. There the owner is
-/// a thread; here it is the logical transaction, because tasks and actors change threads.
+/// Zhou, Luchangco, Spear, *Extending Transactional Memory with Atomic Deferral*, OPODIS 2017, listing 2. There the
+/// owner is a thread; here it is the logical transaction, because tasks and actors change threads.
 #[derive(Clone)]
 pub struct TxLock {
     core: Arc<Core>,
@@ -222,7 +224,7 @@ impl TxLock {
         let depth = match holder(state) {
             None => 1,
             Some((holder, depth)) if reentrant && holder == owner => {
-                tx.reads_what_is_own(holder, self.stamp());
+                tx.reads_what_is_own(holder, self.versioned_lock());
                 assert!(u64::from(depth) < DEPTH_MASK, "a lock was acquired {depth} times by one owner");
                 u64::from(depth) + 1
             }
@@ -244,7 +246,7 @@ impl TxLock {
     pub(crate) fn subscribe_unless_own<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<bool, Abort> {
         match holder(tx.read(&self.core.state)?) {
             None => Ok(false),
-            Some((holder, _)) if holder == tx.owner() => Ok(tx.reads_what_is_own(holder, self.stamp())),
+            Some((holder, _)) if holder == tx.owner() => Ok(tx.reads_what_is_own(holder, self.versioned_lock())),
             Some((holder, _)) => tx.retry_for(self, holder),
         }
     }
@@ -287,19 +289,20 @@ impl TxLock {
         self.core.state.core.value.load(Ordering::Acquire) == 0
     }
 
-    /// The stamp of the state, at which its sleepers are entered.
-    pub(crate) fn stamp(&self) -> &Stamp {
-        &self.core.state.core.stamp
+    /// The versioned lock of the state, at which its sleepers are entered.
+    pub(crate) fn versioned_lock(&self) -> &VersionedLock {
+        &self.core.state.core.versioned_lock
     }
 
-    /// True if the state is the one that was read with this stamp. A commit that locks it and then fails does not count.
+    /// True if the state is the one that was read with this word of the versioned lock. A commit that locks it and then
+    /// fails does not count.
     pub(crate) fn is_as_seen(&self, seen: u64) -> bool {
-        self.stamp().load(Ordering::Acquire) & !(WAITED | LOCKED) == seen
+        self.versioned_lock().load(Ordering::Acquire) & !(WAITED | LOCKED) == seen
     }
 
-    /// Where the stamp is.
+    /// Where the versioned lock is.
     pub(crate) fn address(&self) -> usize {
-        std::ptr::from_ref(self.stamp()).addr()
+        std::ptr::from_ref(self.versioned_lock()).addr()
     }
 
     /// Has the lock look as if it were held, or not, to a look without a transaction.
@@ -312,7 +315,8 @@ impl TxLock {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// Undoes one acquisition of `owner`, inside a deferred operation of it: no account has it, so there is nothing to note.
+    /// Undoes one acquisition of `owner`, inside a deferred operation of it: no account has it, so there is nothing to
+    /// note.
     pub(crate) fn release_once(&self, owner: OwnerId) {
         atomically(|tx| {
             let state = tx.read(&self.core.state)?;

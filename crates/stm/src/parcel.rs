@@ -23,7 +23,7 @@ use std::fmt;
 /// type Job = Box<dyn FnOnce() -> u32 + Send>;
 /// let jobs = TQueue::unbounded();
 /// std::thread::scope(|scope| {
-///     let worker = scope.spawn(|| {
+///     let thread = scope.spawn(|| {
 ///         let sum = (0..3).map(|_| {
 ///             let job: Job = atomically(|tx| jobs.take(tx)).run().into_inner(); // sleeps while there is none
 ///             job()
@@ -35,7 +35,7 @@ use std::fmt;
 ///         let parcel = Parcel::new(job);
 ///         atomically(|tx| jobs.push(tx, parcel.clone())).run();
 ///     }
-///     assert_eq!(worker.join().unwrap(), 14);
+///     assert_eq!(thread.join().unwrap(), 14);
 /// });
 /// ```
 pub struct Parcel<T: Send + 'static>(Arc<Content<T>>);

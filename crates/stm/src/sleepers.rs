@@ -1,30 +1,32 @@
 //! Who sleeps until a variable changes.
 //!
 //! # Protocol
-//! A sleeper registers under the lock of the variable's stripe: if the stamp is still what the sleeper has seen, it sets
-//! the *waited* bit in it by compare-exchange and enters itself; otherwise it does not sleep. A commit that has locked a
-//! stamp with that bit publishes a stamp with that bit and then, under the lock of the stripe, takes out whom it wakes.
-//! The bit is cleared there when nobody is left.
+//! A sleeper registers under the lock of the variable's stripe: if the versioned lock is still what the sleeper has
+//! seen, it sets the *waited* bit in it by compare-exchange and enters itself; otherwise it does not sleep. A commit
+//! that has locked a versioned lock with that bit publishes a versioned lock with that bit and then, under the lock of
+//! the stripe, takes out whom it wakes. The bit is cleared there when nobody is left.
 //!
 //! # Locks
 //! A thread that finds a [`TxLock`] held looks for a while before it sleeps, and has a *claim* on the lock from before its
 //! first look until the attempt after its last has ended. A release that finds a claim wakes nobody: a sleeper would take
-//! longer to come than the thread that is awake. That happens a bounded number of times in a row, so that sleepers get their
-//! chance.
+//! longer to come than the thread that is awake. That happens a bounded number of times in a row, so that sleepers get
+//! their chance.
 //!
 //! # No lost wake-up
-//! The bit is set by compare-exchange on the stamp that was seen: a commit has either locked the stamp before, then the
-//! exchange fails and the sleeper runs again, or it locks it afterwards and finds the bit. Between the lock of a stamp and
-//! its publication nobody changes it. Shown by the model `retry_and_commit_never_lose_a_wake_up`.
+//! The bit is set by compare-exchange on the versioned lock that was seen: a commit has either locked the versioned
+//! lock before, then the exchange fails and the sleeper runs again, or it locks it afterwards and finds the bit.
+//! Between the lock of a versioned lock and its publication nobody changes it. Shown by the model
+//! `retry_and_commit_never_lose_a_wake_up`.
 //!
-//! A release publishes the lock as free and then looks for claims; the last claim ends and then looks at the lock. Both happen
-//! under the lock of the stripe: either the release finds no claim, or the end of the claim finds the lock free, and sleepers are woken, or
-//! finds that another has it, which will release it. Shown by the model `sleepers_on_a_lock_are_woken_although_others_wait_awake`.
+//! A release publishes the lock as free and then looks for claims; the last claim ends and then looks at the lock. Both
+//! happen under the lock of the stripe: either the release finds no claim, or the end of the claim finds the lock free,
+//! and sleepers are woken, or finds that another has it, which will release it. Shown by the model
+//! `sleepers_on_a_lock_are_woken_although_others_wait_awake`.
 use crate::contain::contain;
 use crate::domain::DOMAIN;
 use crate::lock::{self, OwnerId, TxLock};
 use crate::transaction::Condition;
-use crate::variable::stamp::{LOCKED, Stamp, WAITED};
+use crate::variable::versioned_lock::{LOCKED, VersionedLock, WAITED};
 use crate::waking::wake_all;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::OnceLock;
@@ -36,7 +38,7 @@ use std::task::Waker;
 
 const STRIPES: usize = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 256 };
 
-/// All sleepers of the process, by the address of the stamp they sleep on.
+/// All sleepers of the process, by the address of the versioned lock they sleep on.
 pub(crate) struct Sleepers {
     stripes: OnceLock<Box<[Stripe]>>,
 }
@@ -109,9 +111,9 @@ pub(crate) struct Sleeper(Mutex<Sleep>);
 
 /// What the condition says of a value of type `of`.
 ///
-/// A sleeper that is late to take itself out may be in the list of a variable that has been moved, and another one has come
-/// to its address: a condition over another type says yes. If it panics, the sleeper is woken, and meets the panic where it
-/// belongs.
+/// A sleeper that is late to take itself out may be in the list of a variable that has been moved, and another one has
+/// come to its address: a condition over another type says yes. If it panics, the sleeper is woken, and meets the panic
+/// where it belongs.
 fn holds(condition: &Condition, value: u64, of: Option<TypeId>) -> bool {
     condition.of != of || catch_unwind(AssertUnwindSafe(|| (condition.test)(value))).unwrap_or(true)
 }
@@ -162,24 +164,25 @@ impl Sleepers {
         &stripes[(address >> 3) % STRIPES].0
     }
 
-    /// Enters `sleeper` for the variable at `stamp`, with what it waits for there; false if the variable has changed since `seen`.
+    /// Enters `sleeper` for the variable at `versioned lock`, with what it waits for there; false if the variable has
+    /// changed since `seen`.
     pub(crate) fn register(
         &self,
-        stamp: &Stamp,
+        versioned_lock: &VersionedLock,
         seen: u64,
         sleeper: &Arc<Sleeper>,
         condition: Option<&Condition>,
         waits_for: Option<OwnerId>,
     ) -> bool {
-        let address = std::ptr::from_ref(stamp).addr();
+        let address = std::ptr::from_ref(versioned_lock).addr();
         let mut stripe = self.stripe(address).lock();
         loop {
-            let now = stamp.load(Ordering::Acquire);
-            if now & !WAITED != seen && !cfg!(plant = "sleep_without_looking") {
+            let now = versioned_lock.load(Ordering::Acquire);
+            if now & !WAITED != seen && !cfg!(planted = "sleep_without_looking") {
                 return false;
             }
             if now & WAITED != 0
-                || stamp.compare_exchange(now, now | WAITED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                || versioned_lock.compare_exchange(now, now | WAITED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
                 break;
             }
@@ -190,18 +193,18 @@ impl Sleepers {
 
     /// Wakes, in the order in which they came, those who sleep on a variable that now has `value`, unless their condition
     /// says that it is not worth it. `of` is the type of a node's value, none for a cell.
-    pub(crate) fn wake(&self, stamp: &Stamp, value: u64, of: Option<TypeId>) {
-        let address = std::ptr::from_ref(stamp).addr();
+    pub(crate) fn wake(&self, versioned_lock: &VersionedLock, value: u64, of: Option<TypeId>) {
+        let address = std::ptr::from_ref(versioned_lock).addr();
         let mut stripe = self.stripe(address).lock();
         let passes = value == 0 && stripe.passes(address);
         let is_due = |entry: &mut Entry| entry.address == address && entry.is_due(value, of, passes);
         let due: Due = stripe.entries.extract_if(.., is_due).collect();
         if !stripe.has_sleepers(address) {
             stripe.end_contest(address);
-            let now = stamp.load(Ordering::Acquire);
+            let now = versioned_lock.load(Ordering::Acquire);
             if now & (LOCKED | WAITED) == WAITED {
                 // If it fails, the bit stays although nobody sleeps: the next commit looks here for nothing.
-                let _ = stamp.compare_exchange(now, now & !WAITED, Ordering::AcqRel, Ordering::Relaxed);
+                let _ = versioned_lock.compare_exchange(now, now & !WAITED, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
         drop(stripe);
@@ -209,8 +212,8 @@ impl Sleepers {
     }
 
     /// Wakes all who sleep on a variable that is about to be gone.
-    pub(crate) fn wake_for_good(&self, stamp: &Stamp) {
-        let address = std::ptr::from_ref(stamp).addr();
+    pub(crate) fn wake_for_good(&self, versioned_lock: &VersionedLock) {
+        let address = std::ptr::from_ref(versioned_lock).addr();
         let due = self.stripe(address).lock().take_sleepers(address);
         wake_entries(due);
     }
@@ -221,7 +224,8 @@ impl Sleepers {
         Claim(lock)
     }
 
-    /// The thread has acquired the lock or not: if not, and if it was the last, sleepers are woken for a lock that is free.
+    /// The thread has acquired the lock or not: if not, and if it was the last, sleepers are woken for a lock that is
+    /// free.
     fn end_claim(&self, lock: &TxLock) {
         let address = lock.address();
         let mut stripe = self.stripe(address).lock();
@@ -231,7 +235,7 @@ impl Sleepers {
             return;
         }
         // A holder that we see here comes to the lock of the stripe when it releases, and finds no claim.
-        let due = match lock.is_free() && !cfg!(plant = "leave_a_free_lock_in_silence") {
+        let due = match lock.is_free() && !cfg!(planted = "leave_a_free_lock_in_silence") {
             true => stripe.take_sleepers(address),
             false => Due::new(),
         };
@@ -299,11 +303,11 @@ mod tests {
     fn a_sleeper_is_passed_a_bounded_number_of_times_and_not_at_all_without_a_claim() {
         enact_sync::explore(1, || {
             let (sleepers, lock, owner) = (&DOMAIN.sleepers, TxLock::new(), OwnerId::fresh());
-            let stamp = lock.stamp();
+            let versioned_lock = lock.versioned_lock();
             let sleeps = || {
                 let sleeper = Arc::new(Sleeper::default());
-                let seen = stamp.load(Ordering::Acquire) & !WAITED;
-                assert!(sleepers.register(stamp, seen, &sleeper, None, Some(owner)));
+                let seen = versioned_lock.load(Ordering::Acquire) & !WAITED;
+                assert!(sleepers.register(versioned_lock, seen, &sleeper, None, Some(owner)));
                 sleeper
             };
             let is_woken = |sleeper: &Sleeper| sleeper.is_woken(|| Waker::noop().clone());
@@ -314,7 +318,7 @@ mod tests {
                 lock.set_held(true);
                 let claim = sleepers.claim(lock.clone());
                 for _ in 0..claims {
-                    sleepers.wake(stamp, 0, None);
+                    sleepers.wake(versioned_lock, 0, None);
                     assert!(!is_woken(&sleeper));
                 }
                 drop(claim);
@@ -322,15 +326,15 @@ mod tests {
                 lock.set_held(false);
             }
             let claim = sleepers.claim(lock.clone());
-            sleepers.wake(stamp, 0, None);
+            sleepers.wake(versioned_lock, 0, None);
             assert!(is_woken(&sleeper), "passed {PASSED_MAX} times");
             let sleeper = sleeps();
-            sleepers.wake(stamp, 0, None);
+            sleepers.wake(versioned_lock, 0, None);
             assert!(!is_woken(&sleeper));
             drop(claim);
             assert!(is_woken(&sleeper), "nobody is awake, and the lock is free");
             let sleeper = sleeps();
-            sleepers.wake(stamp, 0, None);
+            sleepers.wake(versioned_lock, 0, None);
             assert!(is_woken(&sleeper));
         });
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// One worker's counts, written by it alone.
+        /// One descriptor's counts, written by it alone.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Count,)*
@@ -50,7 +50,7 @@ counters! {
     aborts_changed,
     /// Attempts given up so that an older, starving transaction comes first.
     aborts_stood_back,
-    /// Commits that found the gate closed, because another transaction ran alone, and had to wait.
+    /// Commits that found the serial lock closed, because another transaction ran alone, and had to wait.
     held_up,
     /// Attempts that asked to wait with `retry`.
     retries,
@@ -91,7 +91,7 @@ impl Count {
     }
 }
 
-/// The sum over all workers. Counts of transactions that run meanwhile may or may not be in it.
+/// The sum over all descriptors. Counts of transactions that run meanwhile may or may not be in it.
 ///
 /// # Example
 /// ```
@@ -104,7 +104,7 @@ impl Count {
 #[must_use]
 pub fn statistics() -> Statistics {
     let mut sum = Statistics::default();
-    for slot in DOMAIN.workers.all_slots() {
+    for slot in DOMAIN.descriptors.all_slots() {
         sum.add(&slot.counters);
     }
     sum

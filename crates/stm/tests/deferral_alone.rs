@@ -37,7 +37,7 @@ fn who_wants_to_run_alone_waits_until_operations_under_way_have_ended() {
     }));
     assert!(alone.poll().is_none());
     finish.send(()).expect("the operation waits");
-    assert!(deferring.poll().is_some(), "the commits of operations pass the gate");
+    assert!(deferring.poll().is_some(), "the commits of operations pass the serial lock");
     assert!(alone.wakes() > 0);
     assert_eq!(alone.poll(), Some(11));
 }
@@ -53,13 +53,13 @@ fn while_a_transaction_runs_alone_no_operation_starts_be_it_without_objects_and_
     let seen = synchronized(|tx| {
         let before = tx.read(&*x)?;
         let has_run = elsewhere(|| deferring.lock().expect("no panic").poll().is_some());
-        assert!(!has_run, "it commits only when the gate is open");
+        assert!(!has_run, "it commits only when the serial lock is open");
         tx.write(&*x, before + 1)
     });
     assert_eq!(seen, 1);
     let mut deferring = deferring.into_inner().expect("no panic");
     assert!(deferring.wakes() > 0);
-    assert_eq!(deferring.poll().expect("the gate is open").take(), Some(10));
+    assert_eq!(deferring.poll().expect("the serial lock is open").take(), Some(10));
 }
 
 #[test]

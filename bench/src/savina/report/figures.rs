@@ -132,17 +132,17 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     ticks.filter(|tick| (low..=high).contains(tick)).collect()
 }
 
-/// The rates of everybody in one heat, the highest first.
+/// The rates of everybody in one result, the highest first.
 pub(super) fn rates(row: &Row<'_>) -> Figure {
-    let heat = row.heat;
+    let result = row.result;
     let mut bars: Vec<_> = row.entries.iter().map(|entry| (entry.series.name.as_str(), entry.rate)).collect();
     bars.sort_by(|a, b| b.1.median.total_cmp(&a.1.median));
     let described: Vec<_> = bars.iter().map(|(name, rate)| format!("{name} {}", in_short(rate.median))).collect();
     let description = format!("Messages a second, medians: {}.", described.join(", "));
     let id = format!("rates-{}", row.label.replace([' ', '#'], "-"));
     let height = 36 + ROW * bars.len() as u32;
-    let size = if heat.scale == 1 { String::new() } else { format!(", size x{}", heat.scale) };
-    let workers = if heat.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", heat.workers) };
+    let size = if result.scale == 1 { String::new() } else { format!(", size x{}", result.scale) };
+    let workers = if result.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", result.workers) };
     Figure::drawn(&id, row.label.clone(), &description, (WIDTH, height), |area| draw_bars(area, &bars))
         .with_caption(format!("messages/s, {workers}{size}"))
 }
@@ -200,7 +200,7 @@ fn step(at_least: f64) -> f64 {
 /// Rates of everybody by the number of workers; `group` is in order of that number.
 pub(super) fn scaling(group: &[&Row<'_>], number: usize) -> Figure {
     let curve = |name: &str| {
-        let point = |row: &&Row<'_>| Some((row.heat.workers as f64, row.entry(name)?.rate));
+        let point = |row: &&Row<'_>| Some((row.result.workers as f64, row.entry(name)?.rate));
         (name.to_owned(), group.iter().filter_map(point).collect::<Vec<_>>())
     };
     let curves: Vec<_> = tables::contenders(group).into_iter().map(curve).collect();

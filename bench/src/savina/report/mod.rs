@@ -14,7 +14,7 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use super::results::{Heat, Results, is_ours};
+use super::results::{BenchmarkResult, Results, is_ours};
 use super::{Pages, SavinaError};
 use crate::document::{Block, Document, Mark, Section};
 use crate::measure::{Comparison, Estimate, Series, in_short, median};
@@ -70,17 +70,17 @@ pub(super) fn write(results: &[Results], pages: &Pages) -> Result<(), SavinaErro
     to(&pages.markdown, Document::markdown)
 }
 
-/// A heat with what tables call it, and what its samples say, which takes time to find out.
+/// A result with what tables call it, and what its samples say, which takes time to find out.
 struct Row<'a> {
     /// Which of several results it is from.
     measurement: usize,
     label: String,
-    heat: &'a Heat,
+    result: &'a BenchmarkResult,
     /// Of each contender, in the order of the race.
     entries: Vec<Entry<'a>>,
 }
 
-/// A contender in a heat.
+/// A contender in a result.
 struct Entry<'a> {
     series: &'a Series,
     wall_s: Estimate,
@@ -91,16 +91,16 @@ struct Entry<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(measurement: usize, label: String, heat: &'a Heat) -> Self {
-        let ours = heat.ours();
+    fn of(measurement: usize, label: String, result: &'a BenchmarkResult) -> Self {
+        let ours = result.ours();
         let entry = |(place, series): (usize, &'a Series)| Entry {
             series,
             wall_s: series.wall_s(),
             rate: series.rate(),
-            ratio: ours.filter(|&ours| ours != place).map(|ours| heat.race.compare_to(ours, place)),
-            disturbed: heat.race.disturbed(place),
+            ratio: ours.filter(|&ours| ours != place).map(|ours| result.race.compare_to(ours, place)),
+            disturbed: result.race.disturbed(place),
         };
-        Self { measurement, label, heat, entries: heat.race.series.iter().enumerate().map(entry).collect() }
+        Self { measurement, label, result, entries: result.race.series.iter().enumerate().map(entry).collect() }
     }
 
     fn entry(&self, name: &str) -> Option<&Entry<'a>> {
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
     }
 
     fn ours(&self) -> Option<&Entry<'a>> {
-        self.entry(&self.heat.compared)
+        self.entry(&self.result.compared)
     }
 
     fn peers(&self) -> impl Iterator<Item = &Entry<'a>> {
@@ -138,12 +138,12 @@ fn verdict(comparison: &Comparison) -> Mark {
 /// Of several measurements each has a number.
 fn rows(results: &[Results]) -> Vec<Row<'_>> {
     let numbered =
-        results.iter().enumerate().flat_map(|(number, one)| one.heats.iter().map(move |heat| (number, heat)));
-    let label = |number: usize, heat: &Heat| {
-        let workload = &heat.race.workload;
+        results.iter().enumerate().flat_map(|(number, one)| one.benchmarks.iter().map(move |result| (number, result)));
+    let label = |number: usize, result: &BenchmarkResult| {
+        let workload = &result.race.workload;
         if results.len() > 1 { format!("{workload} #{}", number + 1) } else { workload.clone() }
     };
-    numbered.map(|(number, heat)| Row::of(number, label(number, heat), heat)).collect()
+    numbered.map(|(number, result)| Row::of(number, label(number, result), result)).collect()
 }
 
 fn document(results: &[Results]) -> Document {
@@ -195,7 +195,7 @@ fn summary(results: &[Results], rows: &[Row<'_>]) -> Vec<String> {
 }
 
 fn what_was_run(results: &[Results], rows: &[Row<'_>]) -> String {
-    let mut benchmarks: Vec<_> = rows.iter().map(|row| &row.heat.benchmark).collect();
+    let mut benchmarks: Vec<_> = rows.iter().map(|row| &row.result.benchmark).collect();
     benchmarks.sort();
     benchmarks.dedup();
     let mut libraries: Vec<_> = results.iter().flat_map(|one| &one.libraries).map(|library| &library.name).collect();
@@ -251,7 +251,7 @@ fn who_is_faster(rows: &[Row<'_>]) -> String {
 }
 
 fn what_it_costs(results: &[Results], rows: &[Row<'_>]) -> String {
-    let heap: Vec<_> = rows.iter().filter_map(|row| row.heat.heap.get(&row.heat.compared)).collect();
+    let heap: Vec<_> = rows.iter().filter_map(|row| row.result.heap.get(&row.result.compared)).collect();
     let counts: Vec<_> = heap.iter().map(|heap| heap.count_per_message()).collect();
     let ours = |results: &Results| {
         let race = results.cold_start.as_ref()?;
@@ -289,38 +289,38 @@ fn overview(rows: &[Row<'_>]) -> Vec<Block> {
     blocks
 }
 
-/// A chart for each heat, those of one benchmark together.
+/// A chart for each result, those of one benchmark together.
 fn benchmarks(rows: &[Row<'_>]) -> Vec<Block> {
     let text = "Median message rate, longer is better, with 95 % bootstrap intervals of the medians. Absolute rates shift with \
                 the machine's mood; the ratios above are taken within rounds.";
     let mut blocks = vec![Block::Prose(text.to_owned())];
-    for together in rows.chunk_by(|a, b| a.heat.benchmark == b.heat.benchmark) {
-        let heat = together[0].heat;
+    for together in rows.chunk_by(|a, b| a.result.benchmark == b.result.benchmark) {
+        let result = together[0].result;
         let drawn: Vec<_> =
-            together.iter().filter(|row| !row.heat.race.series.is_empty()).map(figures::rates).collect();
+            together.iter().filter(|row| !row.result.race.series.is_empty()).map(figures::rates).collect();
         if drawn.is_empty() {
             continue;
         }
-        blocks.push(Block::Heading(format!("{}: {}", heat.benchmark, heat.title)));
-        let parameters = tables::parameters_in_words(heat);
-        let reason = reasons::of(&heat.benchmark).map_or_else(String::new, |reason| format!(" {reason}."));
+        blocks.push(Block::Heading(format!("{}: {}", result.benchmark, result.title)));
+        let parameters = tables::parameters_in_words(result);
+        let reason = reasons::of(&result.benchmark).map_or_else(String::new, |reason| format!(" {reason}."));
         blocks.push(Block::Prose(format!("Parameters: {parameters}.{reason}")));
         blocks.push(Block::Figures(drawn));
     }
     if blocks.len() > 1 { blocks } else { Vec::new() }
 }
 
-/// Heats that differ in nothing but their workers, by their number.
+/// Benchmarks that differ in nothing but their workers, by their number.
 fn by_workers<'a>(rows: &'a [Row<'a>]) -> Vec<Vec<&'a Row<'a>>> {
     let mut groups: Vec<Vec<&Row<'_>>> = Vec::new();
     for row in rows {
-        let of = |row: &Row<'a>| (row.measurement, row.heat.benchmark.as_str(), row.heat.scale);
+        let of = |row: &Row<'a>| (row.measurement, row.result.benchmark.as_str(), row.result.scale);
         match groups.iter_mut().find(|group| of(group[0]) == of(row)) {
             Some(group) => group.push(row),
             None => groups.push(vec![row]),
         }
     }
-    groups.iter_mut().for_each(|group| group.sort_by_key(|row| row.heat.workers));
+    groups.iter_mut().for_each(|group| group.sort_by_key(|row| row.result.workers));
     groups.retain(|group| group.len() > 1);
     groups
 }

@@ -1,7 +1,7 @@
 //! Every number of the report.
 use std::fmt::Display;
 
-use super::super::results::{Heat, Results, is_ours};
+use super::super::results::{BenchmarkResult, Results, is_ours};
 use super::{Entry, Row, reasons, verdict};
 use crate::document::{Cell, Mark, Table};
 use crate::measure::{Comparison, Interval, Machine, PEAK_MEMORY, in_short};
@@ -62,7 +62,7 @@ pub(super) fn overview(rows: &[Row<'_>]) -> Table {
         });
         table.add([
             Cell::from(row.label.as_str()),
-            Cell::from(row.heat.title.as_str()),
+            Cell::from(row.result.title.as_str()),
             Cell::from(ours),
             Cell::from(best.map_or("", |best| best.series.name.as_str())),
             Cell::from(best.map_or_else(String::new, |best| in_short(best.rate.median))),
@@ -78,10 +78,10 @@ pub(super) fn overview(rows: &[Row<'_>]) -> Table {
 pub(super) fn reasons(rows: &[Row<'_>]) -> Table {
     let mut table =
         Table::new("What is known about them").with_words("benchmark").with_words("name").with_words("reason");
-    for together in rows.chunk_by(|a, b| a.heat.benchmark == b.heat.benchmark) {
-        let heat = together[0].heat;
-        if let Some(reason) = reasons::of(&heat.benchmark) {
-            table.add([&heat.benchmark, &heat.title, &format!("{reason}.")]);
+    for together in rows.chunk_by(|a, b| a.result.benchmark == b.result.benchmark) {
+        let result = together[0].result;
+        if let Some(reason) = reasons::of(&result.benchmark) {
+            table.add([&result.benchmark, &result.title, &format!("{reason}.")]);
         }
     }
     table
@@ -158,7 +158,7 @@ pub(super) fn times(rows: &[Row<'_>]) -> Table {
 
 /// Rates of each group by workers.
 pub(super) fn scaling(groups: &[Vec<&Row<'_>>]) -> Table {
-    let mut workers: Vec<_> = groups.iter().flatten().map(|row| row.heat.workers).collect();
+    let mut workers: Vec<_> = groups.iter().flatten().map(|row| row.result.workers).collect();
     workers.sort_unstable();
     workers.dedup();
     let caption = "Median messages a second by worker threads";
@@ -169,7 +169,7 @@ pub(super) fn scaling(groups: &[Vec<&Row<'_>>]) -> Table {
     for group in groups {
         for contender in contenders(group) {
             let rate = |workers: &usize| {
-                let row = group.iter().find(|row| row.heat.workers == *workers)?;
+                let row = group.iter().find(|row| row.result.workers == *workers)?;
                 row.entry(contender).map(|entry| entry.rate.median)
             };
             let words = [group_name(group), contender.to_owned()];
@@ -181,10 +181,10 @@ pub(super) fn scaling(groups: &[Vec<&Row<'_>>]) -> Table {
 
 /// What is the same in all of `group`.
 pub(super) fn group_name(group: &[&Row<'_>]) -> String {
-    let Row { heat, measurement, label, .. } = group[0];
-    let size = if heat.scale == 1 { String::new() } else { format!(" x{}", heat.scale) };
+    let Row { result, measurement, label, .. } = group[0];
+    let size = if result.scale == 1 { String::new() } else { format!(" x{}", result.scale) };
     let number = if label.contains('#') { format!(" #{}", measurement + 1) } else { String::new() };
-    format!("{}{size}{number}", heat.benchmark)
+    format!("{}{size}{number}", result.benchmark)
 }
 
 /// Everybody with a result in any of `rows`.
@@ -228,7 +228,7 @@ pub(super) fn allocations(rows: &[Row<'_>]) -> Table {
         .with_numbers("bytes a message")
         .with_numbers("messages");
     for row in rows {
-        for (contender, heap) in &row.heat.heap {
+        for (contender, heap) in &row.result.heap {
             table.add([
                 row.label.clone(),
                 contender.clone(),
@@ -270,8 +270,8 @@ pub(super) fn cold_start(results: &[Results]) -> Table {
     table
 }
 
-pub(super) fn parameters_in_words(heat: &Heat) -> String {
-    heat.parameters.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+pub(super) fn parameters_in_words(result: &BenchmarkResult) -> String {
+    result.parameters.iter().map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn parameters(rows: &[Row<'_>]) -> Table {
@@ -284,15 +284,15 @@ pub(super) fn parameters(rows: &[Row<'_>]) -> Table {
         .with_numbers("rounds")
         .with_numbers("used by others");
     for row in rows {
-        let heat = row.heat;
+        let result = row.result;
         table.add([
             row.label.clone(),
-            heat.title.clone(),
-            parameters_in_words(heat),
-            format!("x{}", heat.scale),
-            heat.workers.to_string(),
-            heat.race.series.first().map_or(0, |series| series.samples.len()).to_string(),
-            heat.race.others.map_or_else(String::new, percent),
+            result.title.clone(),
+            parameters_in_words(result),
+            format!("x{}", result.scale),
+            result.workers.to_string(),
+            result.race.series.first().map_or(0, |series| series.samples.len()).to_string(),
+            result.race.others.map_or_else(String::new, percent),
         ]);
     }
     table

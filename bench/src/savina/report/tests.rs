@@ -45,7 +45,7 @@ fn the_page_loads_nothing_and_has_no_number_that_is_none() {
         assert!(!html.contains(never), "{never} in {html}");
     }
     assert_eq!(html.matches("<svg").count(), html.matches("<desc").count());
-    // Against the best and each of three others, rates of seven heats, scaling of three benchmarks.
+    // Against the best and each of three others, rates of seven benchmarks, scaling of three benchmarks.
     assert_eq!(html.matches("<svg").count(), 4 + 7 + 3);
 }
 
@@ -103,7 +103,7 @@ fn losing_rows_are_called_so_and_come_first() {
 fn the_summary_is_three_sentences_of_the_data() {
     let summary = document(&[results()]).summary;
     let [run, faster, costs] = &summary[..] else { panic!("{summary:?}") };
-    // Six heats of seven rounds with four contenders (two in nqn), and one with one.
+    // Six benchmarks of seven rounds with four contenders (two in nqn), and one with one.
     let samples = 7 * (4 + 4 + 4 + 4 + 2 + 2 + 1);
     assert_eq!(
         *run,
@@ -148,8 +148,8 @@ fn several_measurements_have_numbers_and_machines_of_their_own() {
 fn without_peers_nothing_is_claimed() {
     let mut alone = results();
     alone.libraries.clear();
-    alone.heats.retain(|heat| heat.benchmark == "pp");
-    alone.heats.iter_mut().for_each(|heat| heat.race.series.truncate(1));
+    alone.benchmarks.retain(|result| result.benchmark == "pp");
+    alone.benchmarks.iter_mut().for_each(|result| result.race.series.truncate(1));
     let document = document(&[alone]);
     assert!(document.highlights.is_empty());
     assert!(document.summary[1].starts_with("No other library took part"), "{:?}", document.summary);
@@ -178,15 +178,15 @@ proptest! {
     #[test]
     fn any_times_make_a_report(walls_ns in proptest::collection::vec(1..u64::MAX / 4, 8)) {
         let mut results = results();
-        results.heats.truncate(2);
-        let series = results.heats.iter_mut().flat_map(|heat| &mut heat.race.series);
+        results.benchmarks.truncate(2);
+        let series = results.benchmarks.iter_mut().flat_map(|result| &mut result.race.series);
         for (series, pair) in series.zip(walls_ns.windows(2)) {
             series.samples.truncate(2);
             for (sample, &wall_ns) in series.samples.iter_mut().zip(pair) {
                 sample.lap.wall = std::time::Duration::from_nanos(wall_ns);
             }
         }
-        results.heats.iter_mut().flat_map(|heat| &mut heat.race.series).for_each(|series| series.samples.truncate(2));
+        results.benchmarks.iter_mut().flat_map(|result| &mut result.race.series).for_each(|series| series.samples.truncate(2));
         let document = document(&[results]);
         let (html, markdown) = (document.html(), document.markdown());
         prop_assert!(!html.contains("NaN") && !html.contains(">inf") && !markdown.contains("NaN"));

@@ -1,9 +1,9 @@
 //! The next message of an actor whose messages have priorities or guards.
 use enact_sync::unmodelled::Arc;
 
-use super::{ActorCell, Body, Next};
-use crate::mailbox::lanes::Choice;
+use super::{Activation, ActorCell, Next};
 use crate::mailbox::records::Front;
+use crate::mailbox::selective::Choice;
 use crate::turn::Panic;
 
 /// What an actor has found for its next turn.
@@ -19,25 +19,25 @@ pub(super) enum Found {
 
 impl ActorCell {
     /// Looks for the next message, among what has just arrived, too, if that can come first.
-    pub(super) fn choose(self: &Arc<Self>, body: &mut Body) -> Found {
-        let has_suspended = body.has_suspended();
-        let Body { extras: Some(extras), batch, lender } = body else { return Found::Message };
-        let Some(lanes) = &mut extras.lanes else { return Found::Message };
-        if lanes.are_ranked() {
+    pub(super) fn choose(self: &Arc<Self>, activation: &mut Activation) -> Found {
+        let has_suspended = activation.has_suspended();
+        let Activation { extras: Some(extras), batch, lender } = activation else { return Found::Message };
+        let Some(selective) = &mut extras.selective else { return Found::Message };
+        if selective.are_ranked() {
             self.mailbox.take_more(batch);
         }
         let waits_for = |front: Front<'_>| self.fate_before(front, has_suspended).cloned();
-        match lanes.choose(batch, lender, waits_for) {
+        match selective.choose(batch, lender, waits_for) {
             Choice::TakesUp => Found::Message,
             Choice::SetAside => Found::LookAgain,
             Choice::WaitsFor(fate) => {
-                self.wait_for(body, fate, None);
+                self.wait_for(activation, fate, None);
                 Found::LookAgain
             }
-            Choice::Fails(panic) => self.fail_front(body, panic),
+            Choice::Fails(panic) => self.fail_front(activation, panic),
             Choice::Rests => {
-                if lanes.are_done() {
-                    extras.lanes = None;
+                if selective.are_done() {
+                    extras.selective = None;
                 }
                 Found::Nothing
             }
@@ -45,11 +45,11 @@ impl ActorCell {
     }
 
     /// The guard of the first message of the batch has panicked.
-    fn fail_front(self: &Arc<Self>, body: &mut Body, panic: Panic) -> Found {
+    fn fail_front(self: &Arc<Self>, activation: &mut Activation, panic: Panic) -> Found {
         self.mailbox.make_room();
-        body.batch.refuse_front(panic.as_error(&self.identity));
-        body.lender.put_back();
-        match self.turn_ended(body, Err(panic)) {
+        activation.batch.refuse_front(panic.as_error(&self.identity));
+        activation.lender.put_back();
+        match self.turn_ended(activation, Err(panic)) {
             Next::GoOn => Found::LookAgain,
             Next::Ended => Found::End,
         }

@@ -7,13 +7,14 @@ use std::ptr;
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
-use super::{ActorCell, Body};
+use super::{Activation, ActorCell};
 
 /// A reference to an actor that counts as a handle.
 ///
 /// An actor counts its handles, to end when it has none. All of them together are one reference of the `Arc`, so that to
 /// clone a handle costs one count and not two: who adds the first handle adds the reference, who drops the last drops it.
-/// The two may cross; a thread that adds a handle when there is none has a reference of its own, and the sums come out even.
+/// The two may cross; a thread that adds a handle when there is none has a reference of its own, and the sums come out
+/// even.
 pub(crate) struct CellRef(ManuallyDrop<Arc<ActorCell>>);
 
 impl CellRef {
@@ -57,16 +58,16 @@ impl Drop for CellRef {
     }
 }
 
-/// The actor that this thread runs, as long as it has the body, which has a reference: this has none of its own.
+/// The actor that this thread runs, as long as it has the activation, which has a reference: this has none of its own.
 ///
-/// What comes after the body was given away is only the way back: it looks at nothing of the actor.
+/// What comes after the activation was given away is only the way back: it looks at nothing of the actor.
 pub(super) struct Running(ManuallyDrop<Arc<ActorCell>>);
 
 impl Running {
     #[inline]
-    pub(super) fn of(body: &Body) -> Self {
-        // SAFETY: the copy is never dropped, and used while the body is there.
-        Self(ManuallyDrop::new(unsafe { ptr::read(body.cell()) }))
+    pub(super) fn of(activation: &Activation) -> Self {
+        // SAFETY: the copy is never dropped, and used while the activation is there.
+        Self(ManuallyDrop::new(unsafe { ptr::read(activation.cell()) }))
     }
 }
 

@@ -9,20 +9,20 @@ use enact_sync::global;
 use enact_sync::unmodelled::{AtomicU64, Weak};
 
 use super::ActorCell;
+use super::async_turn::{AsyncTurn, Shell, Spare};
 use super::callers::Callers;
-use super::task::{Shell, Spare, Task};
 use super::undecided::Undecided;
 use crate::deadlock::TurnId;
 use crate::identity::HashById;
-use crate::mailbox::lanes::Lanes;
+use crate::mailbox::selective::SelectiveQueue;
 use crate::spec::Supervision;
 
 /// How many actors of the process may have extras before those that are idle give theirs back: some 16 MiB at most. In a
 /// model, so few that some do.
 const KEPT_MAX: u64 = if cfg!(enact_shuttle) { 1 } else { 4096 };
 
-/// How many ended turns an actor keeps the memory of while others of its turns are suspended, and how many else. A recursion
-/// ends many in a row, and begins as many.
+/// How many ended turns an actor keeps the memory of while others of its turns are suspended, and how many else. A
+/// recursion ends many in a row, and begins as many.
 const SPARES_MAX: usize = 128;
 const SPARES_AT_REST: usize = 8;
 /// How long a turn is at most whose memory is kept.
@@ -37,14 +37,14 @@ global! {
 /// supervision other than the default.
 pub(super) struct Extras {
     /// Where messages go from the batch if they have priorities or guards.
-    pub(super) lanes: Option<Lanes>,
-    pub(super) held: Option<Task>,
+    pub(super) selective: Option<SelectiveQueue>,
+    pub(super) held: Option<AsyncTurn>,
     pub(super) undecided: Option<Undecided>,
     /// What ended turns leave to the next ones; the last of each is in the cache still.
     pub(super) spares: Vec<Spare>,
     pub(super) shells: Vec<Shell>,
     pub(super) callers: Callers,
-    pub(super) cooperative: HashMap<TurnId, Task, HashById>,
+    pub(super) cooperative: HashMap<TurnId, AsyncTurn, HashById>,
     pub(super) supervision: Supervision,
     /// The actor that a failure escalates to.
     pub(super) parent: Weak<ActorCell>,
@@ -56,7 +56,7 @@ impl Default for Extras {
         // Relaxed, here and below: it says how much memory is in use and nothing else.
         COUNT.fetch_add(1, Ordering::Relaxed);
         Self {
-            lanes: None,
+            selective: None,
             held: None,
             undecided: None,
             spares: Vec::new(),
@@ -103,7 +103,7 @@ impl Extras {
 
     /// Whether an actor that comes to rest gives them back.
     pub(super) fn can_go(&self) -> bool {
-        let is_needed = self.lanes.is_some()
+        let is_needed = self.selective.is_some()
             || self.held.is_some()
             || self.undecided.is_some()
             || !self.callers.are_none()

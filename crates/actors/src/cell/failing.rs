@@ -5,52 +5,52 @@ use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
 use super::extras::Extras;
-use super::{ActorCell, Body, Next, Signal};
+use super::{Activation, ActorCell, Next, Signal};
 use crate::error::{Exit, ExitReason};
-use crate::mailbox::lanes::Lanes;
+use crate::mailbox::selective::SelectiveQueue;
 use crate::spec::{OnPanic, Supervision};
 use crate::turn::{Panic, contain};
 use crate::{ActorError, Restarts};
 
 impl ActorCell {
     #[inline]
-    pub(super) fn after_turn(self: &Arc<Self>, body: &mut Body, ended: Result<(), Panic>) -> Next {
+    pub(super) fn after_turn(self: &Arc<Self>, activation: &mut Activation, ended: Result<(), Panic>) -> Next {
         match ended {
             Ok(()) => Next::GoOn,
-            Err(panic) => self.after_panic(body, &panic),
+            Err(panic) => self.after_panic(activation, &panic),
         }
     }
 
     #[cold]
-    fn after_panic(self: &Arc<Self>, body: &mut Body, panic: &Panic) -> Next {
+    fn after_panic(self: &Arc<Self>, activation: &mut Activation, panic: &Panic) -> Next {
         let text = Arc::clone(panic.text());
         tracing::error!(actor = %self.identity, text = &*text, "a turn panicked");
-        self.fail(body, ExitReason::Panicked { text })
+        self.fail(activation, ExitReason::Panicked { text })
     }
 
-    pub(super) fn obey(self: &Arc<Self>, body: &mut Body, signal: Signal) -> Next {
-        body.lender.put_back();
+    pub(super) fn obey(self: &Arc<Self>, activation: &mut Activation, signal: Signal) -> Next {
+        activation.lender.put_back();
         match signal {
             Signal::Stop(reason) => {
-                self.end(body, reason);
+                self.end(activation, reason);
                 Next::Ended
             }
-            Signal::ChildFailed(exit) => self.fail(body, ExitReason::Failed { because_of: exit.actor }),
+            Signal::ChildFailed(exit) => self.fail(activation, ExitReason::Failed { because_of: exit.actor }),
         }
     }
 
     /// What supervision makes of a failure.
-    pub(super) fn fail(self: &Arc<Self>, body: &mut Body, reason: ExitReason) -> Next {
-        if self.restart(body) {
+    pub(super) fn fail(self: &Arc<Self>, activation: &mut Activation, reason: ExitReason) -> Next {
+        if self.restart(activation) {
             return Next::GoOn;
         }
-        match body.extras().map(|extras| extras.supervision.otherwise).unwrap_or_default() {
+        match activation.extras().map(|extras| extras.supervision.otherwise).unwrap_or_default() {
             OnPanic::Resume => return Next::GoOn,
-            OnPanic::Stop => self.end(body, reason),
+            OnPanic::Stop => self.end(activation, reason),
             OnPanic::Escalate => {
                 let exit = Exit { actor: self.identity.clone(), reason: reason.clone() };
-                let parent = body.extras().and_then(|extras| extras.parent.upgrade());
-                self.end(body, reason);
+                let parent = activation.extras().and_then(|extras| extras.parent.upgrade());
+                self.end(activation, reason);
                 if let Some(parent) = parent {
                     parent.signal(Signal::ChildFailed(exit));
                 }
@@ -60,9 +60,9 @@ impl ActorCell {
     }
 
     /// Replaces the state, if it may be restarted once more and its maker does not panic.
-    pub(super) fn restart(self: &Arc<Self>, body: &mut Body) -> bool {
+    pub(super) fn restart(self: &Arc<Self>, activation: &mut Activation) -> bool {
         let Some(Extras { supervision: Supervision { restart: Some((limit, make)), .. }, restarts, .. }) =
-            body.extras.as_deref_mut()
+            activation.extras.as_deref_mut()
         else {
             return false;
         };
@@ -70,12 +70,12 @@ impl ActorCell {
             return false;
         }
         let Ok(state) = contain(make) else { return false };
-        self.cut_short(body, &ActorError::Restarted { actor: self.identity.clone() });
+        self.cut_short(activation, &ActorError::Restarted { actor: self.identity.clone() });
         let timers = self.life.with_any(|rare| rare.timers.clone()).flatten();
         timers.into_iter().for_each(|timers| timers.cancel_all());
-        let old = body.lender.replace(state);
-        if let Some(lanes) = body.lanes_mut() {
-            lanes.ask_again();
+        let old = activation.lender.replace(state);
+        if let Some(selective) = activation.selective_mut() {
+            selective.ask_again();
         }
         // A destructor that panics has no turn to fail.
         let _dropped = contain(|| drop(old));
@@ -84,14 +84,14 @@ impl ActorCell {
     }
 
     /// Ends all turns under way with `error`.
-    pub(super) fn cut_short(&self, body: &mut Body, error: &ActorError) {
-        if let Some(extras) = body.extras.as_deref_mut() {
+    pub(super) fn cut_short(&self, activation: &mut Activation, error: &ActorError) {
+        if let Some(extras) = activation.extras.as_deref_mut() {
             let (callers, cooperative) = (extras.callers.take(), std::mem::take(&mut extras.cooperative));
             extras.undecided = None;
             self.has_suspended.store(false, Ordering::Relaxed);
-            for mut task in extras.held.take().into_iter().chain(cooperative.into_values()) {
-                drop(task.waker.resume());
-                task.turn.as_mut().cut_short(error.clone());
+            for mut async_turn in extras.held.take().into_iter().chain(cooperative.into_values()) {
+                drop(async_turn.waker.resume());
+                async_turn.turn.as_mut().cut_short(error.clone());
             }
             for mut caller in callers {
                 caller.as_mut().cut_short(error.clone());
@@ -101,24 +101,24 @@ impl ActorCell {
         drop(self.take_waiting());
     }
 
-    /// Ends the actor. The caller owns the activation, which is never given up again.
-    pub(super) fn end(self: &Arc<Self>, body: &mut Body, reason: ExitReason) {
-        body.lender.put_back();
+    /// Ends the actor. The caller owns the run, which is never given up again.
+    pub(super) fn end(self: &Arc<Self>, activation: &mut Activation, reason: ExitReason) {
+        activation.lender.put_back();
         let stopped = self.stopped();
         let queued = self.mailbox.close();
-        self.cut_short(body, &stopped);
-        let lanes = body.take_lanes().into_iter().flat_map(Lanes::into_queues);
-        for mut records in lanes.chain([std::mem::take(&mut body.batch), queued]) {
+        self.cut_short(activation, &stopped);
+        let selective = activation.take_selective().into_iter().flat_map(SelectiveQueue::into_queues);
+        for mut records in selective.chain([std::mem::take(&mut activation.batch), queued]) {
             while !records.is_empty() {
                 records.refuse_front(stopped.clone());
             }
         }
-        let states = body.lender.take_all();
+        let states = activation.lender.take_all();
         if contain(|| drop(states)).is_err() {
             tracing::error!(actor = %self.identity, "the state's destructor panicked");
         }
         // The maker may own handles, its own among them.
-        let extras = body.extras.take();
+        let extras = activation.extras.take();
         if contain(|| drop(extras)).is_err() {
             tracing::error!(actor = %self.identity, "the destructor of the state's maker panicked");
         }

@@ -2,60 +2,64 @@
 //!
 //! # Who may touch what
 //! * `mailbox` - anybody; it decides who runs (see there).
-//! * the body - the thread that has it: it lies in the mailbox while the actor is idle, then in a run queue, then with its runner.
-//! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; if it is not there,
-//!   a turn has it, or the body for the next plain one. What replaces it later is left there by the turn that decides so, and put
-//!   in place between two turns.
+//! * the activation - the thread that has it: it lies in the mailbox while the actor is idle, then in a run queue, then
+//!   with its runner.
+//! * `state` - the turn that runs, through a [`Lease`](crate::turn::Lease) that puts it back when dropped; if it is not
+//!   there, a turn has it, or the activation for the next plain one. What replaces it later is left there by the turn
+//!   that decides so, and put in place between two turns.
 //! * `life` - turns, timers and other actors, behind a short lock of its own.
 //!
-//! # A turn's way
-//! A message is taken up only by who has the body, and while no turn holds the actor. A held turn owns the state across its
-//! suspensions; while it waits, only signals and its own wake-up make the actor runnable. A cooperative turn owns
-//! nothing: when it is woken, its resumption is a message at the back of the mailbox.
+//! # Rules
+//! A turn:
+//! * **R1** Only the thread that has the activation takes a message up, and only while no turn holds the actor.
+//! * **R2** A held turn owns the state across its suspensions. While it waits, only signals and its own wake-up make the
+//!   actor runnable.
+//! * **R3** A cooperative turn owns nothing. When it is woken, its resumption is a message at the back of the mailbox.
+//! * **R4** A signal comes before all messages, and after the turn that the actor is in.
 //!
-//! # A message of an open transaction
-//! An actor that can be copied takes it up as a [tentative](crate::tentative) turn, and then nothing else before the
-//! transaction is decided: the actor is held, whatever kind of turn it is and whether its code has ended or not. Signals
-//! wait, too, because the turn is one that the actor is in. Any other actor is held before the message, which stays at the
-//! head of the mailbox; a signal then ends it as if it were idle. The fate wakes the held actor.
-//!
-//! Suspended cooperative turns do not wait behind such a message: one of them may have to go on for the transaction to
-//! commit. They must not see a tentative state either, so an actor that has any does not work ahead.
+//! A message of an open transaction:
+//! * **R5** An actor that can be copied takes the message up as a [tentative](crate::tentative) turn, and then nothing else
+//!   before the transaction is decided: the actor is held, whatever the kind of the turn, and also after its code has
+//!   ended. Signals wait, too, because the actor is in that turn.
+//! * **R6** Any other actor is held before the message, which stays at the head of the mailbox. A signal then ends the
+//!   actor as if it were idle. The fate wakes the held actor.
+//! * **R7** Suspended cooperative turns overtake such a message: one of them may have to go on for the transaction to
+//!   commit. They must not see a tentative state, so an actor that has any does not work ahead.
+mod async_turn;
 mod callers;
 mod choosing;
 mod counted;
 mod extras;
 mod failing;
 mod intake;
+mod run;
 mod state;
 mod suspended;
-mod task;
 mod undecided;
 mod waker;
 
 use std::convert::Infallible;
-use std::ops::RangeInclusive;
 use std::task::Waker;
 
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
 
-use self::choosing::Found;
+use self::async_turn::{AsyncTurn, Spare};
 pub(crate) use self::counted::CellRef;
 use self::counted::Running;
 use self::extras::Extras;
-use self::state::Slot;
+use self::run::Next;
+use self::state::StateSlot;
 pub(crate) use self::state::{Lender, Lent, State};
-use self::task::{Spare, Task};
-use self::undecided::{Outlook, Undecided, enter_tentatively, open_fate};
+use self::undecided::Undecided;
 pub(crate) use self::waker::TurnWaker;
 use crate::error::{Exit, ExitReason};
 use crate::identity::Name;
 use crate::life::{Life, Rare};
-use crate::mailbox::lanes::Lanes;
-use crate::mailbox::records::{self, Front, Guard, Kind, Record, Records, Reserved};
-use crate::mailbox::{Mailbox, Rest, Schedule};
-use crate::scheduler::population::Listed;
+use crate::mailbox::records::{self, Guard, Kind, Record, Records, Reserved};
+use crate::mailbox::selective::SelectiveQueue;
+use crate::mailbox::{Mailbox, Schedule};
+use crate::scheduler::registry::Listed;
 use crate::scheduler::{self, Scheduler};
 use crate::spec::{OnPanic, Spec};
 use crate::timer::{Timer, Timers};
@@ -63,10 +67,7 @@ use crate::turn::{Begun, Message, Post, Told, wake};
 use crate::{Actor, ActorError, ActorId, Identity, frame};
 
 /// How many turns an actor takes before it goes to the back of the queue; in a model, so few that it does.
-const TURNS_PER_ACTIVATION: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
-
-/// So many messages at a time are a stream, and too few to be worth what it costs to fetch them.
-const SHORT_BATCH: RangeInclusive<usize> = 4..=64;
+const TURNS_PER_RUN: usize = if cfg!(enact_shuttle) { 2 } else { 128 };
 
 /// What overtakes an actor's messages.
 pub(crate) enum Signal {
@@ -81,38 +82,47 @@ pub(crate) enum Signal {
 /// In the order of memory: what senders and the runner need for every message, then what is hardly ever used.
 #[repr(C)]
 pub(crate) struct ActorCell {
+    /// The system that runs it.
     scheduler: Arc<Scheduler>,
     /// Live handles; the actor is released when none is left.
     handles: AtomicUsize,
+    /// Messages, signals, and the activation while the actor is idle.
     pub(crate) mailbox: Mailbox,
-    pub(crate) state: Slot,
-    /// Whether there is a next state.
+    /// The user's struct, unless a turn or the activation has it.
+    pub(crate) state: StateSlot,
+    /// Whether the turn that runs has left a state that replaces the present one.
     has_next: AtomicBool,
     /// Whether turns wait for a change of the state.
     has_waiting: AtomicBool,
     /// Whether cooperative turns are suspended, for questions from outside.
     has_suspended: AtomicBool,
+    /// Whether the actor lives on without handles.
     keep_alive: bool,
+    /// Its place in the registry.
     pub(crate) listed: Listed,
+    /// Number and name.
     identity: Identity,
+    /// Supervision, timers and promises of the end, behind a lock of their own.
     life: Life,
 }
 
 #[cfg(not(any(enact_loom, enact_shuttle)))]
-const _: () = assert!(size_of::<ActorCell>() <= 184 && size_of::<Body>() <= 72, "an idle actor has little more");
+const _: () = assert!(size_of::<ActorCell>() <= 184 && size_of::<Activation>() <= 72, "an idle actor has little more");
 
 /// The right to run an actor, and what only its runner touches.
 ///
 /// In the order of memory: what every turn needs, then what only some do.
 #[repr(C)]
-pub(crate) struct Body {
+pub(crate) struct Activation {
+    /// The reference to the actor, and the lease of the state for the next plain turn.
     lender: Lender,
     /// What was taken out of the mailbox and not taken up yet.
     pub(crate) batch: Records,
+    /// What only some actors need: suspended turns, selective receive, callers, an undecided transaction.
     extras: Option<Box<Extras>>,
 }
 
-impl Body {
+impl Activation {
     #[inline]
     fn extras(&self) -> Option<&Extras> {
         self.extras.as_deref()
@@ -124,12 +134,12 @@ impl Body {
     }
 
     #[inline]
-    fn lanes(&self) -> Option<&Lanes> {
-        self.extras()?.lanes.as_ref()
+    fn selective(&self) -> Option<&SelectiveQueue> {
+        self.extras()?.selective.as_ref()
     }
 
-    fn lanes_mut(&mut self) -> Option<&mut Lanes> {
-        self.extras.as_mut()?.lanes.as_mut()
+    fn selective_mut(&mut self) -> Option<&mut SelectiveQueue> {
+        self.extras.as_mut()?.selective.as_mut()
     }
 
     #[inline]
@@ -137,11 +147,11 @@ impl Body {
         self.extras()?.undecided.as_ref()
     }
 
-    fn take_lanes(&mut self) -> Option<Lanes> {
-        self.extras.as_mut()?.lanes.take()
+    fn take_selective(&mut self) -> Option<SelectiveQueue> {
+        self.extras.as_mut()?.selective.take()
     }
 
-    fn take_held(&mut self) -> Option<Task> {
+    fn take_held(&mut self) -> Option<AsyncTurn> {
         self.extras.as_mut()?.held.take()
     }
 
@@ -162,12 +172,14 @@ impl Body {
 
     /// Whether messages were taken out of the mailbox that are to be taken up, or a turn is to go on.
     pub(crate) fn has_work(&self) -> bool {
-        !self.batch.is_empty() || self.lanes().is_some_and(Lanes::have_messages) || self.has_answered_caller()
+        !self.batch.is_empty()
+            || self.selective().is_some_and(SelectiveQueue::have_messages)
+            || self.has_answered_caller()
     }
 
     /// The kind of the next turn, if it makes no synchronous call before it ends or is suspended.
     pub(crate) fn brief_next(&self) -> Option<Kind> {
-        if self.lanes().is_some() || self.is_held() || self.undecided().is_some() || self.has_inner_callers() {
+        if self.selective().is_some() || self.is_held() || self.undecided().is_some() || self.has_inner_callers() {
             return None;
         }
         let front = self.batch.front().filter(|front| !front.operations.may_call)?;
@@ -186,8 +198,8 @@ impl Body {
     }
 
     /// Runs a batch of turns.
-    pub(crate) fn activate(self: Box<Self>) {
-        self.take_turns(TURNS_PER_ACTIVATION);
+    pub(crate) fn run(self: Box<Self>) {
+        self.take_turns(TURNS_PER_RUN);
     }
 
     /// Runs `budget` turns.
@@ -195,7 +207,7 @@ impl Body {
         let cell = Running::of(&self);
         frame::run_turns(&cell, || {
             cell.put_outer_callers_away(&mut self);
-            if matches!(cell.run_batch(&mut self, &mut budget), Next::GoOn) {
+            if matches!(cell.run_steps(&mut self, &mut budget), Next::GoOn) {
                 cell.rest(self, budget);
             }
         });
@@ -223,27 +235,20 @@ impl Body {
     }
 }
 
-/// What a batch does after one entry.
-enum Next {
-    GoOn,
-    /// The actor is gone.
-    Ended,
-}
-
 impl ActorCell {
-    /// An actor that does not run before its body is put into its mailbox or into a run queue.
+    /// An actor that does not run before its activation is put into its mailbox or into a run queue.
     pub(crate) fn create<A: Actor>(
         spec: Spec<A>,
         scheduler: Arc<Scheduler>,
         parent: Option<&Arc<Self>>,
-    ) -> (Arc<Self>, Box<Body>) {
+    ) -> (Arc<Self>, Box<Activation>) {
         let Spec { state, name, mailbox, supervision, keep_alive, .. } = spec;
         let name = name.map_or_else(Name::of_type::<A>, |name| Name::Given(name.into()));
         let cell = Arc::new(Self {
             scheduler,
             handles: AtomicUsize::new(0),
             mailbox: Mailbox::new(mailbox),
-            state: Slot::new::<A>(Box::new(state)),
+            state: StateSlot::new::<A>(Box::new(state)),
             has_next: AtomicBool::new(false),
             has_waiting: AtomicBool::new(false),
             has_suspended: AtomicBool::new(false),
@@ -252,18 +257,18 @@ impl ActorCell {
             identity: Identity::new(ActorId::fresh(), name),
             life: Life::default(),
         });
-        let mut body =
-            Box::new(Body { lender: Lender::new(Arc::clone(&cell)), batch: Records::default(), extras: None });
+        let mut activation =
+            Box::new(Activation { lender: Lender::new(Arc::clone(&cell)), batch: Records::default(), extras: None });
         if A::HAS_PRIORITIES {
-            body.extras_mut().lanes = Some(Lanes::new(true));
+            activation.extras_mut().selective = Some(SelectiveQueue::new(true));
         }
         if !supervision.is_default() {
-            let extras = body.extras_mut();
+            let extras = activation.extras_mut();
             extras.parent =
                 parent.filter(|_| supervision.otherwise == OnPanic::Escalate).map(Arc::downgrade).unwrap_or_default();
             extras.supervision = supervision;
         }
-        (cell, body)
+        (cell, activation)
     }
 
     pub(crate) fn id(&self) -> ActorId {
@@ -298,9 +303,9 @@ impl ActorCell {
     }
 
     #[inline]
-    pub(crate) fn schedule(&self, Schedule(body): Schedule) {
-        if let Some(body) = body {
-            self.scheduler.schedule(body);
+    pub(crate) fn schedule(&self, Schedule(activation): Schedule) {
+        if let Some(activation) = activation {
+            self.scheduler.schedule(activation);
         }
     }
 
@@ -355,153 +360,22 @@ impl ActorCell {
         self.life.with_any(|rare| std::mem::take(&mut rare.waiting)).unwrap_or_default()
     }
 
-    /// Runs what the caller has put into the body of an actor that it has claimed, on this thread.
-    pub(crate) fn run_claimed(self: &Arc<Self>, mut body: Box<Body>) {
-        if body.lanes().is_some() || body.is_guarded_next() {
+    /// Runs what the caller has put into the activation of an actor that it has claimed, on this thread.
+    pub(crate) fn run_claimed(self: &Arc<Self>, mut activation: Box<Activation>) {
+        if activation.selective().is_some() || activation.is_guarded_next() {
             // What the caller has put there is a message like those that come meanwhile: one of them may be the next.
             if self.mailbox.is_bounded() {
                 self.mailbox.take_room();
             }
-            return body.take_turns(1);
+            return activation.take_turns(1);
         }
         frame::run_turns(self, || {
-            self.put_outer_callers_away(&mut body);
-            if matches!(self.begin_turn(&mut body), Next::GoOn) {
+            self.put_outer_callers_away(&mut activation);
+            if matches!(self.begin_turn(&mut activation), Next::GoOn) {
                 // What has come meanwhile is not the caller's to wait for.
-                self.rest(body, 0);
+                self.rest(activation, 0);
             }
         });
-    }
-
-    /// Takes turns until the budget or the batch is used up.
-    fn run_batch(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
-        loop {
-            if body.undecided().is_some() {
-                body.lender.put_back();
-                match self.look_at_fate(body) {
-                    Outlook::Open => {}
-                    Outlook::Decided(Next::GoOn) => continue,
-                    Outlook::Decided(Next::Ended) => return Next::Ended,
-                }
-            }
-            if body.has_called() {
-                *budget = 0;
-            }
-            // Not before a look at the fate: the turn that has used the budget up may have begun the wait for it, or may have
-            // been polled by a wake-up that was meant for it.
-            if *budget == 0 {
-                break;
-            }
-            if !self.is_tentative(body)
-                && let Some(signal) = self.mailbox.next_signal()
-            {
-                match self.obey(body, signal) {
-                    Next::GoOn => continue,
-                    Next::Ended => return Next::Ended,
-                }
-            }
-            if let Some(turn) = self.overtaking(body) {
-                if matches!(self.resume(body, turn), Next::Ended) {
-                    return Next::Ended;
-                }
-                scheduler::spend_turn(budget);
-                continue;
-            }
-            if body.is_held() || body.undecided().is_some() {
-                if !self.mailbox.take_wake_up() {
-                    break;
-                }
-                scheduler::spend_turn(budget);
-                body.lender.put_back();
-                if let Some(task) = body.take_held()
-                    && matches!(self.poll_task(body, task), Next::Ended)
-                {
-                    return Next::Ended;
-                }
-                continue;
-            }
-            if body.lanes().is_none() {
-                if matches!(self.run_free(body, budget), Next::Ended) {
-                    return Next::Ended;
-                }
-                if body.is_held() {
-                    continue;
-                }
-            }
-            if body.lanes().is_some() {
-                match self.choose(body) {
-                    Found::Message => {}
-                    Found::LookAgain => {
-                        scheduler::spend_turn(budget);
-                        continue;
-                    }
-                    Found::Nothing => break,
-                    Found::End => return Next::Ended,
-                }
-            }
-            let Some(front) = body.batch.front() else { break };
-            if *budget == 0 || self.mailbox.is_signalled() {
-                continue;
-            }
-            if body.lanes().is_none() && front.operations.guard != Guard::None {
-                // From here on, until nothing waits any more.
-                body.extras_mut().lanes = Some(Lanes::new(false));
-                continue;
-            }
-            if let Some(fate) = self.fate_before(front, body.has_suspended()) {
-                let fate = fate.clone();
-                self.wait_for(body, fate, None);
-                continue;
-            }
-            let open_fate = open_fate(front).cloned();
-            self.mailbox.make_room();
-            let next = if let Some(fate) = open_fate {
-                self.begin_tentatively(body, fate)
-            } else if front.is_retracted() && !cfg!(plant = "take_up_the_retracted") {
-                body.batch.refuse_front(ActorError::Retracted);
-                Next::GoOn
-            } else {
-                self.begin_turn(body)
-            };
-            if matches!(next, Next::Ended) {
-                return Next::Ended;
-            }
-            scheduler::spend_turn(budget);
-        }
-        Next::GoOn
-    }
-
-    /// Takes up what is at the front of the batch, as long as nothing has to be asked before: no turn holds the actor, and
-    /// these messages have neither guards nor fates.
-    fn run_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Next {
-        while *budget > 0 && !body.is_held() && !body.has_called() && !self.mailbox.is_signalled() {
-            let next = if body.has_inner_callers() {
-                self.run_beside_callers(body, budget)
-            } else if let Some(next) = self.take_up_free(body, budget) {
-                next
-            } else {
-                break;
-            };
-            if matches!(next, Next::Ended) {
-                return Next::Ended;
-            }
-        }
-        Next::GoOn
-    }
-
-    /// Takes up the first message of the batch, and perhaps others like it, if nothing has to be asked before.
-    #[inline(always)]
-    fn take_up_free(self: &Arc<Self>, body: &mut Body, budget: &mut usize) -> Option<Next> {
-        let (handler, kind) = body.batch.front().and_then(Front::if_free)?;
-        self.mailbox.make_room();
-        let begun = self.begin_front(body, handler, kind, budget);
-        if let Begun::Ended = begun
-            && !self.has_next.load(Ordering::Acquire)
-        {
-            self.announce_change();
-            return Some(Next::GoOn);
-        }
-        Some(self.go_on_after(body, handler, kind, begun))
     }
 
     /// Whether the next message of a batch can follow a plain turn that has ended, without a look at anything but that
@@ -511,81 +385,48 @@ impl ActorCell {
         !self.mailbox.is_signalled() && !self.has_next.load(Ordering::Acquire)
     }
 
-    /// Goes on, gives the activation up, or ends the actor.
-    fn rest(self: &Arc<Self>, mut body: Box<Body>, mut budget: usize) {
-        loop {
-            if body.has_inner_callers() && !cfg!(plant = "rest_beside_callers") {
-                self.rest_beside_callers(&mut body);
-            }
-            if let Some(extras) = &mut body.extras {
-                extras.callers.forget_call();
-                extras.keep_little();
-                if extras.can_go() {
-                    body.extras = None;
-                }
-            }
-            match self.mailbox.rest(body, budget > 0, || self.is_needed()) {
-                Rest::GoOn(again) => {
-                    body = again;
-                    let before = budget;
-                    if matches!(self.run_batch(&mut body, &mut budget), Next::Ended) {
-                        return;
-                    }
-                    if SHORT_BATCH.contains(&(before - budget)) {
-                        self.scheduler.let_messages_gather();
-                    }
-                }
-                Rest::Idle => return,
-                Rest::Again(body) => return self.scheduler.schedule_behind(body),
-                Rest::Drained(mut body) => return self.end(&mut body, ExitReason::Stopped),
-                Rest::Released(mut body) => return self.end(&mut body, ExitReason::Released),
-            }
-        }
-    }
-
-    /// Makes the first message of the batch a turn.
-    fn begin_turn(self: &Arc<Self>, body: &mut Body) -> Next {
-        let Some(front) = body.batch.front() else { return Next::GoOn };
-        let (handler, kind) = (front.operations.handler, front.operations.kind);
-        let _tentatively = enter_tentatively(body);
-        let begun = self.begin_front(body, handler, kind, &mut 1);
-        self.go_on_after(body, handler, kind, begun)
-    }
-
-    /// Begins the first message of the batch, and perhaps others like it, as many as `budget` says at most. A turn that can
-    /// wait is in a span while it is polled.
+    /// Begins the first message of the batch, and perhaps others like it, as many as `budget` says at most. A turn that
+    /// can wait is in a span while it is polled.
     #[inline(always)]
-    fn begin_front(&self, body: &mut Body, handler: &'static str, kind: Kind, budget: &mut usize) -> Begun {
+    fn begin_front(&self, activation: &mut Activation, handler: &'static str, kind: Kind, budget: &mut usize) -> Begun {
         if kind == Kind::Plain && are_turns_traced() {
             scheduler::spend_turn(budget);
-            return in_turn_span(&self.identity, handler, || body.batch.begin_front(&mut body.lender, &mut 1));
+            return in_turn_span(&self.identity, handler, || {
+                activation.batch.begin_front(&mut activation.lender, &mut 1)
+            });
         }
         if matches!(kind, Kind::Held | Kind::Cooperative)
-            && let Some(extras) = &mut body.extras
+            && let Some(extras) = &mut activation.extras
         {
-            body.lender.started = extras.shells.pop();
+            activation.lender.started = extras.shells.pop();
         }
-        body.batch.begin_front(&mut body.lender, budget)
+        activation.batch.begin_front(&mut activation.lender, budget)
     }
 
     #[inline]
-    fn go_on_after(self: &Arc<Self>, body: &mut Body, handler: &'static str, kind: Kind, begun: Begun) -> Next {
+    fn go_on_after(
+        self: &Arc<Self>,
+        activation: &mut Activation,
+        handler: &'static str,
+        kind: Kind,
+        begun: Begun,
+    ) -> Next {
         match begun {
             Begun::Ended => {
                 if self.has_next.load(Ordering::Acquire) {
-                    body.lender.put_back();
+                    activation.lender.put_back();
                 }
-                self.turn_ended(body, Ok(()))
+                self.turn_ended(activation, Ok(()))
             }
             Begun::Panicked(panic) => {
-                body.lender.put_back();
-                self.turn_ended(body, Err(panic))
+                activation.lender.put_back();
+                self.turn_ended(activation, Err(panic))
             }
             Begun::Started => {
-                let turn = body.lender.started.take().expect("a turn that has started is with the lender");
-                self.begin_task(body, handler, kind == Kind::Held, turn)
+                let turn = activation.lender.started.take().expect("a turn that has started is with the lender");
+                self.begin_task(activation, handler, kind == Kind::Held, turn)
             }
-            Begun::Resumes(turn) => self.resume(body, turn),
+            Begun::Resumes(turn) => self.resume(activation, turn),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where an actor's state is, between and during turns, and what replaces it.
 //!
-//! A cell does not know the type of its state, so that the runtime is compiled once and not for each type of actor. Who has
-//! a handle, a context or a message of an actor of type `A` does: they are made with the cell, and no other way.
+//! A cell does not know the type of its state, so that the runtime is compiled once and not for each type of actor. Who
+//! has a handle, a context or a message of an actor of type `A` does: they are made with the cell, and no other way.
 #![expect(unsafe_code, reason = "types that a cell does not know are seen again")]
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -39,9 +39,9 @@ impl<A: Actor> Stored for A {
 
 /// Where an actor's state is while no turn has it: the runner of the actor takes it, and its holder puts it back.
 ///
-/// It is there whenever `is_here`, which only those two write; so it costs no locked instruction to hand it over. For plain
-/// turns, the [`Lender`] claims it and lends it where it lies.
-pub(crate) struct Slot {
+/// It is there whenever `is_here`, which only those two write; so it costs no locked instruction to hand it over. For
+/// plain turns, the [`Lender`] claims it and lends it where it lies.
+pub(crate) struct StateSlot {
     is_here: AtomicBool,
     can_be_copied: bool,
     /// A tentative turn is to leave the state as it is, and to go on with a copy, before it writes. Only for the runner.
@@ -57,9 +57,9 @@ struct Kept {
 }
 
 // SAFETY: what lies there is given from one thread to another and never shared.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for StateSlot {}
 
-impl Slot {
+impl StateSlot {
     pub(super) fn new<A: Actor>(state: State) -> Self {
         Self {
             is_here: AtomicBool::new(true),
@@ -118,7 +118,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for StateSlot {
     fn drop(&mut self) {
         if self.is_here.load(Ordering::Acquire) {
             // SAFETY: it is here, and nobody else is.
@@ -193,7 +193,7 @@ impl Drop for Lent {
         // SAFETY: what was lent is not used any more.
         let kept = unsafe { ManuallyDrop::take(&mut self.0) };
         // SAFETY: it was taken from the slot of its actor, which it keeps itself.
-        unsafe { Slot::put(slot, kept) };
+        unsafe { StateSlot::put(slot, kept) };
     }
 }
 
@@ -226,8 +226,8 @@ impl Lender {
             self.claim();
         }
         let kept = self.cell.state.kept.get();
-        // SAFETY: the state lies there and is the lender's, which is borrowed as long as the lease. That is nothing but what
-        // is kept, and the messages of a cell are those of its actor's type.
+        // SAFETY: the state lies there and is the lender's, which is borrowed as long as the lease. That is nothing but
+        // what is kept, and the messages of a cell are those of its actor's type.
         let lease = unsafe { &mut *kept.cast::<Lease<A>>() };
         // SAFETY: a context is nothing but the cell.
         let cx = unsafe { &*(&raw const self.cell).cast::<Cx<A>>() };
@@ -279,7 +279,7 @@ impl Lender {
     /// The state is what it was before a tentative turn; gives what that has made of it.
     pub(super) fn restore(&mut self) -> Option<State> {
         self.put_back();
-        let original = self.take_original().filter(|_| !cfg!(plant = "keep_what_was_tried"));
+        let original = self.take_original().filter(|_| !cfg!(planted = "keep_what_was_tried"));
         original.and_then(|original| self.replace(original))
     }
 

@@ -3,8 +3,8 @@
 //! Most turns that wait are answered soon, and none of them needs the graph: it is for the wait that never ends. So a turn
 //! that suspends leaves what it waits for beside its waker, and its worker keeps a list of such turns. The worker enters
 //! those in the graph that still wait after a while, and all of them before it sleeps. A circle is found when the last of
-//! its turns is entered, as it would be if they all were at once: none of them goes on before. A worker that is in a long turn
-//! enters nobody meanwhile, and the circle is found afterwards.
+//! its turns is entered, as it would be if they all were at once: none of them goes on before. A worker that is in a
+//! long turn enters nobody meanwhile, and the circle is found afterwards.
 use enact_sync::unmodelled::Arc;
 
 use super::TurnWaker;
@@ -67,7 +67,7 @@ impl TurnWaker {
     /// Enters the turn in the graph of waits, if it is suspended. It is on no list from here on.
     pub(crate) fn enter(self: &Arc<Self>) {
         let mut rest = self.rest.lock();
-        rest.is_listed = cfg!(plant = "list_only_once");
+        rest.is_listed = cfg!(planted = "list_only_once");
         let entered = rest.suspended.as_mut().and_then(|suspended| suspended.enter(self));
         drop(rest);
         entered.into_iter().for_each(deadlock::judge);

@@ -105,7 +105,7 @@ impl TurnWaker {
     fn count_down(self: &Arc<Self>) {
         // AcqRel: the last one sees the flag, which is set before the turn is taken out of the count.
         let is_last = self.foreign.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last && self.is_opaque.load(Ordering::Relaxed) && !cfg!(plant = "overlook_the_last_waker") {
+        if is_last && self.is_opaque.load(Ordering::Relaxed) && !cfg!(planted = "overlook_the_last_waker") {
             self.wake_by_ref();
         }
     }
@@ -128,8 +128,9 @@ impl TurnWaker {
     /// Polls with a waker whose clones are foreign wakers.
     pub(super) fn poll_with<R>(self: &Arc<Self>, poll: impl FnOnce(&Waker) -> R) -> R {
         let borrowed = RawWaker::new(ptr::from_ref(self).cast(), &BORROWED);
-        // SAFETY: the functions of `BORROWED` keep the contract of a waker as long as `self` is borrowed, which is longer than
-        // `poll` has the waker. It gets a reference, and all that it can keep is a clone, which owns what it points to.
+        // SAFETY: the functions of `BORROWED` keep the contract of a waker as long as `self` is borrowed, which is
+        // longer than `poll` has the waker. It gets a reference, and all that it can keep is a clone, which owns what
+        // it points to.
         let waker = unsafe { Waker::from_raw(borrowed) };
         poll(&waker)
     }

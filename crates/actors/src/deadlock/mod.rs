@@ -18,30 +18,30 @@
 //!   actor whose holder is dead. "Nothing else": no foreign code keeps its waker, for instance a timer or a socket.
 //!
 //! # What is entered
-//! A turn that waits for long. One that suspends is entered by its worker when it has waited for some milliseconds, or before
-//! the worker sleeps or blocks (`cell/suspended.rs`): most turns go on before that and never come here. A circle loses
-//! nothing by it, since none of its turns goes on.
+//! A turn that waits for long. One that suspends is entered by its worker when it has waited for some milliseconds, or
+//! before the worker sleeps or blocks (`cell/suspended.rs`): most turns go on before that and never come here. A circle
+//! loses nothing by it, since none of its turns goes on.
 //!
 //! # Which turn is told
-//! The turn that is entered last and closes the circle; for it, only its own wait must be dead, not what else could wake it:
-//! within this turn the answer cannot come. It goes on with the error, and with it the rest.
+//! The turn that is entered last and closes the circle; for it, only its own wait must be dead, not what else could
+//! wake it: within this turn the answer cannot come. It goes on with the error, and with it the rest.
 //!
-//! A dead wait need not be one in a circle: it can lead to a circle of others. Each dead turn needs other dead turns, so that
-//! every way over them ends in a set of turns that all lead to each other and nowhere else. If the turn that is judged is
-//! in such a set, it is told. If not, a member of a set that it leads to is told first (its own judgement, which must be
-//! under way, finds that it is), and the rest is judged again, with that member for one that goes on. This ends, because
-//! each member told is one less, and then either the turn is told or its wait is not dead: so of each circle somebody is
-//! told, and no turn that could still be answered.
+//! A dead wait need not be one in a circle: it can lead to a circle of others. Each dead turn needs other dead turns,
+//! so that every way over them ends in a set of turns that all lead to each other and nowhere else. If the turn that is
+//! judged is in such a set, it is told. If not, a member of a set that it leads to is told first (its own judgement,
+//! which must be under way, finds that it is), and the rest is judged again, with that member for one that goes on.
+//! This ends, because each member told is one less, and then either the turn is told or its wait is not dead: so of
+//! each circle somebody is told, and no turn that could still be answered.
 //!
 //! # Exact under concurrency
 //! Turns are entered in the part of the graph that their actor belongs to, each with a lock of its own, so that turns of
-//! different actors hardly ever meet. Each circle has a last edge; the turn that enters it looks at the others afterwards. A
-//! promise is handed on before `owner_changed` looks for holders, and a holder is counted before it looks at owners, with
-//! a fence in between on both sides: one of the two sees the other.
+//! different actors hardly ever meet. Each circle has a last edge; the turn that enters it looks at the others
+//! afterwards. A promise is handed on before `owner_changed` looks for holders, and a holder is counted before it looks
+//! at owners, with a fence in between on both sides: one of the two sees the other.
 //!
 //! Most waits lead over a few turns to one that can go on. They are followed one part at a time, and what can go on when
-//! it is looked at ends the matter: if it waits later, it looks itself. Anything else is judged with all parts locked, where
-//! nothing changes but answers, which come.
+//! it is looked at ends the matter: if it waits later, it looks itself. Anything else is judged with all parts locked,
+//! where nothing changes but answers, which come.
 //!
 //! # Limits
 //! A promise waited for through another crate's combinators still counts as a wait of the turn, but the turn then also
@@ -228,7 +228,7 @@ pub(crate) fn resume(turn: Turn) -> Option<Box<Verdict>> {
 /// closed by that.
 pub(crate) fn owner_changed(owner: Owner) {
     // A turn takes a duty on while it runs. What it waits for later is looked at when it is suspended.
-    if matches!(owner, Owner::Turn(_)) || cfg!(plant = "forget_a_new_owner") {
+    if matches!(owner, Owner::Turn(_)) || cfg!(planted = "forget_a_new_owner") {
         return;
     }
     // Pairs with the fence in `Graph::enter`.

@@ -1,24 +1,27 @@
-//! An actor's mailbox and its activation: many senders, at most one thread that runs turns.
+//! An actor's mailbox and its run: many senders, at most one thread that runs turns.
 //!
 //! # States
-//! *Activation*: an actor is *idle* while its [`Body`] lies here. A thread that takes the body out has the actor: it puts it into
-//! a run queue, or runs turns, and no second one can.
+//! *Running*: an actor is *idle* while its [`Activation`] lies here. A thread that takes the activation out has the
+//! actor: it puts it into a run queue, or runs turns, and no second one can.
 //! *Hold*: while an `async fn(&mut self)` turn is suspended, or a transaction that the actor works for is open, the actor
 //! is held, and messages queue up behind it.
 //! *Intake*: `Open`; `Draining` (new messages are refused, those that are in are taken up); `Closed`.
 //!
-//! # Who may touch what
-//! Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: the second one
-//! sees the first. The lock is held for the few instructions that move a message's words, and runs nobody else's code.
-//! Messages wait here, except for those that the body has taken along: all that were there at a time, or the one that
-//! found the actor idle. Where priorities or guards say which is the next one, the body sorts them into [`lanes`].
+//! # Rules
+//! * **M1** Everything lies behind one lock, so a push and the decision to go idle cannot miss each other: the second one
+//!   sees the first.
+//! * **M2** The lock is held for the few instructions that move a message's words, and no user code runs under it.
+//! * **M3** A sender that finds the actor idle takes the activation, and must schedule the actor. A sender that does not
+//!   find it knows that the thread which has it looks here, under the lock, before the actor goes idle. So no wake-up is
+//!   lost, and no second thread runs the actor.
 //!
-//! # No lost wake-up, no second runner
-//! A sender that finds the actor idle takes the body, and must schedule it; one that does not knows that the thread which has it
-//! looks here, under the lock, before the actor goes idle.
+//! # Where messages are
+//! Messages wait here, except for those that the activation has taken along: all that were there at a time, or the one
+//! that found the actor idle. Where priorities or guards say which is the next one, the activation sorts them into
+//! [`selective`].
 mod buffers;
-pub(crate) mod lanes;
 pub(crate) mod records;
+pub(crate) mod selective;
 
 use std::collections::VecDeque;
 use std::mem;
@@ -29,7 +32,7 @@ use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::{SpinLock, SpinLockGuard};
 
 use self::records::{Header, Record, Records, Reserved};
-use crate::cell::{Body, Signal, TurnWaker};
+use crate::cell::{Activation, Signal, TurnWaker};
 use crate::deadlock::TurnId;
 use crate::spec::{self, WhenFull};
 
@@ -49,7 +52,7 @@ type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
 struct Inner {
     messages: Records,
     /// Here while the actor is idle.
-    body: Option<Box<Body>>,
+    activation: Option<Box<Activation>>,
     /// The turn that holds the actor, while one does.
     holder: TurnId,
     hold: Option<Hold>,
@@ -102,7 +105,7 @@ enum Reason {
 
 /// The actor was idle and is runnable now: the caller must put it into a run queue.
 #[must_use]
-pub(crate) struct Schedule(pub(crate) Option<Box<Body>>);
+pub(crate) struct Schedule(pub(crate) Option<Box<Activation>>);
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,18 +114,18 @@ pub(crate) enum Refusal {
     Closed,
 }
 
-/// What the owner of the body may do after its batch.
+/// What the owner of the activation may do after its batch.
 pub(crate) enum Rest {
     /// It may go on: there are messages again.
-    GoOn(Box<Body>),
+    GoOn(Box<Activation>),
     /// The actor is runnable and must go to the back of a run queue.
-    Again(Box<Body>),
+    Again(Box<Activation>),
     /// The actor is idle.
     Idle,
     /// The mailbox has drained: the owner ends the actor.
-    Drained(Box<Body>),
+    Drained(Box<Activation>),
     /// Nobody needs the actor any more: the owner ends it.
-    Released(Box<Body>),
+    Released(Box<Activation>),
 }
 
 impl Mailbox {
@@ -139,7 +142,7 @@ impl Mailbox {
             is_bounded: bound.is_some(),
             inner: SpinLock::new(Inner {
                 messages: Records::default(),
-                body: None,
+                activation: None,
                 holder: TurnId::NONE,
                 hold: None,
                 intake: Intake::Open,
@@ -149,9 +152,9 @@ impl Mailbox {
     }
 
     /// Has the actor idle for the first time, unless a signal has come before.
-    pub(crate) fn settle(&self, body: Box<Body>) -> Schedule {
+    pub(crate) fn settle(&self, activation: Box<Activation>) -> Schedule {
         let mut inner = self.inner.lock();
-        inner.body = Some(body);
+        inner.activation = Some(activation);
         inner.schedule_if(Inner::has_signals)
     }
 
@@ -257,21 +260,21 @@ impl Mailbox {
     }
 
     /// Takes an idle actor with nothing to do for an inline call, if it is one.
-    pub(crate) fn claim(&self) -> Option<Box<Body>> {
+    pub(crate) fn claim(&self) -> Option<Box<Activation>> {
         let mut inner = self.inner.lock();
         let free =
             inner.intake == Intake::Open && inner.hold.is_none() && inner.messages.is_empty() && !inner.has_signals();
-        if free { inner.body.take() } else { None }
+        if free { inner.activation.take() } else { None }
     }
 
     /// Takes an idle actor that has this turn for an outer caller, unless it is held.
-    pub(crate) fn claim_for_caller(&self, turn: TurnId) -> Option<Box<Body>> {
+    pub(crate) fn claim_for_caller(&self, turn: TurnId) -> Option<Box<Activation>> {
         let mut inner = self.inner.lock();
         let is_free = inner.intake != Intake::Closed && inner.hold.is_none() && !inner.has_signals();
-        if is_free { inner.body.take_if(|body| body.has_outer_caller(turn)) } else { None }
+        if is_free { inner.activation.take_if(|activation| activation.has_outer_caller(turn)) } else { None }
     }
 
-    /// Adds all messages to `batch`. Only for the owner of the body.
+    /// Adds all messages to `batch`. Only for the owner of the activation.
     pub(crate) fn take_more(&self, batch: &mut Records) {
         batch.append(&mut self.inner.lock().messages);
     }
@@ -281,7 +284,7 @@ impl Mailbox {
         self.signalled.load(Ordering::Acquire)
     }
 
-    /// The next signal. Only for the owner of the body.
+    /// The next signal. Only for the owner of the activation.
     pub(crate) fn next_signal(&self) -> Option<Signal> {
         // Acquire: pairs with the sender's Release; a signal missed here is seen by `rest`.
         if !self.is_signalled() {
@@ -358,38 +361,46 @@ impl Mailbox {
         self.inner.lock().hold.as_mut().is_some_and(|hold| mem::take(&mut hold.woken))
     }
 
-    /// Gives the body back after a batch, unless there are messages again and the owner `may_go_on`.
+    /// Gives the activation back after a batch, unless there are messages again and the owner `may_go_on`.
     ///
     /// `is_needed` tells whether an actor without messages has something else to live for; it is asked under the lock,
     /// so that a handle that lets go of it afterwards finds the actor idle and can [`nudge`](Self::nudge) it.
-    pub(crate) fn rest(&self, mut body: Box<Body>, may_go_on: bool, is_needed: impl FnOnce() -> bool) -> Rest {
-        if body.batch.is_empty() {
-            // Memory is given back here and not under the lock, which is for a few instructions.
-            body.batch.clear();
+    pub(crate) fn rest(
+        &self,
+        mut activation: Box<Activation>,
+        may_go_on: bool,
+        is_needed: impl FnOnce() -> bool,
+    ) -> Rest {
+        if activation.batch.is_empty() {
+            // M2: memory is given back before the lock is taken.
+            activation.batch.clear();
         }
         let mut inner = self.inner.lock();
         let is_signalled = inner.has_signals() && !inner.delays_signals();
+        // M1: a message that comes later finds the actor idle.
         let runnable = is_signalled
             || match &inner.hold {
                 Some(hold) => hold.woken,
-                None => body.has_work() || (!inner.messages.is_empty() && !cfg!(plant = "rest_without_looking")),
+                None => {
+                    activation.has_work() || (!inner.messages.is_empty() && !cfg!(planted = "rest_without_looking"))
+                }
             };
         if runnable {
-            if body.batch.is_empty() {
+            if activation.batch.is_empty() {
                 // All that are here at a time: they are then taken up without the lock.
-                body.batch.append(&mut inner.messages);
+                activation.batch.append(&mut inner.messages);
             }
-            return if may_go_on { Rest::GoOn(body) } else { Rest::Again(body) };
+            return if may_go_on { Rest::GoOn(activation) } else { Rest::Again(activation) };
         }
-        if inner.hold.is_none() && !body.has_suspended() {
+        if inner.hold.is_none() && !activation.has_suspended() {
             if inner.intake == Intake::Draining {
-                return Rest::Drained(body);
+                return Rest::Drained(activation);
             }
             if !is_needed() {
-                return Rest::Released(body);
+                return Rest::Released(activation);
             }
         }
-        inner.body = Some(body);
+        inner.activation = Some(activation);
         Rest::Idle
     }
 
@@ -409,7 +420,7 @@ impl Mailbox {
     /// Whether the actor is neither running nor about to, and holds no suspended turn.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.inner.lock();
-        inner.body.is_some() && inner.hold.is_none()
+        inner.activation.is_some() && inner.hold.is_none()
     }
 }
 
@@ -427,20 +438,23 @@ impl Inner {
     }
 
     fn schedule_if(&mut self, runnable: impl FnOnce(&Self) -> bool) -> Schedule {
-        if self.body.is_some() && self.intake != Intake::Closed && runnable(self) {
-            return Schedule(self.body.take());
+        if self.activation.is_some() && self.intake != Intake::Closed && runnable(self) {
+            // M3: the caller must schedule it.
+            return Schedule(self.activation.take());
         }
         Schedule(None)
     }
 }
 
-/// Adds a message, and takes the body to schedule the actor for it if that is idle and `runnable`.
+/// Adds a message, and takes the activation to schedule the actor for it if that is idle and `runnable`.
 #[inline(always)]
 fn add(mut inner: SpinLockGuard<'_, Inner>, message: Header, runnable: bool) -> Reservation<'_> {
     let mut schedule = inner.schedule_if(|_| runnable);
     let (room, guard) = match &mut schedule.0 {
-        // Nothing is before it: the body takes it along and need not come here for it.
-        Some(body) if body.batch.is_empty() && inner.messages.is_empty() => (body.batch.push(message), None),
+        // Nothing is before it: the activation takes it along and need not come here for it.
+        Some(activation) if activation.batch.is_empty() && inner.messages.is_empty() => {
+            (activation.batch.push(message), None)
+        }
         _ => (inner.messages.push(message), Some(inner)),
     };
     Reserved { room, guard, outcome: schedule }
@@ -461,10 +475,10 @@ mod tests {
     fn a_signal_that_comes_before_the_actor_is_idle_is_obeyed() {
         let system = System::builder().workers(1).build().unwrap();
         let scheduler = Arc::clone(system.spawn(Bare).cell().scheduler());
-        let (cell, body) = ActorCell::create(Spec::new(Bare).keep_alive(), scheduler, None);
+        let (cell, activation) = ActorCell::create(Spec::new(Bare).keep_alive(), scheduler, None);
         cell.signal(Signal::Stop(ExitReason::Shutdown));
         let exit = cell.watch();
-        cell.schedule(cell.mailbox.settle(body));
+        cell.schedule(cell.mailbox.settle(activation));
         assert_eq!(exit.wait().unwrap().reason, ExitReason::Shutdown);
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn contain_callback<R>(f: impl FnOnce() -> R) -> Outcome<R> {
 }
 
 enum Waiter<T> {
-    Task(u64, Waker),
+    Waker(u64, Waker),
     Callback(Box<dyn FnOnce(Outcome<T>) + Send>),
 }
 
@@ -159,7 +159,7 @@ impl<T> Waiters<T> {
     fn take_tasks(&mut self) -> Vec<Waker> {
         let mut tasks = Vec::new();
         self.take().for_each(|waiter| match waiter {
-            Waiter::Task(_, waker) => tasks.push(waker),
+            Waiter::Waker(_, waker) => tasks.push(waker),
             callback @ Waiter::Callback(_) => self.push(callback),
         });
         tasks
@@ -176,11 +176,11 @@ impl<T> Waiters<T> {
 
 impl<T> Waiter<T> {
     fn is_task(&self, ticket: u64) -> bool {
-        matches!(self, Self::Task(id, _) if *id == ticket)
+        matches!(self, Self::Waker(id, _) if *id == ticket)
     }
 
     fn wakes(&self, waker: &Waker) -> bool {
-        matches!(self, Self::Task(_, known) if known.will_wake(waker))
+        matches!(self, Self::Waker(_, known) if known.will_wake(waker))
     }
 }
 
@@ -272,7 +272,7 @@ impl<T: Send + 'static> Cell<T> {
         let (owner, waiters) = (state.owner.take(), state.waiters.take());
         drop(state);
         waiters.for_each(|waiter| match waiter {
-            Waiter::Task(_, waker) => wake(waker),
+            Waiter::Waker(_, waker) => wake(waker),
             Waiter::Callback(callback) => self.call_back(callback),
         });
         drop(owner);
@@ -315,13 +315,13 @@ impl<T: Send + 'static> Cell<T> {
         is_pending
     }
 
-    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come, and returns whether it did. The promise may
-    /// have been given away since, and its next reader have left another waker under the same ticket.
+    /// Leaves `waker` under a ticket of the reader's own, unless the answer has come, and returns whether it did. The
+    /// promise may have been given away since, and its next reader have left another waker under the same ticket.
     pub(crate) fn leave_waker(&self, ticket: u64, waker: Waker) -> bool {
         let mut state = self.state.lock();
         let is_pending = !self.is_settled();
         if is_pending && !state.waiters.all().iter().any(|known| known.is_task(ticket) && known.wakes(&waker)) {
-            state.waiters.push(Waiter::Task(ticket, waker));
+            state.waiters.push(Waiter::Waker(ticket, waker));
         }
         is_pending
     }
@@ -375,7 +375,7 @@ impl<T> State<T> {
     /// The waker left under `ticket`.
     fn left(&mut self, ticket: u64) -> Option<&mut Waker> {
         self.waiters.all().iter_mut().find_map(|waiter| match waiter {
-            Waiter::Task(id, waker) if *id == ticket => Some(waker),
+            Waiter::Waker(id, waker) if *id == ticket => Some(waker),
             _ => None,
         })
     }
@@ -392,7 +392,7 @@ impl<T> State<T> {
         }
         let own = *ticket.get_or_insert(self.next_ticket);
         self.next_ticket += u64::from(own == self.next_ticket);
-        self.waiters.push(Waiter::Task(own, waker));
+        self.waiters.push(Waiter::Waker(own, waker));
         None
     }
 
@@ -428,8 +428,8 @@ const TAKEN_ONCE: &str = "a reader takes its share once";
 type Job = Box<dyn FnOnce() + Send>;
 
 enact_sync::thread_local! {
-    /// Callbacks still to run on this thread; `Some` while one runs. Without a destructor, so that it is there for those of
-    /// other thread locals; it has nothing to free when no callback runs.
+    /// Callbacks still to run on this thread; `Some` while one runs. Without a destructor, so that it is there for
+    /// those of other thread locals; it has nothing to free when no callback runs.
     static JOBS: ManuallyDrop<RefCell<Option<VecDeque<Job>>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 

@@ -1,20 +1,21 @@
 //! The calls that a worker follows.
 //!
-//! A cooperative turn that waits for the actor which is the next to run on its worker is not suspended: its *call* stands on
-//! the worker's stack while that actor takes one turn (see `cell/callers.rs`). Nobody but the worker knows that it may go on
-//! then, so a worker does nothing else before it has looked at the caller. If it is wanted for something else, or if its
-//! thread blocks, it has all callers suspended first.
+//! A cooperative turn that waits for the actor which is the next to run on its worker is not suspended: its *call*
+//! stands on the worker's stack while that actor takes one turn (see `cell/callers.rs`). Nobody but the worker knows
+//! that it may go on then, so a worker does nothing else before it has looked at the caller. If it is wanted for
+//! something else, or if its thread blocks, it has all callers suspended first.
 //!
-//! Calls that are not answered cost a little more than without all this, so a worker that has met some does without for a while.
+//! Calls that are not answered cost a little more than without all this, so a worker that has met some does without for
+//! a while.
 use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
 
-use super::{Task, local};
+use super::{Runnable, local};
 use crate::cell::ActorCell;
 use crate::deadlock::TurnId;
 
-/// How many calls there are at a time: so many callers are suspended within a few milliseconds. In a model, so few that some
-/// turns are suspended at once.
+/// How many calls there are at a time: so many callers are suspended within a few milliseconds. In a model, so few that
+/// some turns are suspended at once.
 const CALLS_MAX: usize = if cfg!(enact_shuttle) { 2 } else { 16_384 };
 /// How many turns are suspended at once for each call that was not answered.
 const SKIPPED: usize = if cfg!(enact_shuttle) { 0 } else { 16 };
@@ -45,7 +46,7 @@ impl Calls {
     /// did.
     pub(super) fn add(
         &mut self,
-        slot: &SpinLock<Option<Task>>,
+        slot: &SpinLock<Option<Runnable>>,
         caller: &Arc<ActorCell>,
         turn: TurnId,
         promise: usize,
@@ -63,7 +64,7 @@ impl Calls {
     }
 
     /// Takes the actor that the last call is of out of `slot`, unless it has had its turn, or another one is there.
-    pub(super) fn take_called(&mut self, slot: &SpinLock<Option<Task>>) -> Option<Task> {
+    pub(super) fn take_called(&mut self, slot: &SpinLock<Option<Runnable>>) -> Option<Runnable> {
         let last = self.stack.last_mut()?;
         if std::mem::replace(&mut last.was_followed, true) {
             return None;

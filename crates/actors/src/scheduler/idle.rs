@@ -8,7 +8,7 @@
 //! has found something wakes the next.
 //!
 //! # Work that is not worth a wake-up
-//! Moving an actor to another core costs more than many activations do, so a worker whose activations are short wakes
+//! Moving an actor to another core costs more than many runs do, so a worker whose runs are short wakes
 //! nobody for what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next one is long after
 //! all, one of those that sleep while others are awake is the *sentinel*: it looks around again and again, with pauses
 //! that grow, and sleeps without end only when everybody does. Who finds work has another worker look around, too, so
@@ -59,8 +59,8 @@ impl Idle {
         self.ask_for_help();
     }
 
-    /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any if it
-    /// overlooks who is about to sleep: that one, or the sentinel, looks around once more.
+    /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any
+    /// if it overlooks who is about to sleep: that one, or the sentinel, looks around once more.
     pub(crate) fn ask_for_help(&self) {
         if self.can_help() {
             self.wake_one();
@@ -110,7 +110,7 @@ impl Idle {
         self.searching.fetch_sub(1, Ordering::Relaxed);
         // Pairs with the fence in `work_added`.
         fence(Ordering::SeqCst);
-        if !cfg!(plant = "sleep_without_looking") && has_work() && self.get_up(worker) {
+        if !cfg!(planted = "sleep_without_looking") && has_work() && self.get_up(worker) {
             return;
         }
         if count == self.parkers.len() {

@@ -8,21 +8,21 @@
 //!
 //! # What comes from outside
 //! Sends of other threads, and the wake-ups of timers and I/O, make actors runnable through the injector. A worker looks
-//! there before each activation. It takes as many actors in a row as wait when it takes the first one, then as many of its
+//! there before each run. It takes as many actors in a row as wait when it takes the first one, then as many of its
 //! own, and looks again. Its own come in the order of its queue, at the back of which it puts the slot's, so none of them
-//! comes twice. An actor from outside therefore waits for at most two activations of each runnable actor: the one under
+//! comes twice. An actor from outside therefore waits for at most two runs of each runnable actor: the one under
 //! way, or one that came from outside before it, and one of the worker's own. Neither side can starve the other.
 //!
-//! Two activations are a number of turns and not a time. An activation also looks every few turns, and ends when it sees
+//! Two runs are a number of turns and not a time. A run also looks every few turns, and ends when it sees
 //! that something from outside has waited for a quantum.
 //!
 //! A worker takes one actor at a time from the injector and leaves the others there: they would wait for all of its
-//! activations if it took them along, while another worker passes by.
+//! runs if it took them along, while another worker passes by.
 mod calls;
 pub(crate) mod idle;
 mod local;
 mod placement;
-pub(crate) mod population;
+pub(crate) mod registry;
 mod spare;
 mod stack;
 mod waiting;
@@ -42,11 +42,11 @@ use enact_sync::{Mutex, SpinLock};
 
 use self::calls::Call;
 use self::idle::Idle;
-use self::population::Population;
+use self::registry::Registry;
 use self::spare::Spares;
 use self::waiting::Waiting;
 use self::worker::Core;
-use crate::cell::{ActorCell, Body, Signal, TurnWaker};
+use crate::cell::{Activation, ActorCell, Signal, TurnWaker};
 use crate::deadlock::{TurnId, Wait};
 use crate::error::ExitReason;
 use crate::mailbox::records::Kind;
@@ -56,20 +56,20 @@ use crate::{Actor, ActorError, ActorId, Handle, Spec, frame, io, tentative};
 /// How long an actor lets messages gather that it could only fetch a few at a time.
 const GATHERING: Duration = Duration::from_micros(2);
 
-/// After how many turns an activation looks whether something from outside waits.
+/// After how many turns a run looks whether something from outside waits.
 const TURNS_PER_LOOK: usize = 8;
 
 /// An actor that is runnable.
-pub(crate) type Task = Box<Body>;
+pub(crate) type Runnable = Box<Activation>;
 
 pub(crate) struct Scheduler {
-    injector: Injector<Task>,
-    stealers: Vec<Stealer<Task>>,
-    slots: Vec<CachePadded<SpinLock<Option<Task>>>>,
+    injector: Injector<Runnable>,
+    stealers: Vec<Stealer<Runnable>>,
+    slots: Vec<CachePadded<SpinLock<Option<Runnable>>>>,
     /// Written whenever a worker looks for work, and so kept apart from what every message reads.
     idle: CachePadded<Idle>,
     spares: Spares,
-    population: Population,
+    registry: Registry,
     /// Threads that run a turn to its end without a core.
     blocked: AtomicUsize,
     /// Whether only workers may send and spawn.
@@ -99,7 +99,7 @@ impl Scheduler {
             slots: cores.iter().map(|_| CachePadded::new(SpinLock::new(None))).collect(),
             idle: CachePadded::new(Idle::new(workers)),
             spares: Spares::default(),
-            population: Population::default(),
+            registry: Registry::default(),
             blocked: AtomicUsize::new(0),
             accepts_only_own: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -134,57 +134,57 @@ impl Scheduler {
     }
 
     /// Makes an actor that was just sent to, or woken, the next one of this worker.
-    pub(crate) fn schedule(&self, task: Task) {
-        let mut task = Some(task);
+    pub(crate) fn schedule(&self, runnable: Runnable) {
+        let mut runnable = Some(runnable);
         let worth_a_wake_up = local::with_core_of(self, |core| {
-            let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), task.take());
+            let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), runnable.take());
             if let Some(displaced) = displaced {
                 core.deque.push(displaced);
             }
             self.idle.can_help() && core.is_worth_a_wake_up()
         });
-        self.finish_scheduling(task, worth_a_wake_up);
+        self.finish_scheduling(runnable, worth_a_wake_up);
     }
 
     /// Puts an actor that has used its batch up at the back of the queue.
-    pub(crate) fn schedule_behind(&self, task: Task) {
-        let mut task = Some(task);
+    pub(crate) fn schedule_behind(&self, runnable: Runnable) {
+        let mut runnable = Some(runnable);
         let worth_a_wake_up = local::with_core_of(self, |core| {
-            task.take().into_iter().for_each(|task| core.deque.push(task));
+            runnable.take().into_iter().for_each(|runnable| core.deque.push(runnable));
             self.idle.can_help() && core.is_worth_a_wake_up()
         });
-        self.finish_scheduling(task, worth_a_wake_up);
+        self.finish_scheduling(runnable, worth_a_wake_up);
     }
 
     /// Puts what is not in a worker's own queue into everybody's, and wakes somebody if that is worth it.
     #[inline]
-    fn finish_scheduling(&self, task: Option<Task>, worth_a_wake_up: Option<bool>) {
-        if let Some(task) = task {
-            self.injector.push(task);
+    fn finish_scheduling(&self, runnable: Option<Runnable>, worth_a_wake_up: Option<bool>) {
+        if let Some(runnable) = runnable {
+            self.injector.push(runnable);
             self.idle.work_added();
         } else if worth_a_wake_up == Some(true) {
             self.idle.ask_for_help();
         }
     }
 
-    /// Has `actor` begin one turn on this thread, inside of the one that it is in, if it is the next to run here, and if that
-    /// turn makes no synchronous call: those can wait for anything, also for the end of the actor whose turn this is. It
-    /// returns when that turn has ended or is suspended.
+    /// Has `actor` begin one turn on this thread, inside of the one that it is in, if it is the next to run here, and
+    /// if that turn makes no synchronous call: those can wait for anything, also for the end of the actor whose turn
+    /// this is. It returns when that turn has ended or is suspended.
     pub(crate) fn run_next_here(&self, actor: ActorId) -> bool {
         let next = local::with_core_and_stack_of(self, |core, stack| {
-            let is_brief = |body: &mut Task| {
-                body.cell().id() == actor
-                    && body.brief_next().is_some_and(|kind| kind == Kind::Plain || stack.is_half_left())
+            let is_brief = |activation: &mut Runnable| {
+                activation.cell().id() == actor
+                    && activation.brief_next().is_some_and(|kind| kind == Kind::Plain || stack.is_half_left())
             };
             if core.may_nest(self) { self.slots[core.index].lock().take_if(is_brief) } else { None }
         });
-        let Some(body) = next.flatten() else { return false };
-        body.take_brief_turn();
+        let Some(activation) = next.flatten() else { return false };
+        activation.take_brief_turn();
         true
     }
 
-    /// Has the turn of `caller` stand on this worker's stack, if the next actor to run here keeps the promise that the turn
-    /// waits for. The worker, if so.
+    /// Has the turn of `caller` stand on this worker's stack, if the next actor to run here keeps the promise that the
+    /// turn waits for. The worker, if so.
     pub(crate) fn call_next(&self, caller: &Arc<ActorCell>, turn: TurnId, promise: usize) -> Option<usize> {
         let added = local::with_core_of(self, |core| {
             core.calls.add(&self.slots[core.index], caller, turn, promise).then_some(core.index)
@@ -241,18 +241,18 @@ impl Scheduler {
     pub(crate) fn close(&self) {
         self.accept_only_own();
         self.closing.store(true, Ordering::SeqCst);
-        for actor in self.population.all() {
+        for actor in self.registry.all() {
             actor.signal(Signal::Stop(ExitReason::Shutdown));
         }
         self.idle.wake_all();
     }
 
     fn has_ended(&self) -> bool {
-        self.closing.load(Ordering::SeqCst) && self.population.is_empty()
+        self.closing.load(Ordering::SeqCst) && self.registry.is_empty()
     }
 
     pub(crate) fn forget(&self, actor: &ActorCell) {
-        if self.population.remove(actor) {
+        if self.registry.remove(actor) {
             self.quiet.unpark();
             if self.has_ended() {
                 self.idle.wake_all();
@@ -262,13 +262,13 @@ impl Scheduler {
 
     /// Adds an actor. Returns whether it may take anything up.
     fn admit(&self, actor: &Arc<ActorCell>) -> bool {
-        self.population.add(actor);
+        self.registry.add(actor);
         // Looked at after it was added: either `close` finds the actor, or the actor finds the system closing.
         !self.closing.load(Ordering::SeqCst) && self.accepts()
     }
 
-    pub(crate) fn population(&self) -> &Population {
-        &self.population
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Waits until nothing is runnable and no turn is under way. Returns whether that was before `deadline`.
@@ -277,13 +277,13 @@ impl Scheduler {
             self.idle.all_asleep()
                 && self.blocked.load(Ordering::SeqCst) == 0
                 && !self.has_work()
-                && self.population.all().iter().all(|actor| actor.is_settled())
+                && self.registry.all().iter().all(|actor| actor.is_settled())
         })
     }
 
     /// Waits until every actor has ended. Returns whether that was before `deadline`.
     pub(crate) fn wait_until_empty(&self, deadline: Instant) -> bool {
-        self.wait_until(deadline, || self.population.is_empty())
+        self.wait_until(deadline, || self.registry.is_empty())
     }
 
     fn wait_until(&self, deadline: Instant, mut done: impl FnMut() -> bool) -> bool {
@@ -346,7 +346,7 @@ pub(crate) fn list_suspended(turn: &Arc<TurnWaker>) {
     }
 }
 
-/// Whether the activation that runs here has lasted for a quantum since something from outside began to wait.
+/// Whether the run that runs here has lasted for a quantum since something from outside began to wait.
 ///
 /// The thread knows its scheduler. So does the actor, but in a line that its senders write to.
 #[inline(never)]
@@ -356,22 +356,22 @@ fn is_wanted_outside() -> bool {
 
 /// Makes an actor, in a tentative turn when that is definitive.
 pub(crate) fn spawn<A: Actor>(scheduler: &Arc<Scheduler>, spec: Spec<A>, parent: Option<&Arc<ActorCell>>) -> A::Ref {
-    let (cell, body) = ActorCell::create(spec, Arc::clone(scheduler), parent);
+    let (cell, activation) = ActorCell::create(spec, Arc::clone(scheduler), parent);
     let handle = Handle::new(&cell);
     if frame::is_tentative() {
         tentative::follow(move |decision| match decision {
-            Decision::Committed => begin(body),
-            Decision::Aborted => body.discard(ExitReason::Retracted),
+            Decision::Committed => begin(activation),
+            Decision::Aborted => activation.discard(ExitReason::Retracted),
         });
     } else if scheduler.admit(&cell) {
         // Nobody has sent anything yet, but the system may have begun to close.
-        cell.schedule(cell.mailbox.settle(body));
+        cell.schedule(cell.mailbox.settle(activation));
         if scheduler.accepts_only_own.load(Ordering::Relaxed) {
             // A shutdown may have seen it before it was idle, and waits for it.
             scheduler.quiet.unpark();
         }
     } else {
-        body.discard(ExitReason::Shutdown);
+        activation.discard(ExitReason::Shutdown);
     }
     A::Ref::from(handle)
 }
@@ -383,29 +383,29 @@ pub(crate) fn spawn_within<A: Actor>(
     spec: Spec<A>,
     parent: Option<&Arc<ActorCell>>,
 ) -> A::Ref {
-    let (cell, body) = ActorCell::create(spec, Arc::clone(scheduler), parent);
+    let (cell, activation) = ActorCell::create(spec, Arc::clone(scheduler), parent);
     let handle = Handle::new(&cell);
-    let body = Arc::new(Mutex::new(Some(body)));
-    if cfg!(plant = "begin_before_the_commit") {
-        body.lock().take().into_iter().for_each(begin);
+    let activation = Arc::new(Mutex::new(Some(activation)));
+    if cfg!(planted = "begin_before_the_commit") {
+        activation.lock().take().into_iter().for_each(begin);
     }
-    let unwanted = Arc::clone(&body);
+    let unwanted = Arc::clone(&activation);
     tentative::perform_within(
         tx,
-        move || body.lock().take().into_iter().for_each(begin),
-        move || unwanted.lock().take().into_iter().for_each(|body| body.discard(ExitReason::Retracted)),
+        move || activation.lock().take().into_iter().for_each(begin),
+        move || unwanted.lock().take().into_iter().for_each(|activation| activation.discard(ExitReason::Retracted)),
     );
     A::Ref::from(handle)
 }
 
 /// Lets an actor begin that was held back, and that may have messages by now.
-fn begin(body: Task) {
-    let scheduler = Arc::clone(body.cell().scheduler());
-    if scheduler.admit(body.cell()) {
-        scheduler.schedule(body);
+fn begin(activation: Runnable) {
+    let scheduler = Arc::clone(activation.cell().scheduler());
+    if scheduler.admit(activation.cell()) {
+        scheduler.schedule(activation);
     } else {
         // Not by a signal: the workers may have gone home while it was held back.
-        body.discard(ExitReason::Shutdown);
+        activation.discard(ExitReason::Shutdown);
     }
 }
 
@@ -424,7 +424,7 @@ pub(crate) fn assert_may_block(what: &str) {
     assert!(
         is_worker() || io::may_block(),
         "{what} would block a thread that drives a tokio runtime, with its timers and I/O: await the promise, or go to \
-         `tokio::task::spawn_blocking`"
+         `tokio::runnable::spawn_blocking`"
     );
 }
 
@@ -439,7 +439,8 @@ pub(crate) fn block(wait: Wait, parker: &Arc<Parker>) -> Option<ActorError> {
         Wait::Answer(_) => "`call`",
         Wait::Actor(_) => "a send to a full mailbox",
     });
-    // What this thread's turns lead to is known before they are entered, so that the wait that closes a circle is told of it.
+    // What this thread's turns lead to is known before they are entered, so that the wait that closes a circle is told
+    // of it.
     local::with_core(|core, _| core.calls.take()).into_iter().flatten().for_each(Call::look);
     local::with_core(|core, _| core.waiting.take()).into_iter().for_each(Waiting::enter);
     let blocked = frame::block(wait, &Waker::from(Arc::clone(parker)));
@@ -455,7 +456,7 @@ pub(crate) fn park(parker: &Parker) {
 
 /// Has another thread run this worker's other actors from here on, if this is a worker.
 fn hand_over() {
-    if !cfg!(plant = "keep_the_worker")
+    if !cfg!(planted = "keep_the_worker")
         && let Some((core, scheduler)) = local::take_core_and_scheduler()
     {
         scheduler.hand_over(core);

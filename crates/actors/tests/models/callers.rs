@@ -192,7 +192,7 @@ fn a_call_that_somebody_else_answers_meanwhile_goes_on() {
     }
 }
 
-/// Beside a message, so that the wait may begin with the last turn of an activation.
+/// Beside a message, so that the wait may begin with the last turn of a run.
 #[test]
 fn a_call_that_was_handed_on_before_it_is_waited_for_goes_on() {
     model(1, |system| {

@@ -7,7 +7,6 @@
 
 mod callers;
 mod circles;
-mod lanes;
 mod lives;
 mod mailbox;
 #[path = "../mixed/play.rs"]
@@ -18,6 +17,7 @@ mod promises;
 #[path = "../mixed/random.rs"]
 mod random;
 mod scheduler;
+mod selective;
 #[path = "../mixed/serial.rs"]
 mod serial;
 mod transactions;

@@ -9,11 +9,11 @@ use crate::subject::{Directed, FORMS, Form, Subject, Turn, answer, note, plain, 
 use crate::undecided::{Shared, Undecided, shared, value_of};
 
 for_both_kinds![
-    ta_chain_of_1000_turns_is_decided_by_its_beginning,
-    ta_chain_of_1000_turns_of_one_actor_is_decided_by_its_beginning,
-    s0_deep_a_chain_of_1000_transactions_completes_without_blocked_threads,
-    s0_deep_a_chain_of_1000_transactions_ends_with_the_first,
-    s0_chain_of_three_transactions_counts_each_once,
+    a_chain_of_1000_turns_is_decided_by_its_beginning,
+    a_chain_of_1000_turns_of_one_actor_is_decided_by_its_beginning,
+    a_chain_of_1000_transactions_completes_without_blocked_threads,
+    a_chain_of_1000_transactions_ends_with_the_first,
+    a_chain_of_three_transactions_counts_each_once,
 ];
 
 const LENGTH: u32 = 1_000;
@@ -30,7 +30,8 @@ fn relay<A: Subject>(actors: Arc<[A::Ref]>, place: usize, probe: Probe) -> Turn<
     })
 }
 
-fn ta_chain_of_1000_turns_is_decided_by_its_beginning<A: Subject>() {
+// Case TA-chain.
+fn a_chain_of_1000_turns_is_decided_by_its_beginning<A: Subject>() {
     for commits in [true, false] {
         let system = system(2);
         let actors: Arc<[A::Ref]> = (0..LENGTH).map(|_| system.spawn(A::new())).collect();
@@ -54,7 +55,8 @@ fn ta_chain_of_1000_turns_is_decided_by_its_beginning<A: Subject>() {
     }
 }
 
-fn ta_chain_of_1000_turns_of_one_actor_is_decided_by_its_beginning<A: Subject>() {
+// Case TA-chain.
+fn a_chain_of_1000_turns_of_one_actor_is_decided_by_its_beginning<A: Subject>() {
     fn countdown<A: Subject>(left: u32, probe: Probe) -> Turn<A> {
         plain(move |actor: &mut A, cx| {
             match left {
@@ -145,15 +147,18 @@ fn chain_of_transactions<A: Subject>(commits: bool) {
     assert_eq!(value_of(sum), if commits { LENGTH } else { 0 });
 }
 
-fn s0_deep_a_chain_of_1000_transactions_completes_without_blocked_threads<A: Subject>() {
+// Case S0-deep.
+fn a_chain_of_1000_transactions_completes_without_blocked_threads<A: Subject>() {
     chain_of_transactions::<A>(true);
 }
 
-fn s0_deep_a_chain_of_1000_transactions_ends_with_the_first<A: Subject>() {
+// Case S0-deep.
+fn a_chain_of_1000_transactions_ends_with_the_first<A: Subject>() {
     chain_of_transactions::<A>(false);
 }
 
-fn s0_chain_of_three_transactions_counts_each_once<A: Subject>() {
+// Case S0-chain.
+fn a_chain_of_three_transactions_counts_each_once<A: Subject>() {
     const CHAINS: usize = 100;
     for form in FORMS {
         for middle_is_transaction in [true, false] {

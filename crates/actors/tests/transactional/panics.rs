@@ -11,14 +11,14 @@ use crate::subject::{Directed, FORMS, Subject, answer, held, note, plain, settle
 use crate::undecided::{Undecided, shared, value_of};
 
 for_both_kinds![
-    ta_panic_a_tentative_turn_that_panics_is_seen_by_its_supervision_with_the_commit_or_never,
-    ta_panic_a_restart_happens_once_and_the_message_is_not_taken_up_again,
-    ta_panic_a_resumed_actor_keeps_what_the_turn_has_changed_with_the_commit_only,
-    ta_panic_after_an_await_of_a_tentative_turn,
-    ta_panic_in_a_transaction_of_a_tentative_turn_undoes_that_and_counts_with_the_commit,
-    ta_panic_what_the_turn_has_sent_before_goes_out_with_the_commit,
-    s0_exn_a_transaction_that_panics_or_fails_takes_its_messages_back_and_its_sender_sees_why,
-    s0_exn_a_turn_whose_transaction_panics_takes_its_messages_back,
+    a_tentative_turn_that_panics_is_seen_by_its_supervision_with_the_commit_or_never,
+    a_restart_happens_once_and_the_message_is_not_taken_up_again,
+    a_resumed_actor_keeps_what_the_turn_has_changed_with_the_commit_only,
+    a_panic_after_an_await_of_a_tentative_turn_counts_with_the_commit,
+    a_panic_in_a_transaction_of_a_tentative_turn_undoes_that_and_counts_with_the_commit,
+    what_a_turn_has_sent_before_its_panic_goes_out_with_the_commit,
+    a_transaction_that_panics_or_fails_takes_its_messages_back_and_its_sender_sees_why,
+    a_turn_whose_transaction_panics_takes_its_messages_back,
 ];
 
 fn text_of(answer: &Result<u32, ActorError>) -> &str {
@@ -28,7 +28,8 @@ fn text_of(answer: &Result<u32, ActorError>) -> &str {
     }
 }
 
-fn ta_panic_a_tentative_turn_that_panics_is_seen_by_its_supervision_with_the_commit_or_never<A: Subject>() {
+// Case TA-panic.
+fn a_tentative_turn_that_panics_is_seen_by_its_supervision_with_the_commit_or_never<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(A::with_notes(&[7]));
@@ -66,7 +67,8 @@ fn ta_panic_a_tentative_turn_that_panics_is_seen_by_its_supervision_with_the_com
     }
 }
 
-fn ta_panic_a_restart_happens_once_and_the_message_is_not_taken_up_again<A: Subject>() {
+// Case TA-panic.
+fn a_restart_happens_once_and_the_message_is_not_taken_up_again<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let makes = Arc::new(AtomicUsize::new(0));
@@ -101,7 +103,8 @@ fn ta_panic_a_restart_happens_once_and_the_message_is_not_taken_up_again<A: Subj
     }
 }
 
-fn ta_panic_a_resumed_actor_keeps_what_the_turn_has_changed_with_the_commit_only<A: Subject>() {
+// Case TA-panic.
+fn a_resumed_actor_keeps_what_the_turn_has_changed_with_the_commit_only<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(Spec::new(A::new()).on_panic(OnPanic::Resume));
@@ -124,7 +127,8 @@ fn ta_panic_a_resumed_actor_keeps_what_the_turn_has_changed_with_the_commit_only
     }
 }
 
-fn ta_panic_after_an_await_of_a_tentative_turn<A: Subject>() {
+// Case TA-panic.
+fn a_panic_after_an_await_of_a_tentative_turn_counts_with_the_commit<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(Spec::new(A::new()).on_panic(OnPanic::Resume));
@@ -155,7 +159,8 @@ fn ta_panic_after_an_await_of_a_tentative_turn<A: Subject>() {
     }
 }
 
-fn ta_panic_in_a_transaction_of_a_tentative_turn_undoes_that_and_counts_with_the_commit<A: Subject>() {
+// Case TA-panic.
+fn a_panic_in_a_transaction_of_a_tentative_turn_undoes_that_and_counts_with_the_commit<A: Subject>() {
     for commits in [true, false] {
         for form in FORMS {
             let system = system(1);
@@ -187,7 +192,8 @@ fn ta_panic_in_a_transaction_of_a_tentative_turn_undoes_that_and_counts_with_the
     }
 }
 
-fn ta_panic_what_the_turn_has_sent_before_goes_out_with_the_commit<A: Subject>() {
+// Case TA-panic.
+fn what_a_turn_has_sent_before_its_panic_goes_out_with_the_commit<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(Spec::new(A::new()).on_panic(OnPanic::Resume));
@@ -218,7 +224,8 @@ fn ta_panic_what_the_turn_has_sent_before_goes_out_with_the_commit<A: Subject>()
     }
 }
 
-fn s0_exn_a_transaction_that_panics_or_fails_takes_its_messages_back_and_its_sender_sees_why<A: Subject>() {
+// Case S0-exn.
+fn a_transaction_that_panics_or_fails_takes_its_messages_back_and_its_sender_sees_why<A: Subject>() {
     for panics in [true, false] {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -240,7 +247,8 @@ fn s0_exn_a_transaction_that_panics_or_fails_takes_its_messages_back_and_its_sen
     }
 }
 
-fn s0_exn_a_turn_whose_transaction_panics_takes_its_messages_back<A: Subject>() {
+// Case S0-exn.
+fn a_turn_whose_transaction_panics_takes_its_messages_back<A: Subject>() {
     let system = system(2);
     let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
     let to = b.clone();

@@ -11,20 +11,21 @@ use crate::subject::{Directed, FORMS, Form, Subject, cooperative, held, note, pl
 use crate::undecided::{Shared, Undecided, conflict_if, elsewhere, shared, value_of};
 
 for_both_kinds![
-    s0_t1a_become_and_spawn_in_a_transaction_happen_once_after_a_lost_attempt_and_not_after_an_error,
-    s0_stale_what_a_turn_reads_is_what_its_transaction_has_written_after_it_was_sent,
-    s0_stale_ro_a_transaction_that_only_reads_sees_it_too,
-    s0_disjoint_nobody_sees_the_second_transaction_without_the_first,
-    s0_rerun_a_lost_attempt_leaves_no_effect_of_the_turn_that_it_has_caused,
-    s0_summer_a_counter_counts_each_committed_transaction_once,
-    s0_spawn_each_transaction_leaves_one_actor_that_counted_one,
-    s0_flag_exactly_one_transaction_raises_the_flag,
-    s0_mix_messages_inside_and_outside_of_transactions_keep_their_order,
+    become_and_spawn_in_a_transaction_happen_once_after_a_lost_attempt_and_not_after_an_error,
+    what_a_turn_reads_is_what_its_transaction_has_written_after_it_was_sent,
+    a_transaction_that_only_reads_sees_what_its_dependency_has_written,
+    nobody_sees_the_second_transaction_without_the_first,
+    a_lost_attempt_leaves_no_effect_of_the_turn_that_it_has_caused,
+    a_counter_counts_each_committed_transaction_once,
+    each_transaction_leaves_one_actor_that_counted_one,
+    exactly_one_transaction_raises_the_flag,
+    messages_inside_and_outside_of_transactions_keep_their_order,
 ];
 
 const SENDERS: u32 = 100;
 
-fn s0_t1a_become_and_spawn_in_a_transaction_happen_once_after_a_lost_attempt_and_not_after_an_error<A: Subject>() {
+// Case S0-T1a.
+fn become_and_spawn_in_a_transaction_happen_once_after_a_lost_attempt_and_not_after_an_error<A: Subject>() {
     for fails in [false, true] {
         let system = system(2);
         let a = system.spawn(A::with_notes(&[1]));
@@ -52,7 +53,8 @@ fn s0_t1a_become_and_spawn_in_a_transaction_happen_once_after_a_lost_attempt_and
     }
 }
 
-fn s0_stale_what_a_turn_reads_is_what_its_transaction_has_written_after_it_was_sent<A: Subject>() {
+// Case S0-stale.
+fn what_a_turn_reads_is_what_its_transaction_has_written_after_it_was_sent<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let b = system.spawn(A::new());
@@ -77,7 +79,8 @@ fn s0_stale_what_a_turn_reads_is_what_its_transaction_has_written_after_it_was_s
     }
 }
 
-fn s0_stale_ro_a_transaction_that_only_reads_sees_it_too<A: Subject>() {
+// Case S0-stale-ro.
+fn a_transaction_that_only_reads_sees_what_its_dependency_has_written<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let b = system.spawn(A::new());
@@ -97,7 +100,8 @@ fn s0_stale_ro_a_transaction_that_only_reads_sees_it_too<A: Subject>() {
     }
 }
 
-fn s0_disjoint_nobody_sees_the_second_transaction_without_the_first<A: Subject>() {
+// Case S0-disjoint.
+fn nobody_sees_the_second_transaction_without_the_first<A: Subject>() {
     for form in FORMS {
         for _ in 0..3 {
             let system = system(2);
@@ -133,7 +137,8 @@ fn s0_disjoint_nobody_sees_the_second_transaction_without_the_first<A: Subject>(
     }
 }
 
-fn s0_rerun_a_lost_attempt_leaves_no_effect_of_the_turn_that_it_has_caused<A: Subject>() {
+// Case S0-rerun.
+fn a_lost_attempt_leaves_no_effect_of_the_turn_that_it_has_caused<A: Subject>() {
     let system = system(1);
     let b = system.spawn(A::new());
     let (probe, signals) = probe();
@@ -171,7 +176,8 @@ fn by_many(work: impl Fn(u32) + Sync) {
     });
 }
 
-fn s0_summer_a_counter_counts_each_committed_transaction_once<A: Subject>() {
+// Case S0-summer.
+fn a_counter_counts_each_committed_transaction_once<A: Subject>() {
     let system = system(2);
     let counter = system.spawn(A::with_notes(&[0]));
     let (sum, contended) = (TCell::new(0), TCell::new(0));
@@ -194,7 +200,8 @@ fn s0_summer_a_counter_counts_each_committed_transaction_once<A: Subject>() {
     assert_eq!((counter.noted(), sum.into_inner()), (vec![SENDERS], SENDERS));
 }
 
-fn s0_spawn_each_transaction_leaves_one_actor_that_counted_one<A: Subject>() {
+// Case S0-spawn.
+fn each_transaction_leaves_one_actor_that_counted_one<A: Subject>() {
     let system = system(2);
     let contended = TCell::new(0);
     let actors = std::sync::Mutex::new(Vec::new());
@@ -229,7 +236,8 @@ fn raise<A: Subject>(
     }
 }
 
-fn s0_flag_exactly_one_transaction_raises_the_flag<A: Subject>() {
+// Case S0-flag.
+fn exactly_one_transaction_raises_the_flag<A: Subject>() {
     for form in FORMS {
         let system = system(2);
         let is_set = shared(0);
@@ -250,7 +258,8 @@ fn s0_flag_exactly_one_transaction_raises_the_flag<A: Subject>() {
     }
 }
 
-fn s0_mix_messages_inside_and_outside_of_transactions_keep_their_order<A: Subject>() {
+// Case S0-mix.
+fn messages_inside_and_outside_of_transactions_keep_their_order<A: Subject>() {
     let system = system(2);
     let receiver = system.spawn(A::new());
     let contended = TCell::new(0);

@@ -15,21 +15,22 @@ use crate::subject::{
 use crate::undecided::{Shared, Undecided, conflict_if, elsewhere, set, shared, value_of};
 
 for_both_kinds![
-    ta_opt_a_message_whose_transaction_has_committed_is_an_ordinary_turn,
-    ta_opt_a_message_whose_transaction_has_aborted_is_dropped_without_a_turn,
-    ta_split_three_transactions_share_the_fate_of_the_one_they_depend_on,
-    ta_split_only_the_dependent_that_conflicts_runs_again,
-    ta_write_read_a_dependent_sees_what_its_dependency_has_written,
-    ta_order_undecided_and_definitive_messages_of_one_sender_keep_their_order,
-    ta_visible_nothing_is_seen_before_the_transaction_has_committed,
-    ta_deadlock_two_actors_that_send_to_each_other_in_transactions_both_end,
-    ta_naive_a_plain_send_in_a_transaction_happens_once_an_attempt,
-    ta_isolated_what_a_transaction_in_a_turn_has_written_is_seen_before_the_turn_ends,
+    a_message_whose_transaction_has_committed_is_an_ordinary_turn,
+    a_message_whose_transaction_has_aborted_is_dropped_without_a_turn,
+    three_transactions_share_the_fate_of_the_one_they_depend_on,
+    only_the_dependent_that_conflicts_runs_again,
+    a_dependent_sees_what_its_dependency_has_written,
+    undecided_and_definitive_messages_of_one_sender_keep_their_order,
+    nothing_is_seen_before_the_transaction_has_committed,
+    two_actors_that_send_to_each_other_in_transactions_both_end,
+    a_plain_send_in_a_transaction_happens_once_an_attempt,
+    what_a_transaction_in_a_turn_has_written_is_seen_before_the_turn_ends,
     a_dependency_that_commits_between_look_and_wait_is_not_missed,
     a_decision_is_not_missed_wherever_in_a_batch_of_turns_its_message_stands,
 ];
 
-fn ta_opt_a_message_whose_transaction_has_committed_is_an_ordinary_turn<A: Subject>() {
+// Case TA-opt.
+fn a_message_whose_transaction_has_committed_is_an_ordinary_turn<A: Subject>() {
     let system = system(2);
     let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
     let (started, is_started) = probe();
@@ -56,7 +57,8 @@ fn ta_opt_a_message_whose_transaction_has_committed_is_an_ordinary_turn<A: Subje
     assert_eq!(a.noted(), [5]);
 }
 
-fn ta_opt_a_message_whose_transaction_has_aborted_is_dropped_without_a_turn<A: Subject>() {
+// Case TA-opt.
+fn a_message_whose_transaction_has_aborted_is_dropped_without_a_turn<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let (started, is_started) = probe();
@@ -115,7 +117,8 @@ fn split<A: Subject>(actors: &[A::Ref; 3], cells: [Shared<u32>; 3], form: Form) 
     Split { parent, answers: asks.map(Ask::promise), runs }
 }
 
-fn ta_split_three_transactions_share_the_fate_of_the_one_they_depend_on<A: Subject>() {
+// Case TA-split.
+fn three_transactions_share_the_fate_of_the_one_they_depend_on<A: Subject>() {
     for commits in [true, false] {
         for form in FORMS {
             let system = system(2);
@@ -135,7 +138,8 @@ fn ta_split_three_transactions_share_the_fate_of_the_one_they_depend_on<A: Subje
     }
 }
 
-fn ta_split_only_the_dependent_that_conflicts_runs_again<A: Subject>() {
+// Case TA-split.
+fn only_the_dependent_that_conflicts_runs_again<A: Subject>() {
     for form in FORMS {
         let system = system(2);
         let actors = [(); 3].map(|()| system.spawn(A::new()));
@@ -152,7 +156,8 @@ fn ta_split_only_the_dependent_that_conflicts_runs_again<A: Subject>() {
     }
 }
 
-fn ta_write_read_a_dependent_sees_what_its_dependency_has_written<A: Subject>() {
+// Case TA-write-read.
+fn a_dependent_sees_what_its_dependency_has_written<A: Subject>() {
     for form in FORMS {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -180,7 +185,8 @@ fn ta_write_read_a_dependent_sees_what_its_dependency_has_written<A: Subject>() 
     }
 }
 
-fn ta_order_undecided_and_definitive_messages_of_one_sender_keep_their_order<A: Subject>() {
+// Case TA-order.
+fn undecided_and_definitive_messages_of_one_sender_keep_their_order<A: Subject>() {
     // The order in which the two transactions are decided, too, is any.
     for (second_first, commits) in [false, true].into_iter().flat_map(|first| {
         [[true, true], [true, false], [false, true], [false, false]].map(move |commits| (first, commits))
@@ -212,7 +218,8 @@ fn ta_order_undecided_and_definitive_messages_of_one_sender_keep_their_order<A: 
     }
 }
 
-fn ta_visible_nothing_is_seen_before_the_transaction_has_committed<A: Subject>() {
+// Case TA-visible.
+fn nothing_is_seen_before_the_transaction_has_committed<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
@@ -253,7 +260,8 @@ fn ta_visible_nothing_is_seen_before_the_transaction_has_committed<A: Subject>()
     }
 }
 
-fn ta_deadlock_two_actors_that_send_to_each_other_in_transactions_both_end<A: Subject>() {
+// Case TA-deadlock.
+fn two_actors_that_send_to_each_other_in_transactions_both_end<A: Subject>() {
     for commits in [true, false] {
         let system = system(2);
         let [one, two] = [(); 2].map(|()| system.spawn(A::new()));
@@ -294,7 +302,8 @@ fn ta_deadlock_two_actors_that_send_to_each_other_in_transactions_both_end<A: Su
 /// Flights with seats to sell, and a desk that sells them.
 ///
 /// The documented counter-example: `tell()` in a transaction is a side effect like any other. `within(tx)` is part of it.
-fn ta_naive_a_plain_send_in_a_transaction_happens_once_an_attempt<A: Subject>() {
+// Case TA-naive.
+fn a_plain_send_in_a_transaction_happens_once_an_attempt<A: Subject>() {
     let sold = |is_naive: bool| {
         let system = system(2);
         let desk = system.spawn(A::new());
@@ -324,7 +333,8 @@ fn ta_naive_a_plain_send_in_a_transaction_happens_once_an_attempt<A: Subject>() 
     assert_eq!(sold(false).0, 1);
 }
 
-fn ta_isolated_what_a_transaction_in_a_turn_has_written_is_seen_before_the_turn_ends<A: Subject>() {
+// Case TA-isolated.
+fn what_a_transaction_in_a_turn_has_written_is_seen_before_the_turn_ends<A: Subject>() {
     for form in FORMS {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -563,8 +573,9 @@ fn caused_by<A: Subject>(choice: Choice, number: u32, count: Shared<u32>, next: 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
+    // Case TA-exactly-once.
     #[test]
-    fn ta_exactly_once_the_messages_of_committed_attempts_are_taken_up_once_and_in_order(
+    fn the_messages_of_committed_attempts_are_taken_up_once_and_in_order(
         seed in any::<u64>(),
         threads in 1..5usize,
         rounds in 1..40u32,

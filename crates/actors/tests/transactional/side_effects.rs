@@ -23,7 +23,7 @@ for_both_kinds![
     a_promise_is_kept_with_the_commit,
     deferred_operations_follow_the_commit_of_their_own_transaction,
     a_deferred_operation_of_a_definitive_turn_leaves_the_worker_to_others,
-    s0_t1c_spawn_and_become_of_a_tentative_turn_end_with_its_transaction,
+    spawn_and_become_of_a_tentative_turn_end_with_its_transaction,
     a_callback_is_called_after_the_commit,
     a_shutdown_begins_with_the_commit,
     effects_and_messages_keep_their_order_after_a_wait_in_a_plain_handler,
@@ -353,7 +353,8 @@ fn a_deferred_operation_of_a_definitive_turn_leaves_the_worker_to_others<A: Subj
     }
 }
 
-fn s0_t1c_spawn_and_become_of_a_tentative_turn_end_with_its_transaction<A: Subject>() {
+// Case S0-T1c.
+fn spawn_and_become_of_a_tentative_turn_end_with_its_transaction<A: Subject>() {
     let system = system(1);
     let a = system.spawn(A::with_notes(&[1]));
     let (probe, signals) = probe();

@@ -11,15 +11,15 @@ use crate::subject::{Directed, Subject, answer, held, note, plain, settle, syste
 use crate::undecided::{Undecided, conflict_if, shared};
 
 for_both_kinds![
-    ta_spawn_d_s0_t1b_the_new_actor_runs_at_once,
-    ta_spawn_t_s0_t1c_the_new_actor_runs_nothing_before_the_transaction_has_committed,
-    ta_spawn_a_s0_t1a_one_actor_is_there_after_three_lost_attempts,
-    ta_spawn_a_no_actor_is_there_after_an_error,
-    ta_spawn_a_in_a_turn_makes_a_child_of_that_actor,
-    ta_spawn_a_a_part_that_fails_takes_its_actors_with_it,
-    s0_t1f_a_part_that_fails_takes_its_messages_with_it_and_the_rest_goes_on,
-    ta_spawn_t_whichever_way_the_actor_is_made,
-    ta_spawn_a_in_a_tentative_turn_is_delayed_once_and_needs_both,
+    an_actor_of_a_definitive_turn_runs_at_once,
+    an_actor_of_a_tentative_turn_runs_nothing_before_the_transaction_has_committed,
+    one_actor_is_there_after_three_lost_attempts,
+    no_actor_is_there_after_an_error,
+    a_transaction_in_a_turn_makes_a_child_of_that_actor,
+    a_part_that_fails_takes_its_actors_with_it,
+    a_part_that_fails_takes_its_messages_with_it_and_the_rest_goes_on,
+    an_actor_of_a_tentative_turn_waits_whichever_way_it_is_made,
+    an_actor_of_a_transaction_in_a_tentative_turn_is_delayed_once_and_needs_both,
     an_actor_made_and_stopped_in_one_tentative_turn_takes_up_what_was_sent_before,
     an_actor_made_in_a_tentative_turn_can_be_called_there,
 ];
@@ -33,7 +33,8 @@ fn child<A: Subject>() -> Spec<A> {
     Spec::new(A::new()).name("child")
 }
 
-fn ta_spawn_d_s0_t1b_the_new_actor_runs_at_once<A: Subject>() {
+// Case TA-spawn-D, S0-T1b.
+fn an_actor_of_a_definitive_turn_runs_at_once<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let (probe, signals) = probe();
@@ -47,7 +48,8 @@ fn ta_spawn_d_s0_t1b_the_new_actor_runs_at_once<A: Subject>() {
     assert_eq!(turn.wait(), Ok(1), "before the turn that has made it ends");
 }
 
-fn ta_spawn_t_s0_t1c_the_new_actor_runs_nothing_before_the_transaction_has_committed<A: Subject>() {
+// Case TA-spawn-T, S0-T1c.
+fn an_actor_of_a_tentative_turn_runs_nothing_before_the_transaction_has_committed<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(A::with_notes(&[1]));
@@ -94,7 +96,8 @@ fn ta_spawn_t_s0_t1c_the_new_actor_runs_nothing_before_the_transaction_has_commi
     }
 }
 
-fn ta_spawn_a_s0_t1a_one_actor_is_there_after_three_lost_attempts<A: Subject>() {
+// Case TA-spawn-A, S0-T1a.
+fn one_actor_is_there_after_three_lost_attempts<A: Subject>() {
     let system = system(1);
     let (probe, signals) = probe();
     let (t1, mut new) = {
@@ -127,7 +130,8 @@ fn ta_spawn_a_s0_t1a_one_actor_is_there_after_three_lost_attempts<A: Subject>() 
     assert_eq!((count(&system, "child"), signals.so_far()), (1, vec![3]));
 }
 
-fn ta_spawn_a_no_actor_is_there_after_an_error<A: Subject>() {
+// Case TA-spawn-A.
+fn no_actor_is_there_after_an_error<A: Subject>() {
     for panics in [false, true] {
         let system = system(1);
         let token = Arc::new(());
@@ -153,7 +157,8 @@ fn ta_spawn_a_no_actor_is_there_after_an_error<A: Subject>() {
     }
 }
 
-fn ta_spawn_a_in_a_turn_makes_a_child_of_that_actor<A: Subject>() {
+// Case TA-spawn-A.
+fn a_transaction_in_a_turn_makes_a_child_of_that_actor<A: Subject>() {
     for by_context in [true, false] {
         let system = system(2);
         let parent = system.spawn(A::new());
@@ -182,7 +187,8 @@ fn ta_spawn_a_in_a_turn_makes_a_child_of_that_actor<A: Subject>() {
     }
 }
 
-fn ta_spawn_a_a_part_that_fails_takes_its_actors_with_it<A: Subject>() {
+// Case TA-spawn-A.
+fn a_part_that_fails_takes_its_actors_with_it<A: Subject>() {
     let system = system(2);
     let (lost, kept) = atomically(|tx| {
         let kept = system.spawn_within(tx, child::<A>());
@@ -204,7 +210,8 @@ fn ta_spawn_a_a_part_that_fails_takes_its_actors_with_it<A: Subject>() {
     assert_eq!(count(&system, "child"), 1);
 }
 
-fn s0_t1f_a_part_that_fails_takes_its_messages_with_it_and_the_rest_goes_on<A: Subject>() {
+// Case S0-T1f.
+fn a_part_that_fails_takes_its_messages_with_it_and_the_rest_goes_on<A: Subject>() {
     for outer_stands in [true, false] {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -234,7 +241,8 @@ fn s0_t1f_a_part_that_fails_takes_its_messages_with_it_and_the_rest_goes_on<A: S
 
 type Make<A> = fn(&System, &Cx<A>) -> <A as Actor>::Ref;
 
-fn ta_spawn_t_whichever_way_the_actor_is_made<A: Subject>() {
+// Case TA-spawn-T.
+fn an_actor_of_a_tentative_turn_waits_whichever_way_it_is_made<A: Subject>() {
     let ways: [Make<A>; 3] = [|_, cx| cx.spawn(A::new()), |_, _| A::new().spawn(), |system, _| system.spawn(A::new())];
     for way in ways {
         for commits in [true, false] {
@@ -269,7 +277,8 @@ fn ta_spawn_t_whichever_way_the_actor_is_made<A: Subject>() {
     }
 }
 
-fn ta_spawn_a_in_a_tentative_turn_is_delayed_once_and_needs_both<A: Subject>() {
+// Case TA-spawn-A.
+fn an_actor_of_a_transaction_in_a_tentative_turn_is_delayed_once_and_needs_both<A: Subject>() {
     for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
         let system = system(1);
         let a = system.spawn(A::new());

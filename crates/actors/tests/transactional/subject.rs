@@ -221,15 +221,15 @@ pub(crate) fn system(workers: usize) -> System {
     System::builder().workers(workers).build().expect("threads for the workers")
 }
 
-/// More activations than a test leaves to be done.
-const ACTIVATIONS: usize = 16;
+/// More runs than a test leaves to be done.
+const RUNS: usize = 16;
 
 /// Has the only worker of `system` take up what it has been given so far. What a test finds not to have happened after
 /// that could have happened.
 pub(crate) fn settle(system: &System) {
-    // For each activation from outside, the worker owes one to what it has itself. One actor could answer several asks in
-    // the same activation.
-    for _ in 0..ACTIVATIONS {
+    // For each run from outside, the worker owes one to what it has itself. One actor could answer several asks in
+    // the same run.
+    for _ in 0..RUNS {
         system.spawn(Patient::new()).ask(note(0)).wait().expect("it is alive");
     }
 }

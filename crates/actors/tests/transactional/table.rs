@@ -11,31 +11,32 @@ use crate::subject::{Directed, FORMS, Subject, Turn, answer, held, note, plain, 
 use crate::undecided::{Undecided, conflict_if, elsewhere, set, shared, value_of};
 
 for_both_kinds![
-    ta_b_a_closure_runs_later_and_outside_of_the_transaction_it_was_made_in,
-    ta_become_d_counts_from_the_next_turn_and_the_last_one_wins,
-    ta_become_d_is_not_seen_by_a_turn_that_awaits,
-    ta_become_t_follows_the_transaction_of_the_message,
-    ta_become_a_only_the_last_attempt_counts,
-    ta_become_a_does_not_count_if_the_transaction_fails,
-    ta_become_a_in_a_tentative_turn_needs_both,
-    ta_send_d_has_no_dependency,
-    ta_send_t_is_delivered_at_once_and_depends_on_the_transaction_not_on_the_turn,
-    ta_send_a_only_the_messages_of_the_last_attempt_are_taken_up,
-    ta_atomic_d_commits_in_the_middle_of_the_turn,
-    ta_atomic_t_commits_after_the_transaction_of_the_message,
-    ta_atomic_t_never_happens_if_the_transaction_of_the_message_aborts,
-    ta_atomic_a_an_inner_part_is_the_outers_and_its_error_is_its_own,
-    ta_send_a_a_branch_that_is_given_up_takes_its_messages_back,
-    ta_send_a_a_transaction_that_waits_takes_its_messages_back_and_sends_them_again,
-    ta_send_a_in_a_snapshot_and_in_a_synchronized_transaction,
-    ta_send_a_to_actors_of_several_systems,
+    a_closure_runs_later_and_outside_of_the_transaction_it_was_made_in,
+    become_counts_from_the_next_turn_and_the_last_one_wins,
+    become_is_not_seen_by_a_turn_that_awaits,
+    become_in_a_tentative_turn_follows_the_transaction_of_the_message,
+    become_in_a_transaction_counts_in_the_last_attempt_only,
+    become_does_not_count_if_its_transaction_fails,
+    become_in_a_transaction_of_a_tentative_turn_needs_both,
+    a_message_of_a_definitive_turn_has_no_dependency,
+    a_message_of_a_tentative_turn_is_delivered_at_once_and_depends_on_the_transaction_not_on_the_turn,
+    only_the_messages_of_the_last_attempt_are_taken_up,
+    a_transaction_of_a_definitive_turn_commits_in_the_middle_of_it,
+    a_transaction_of_a_tentative_turn_commits_after_that_of_the_message,
+    a_transaction_never_happens_if_that_of_the_message_aborts,
+    an_inner_part_is_the_outers_and_its_error_is_its_own,
+    a_branch_that_is_given_up_takes_its_messages_back,
+    a_transaction_that_waits_takes_its_messages_back_and_sends_them_again,
+    a_snapshot_and_a_synchronized_transaction_send,
+    a_transaction_sends_to_actors_of_several_systems,
 ];
 
 fn is_inside<A: Subject>() -> Turn<A> {
     plain(|_, _| u32::from(hooks::is_in_a_transaction()))
 }
 
-fn ta_b_a_closure_runs_later_and_outside_of_the_transaction_it_was_made_in<A: Subject>() {
+// Case TA-b.
+fn a_closure_runs_later_and_outside_of_the_transaction_it_was_made_in<A: Subject>() {
     let system = system(2);
     let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
     let (probe, signals) = probe();
@@ -63,7 +64,8 @@ fn ta_b_a_closure_runs_later_and_outside_of_the_transaction_it_was_made_in<A: Su
     assert_eq!((signals.next(), ask.promise().wait()), (5, Ok(0)));
 }
 
-fn ta_become_d_counts_from_the_next_turn_and_the_last_one_wins<A: Subject>() {
+// Case TA-become-D.
+fn become_counts_from_the_next_turn_and_the_last_one_wins<A: Subject>() {
     let system = system(1);
     let a = system.spawn(A::with_notes(&[1]));
     let rest = a.ask(plain(|a: &mut A, cx| {
@@ -77,7 +79,8 @@ fn ta_become_d_counts_from_the_next_turn_and_the_last_one_wins<A: Subject>() {
     assert_eq!(a.noted(), [3, 4], "the new state stays");
 }
 
-fn ta_become_d_is_not_seen_by_a_turn_that_awaits<A: Subject>() {
+// Case TA-become-D.
+fn become_is_not_seen_by_a_turn_that_awaits<A: Subject>() {
     let system = system(1);
     let a = system.spawn(A::with_notes(&[1]));
     let rest = a.ask(held(|a: &mut A, cx| {
@@ -91,7 +94,8 @@ fn ta_become_d_is_not_seen_by_a_turn_that_awaits<A: Subject>() {
     assert_eq!(a.noted(), [2]);
 }
 
-fn ta_become_t_follows_the_transaction_of_the_message<A: Subject>() {
+// Case TA-become-T.
+fn become_in_a_tentative_turn_follows_the_transaction_of_the_message<A: Subject>() {
     for commits in [true, false] {
         let system = system(2);
         let a = system.spawn(A::with_notes(&[1]));
@@ -112,7 +116,8 @@ fn ta_become_t_follows_the_transaction_of_the_message<A: Subject>() {
     }
 }
 
-fn ta_become_a_only_the_last_attempt_counts<A: Subject>() {
+// Case TA-become-A.
+fn become_in_a_transaction_counts_in_the_last_attempt_only<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::with_notes(&[0]));
     let contended = shared(0);
@@ -133,7 +138,8 @@ fn ta_become_a_only_the_last_attempt_counts<A: Subject>() {
     assert_eq!(a.noted(), [last]);
 }
 
-fn ta_become_a_does_not_count_if_the_transaction_fails<A: Subject>() {
+// Case TA-become-A.
+fn become_does_not_count_if_its_transaction_fails<A: Subject>() {
     let system = system(1);
     let a = system.spawn(A::with_notes(&[0]));
     let rest = a.ask(plain(|_: &mut A, cx| {
@@ -155,7 +161,8 @@ fn ta_become_a_does_not_count_if_the_transaction_fails<A: Subject>() {
     assert_eq!(a.noted(), [2], "that of the part that stands");
 }
 
-fn ta_become_a_in_a_tentative_turn_needs_both<A: Subject>() {
+// Case TA-become-A.
+fn become_in_a_transaction_of_a_tentative_turn_needs_both<A: Subject>() {
     for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
         let system = system(2);
         let a = system.spawn(A::with_notes(&[0]));
@@ -178,7 +185,8 @@ fn ta_become_a_in_a_tentative_turn_needs_both<A: Subject>() {
     }
 }
 
-fn ta_send_d_has_no_dependency<A: Subject>() {
+// Case TA-send-D.
+fn a_message_of_a_definitive_turn_has_no_dependency<A: Subject>() {
     let system = system(2);
     let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
     let (probe, signals) = probe();
@@ -193,7 +201,8 @@ fn ta_send_d_has_no_dependency<A: Subject>() {
     assert_eq!(turn.wait(), Ok(1));
 }
 
-fn ta_send_t_is_delivered_at_once_and_depends_on_the_transaction_not_on_the_turn<A: Subject>() {
+// Case TA-send-T.
+fn a_message_of_a_tentative_turn_is_delivered_at_once_and_depends_on_the_transaction_not_on_the_turn<A: Subject>() {
     for commits in [true, false] {
         let system = system(1);
         let [a, b] = [(); 2].map(|()| system.spawn(A::new()));
@@ -230,7 +239,8 @@ fn ta_send_t_is_delivered_at_once_and_depends_on_the_transaction_not_on_the_turn
     }
 }
 
-fn ta_send_a_only_the_messages_of_the_last_attempt_are_taken_up<A: Subject>() {
+// Case TA-send-A.
+fn only_the_messages_of_the_last_attempt_are_taken_up<A: Subject>() {
     for commits in [true, false] {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -273,7 +283,8 @@ fn ta_send_a_only_the_messages_of_the_last_attempt_are_taken_up<A: Subject>() {
     }
 }
 
-fn ta_atomic_d_commits_in_the_middle_of_the_turn<A: Subject>() {
+// Case TA-atomic-D.
+fn a_transaction_of_a_definitive_turn_commits_in_the_middle_of_it<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let a = system.spawn(A::new());
@@ -284,7 +295,8 @@ fn ta_atomic_d_commits_in_the_middle_of_the_turn<A: Subject>() {
     }
 }
 
-fn ta_atomic_t_commits_after_the_transaction_of_the_message<A: Subject>() {
+// Case TA-atomic-T.
+fn a_transaction_of_a_tentative_turn_commits_after_that_of_the_message<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let a = system.spawn(A::new());
@@ -321,7 +333,8 @@ fn ta_atomic_t_commits_after_the_transaction_of_the_message<A: Subject>() {
     }
 }
 
-fn ta_atomic_t_never_happens_if_the_transaction_of_the_message_aborts<A: Subject>() {
+// Case TA-atomic-T.
+fn a_transaction_never_happens_if_that_of_the_message_aborts<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let a = system.spawn(A::with_notes(&[7]));
@@ -354,7 +367,8 @@ fn ta_atomic_t_never_happens_if_the_transaction_of_the_message_aborts<A: Subject
     }
 }
 
-fn ta_atomic_a_an_inner_part_is_the_outers_and_its_error_is_its_own<A: Subject>() {
+// Case TA-atomic-A.
+fn an_inner_part_is_the_outers_and_its_error_is_its_own<A: Subject>() {
     for (inner_stands, outer_stands) in [(true, true), (true, false), (false, true), (false, false)] {
         let system = system(2);
         let a = system.spawn(A::new());
@@ -385,7 +399,8 @@ fn ta_atomic_a_an_inner_part_is_the_outers_and_its_error_is_its_own<A: Subject>(
     }
 }
 
-fn ta_send_a_a_branch_that_is_given_up_takes_its_messages_back<A: Subject>() {
+// Case TA-send-A.
+fn a_branch_that_is_given_up_takes_its_messages_back<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let empty = shared(0);
@@ -405,7 +420,8 @@ fn ta_send_a_a_branch_that_is_given_up_takes_its_messages_back<A: Subject>() {
     assert_eq!(a.noted(), [3]);
 }
 
-fn ta_send_a_a_transaction_that_waits_takes_its_messages_back_and_sends_them_again<A: Subject>() {
+// Case TA-send-A.
+fn a_transaction_that_waits_takes_its_messages_back_and_sends_them_again<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let ready = shared(0);
@@ -430,7 +446,8 @@ fn ta_send_a_a_transaction_that_waits_takes_its_messages_back_and_sends_them_aga
     assert_eq!(a.noted(), [3]);
 }
 
-fn ta_send_a_in_a_snapshot_and_in_a_synchronized_transaction<A: Subject>() {
+// Case TA-send-A.
+fn a_snapshot_and_a_synchronized_transaction_send<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let x = shared(1);
@@ -446,7 +463,8 @@ fn ta_send_a_in_a_snapshot_and_in_a_synchronized_transaction<A: Subject>() {
     assert_eq!(a.noted(), [1, 2]);
 }
 
-fn ta_send_a_to_actors_of_several_systems<A: Subject>() {
+// Case TA-send-A.
+fn a_transaction_sends_to_actors_of_several_systems<A: Subject>() {
     for commits in [true, false] {
         let systems = [system(1), system(1)];
         let [a, b] = [0, 1].map(|n| systems[n].spawn(A::new()));

@@ -17,11 +17,11 @@ for_both_kinds![
     a_synchronized_transaction_in_a_tentative_turn_waits_first,
     a_call_in_a_tentative_turn_waits_first,
     a_thread_that_waits_in_a_plain_handler_leaves_the_worker_to_others,
-    s0_2nd_two_transactions_of_a_turn_both_come_after_the_first_one,
-    s0_retry_a_transaction_that_waits_is_ended_by_an_abort_and_woken_by_a_commit,
-    s0_nolock_others_commit_while_a_transaction_waits_for_its_dependency,
-    s0_gate_one_that_wants_to_run_alone_waits_without_closing_the_gate,
-    s0_one_a_second_transaction_of_a_turn_begins_after_the_first_has_ended,
+    two_transactions_of_a_turn_both_come_after_the_first_one,
+    a_transaction_that_waits_is_ended_by_an_abort_and_woken_by_a_commit,
+    others_commit_while_a_transaction_waits_for_its_dependency,
+    a_dependent_that_wants_to_run_alone_waits_without_closing_the_serial_lock,
+    a_second_transaction_of_a_turn_begins_after_the_first_has_ended,
     what_a_tentative_turn_has_promised_is_done_before_its_call_runs,
     a_call_to_an_actor_with_an_undecided_message_waits_for_its_turn,
     a_transaction_that_finds_the_gate_closed_goes_on_though_its_actor_has_its_message,
@@ -131,7 +131,8 @@ fn a_thread_that_waits_in_a_plain_handler_leaves_the_worker_to_others<A: Subject
     }
 }
 
-fn s0_2nd_two_transactions_of_a_turn_both_come_after_the_first_one<A: Subject>() {
+// Case S0-2nd.
+fn two_transactions_of_a_turn_both_come_after_the_first_one<A: Subject>() {
     for form in FORMS {
         for commits in [true, false] {
             let system = system(2);
@@ -165,7 +166,8 @@ fn s0_2nd_two_transactions_of_a_turn_both_come_after_the_first_one<A: Subject>()
     }
 }
 
-fn s0_retry_a_transaction_that_waits_is_ended_by_an_abort_and_woken_by_a_commit<A: Subject>() {
+// Case S0-retry.
+fn a_transaction_that_waits_is_ended_by_an_abort_and_woken_by_a_commit<A: Subject>() {
     for form in FORMS {
         for commits in [true, false] {
             let system = system(1);
@@ -217,7 +219,8 @@ fn s0_retry_a_transaction_that_waits_is_ended_by_an_abort_and_woken_by_a_commit<
     }
 }
 
-fn s0_nolock_others_commit_while_a_transaction_waits_for_its_dependency<A: Subject>() {
+// Case S0-nolock.
+fn others_commit_while_a_transaction_waits_for_its_dependency<A: Subject>() {
     for form in FORMS {
         let system = system(1);
         let a = system.spawn(A::new());
@@ -246,7 +249,8 @@ fn s0_nolock_others_commit_while_a_transaction_waits_for_its_dependency<A: Subje
     }
 }
 
-fn s0_gate_one_that_wants_to_run_alone_waits_without_closing_the_gate<A: Subject>() {
+// Case S0-gate.
+fn a_dependent_that_wants_to_run_alone_waits_without_closing_the_serial_lock<A: Subject>() {
     for form in FORMS {
         for commits in [true, false] {
             let system = system(1);
@@ -274,7 +278,8 @@ fn s0_gate_one_that_wants_to_run_alone_waits_without_closing_the_gate<A: Subject
     }
 }
 
-fn s0_one_a_second_transaction_of_a_turn_begins_after_the_first_has_ended<A: Subject>() {
+// Case S0-one.
+fn a_second_transaction_of_a_turn_begins_after_the_first_has_ended<A: Subject>() {
     let system = system(2);
     let a = system.spawn(A::new());
     let x = shared(0);

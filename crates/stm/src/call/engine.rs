@@ -6,11 +6,11 @@ use crate::context;
 use crate::defer::{self, AfterCommit};
 use crate::domain::DOMAIN;
 use crate::fate::Decision;
-use crate::gate::{Purpose, Ticket, Turn, Underway};
 use crate::hooks::Retracted;
 use crate::lock::Account;
+use crate::serial_lock::{Purpose, Ticket, Turn, Underway};
 use crate::sleepers::Sleeper;
-use crate::transaction::{Abort, Cause, Mode, Reason, Refused, Tx, Worker};
+use crate::transaction::{Abort, Cause, Descriptor, Mode, Reason, Refused, Tx};
 use enact_sync::{Arc, hint, thread};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -32,9 +32,9 @@ pub(super) enum Patience {
     Task,
 }
 
-/// A worker in an attempt. Dropping it rolls the attempt back, which is what a panic does.
+/// A descriptor in an attempt. Dropping it rolls the attempt back, which is what a panic does.
 pub(super) struct Attempt {
-    worker: Option<Box<Worker>>,
+    descriptor: Option<Box<Descriptor>>,
     /// This thread is marked as inside the transaction.
     is_inside: bool,
 }
@@ -43,12 +43,12 @@ impl Attempt {
     /// Begins an attempt on this thread, inside the transaction until [`leave`](Self::leave).
     #[inline]
     pub(super) fn enter() -> Self {
-        Self { worker: Some(context::enter()), is_inside: true }
+        Self { descriptor: Some(context::enter()), is_inside: true }
     }
 
     /// Goes on with an attempt that was suspended.
-    pub(super) fn resume(worker: Box<Worker>) -> Self {
-        Self { worker: Some(worker), is_inside: false }
+    pub(super) fn resume(descriptor: Box<Descriptor>) -> Self {
+        Self { descriptor: Some(descriptor), is_inside: false }
     }
 
     /// Marks this thread as inside the transaction, whose functions may still have to run.
@@ -57,8 +57,8 @@ impl Attempt {
     }
 
     #[inline]
-    pub(super) fn worker(&mut self) -> &mut Worker {
-        self.worker.as_mut().expect("the worker is there until the attempt is finished")
+    pub(super) fn descriptor(&mut self) -> &mut Descriptor {
+        self.descriptor.as_mut().expect("the descriptor is there until the attempt is finished")
     }
 
     /// From here on code of the user may start transactions.
@@ -72,37 +72,37 @@ impl Attempt {
     /// Ends the attempt; what was not published is gone.
     #[inline]
     pub(super) fn finish(mut self) {
-        if let Some(mut worker) = self.worker.take() {
-            if worker.runs_code_at_its_end() {
+        if let Some(mut descriptor) = self.descriptor.take() {
+            if descriptor.runs_code_at_its_end() {
                 self.leave();
             }
-            worker.end();
-            worker.clean();
+            descriptor.end();
+            descriptor.clean();
             if self.is_inside {
-                context::finish(worker);
+                context::finish(descriptor);
             } else {
-                context::give_back(worker);
+                context::give_back(descriptor);
             }
             self.is_inside = false;
         }
     }
 
-    /// The worker with its logs, to go on with the attempt later.
-    fn suspend(mut self) -> Box<Worker> {
-        self.worker.take().expect("the worker is there until the attempt is finished")
+    /// The descriptor with its logs, to go on with the attempt later.
+    fn suspend(mut self) -> Box<Descriptor> {
+        self.descriptor.take().expect("the descriptor is there until the attempt is finished")
     }
 
     #[cold]
     fn roll_back(&mut self) {
-        if let Some(mut worker) = self.worker.take() {
+        if let Some(mut descriptor) = self.descriptor.take() {
             if std::thread::panicking() {
-                worker.slot.counters.panics.add_one();
+                descriptor.slot.counters.panics.add_one();
             }
-            worker.step_down();
-            let decided = catch_unwind(AssertUnwindSafe(|| worker.decide_abort()));
-            worker.end();
-            worker.kept.clear();
-            context::give_back(worker);
+            descriptor.step_down();
+            let decided = catch_unwind(AssertUnwindSafe(|| descriptor.decide_abort()));
+            descriptor.end();
+            descriptor.kept.clear();
+            context::give_back(descriptor);
             if let Err(panic) = decided
                 && !std::thread::panicking()
             {
@@ -116,7 +116,7 @@ impl Drop for Attempt {
     #[inline]
     fn drop(&mut self) {
         self.leave();
-        if self.worker.is_some() {
+        if self.descriptor.is_some() {
             self.roll_back();
         }
     }
@@ -182,35 +182,37 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
         }
     }
 
-    /// The first attempt of a transaction that has nothing special about it. Only if it does not commit, or leaves something
-    /// to be done, does the transaction get a course.
+    /// The first attempt of a transaction that has nothing special about it. Only if it does not commit, or leaves
+    /// something to be done, does the transaction get a course.
     #[inline]
     fn try_first(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         let mut attempt = Attempt::enter();
-        let worker = attempt.worker();
-        if worker.is_dependent {
+        let descriptor = attempt.descriptor();
+        if descriptor.is_dependent {
             attempt.finish();
             self.progress.course();
             return Next::Loop;
         }
         // A closure that panics has ended the transaction.
         self.progress = Progress::Over;
-        worker.attempt = 1;
-        worker.mode = Mode::Logged;
-        worker.extras.owner = None;
-        worker.begin();
-        let result = self.body.attempt(&mut Tx::new(worker));
+        descriptor.attempt = 1;
+        descriptor.mode = Mode::Logged;
+        descriptor.extras.owner = None;
+        descriptor.begin();
+        let result = self.body.attempt(&mut Tx::new(descriptor));
         match result {
-            Ok(Verdict::Commit(output)) if worker.aborted.is_none() && !worker.is_busy() => match worker.commit() {
-                Ok(false) => {
-                    attempt.finish();
-                    Next::Done(Ok(output))
+            Ok(Verdict::Commit(output)) if descriptor.aborted.is_none() && !descriptor.is_busy() => {
+                match descriptor.commit() {
+                    Ok(false) => {
+                        attempt.finish();
+                        Next::Done(Ok(output))
+                    }
+                    committed => self.go_on().settle(attempt, output, committed, None, patience, waker),
                 }
-                committed => self.go_on().settle(attempt, output, committed, None, patience, waker),
-            },
-            Ok(Verdict::Commit(output)) if worker.aborted.is_none() => {
-                let underway = worker.begin_operations(true);
-                match worker.commit() {
+            }
+            Ok(Verdict::Commit(output)) if descriptor.aborted.is_none() => {
+                let underway = descriptor.begin_operations(true);
+                match descriptor.commit() {
                     Ok(waited) => self.follow_first(attempt, output, waited, underway),
                     refused => self.go_on().settle(attempt, output, refused, underway, patience, waker),
                 }
@@ -222,15 +224,15 @@ impl<'env, B: Body<'env, Output = O>, O> Atomically<'env, B, O> {
     /// The first attempt has committed, and leaves something to be done: here, if none of it has to be awaited.
     fn follow_first(&mut self, mut attempt: Attempt, output: O, waited: bool, underway: Option<Underway>) -> Next<O> {
         attempt.leave();
-        let worker = attempt.worker();
+        let descriptor = attempt.descriptor();
         if waited {
-            worker.wake();
+            descriptor.wake();
         }
         // Kept before any effect runs: if one panics, the operations are carried through all the same.
-        let mut rest = Rest(AfterCommit::take(worker, None, underway));
-        worker.decide_commit();
-        worker.kept.clear();
-        worker.step_down();
+        let mut rest = Rest(AfterCommit::take(descriptor, None, underway));
+        descriptor.decide_commit();
+        descriptor.kept.clear();
+        descriptor.step_down();
         attempt.finish();
         match &mut rest.0 {
             None => return Next::Done(Ok(output)),
@@ -273,7 +275,7 @@ impl<O> Course<O> {
         let next = match std::mem::replace(&mut this.0.stage, Stage::Over) {
             Stage::Ready => this.0.try_once(body, patience, waker),
             Stage::Asleep(nap) => this.0.sleep(nap, patience, waker),
-            Stage::Finished { worker, verdict } => this.0.resume(worker, verdict, patience, waker),
+            Stage::Finished { descriptor, verdict } => this.0.resume(descriptor, verdict, patience, waker),
             Stage::Queued => this.0.queue(patience, waker),
             Stage::Committed { after, output } => this.0.follow_up(after, output, waker),
             Stage::Over => panic!("a transaction was polled after it was over"),
@@ -300,19 +302,19 @@ impl<O> Course<O> {
         let _claims = (!self.claims.is_empty()).then(|| std::mem::take(&mut self.claims));
         let mut attempt = Attempt::enter();
         self.attempts = self.attempts.wrapping_add(1);
-        let worker = attempt.worker();
-        worker.attempt = self.attempts;
-        worker.mode = self.mode;
-        worker.extras.owner = self.owner.as_ref().map(Account::id);
+        let descriptor = attempt.descriptor();
+        descriptor.attempt = self.attempts;
+        descriptor.mode = self.mode;
+        descriptor.extras.owner = self.owner.as_ref().map(Account::id);
         // Also in a later attempt: the transaction may have slept on another thread before.
-        if worker.is_dependent {
+        if descriptor.is_dependent {
             self.adopt_dependency();
         }
         if self.attempts > 1 {
-            self.prepare(worker);
+            self.prepare(descriptor);
         }
-        attempt.worker().begin();
-        let result = body.attempt(&mut Tx::new(attempt.worker()));
+        attempt.descriptor().begin();
+        let result = body.attempt(&mut Tx::new(attempt.descriptor()));
         self.end(attempt, result, patience, waker)
     }
 
@@ -325,7 +327,7 @@ impl<O> Course<O> {
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
         match result {
-            Ok(verdict) => match attempt.worker().aborted {
+            Ok(verdict) => match attempt.descriptor().aborted {
                 None => self.conclude(attempt, verdict, patience, waker),
                 Some(reason) => self.give_up(attempt, reason, patience, waker),
             },
@@ -343,24 +345,24 @@ impl<O> Course<O> {
 
     /// Hands over what this transaction has so far.
     #[cold]
-    fn prepare(&mut self, worker: &mut Worker) {
-        std::mem::swap(&mut worker.kept, &mut self.kept);
-        self.grant(worker);
-        worker.has_priority = self.priority.is_some();
-        if worker.alone {
-            worker.slot.counters.alone.add_one();
-        } else if worker.has_priority {
-            worker.slot.counters.prioritised.add_one();
+    fn prepare(&mut self, descriptor: &mut Descriptor) {
+        std::mem::swap(&mut descriptor.kept, &mut self.kept);
+        self.grant(descriptor);
+        descriptor.has_priority = self.priority.is_some();
+        if descriptor.alone {
+            descriptor.slot.counters.alone.add_one();
+        } else if descriptor.has_priority {
+            descriptor.slot.counters.prioritised.add_one();
         }
     }
 
-    /// Hands over what the turn at the gate is good for.
+    /// Hands over what the turn at the serial lock is good for.
     #[cold]
-    fn grant(&self, worker: &mut Worker) {
+    fn grant(&self, descriptor: &mut Descriptor) {
         let Turn::Alone { may_defer } = self.turn else { return };
         if self.ticket.is_some() {
-            (worker.alone, worker.may_defer) = (true, may_defer);
-            worker.may_become_irrevocable = self.is_irrevocable;
+            (descriptor.alone, descriptor.may_defer) = (true, may_defer);
+            descriptor.may_become_irrevocable = self.is_irrevocable;
         }
     }
 
@@ -374,21 +376,21 @@ impl<O> Course<O> {
     ) -> Next<O> {
         if let Some(fate) = &self.dependency {
             debug_assert!(
-                attempt.worker().has_only_fates_younger_than(fate),
+                attempt.descriptor().has_only_fates_younger_than(fate),
                 "a dependency is older than its dependent"
             );
             match fate.decision() {
-                None if cfg!(plant = "commit_before_the_dependency") => {}
+                None if cfg!(planted = "commit_before_the_dependency") => {}
                 None => {
                     // Nobody stands back for who cannot go on.
-                    attempt.worker().step_down();
+                    attempt.descriptor().step_down();
                     self.step_down();
-                    self.stage = Stage::Finished { worker: attempt.suspend(), verdict };
+                    self.stage = Stage::Finished { descriptor: attempt.suspend(), verdict };
                     return Next::Loop;
                 }
                 Some(Decision::Aborted) => return self.retract(attempt),
                 Some(Decision::Committed) => {
-                    if let Err(abort) = attempt.worker().catch_up() {
+                    if let Err(abort) = attempt.descriptor().catch_up() {
                         return self.give_up(attempt, abort.0, patience, waker);
                     }
                 }
@@ -398,9 +400,9 @@ impl<O> Course<O> {
             Verdict::Commit(output) => output,
             Verdict::RollBack(output) => return self.roll_back(attempt, output),
         };
-        let is_busy = attempt.worker().is_busy();
-        let underway = if is_busy { attempt.worker().begin_operations(self.owner.is_none()) } else { None };
-        let committed = attempt.worker().commit();
+        let is_busy = attempt.descriptor().is_busy();
+        let underway = if is_busy { attempt.descriptor().begin_operations(self.owner.is_none()) } else { None };
+        let committed = attempt.descriptor().commit();
         self.settle(attempt, output, committed, underway, patience, waker)
     }
 
@@ -418,9 +420,9 @@ impl<O> Course<O> {
             Ok(waited) => {
                 if waited {
                     attempt.leave();
-                    attempt.worker().wake();
+                    attempt.descriptor().wake();
                 }
-                if attempt.worker().is_busy() || self.attempts > 1 || self.ticket.is_some() {
+                if attempt.descriptor().is_busy() || self.attempts > 1 || self.ticket.is_some() {
                     return self.after_commit(attempt, output, underway);
                 }
                 attempt.finish();
@@ -431,28 +433,28 @@ impl<O> Course<O> {
                 drop(underway);
                 match refused {
                     Refused::Conflict(cause) => self.give_up(attempt, Reason::Conflict(cause), patience, waker),
-                    Refused::Closed => self.wait_at_gate(attempt, output, defers, patience),
+                    Refused::Closed => self.wait_at_serial_lock(attempt, output, defers, patience),
                 }
             }
         }
     }
 
-    /// Takes a place in the queue for a commit that the gate refuses.
+    /// Takes a place in the queue for a commit that the serial lock refuses.
     #[cold]
-    fn wait_at_gate(&mut self, mut attempt: Attempt, output: O, defers: bool, patience: Patience) -> Next<O> {
+    fn wait_at_serial_lock(&mut self, mut attempt: Attempt, output: O, defers: bool, patience: Patience) -> Next<O> {
         match &self.ticket {
-            Some(ticket) => DOMAIN.gate.wait_again(ticket, defers),
-            None => self.ticket = Some(DOMAIN.gate.ask(Purpose::Commit, defers, patience == Patience::Thread)),
+            Some(ticket) => DOMAIN.serial_lock.wait_again(ticket, defers),
+            None => self.ticket = Some(DOMAIN.serial_lock.ask(Purpose::Commit, defers, patience == Patience::Thread)),
         }
-        attempt.worker().alone = false;
-        attempt.worker().slot.counters.held_up.add_one();
-        if attempt.worker().has_fates() {
+        attempt.descriptor().alone = false;
+        attempt.descriptor().slot.counters.held_up.add_one();
+        if attempt.descriptor().has_fates() {
             // Others depend on the attempt: an actor may wait for its fate before it goes on with the very task that makes
             // it, or with what an operation needs that somebody in front of this place waits for.
             self.leave(attempt);
             self.stage = Stage::Queued;
         } else {
-            self.stage = Stage::Finished { worker: attempt.suspend(), verdict: Verdict::Commit(output) };
+            self.stage = Stage::Finished { descriptor: attempt.suspend(), verdict: Verdict::Commit(output) };
         }
         Next::Loop
     }
@@ -461,9 +463,9 @@ impl<O> Course<O> {
     #[cold]
     fn after_commit(&mut self, mut attempt: Attempt, output: O, underway: Option<Underway>) -> Next<O> {
         attempt.leave();
-        let worker = attempt.worker();
+        let descriptor = attempt.descriptor();
         // Kept before any effect runs: if one panics, the operations are carried through all the same.
-        let output = match AfterCommit::take(worker, self.owner.as_ref(), underway) {
+        let output = match AfterCommit::take(descriptor, self.owner.as_ref(), underway) {
             None => Some(output),
             Some(after) => {
                 self.stage = Stage::Committed { after, output };
@@ -472,9 +474,9 @@ impl<O> Course<O> {
         };
         // Others run before the effects do, which may take long.
         self.step_down();
-        worker.decide_commit();
-        worker.kept.clear();
-        worker.step_down();
+        descriptor.decide_commit();
+        descriptor.kept.clear();
+        descriptor.step_down();
         attempt.finish();
         output.map_or(Next::Loop, |output| Next::Done(Ok(output)))
     }
@@ -482,8 +484,8 @@ impl<O> Course<O> {
     /// The user wants nothing of it to have happened.
     #[cold]
     fn roll_back(&mut self, mut attempt: Attempt, output: O) -> Next<O> {
-        let worker = attempt.worker();
-        worker.slot.counters.errors.add_one();
+        let descriptor = attempt.descriptor();
+        descriptor.slot.counters.errors.add_one();
         self.leave(attempt);
         self.step_down();
         Next::Done(Ok(output))
@@ -492,7 +494,7 @@ impl<O> Course<O> {
     /// What this transaction depends on never happened.
     #[cold]
     fn retract(&mut self, mut attempt: Attempt) -> Next<O> {
-        attempt.worker().slot.counters.retracted.add_one();
+        attempt.descriptor().slot.counters.retracted.add_one();
         self.leave(attempt);
         self.step_down();
         Next::Done(Err(Retracted))
@@ -502,11 +504,11 @@ impl<O> Course<O> {
     #[cold]
     fn leave(&mut self, mut attempt: Attempt) {
         attempt.leave();
-        let worker = attempt.worker();
-        worker.decide_abort();
-        std::mem::swap(&mut worker.kept, &mut self.kept);
-        worker.kept.clear();
-        worker.step_down();
+        let descriptor = attempt.descriptor();
+        descriptor.decide_abort();
+        std::mem::swap(&mut descriptor.kept, &mut self.kept);
+        descriptor.kept.clear();
+        descriptor.step_down();
         attempt.finish();
     }
 
@@ -519,11 +521,11 @@ impl<O> Course<O> {
         patience: Patience,
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
-        let worker = attempt.worker();
-        let counters = &worker.slot.counters;
+        let descriptor = attempt.descriptor();
+        let counters = &descriptor.slot.counters;
         match reason {
             Reason::Conflict(cause) => {
-                assert!(!worker.is_irrevocable, "an irrevocable transaction met a conflict: {cause:?}");
+                assert!(!descriptor.is_irrevocable, "an irrevocable transaction met a conflict: {cause:?}");
                 match cause {
                     Cause::Locked => counters.aborts_locked.add_one(),
                     Cause::Changed => counters.aborts_changed.add_one(),
@@ -532,16 +534,16 @@ impl<O> Course<O> {
                 if cause != Cause::StoodBack {
                     self.losses += 1;
                 }
-                if worker.only_reads() && !worker.is_busy() && self.may_read_past && self.dependency.is_none() {
+                if descriptor.only_reads() && !descriptor.is_busy() && self.may_read_past && self.dependency.is_none() {
                     self.mode = Mode::Snapshot;
                 }
                 if self.losses >= LOSSES_BEFORE_PRIORITY {
-                    DOMAIN.gate.prefer(&mut self.priority, worker);
+                    DOMAIN.serial_lock.prefer(&mut self.priority, descriptor);
                 }
-                let random = worker.next_random();
-                let is_alone = worker.alone;
+                let random = descriptor.next_random();
+                let is_alone = descriptor.alone;
                 // An irrevocable transaction waits for deferred operations, so these cannot wait for their turn.
-                let may_queue = self.losses >= LOSSES_BEFORE_ALONE && !worker.in_operation;
+                let may_queue = self.losses >= LOSSES_BEFORE_ALONE && !descriptor.in_operation;
                 self.leave(attempt);
                 if is_alone {
                     // Repeated in the same poll. What was in the way is the commit of an operation.
@@ -601,15 +603,15 @@ impl<O> Course<O> {
     /// Registers with everything that was read.
     #[cold]
     fn fall_asleep(&mut self, mut attempt: Attempt, patience: Patience) -> Next<O> {
-        let worker = attempt.worker();
-        worker.slot.counters.retries.add_one();
+        let descriptor = attempt.descriptor();
+        descriptor.slot.counters.retries.add_one();
         assert!(
-            !worker.is_irrevocable,
+            !descriptor.is_irrevocable,
             "an irrevocable transaction asked to wait: take what it needs before it becomes irrevocable"
         );
-        let deadline = worker.extras.deadline;
+        let deadline = descriptor.extras.deadline;
         assert!(
-            !worker.has_read_nothing() || deadline.is_some(),
+            !descriptor.has_read_nothing() || deadline.is_some(),
             "`retry` without having read anything: the transaction would sleep for ever"
         );
         if patience == Patience::Thread && self.waits_awake(&mut attempt) {
@@ -617,26 +619,26 @@ impl<O> Course<O> {
             self.stage = Stage::Ready;
             return Next::Loop;
         }
-        let worker = attempt.worker();
+        let descriptor = attempt.descriptor();
         let sleeper = Arc::new(Sleeper::default());
         let mut nap = Nap { sleeper, addresses: SmallVec::new(), deadline, alarm: None, circle: None };
-        let extras = &worker.extras;
-        let sleeps = worker.waits().all(|(stamp, seen, condition)| {
-            let address = std::ptr::from_ref(stamp).addr();
+        let extras = &descriptor.extras;
+        let sleeps = descriptor.waits().all(|(versioned_lock, seen, condition)| {
+            let address = std::ptr::from_ref(versioned_lock).addr();
             let is_awaited =
                 !extras.looks_at_holders && extras.awaited.iter().any(|(lock, _)| lock.address() == address);
             let waits_for = if is_awaited { extras.owner } else { None };
-            let registered = DOMAIN.sleepers.register(stamp, seen, &nap.sleeper, condition, waits_for);
+            let registered = DOMAIN.sleepers.register(versioned_lock, seen, &nap.sleeper, condition, waits_for);
             if registered {
                 nap.addresses.push(address);
             }
             registered
         });
         if sleeps {
-            worker.slot.counters.sleeps.add_one();
-            worker.rest();
+            descriptor.slot.counters.sleeps.add_one();
+            descriptor.rest();
             if patience == Patience::Thread && !self.is_limited && self.dependency.is_none() {
-                nap.circle = enter_circles(worker);
+                nap.circle = enter_circles(descriptor);
             }
         }
         self.leave(attempt);
@@ -652,14 +654,14 @@ impl<O> Course<O> {
 
     /// Waits for a lock that another has, but not for long: true if it is free.
     fn waits_awake(&mut self, attempt: &mut Attempt) -> bool {
-        let worker = attempt.worker();
-        if worker.extras.awaited.is_empty() {
+        let descriptor = attempt.descriptor();
+        if descriptor.extras.awaited.is_empty() {
             return false;
         }
         let Some(mut awake) = Awake::try_new() else { return false };
-        worker.step_down();
+        descriptor.step_down();
         self.step_down();
-        let locks = &attempt.worker().extras.awaited;
+        let locks = &attempt.descriptor().extras.awaited;
         let claims: Vec<_> = locks.iter().map(|(lock, _)| DOMAIN.sleepers.claim(lock.clone())).collect();
         let is_free = awake.looks(|| locks.iter().any(|(lock, _)| lock.is_free()));
         if is_free {
@@ -696,26 +698,27 @@ impl<O> Course<O> {
     #[cold]
     fn resume(
         &mut self,
-        worker: Box<Worker>,
+        descriptor: Box<Descriptor>,
         verdict: Verdict<O>,
         patience: Patience,
         waker: &dyn Fn() -> Waker,
     ) -> Next<O> {
         if self.dependency.as_ref().is_some_and(|fate| fate.poll(&waker()).is_pending()) {
-            self.stage = Stage::Finished { worker, verdict };
+            self.stage = Stage::Finished { descriptor, verdict };
             return Next::Wait;
         }
         if let Some(next) = self.take_turn(patience, waker) {
-            self.stage = Stage::Finished { worker, verdict };
+            self.stage = Stage::Finished { descriptor, verdict };
             return next;
         }
-        let mut attempt = Attempt::resume(worker);
-        self.grant(attempt.worker());
+        let mut attempt = Attempt::resume(descriptor);
+        self.grant(attempt.descriptor());
         attempt.enter_again();
         self.conclude(attempt, verdict, patience, waker)
     }
 
-    /// Waits for its turn at the gate: never while what it depends on is undecided, for that may need the gate itself.
+    /// Waits for its turn at the serial lock: never while what it depends on is undecided, for that may need the serial
+    /// lock itself.
     #[cold]
     fn queue(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Next<O> {
         self.stage = Stage::Queued;
@@ -731,7 +734,7 @@ impl<O> Course<O> {
         }
         if self.ticket.is_none() {
             let purpose = if self.is_irrevocable { Purpose::Irrevocable } else { Purpose::Alone };
-            self.ticket = Some(DOMAIN.gate.ask(purpose, false, patience == Patience::Thread));
+            self.ticket = Some(DOMAIN.serial_lock.ask(purpose, false, patience == Patience::Thread));
         }
         self.take_turn(patience, waker).unwrap_or_else(|| {
             if self.turn != Turn::Open {
@@ -746,7 +749,7 @@ impl<O> Course<O> {
     fn take_turn(&mut self, patience: Patience, waker: &dyn Fn() -> Waker) -> Option<Next<O>> {
         let ticket = self.ticket.as_ref()?;
         let awaited = if patience == Patience::Thread { await_turn_awake(ticket) } else { Poll::Pending };
-        let turn = if awaited.is_pending() { DOMAIN.gate.poll_turn(ticket, waker) } else { awaited };
+        let turn = if awaited.is_pending() { DOMAIN.serial_lock.poll_turn(ticket, waker) } else { awaited };
         match turn {
             Poll::Pending => Some(Next::Wait),
             Poll::Ready(Turn::StandBack) => Some(stand_back(patience, waker)),
@@ -775,23 +778,23 @@ impl<O> Course<O> {
 ///
 /// # Panics
 /// If these are never released, because their holders wait for the operation.
-fn enter_circles(worker: &Worker) -> Option<defer::Sleep> {
+fn enter_circles(descriptor: &Descriptor) -> Option<defer::Sleep> {
     let owner = context::operation().filter(|owner| !owner.is_explicit())?;
-    let awaits = worker.waits_for_locks_alone()?;
+    let awaits = descriptor.waits_for_locks_alone()?;
     Some(DOMAIN.circles.enter(owner, awaits).unwrap_or_else(|circle| panic!("{circle}")))
 }
 
 /// Takes the turn of a ticket if it comes soon.
 fn await_turn_awake(ticket: &Ticket) -> Poll<Turn> {
-    let gate = &DOMAIN.gate;
-    let mut turn = gate.poll_turn_awake(ticket);
+    let serial_lock = &DOMAIN.serial_lock;
+    let mut turn = serial_lock.poll_turn_awake(ticket);
     if turn.is_ready() {
         return turn;
     }
-    if let Some(mut awake) = Awake::try_new().or_else(|| Awake::as_the_next().filter(|_| gate.is_next(ticket))) {
+    if let Some(mut awake) = Awake::try_new().or_else(|| Awake::as_the_next().filter(|_| serial_lock.is_next(ticket))) {
         // A turn of another thread that has to be woken takes longer.
-        while turn.is_pending() && gate.is_held() && awake.looks(|| !gate.is_held()) {
-            turn = gate.poll_turn_awake(ticket);
+        while turn.is_pending() && serial_lock.is_held() && awake.looks(|| !serial_lock.is_held()) {
+            turn = serial_lock.poll_turn_awake(ticket);
         }
     }
     turn
@@ -823,10 +826,10 @@ impl<O> Course<O> {
     #[cold]
     fn give_back_grants(&mut self) {
         if let Some(priority) = self.priority.take() {
-            DOMAIN.gate.forget(priority);
+            DOMAIN.serial_lock.forget(priority);
         }
         if let Some(ticket) = self.ticket.take() {
-            DOMAIN.gate.give_back(ticket);
+            DOMAIN.serial_lock.give_back(ticket);
         }
     }
 }

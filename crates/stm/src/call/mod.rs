@@ -11,11 +11,11 @@ pub use limit::{GaveUp, Limited};
 
 use crate::defer::{AfterCommit, Sleep};
 use crate::fate::Fate;
-use crate::gate::{Priority, Ticket, Turn};
 use crate::hooks::Retracted;
 use crate::lock::{Account, Owner};
+use crate::serial_lock::{Priority, Ticket, Turn};
 use crate::sleepers::{Claim, Sleeper};
-use crate::transaction::{Abort, Failed, Kept, Mode, Tx, Worker};
+use crate::transaction::{Abort, Descriptor, Failed, Kept, Mode, Tx};
 use enact_sync::Arc;
 use smallvec::SmallVec;
 use std::fmt;
@@ -43,8 +43,8 @@ pub struct Atomically<'env, B, O> {
 
 /// How far a transaction has come.
 enum Progress<O> {
-    /// Nothing has run and nothing special was asked for: most transactions commit in the first attempt from here, and never
-    /// need a course.
+    /// Nothing has run and nothing special was asked for: most transactions commit in the first attempt from here, and
+    /// never need a course.
     Fresh,
     UnderWay(Box<Course<O>>),
     Over,
@@ -78,12 +78,12 @@ enum Stage<O> {
     Ready,
     /// Sleeps until something it has read changes.
     Asleep(Nap),
-    /// The closure has ended well; its commit waits for the dependency or for the gate.
+    /// The closure has ended well; its commit waits for the dependency or for the serial lock.
     Finished {
-        worker: Box<Worker>,
+        descriptor: Box<Descriptor>,
         verdict: Verdict<O>,
     },
-    /// Waits for its turn at the gate before it tries again.
+    /// Waits for its turn at the serial lock before it tries again.
     Queued,
     /// Has committed, and its deferred operations run.
     Committed {
@@ -163,9 +163,9 @@ where
 /// `body` may run several times; only the last attempt counts. It must have no side effects besides those on transactional
 /// variables. The compiler refuses an assignment to a captured variable (`Fn`). It cannot refuse the rest: a `Cell`, a
 /// `Mutex` or an atomic is changed by every attempt, and not undone. Use [`Tx::defer`] for input and output, and
-/// [`Tx::attempt`] for the number of the attempt. Transactions are serializable, in an order that respects real time; what running
-/// code sees is one consistent state, also in attempts that will fail. A transaction that has lost to others many times
-/// gets priority and finally runs alone, so each ends.
+/// [`Tx::attempt`] for the number of the attempt. Transactions are serializable, in an order that respects real time;
+/// what running code sees is one consistent state, also in attempts that will fail. A transaction that has lost to
+/// others many times gets priority and finally runs alone, so each ends.
 ///
 /// A panic in `body` rolls the transaction back and goes on to the caller.
 ///
@@ -226,21 +226,21 @@ where
     F: for<'t> FnOnce(&mut Tx<'t, 'env>) -> Result<R, Abort>,
 {
     let mut attempt = engine::Attempt::enter();
-    if attempt.worker().is_dependent {
+    if attempt.descriptor().is_dependent {
         attempt.leave();
         block::await_dependency();
         attempt.enter_again();
     }
-    let worker = attempt.worker();
-    (worker.mode, worker.attempt, worker.extras.owner) = (Mode::SnapshotOnly, 1, None);
-    attempt.worker().begin();
-    let result = body(&mut Tx::new(attempt.worker()));
-    let counters = &attempt.worker().slot.counters;
+    let descriptor = attempt.descriptor();
+    (descriptor.mode, descriptor.attempt, descriptor.extras.owner) = (Mode::SnapshotOnly, 1, None);
+    attempt.descriptor().begin();
+    let result = body(&mut Tx::new(attempt.descriptor()));
+    let counters = &attempt.descriptor().slot.counters;
     counters.snapshots.add_one();
     counters.read_only_commits.add_one();
-    if attempt.worker().is_busy() {
+    if attempt.descriptor().is_busy() {
         attempt.leave();
-        attempt.worker().decide_commit();
+        attempt.descriptor().decide_commit();
     }
     attempt.finish();
     result.unwrap_or_else(|abort| unreachable!("a snapshot has no reason to abort: {abort:?}"))
@@ -249,8 +249,8 @@ where
 /// Runs `body` irrevocably: alone, once, sure to commit, so that it may do what cannot be undone.
 ///
 /// Waits for its turn, and until no deferred operation is under way; meanwhile others commit, apart from transactions that
-/// would start new operations. While `body` runs, others can run and read, and their commits wait. A commit that waits comes
-/// before all that ask to run alone after it. This is the last resort: [`Tx::defer`] keeps others going.
+/// would start new operations. While `body` runs, others can run and read, and their commits wait. A commit that waits
+/// comes before all that ask to run alone after it. This is the last resort: [`Tx::defer`] keeps others going.
 ///
 /// # Panics
 /// If `body` asks to wait, or needs a lock that is held under an explicit [`Owner`]; if called inside a transaction or
@@ -374,7 +374,7 @@ impl<O> Course<O> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Ready | Stage::Queued | Stage::Over => {}
             Stage::Asleep(nap) => drop(nap),
-            Stage::Finished { worker, .. } => drop(engine::Attempt::resume(worker)),
+            Stage::Finished { descriptor, .. } => drop(engine::Attempt::resume(descriptor)),
             Stage::Committed { after, .. } => after.carry_through(),
         }
     }

@@ -1,20 +1,22 @@
 //! Deferred operations that wait for each other's locks, so that none of them can go on.
 //!
 //! # What is known
-//! An operation runs on one thread, and its locks are released by that thread only, unless their owner is an explicit one. So
-//! an operation whose thread sleeps in a transaction until a lock is free gives none of its own away before. Such a sleep is
-//! entered here, with the locks that it waits for and the holder of each.
+//! An operation runs on one thread, and its locks are released by that thread only, unless their owner is an explicit
+//! one. So an operation whose thread sleeps in a transaction until a lock is free gives none of its own away before.
+//! Such a sleep is entered here, with the locks that it waits for and the holder of each.
 //!
 //! A sleep is *not* entered if anything else can end it: it has a time limit or a limit of tries, the transaction has read
-//! a variable besides these locks, has looked who has a lock, depends on another transaction, belongs to an explicit owner,
-//! or is awaited, which its task may cease to do. Alternatives that wait for locks only (`or_else`) are entered together.
+//! a variable besides these locks, has looked who has a lock, depends on another transaction, belongs to an explicit
+//! owner, or is awaited, which its task may cease to do. Alternatives that wait for locks only (`or_else`) are entered
+//! together.
 //!
 //! # What is judged
-//! A set of sleeps is hopeless if each lock that each of them waits for is held by an owner with a sleep in the set, and none
-//! of the locks has changed since its sleeper has seen it. The last sleep that makes a set hopeless is refused: its
-//! operation panics, and the others get its locks. A sleep is entered and judged under one lock, and no sleeper of a hopeless set
-//! is awake: what would have woken it has changed one of these locks. So there is no false report, and no hopeless set of
-//! such sleeps without one. Shown by the model `of_two_operations_in_a_circle_one_is_told_in_every_schedule`.
+//! A set of sleeps is hopeless if each lock that each of them waits for is held by an owner with a sleep in the set,
+//! and none of the locks has changed since its sleeper has seen it. The last sleep that makes a set hopeless is
+//! refused: its operation panics, and the others get its locks. A sleep is entered and judged under one lock, and no
+//! sleeper of a hopeless set is awake: what would have woken it has changed one of these locks. So there is no false
+//! report, and no hopeless set of such sleeps without one. Shown by the model
+//! `of_two_operations_in_a_circle_one_is_told_in_every_schedule`.
 use crate::domain::DOMAIN;
 use crate::lock::{OwnerId, TxLock};
 use enact_sync::Mutex;
@@ -26,7 +28,7 @@ use std::fmt::Write as _;
 pub(crate) struct Await {
     pub(crate) lock: TxLock,
     pub(crate) holder: OwnerId,
-    /// The stamp of the lock's state when `holder` was read.
+    /// The versioned lock of the lock's state when `holder` was read.
     pub(crate) seen: u64,
 }
 
@@ -64,7 +66,7 @@ impl Circles {
         let mut sleeps = self.0.lock();
         let before = sleeps.insert(owner, awaits);
         assert!(before.is_none(), "an operation sleeps in two transactions");
-        if is_hopeless(&sleeps, owner) && !cfg!(plant = "overlook_circles") {
+        if is_hopeless(&sleeps, owner) && !cfg!(planted = "overlook_circles") {
             let circle = circle(&sleeps, owner);
             sleeps.remove(&owner);
             return Err(describe(&circle));

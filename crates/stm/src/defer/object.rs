@@ -254,7 +254,7 @@ impl<'t> Tx<'t, '_> {
         let is_poisoned = self.read(&object.is_poisoned)?;
         if is_own && let Some(holder) = context::operation() {
             // Written by operations that have the object.
-            self.reads_what_is_own(holder, &object.is_poisoned.core.stamp);
+            self.reads_what_is_own(holder, &object.is_poisoned.core.versioned_lock);
         }
         Ok(if is_poisoned { Err(Poisoned) } else { Ok(&object.shared) })
     }

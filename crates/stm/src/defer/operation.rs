@@ -2,9 +2,9 @@
 use super::objects::{Objects, release};
 use crate::call::block_on;
 use crate::context;
-use crate::gate::Underway;
 use crate::lock::{Account, OwnerId, TxLock};
-use crate::transaction::{Abort, Tx, Worker};
+use crate::serial_lock::Underway;
+use crate::transaction::{Abort, Descriptor, Tx};
 use enact_sync::Mutex;
 use enact_sync::unmodelled::Arc;
 use std::any::Any;
@@ -53,19 +53,20 @@ impl<'t> Tx<'t, '_> {
     ///
     /// The objects are acquired by this transaction: from its commit until the operation ends no other transaction can
     /// [`open`](Self::open) them, so nobody sees the one without the other. Operations of one transaction run in the order
-    /// in which they were deferred, and each sees what the transaction and earlier operations have done. If the attempt does
-    /// not commit, nothing runs. The operation may start transactions, which may open what it holds, and defer again.
+    /// in which they were deferred, and each sees what the transaction and earlier operations have done. If the attempt
+    /// does not commit, nothing runs. The operation may start transactions, which may open what it holds, and defer again.
     ///
     /// The call of `run` or `.await` is over when the operation has ended. A panic in it poisons its objects, releases
     /// them, lets the others run, and then goes on to that caller. An error is a value: return it, and find it in the
     /// [`Deferred`]; [`Held::poison`](super::Held::poison) takes an object out of service.
     ///
-    /// An operation that opens an object of another transaction's operation waits for it, so several can wait for each other:
-    /// list everything that the operation needs. The one that closes such a circle on its own thread panics, as below, with
-    /// the [names](super::Deferrable::named) of the locks, and the others go on. That is exact, and so it does not see a wait
-    /// that something else might end: one that is awaited, has a limit, is on another thread, is for a lock of an explicit
-    /// [`Owner`](crate::Owner), or belongs to a transaction that has read other variables as well. Nor may an operation wait for
-    /// a transaction of others that defers: one that wants to run irrevocably holds these up until operations have ended.
+    /// An operation that opens an object of another transaction's operation waits for it, so several can wait for each
+    /// other: list everything that the operation needs. The one that closes such a circle on its own thread panics, as
+    /// below, with the [names](super::Deferrable::named) of the locks, and the others go on. That is exact, and so it
+    /// does not see a wait that something else might end: one that is awaited, has a limit, is on another thread, is
+    /// for a lock of an explicit [`Owner`](crate::Owner), or belongs to a transaction that has read other variables as
+    /// well. Nor may an operation wait for a transaction of others that defers: one that wants to run irrevocably holds
+    /// these up until operations have ended.
     ///
     /// # Errors
     /// If another transaction's operation has one of the objects: the transaction sleeps until it is released. If the
@@ -75,8 +76,8 @@ impl<'t> Tx<'t, '_> {
     /// The operation runs on the thread that runs or polls the transaction.
     ///
     /// # Panics
-    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its hands; if it
-    /// runs in an operation and closes a circle of operations that wait for each other.
+    /// If an object is poisoned or listed twice; if the transaction runs in an operation that has the object in its
+    /// hands; if it runs in an operation and closes a circle of operations that wait for each other.
     /// In a [`snapshot`](crate::snapshot).
     pub fn defer<O, R>(
         &mut self,
@@ -91,7 +92,7 @@ impl<'t> Tx<'t, '_> {
         let operation = Operation::Blocking(Box::new(move |owner| {
             context::in_operation(owner, || {
                 let locks = O::locks(&shares);
-                if cfg!(plant = "release_before_the_operation") {
+                if cfg!(planted = "release_before_the_operation") {
                     release(locks.as_ref(), owner);
                 }
                 let result = take::<O>(shares).and_then(|mut held| {
@@ -112,8 +113,8 @@ impl<'t> Tx<'t, '_> {
     /// As for [`defer`](Self::defer).
     ///
     /// # Cancel safety
-    /// If the future of the transaction is dropped while the operation awaits, the operation is carried through on a thread
-    /// of its own: from there on it must not need what its executor gives to its threads.
+    /// If the future of the transaction is dropped while the operation awaits, the operation is carried through on a
+    /// thread of its own: from there on it must not need what its executor gives to its threads.
     ///
     /// # Example
     /// ```
@@ -168,7 +169,7 @@ impl<'t> Tx<'t, '_> {
         &mut self,
         objects: O,
     ) -> Result<(O::Shares, Arc<Mutex<Option<R>>>, Deferred<R>), Abort> {
-        self.worker.needs_log()?;
+        self.descriptor.needs_log()?;
         self.owner();
         objects.acquire(self)?;
         let outcome = Arc::new(Mutex::new(None));
@@ -183,7 +184,7 @@ fn take<'t, O: Objects<'t>>(shares: O::Shares) -> Result<O::Held, Panic> {
 /// Keeps the outcome, and lets others at the objects, which were put back.
 fn end<R>(owner: OwnerId, locks: &[TxLock], result: Result<R, Panic>, outcome: &Mutex<Option<R>>) -> Result<(), Panic> {
     let result = result.map(|value| *outcome.lock() = Some(value));
-    if !cfg!(plant = "release_before_the_operation") {
+    if !cfg!(planted = "release_before_the_operation") {
         release(locks, owner);
     }
     result
@@ -238,14 +239,18 @@ impl Operations {
 }
 
 impl AfterCommit {
-    /// Takes what a committed attempt has left, if anything. An explicit owner keeps the locks that were acquired, unless it
-    /// is gone.
-    pub(crate) fn take(worker: &mut Worker, explicit: Option<&Account>, underway: Option<Underway>) -> Option<Self> {
-        let (owner, operations, acquired) = worker.take_operations(explicit);
+    /// Takes what a committed attempt has left, if anything. An explicit owner keeps the locks that were acquired,
+    /// unless it is gone.
+    pub(crate) fn take(
+        descriptor: &mut Descriptor,
+        explicit: Option<&Account>,
+        underway: Option<Underway>,
+    ) -> Option<Self> {
+        let (owner, operations, acquired) = descriptor.take_operations(explicit);
         if operations.len() == 0 && acquired.is_empty() {
             return None;
         }
-        worker.slot.counters.operations.add(operations.len() as u64);
+        descriptor.slot.counters.operations.add(operations.len() as u64);
         let owner = owner?;
         Some(Self { owner, operations, running: None, acquired, underway, panic: None })
     }

@@ -1,15 +1,15 @@
-//! What one worker has retired and nobody has freed yet.
+//! What one descriptor has retired and nobody has freed yet.
 //!
 //! # Who may touch what
-//! Garbage lies in the slot of its worker, so that any thread can free what a worker leaves that rests.
-//! * The worker alone puts nodes into the ring, without a lock: a commit pays two stores for each.
-//! * `rest`, and the taking out end of the ring with it, belong to the thread that has its lock. No code of users runs under
-//!   that lock.
+//! Garbage lies in the slot of its descriptor, so that any thread can free what a descriptor leaves that rests.
+//! * The descriptor alone puts nodes into the ring, without a lock: a commit pays two stores for each.
+//! * `rest`, and the taking out end of the ring with it, belong to the thread that has its lock. No code of users runs
+//!   under that lock.
 //!
 //! # Not looked at again and again
 //! A node that may not be freed lies with the announcement that forbids it, of those the oldest: nobody looks at it before
 //! that announcement is over. An announcement that begins later than a node was retired does not forbid it, so a node is
-//! looked at once for each worker that was pinned when it was retired, at most.
+//! looked at once for each descriptor that was pinned when it was retired, at most.
 #![expect(unsafe_code, reason = "retired values of any type are dropped by address")]
 use crate::contain::contain;
 use crate::domain::DOMAIN;
@@ -21,7 +21,7 @@ use enact_sync::atomic::{Ordering, fence};
 /// So many retired nodes are worth a fence and a look at all announcements.
 pub(crate) const BATCH: usize = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 128 };
 
-/// The garbage of one worker.
+/// The garbage of one descriptor.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     fresh: Ring,
@@ -56,10 +56,10 @@ struct Forbidden {
     nodes: Vec<Late>,
 }
 
-/// The interval of epochs that a worker announces.
+/// The interval of epochs that a descriptor announces.
 #[derive(Debug, Clone, Copy)]
 struct Announced {
-    worker: u64,
+    descriptor: u64,
     lower: u64,
     upper: u64,
 }
@@ -67,7 +67,7 @@ struct Announced {
 impl Announced {
     /// True if both are announcements of one attempt, or of one step of a snapshot. Within it only the upper end moves on.
     fn is_same(&self, other: &Self) -> bool {
-        (self.worker, self.lower) == (other.worker, other.lower)
+        (self.descriptor, self.lower) == (other.descriptor, other.lower)
     }
 
     fn forbids(&self, node: &Late) -> bool {
@@ -90,12 +90,12 @@ impl Garbage {
     /// Takes over a node that nothing leads to any more.
     ///
     /// # Safety
-    /// The caller is the worker of the slot. `free` frees what is at `address`; it has been unlinked before this call, and
-    /// it is retired only once. Nobody has found the address before the epoch `birth`.
+    /// The caller is the descriptor of the slot. `free` frees what is at `address`; it has been unlinked before this
+    /// call, and it is retired only once. Nobody has found the address before the epoch `birth`.
     #[inline]
     pub(crate) unsafe fn retire(&self, address: u64, free: Free, birth: u64) {
         let node = Retired { address, free, birth };
-        // SAFETY: the caller is the worker.
+        // SAFETY: the caller is the descriptor.
         if !unsafe { self.fresh.push(node) } {
             self.retire_many(node);
         }
@@ -110,8 +110,8 @@ impl Garbage {
         rest.fresh.push(node);
     }
 
-    /// Frees what no announced interval meets; gives the number of nodes that have to stay. Called outside of transactions:
-    /// values are dropped here, and their destructors may do what they like. A panic of one ends here.
+    /// Frees what no announced interval meets; gives the number of nodes that have to stay. Called outside of
+    /// transactions: values are dropped here, and their destructors may do what they like. A panic of one ends here.
     #[cold]
     pub(crate) fn collect(&self) -> usize {
         let (free, left) = {
@@ -143,9 +143,9 @@ impl Rest {
         fence(Ordering::SeqCst);
         let retired = DOMAIN.memory.epoch();
         self.announced.clear();
-        for slot in DOMAIN.workers.slots() {
+        for slot in DOMAIN.descriptors.slots() {
             let interval = slot.pin.interval();
-            self.announced.extend(interval.map(|(lower, upper)| Announced { worker: slot.owner, lower, upper }));
+            self.announced.extend(interval.map(|(lower, upper)| Announced { descriptor: slot.owner, lower, upper }));
         }
         self.announced.sort_unstable_by_key(|announced| announced.lower);
         self.settle(retired)
@@ -171,7 +171,7 @@ impl Rest {
             }
             let by = announced.iter().find(|announced| announced.forbids(&late));
             match by {
-                Some(by) if !cfg!(plant = "free_at_once") => forbid(forbidden, *by, late),
+                Some(by) if !cfg!(planted = "free_at_once") => forbid(forbidden, *by, late),
                 _ => free.push(late.node),
             }
         }
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn a_node_that_may_not_be_freed_is_looked_at_once_for_each_announcement_that_forbids_it() {
         enact_sync::explore(1, || {
-            let old = Announced { worker: 1, lower: 1, upper: 1 };
-            let young = Announced { worker: 2, lower: 52, upper: 52 };
+            let old = Announced { descriptor: 1, lower: 1, upper: 1 };
+            let young = Announced { descriptor: 2, lower: 52, upper: 52 };
             let mut rest = Rest { announced: vec![old], ..Rest::default() };
             for batch in 0..100 {
                 let node = || Retired { address: Node::leak(0_u64, 0, 1), free: node::free::<u64>, birth: 1 };

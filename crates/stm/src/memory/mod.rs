@@ -7,11 +7,11 @@
 //!
 //! # Interval-based reclamation
 //! Every node knows the epoch of its *birth*. It is *retired* when nothing leads to it any more, and the epoch after that
-//! is noted. Every worker announces an interval of epochs while it is pinned: from the epoch in which it was pinned to the
-//! newest one in which it has loaded an address. A retired node is freed if no announced interval meets its life.
+//! is noted. Every descriptor announces an interval of epochs while it is pinned: from the epoch in which it was pinned
+//! to the newest one in which it has loaded an address. A retired node is freed if no announced interval meets its life.
 //!
-//! * A reader that has loaded an address sees the epoch unchanged since it announced it, or announces the new one and loads
-//!   again ([`Pin::covers`]). So the node's birth is not after the interval, and it was retired after the interval
+//! * A reader that has loaded an address sees the epoch unchanged since it announced it, or announces the new one and
+//!   loads again ([`Pin::covers`]). So the node's birth is not after the interval, and it was retired after the interval
 //!   began: the two meet.
 //! * What a transaction makes is born, by its label, in the newest epoch that it has announced, not in a later one that it
 //!   has not noticed. So its announcement covers its own values too, after others have got hold of them and replaced them:
@@ -22,30 +22,30 @@
 //!   address or the scan sees the announcement.
 //!
 //! # Counts of links
-//! A `TLink` leads to a node that is counted, and that other links and the user may lead to as well. What a commit retires is
-//! not the node but the count that the link had. The life of that count is the time in which the link led there: it is born
-//! in the newest epoch that the commit which published it had announced, which lies in the link, and retired with its
-//! replacement. A reader that has found the node through this link meets that life, as above, so the count is there and
-//! the node with it; a reader that has found it through another link relies on that link's count. A node that moves from link to
-//! link for ever beside a stalled reader keeps nothing: each count is young.
+//! A `TLink` leads to a node that is counted, and that other links and the user may lead to as well. What a commit
+//! retires is not the node but the count that the link had. The life of that count is the time in which the link led
+//! there: it is born in the newest epoch that the commit which published it had announced, which lies in the link, and
+//! retired with its replacement. A reader that has found the node through this link meets that life, as above, so the
+//! count is there and the node with it; a reader that has found it through another link relies on that link's count. A
+//! node that moves from link to link for ever beside a stalled reader keeps nothing: each count is young.
 //!
 //! # Snapshots
-//! A snapshot that runs for long would announce an ever longer interval, and keep everything that is replaced meanwhile. It
-//! does not need to: the values that belong to its time are not even retired, because every commit that replaces one
-//! leaves it in the variable's chain of past values as long as the snapshot runs (see `transaction/past.rs`). What the
-//! interval protects is the way there: the current node and the newer ones of its chain, from the load of the stamp until
-//! the value of the snapshot's time is found. So a snapshot announces one epoch at a time, and leaves the one before when it
-//! notices a new one ([`Pin::follows`]). It keeps two values of a variable at most: that of its time, and that of the
-//! epoch it has announced last.
+//! A snapshot that runs for long would announce an ever longer interval, and keep everything that is replaced
+//! meanwhile. It does not need to: the values that belong to its time are not even retired, because every commit that
+//! replaces one leaves it in the variable's chain of past values as long as the snapshot runs (see
+//! `transaction/past.rs`). What the interval protects is the way there: the current node and the newer ones of its
+//! chain, from the load of the versioned lock until the value of the snapshot's time is found. So a snapshot announces
+//! one epoch at a time, and leaves the one before when it notices a new one ([`Pin::follows`]). It keeps two values of
+//! a variable at most: that of its time, and that of the epoch it has announced last.
 //!
 //! # When values are dropped
-//! Retired nodes lie in the slot of their worker. They are freed, as far as no announcement forbids it, by the worker when
-//! there are [`garbage::BATCH`] more, before its thread sleeps in a transaction, and when it goes to the pool; by every other
-//! worker that comes round to this slot, one slot a batch of its own; and by [`collect`].
+//! Retired nodes lie in the slot of their descriptor. They are freed, as far as no announcement forbids it, by the
+//! descriptor when there are [`garbage::BATCH`] more, before its thread sleeps in a transaction, and when it goes to
+//! the pool; by every other descriptor that comes round to this slot, one slot a batch of its own; and by [`collect`].
 //!
 //! # Source
 //! Two-global-epoch interval-based reclamation: Wen, Izraelevitz, Cai, Beadle, Scott, *Interval-Based Memory
-//! Reclamation*, `PPoPP` 2018, section 3.3. We differ in that fences and stamps of retirement are paid once a batch.
+//! Reclamation*, `PPoPP` 2018, section 3.3. We differ in that fences and epochs of retirement are paid once a batch.
 
 mod garbage;
 mod pin;
@@ -91,8 +91,8 @@ impl Memory {
 ///
 /// Without this call a replaced value is dropped, as soon as no transaction can refer to it,
 /// * when the thread that has replaced it next sleeps in a transaction (`run` or `.await` that has to wait), or ends;
-/// * when this thread has replaced 128 values more, or all threads together 128 times as many as there are threads that have
-///   run transactions at the same time.
+/// * when this thread has replaced 128 values more, or all threads together 128 times as many as there are threads that
+///   have run transactions at the same time.
 ///
 /// So the last values that a thread has replaced stay until it does something, or another thread does. Call this where a
 /// value has something that must not be kept waiting, like a connection, and after bursts. A value that leaves a
@@ -119,5 +119,5 @@ impl Memory {
 /// ```
 pub fn collect() -> usize {
     assert!(!context::is_in_transaction(), "values are collected inside a transaction, which may refer to them");
-    DOMAIN.workers.all_slots().map(|slot| slot.garbage.collect()).sum()
+    DOMAIN.descriptors.all_slots().map(|slot| slot.garbage.collect()).sum()
 }

@@ -1,8 +1,8 @@
-//! The interval of epochs that a worker announces.
+//! The interval of epochs that a descriptor announces.
 use crate::domain::DOMAIN;
 use enact_sync::atomic::{AtomicU64, Ordering, ordered};
 
-/// What one worker announces; written by it alone.
+/// What one descriptor announces; written by it alone.
 #[derive(Debug)]
 pub(crate) struct Pin {
     /// 0: not pinned.
@@ -31,7 +31,8 @@ impl Pin {
         self.lower.store(0, Ordering::Release);
     }
 
-    /// The newest epoch that is announced. What is born in it is covered, also when others have got hold of it and retire it.
+    /// The newest epoch that is announced. What is born in it is covered, also when others have got hold of it and
+    /// retire it.
     #[inline]
     pub(crate) fn newest(&self) -> u64 {
         self.upper.load(Ordering::Relaxed)
@@ -57,8 +58,8 @@ impl Pin {
         false
     }
 
-    /// As [`covers`](Self::covers), for a snapshot: the announcement moves on as a whole, because what has been loaded before is
-    /// not used any more.
+    /// As [`covers`](Self::covers), for a snapshot: the announcement moves on as a whole, because what has been loaded
+    /// before is not used any more.
     #[inline]
     pub(crate) fn follows(&self) -> bool {
         if DOMAIN.memory.epoch() == self.upper.load(Ordering::Relaxed) {

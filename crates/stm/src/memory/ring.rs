@@ -1,9 +1,10 @@
-//! Retired nodes on their way from the worker that retires to the thread that frees.
+//! Retired nodes on their way from the descriptor that retires to the thread that frees.
 //!
 //! # Who may touch what
-//! `tail` is the worker's. `head` belongs to one taker at a time, which the lock of the garbage sees to. The places from
-//! `head` to before `tail` are the taker's, the others are the worker's: each hands places over by a release store to its
-//! end, which the other loads with acquire. Shown by the model `a_value_is_dropped_once_whichever_thread_collects`.
+//! `tail` is the descriptor's. `head` belongs to one taker at a time, which the lock of the garbage sees to. The places
+//! from `head` to before `tail` are the taker's, the others are the descriptor's: each hands places over by a release
+//! store to its end, which the other loads with acquire. Shown by the model
+//! `a_value_is_dropped_once_whichever_thread_collects`.
 #![expect(unsafe_code, reason = "two threads own different places of one ring")]
 use super::garbage::{BATCH, Retired};
 use enact_sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 
-/// A queue of [`BATCH`] places with one end for the worker and one for a taker.
+/// A queue of [`BATCH`] places with one end for the descriptor and one for a taker.
 pub(super) struct Ring {
     head: AtomicU64,
     tail: AtomicU64,
@@ -32,7 +33,7 @@ impl Ring {
     /// Adds a node; false if there is no room.
     ///
     /// # Safety
-    /// The caller is the worker.
+    /// The caller is the descriptor.
     #[inline]
     pub(super) unsafe fn push(&self, node: Retired) -> bool {
         let tail = self.tail.load(Ordering::Relaxed);
@@ -40,7 +41,7 @@ impl Ring {
             return false;
         }
         let place = self.places[tail as usize % BATCH].get();
-        // SAFETY: the place is not between the ends, so it is the worker's, which calls this.
+        // SAFETY: the place is not between the ends, so it is the descriptor's, which calls this.
         unsafe { place.write(MaybeUninit::new(node)) };
         self.tail.store(tail + 1, Ordering::Release);
         true
@@ -56,7 +57,7 @@ impl Ring {
             let place = self.places[n as usize % BATCH].get();
             // SAFETY: the place is between the ends, so it is the taker's, which calls this.
             let node = unsafe { place.read() };
-            // SAFETY: the worker has written the place before it moved its end behind it.
+            // SAFETY: the descriptor has written the place before it moved its end behind it.
             nodes.push(unsafe { node.assume_init() });
         }
         self.head.store(tail, Ordering::Release);

@@ -56,11 +56,11 @@ pub struct TQueue<T: Send + Sync + 'static> {
     slots: Slots<T>,
 }
 
-type Slot<T> = TVar<Option<T>>;
+type Element<T> = TVar<Option<T>>;
 
 #[derive(Debug)]
 enum Slots<T: Send + Sync + 'static> {
-    Ring(Box<[Slot<T>]>),
+    Ring(Box<[Element<T>]>),
     Chain {
         /// The segment of the element popped last, or of the first ever.
         first: TLink<Segment<T>>,
@@ -71,7 +71,7 @@ enum Slots<T: Send + Sync + 'static> {
 
 #[derive(Debug)]
 struct Segment<T: Send + Sync + 'static> {
-    slots: Box<[Slot<T>]>,
+    slots: Box<[Element<T>]>,
     next: TLink<Segment<T>>,
 }
 
@@ -175,7 +175,7 @@ impl<T: Send + Sync + 'static> TQueue<T> {
 }
 
 impl<T: Send + Sync + 'static> Slots<T> {
-    fn for_push<'t>(&'t self, tx: &mut Tx<'t, '_>, number: u64) -> Result<&'t Slot<T>, Abort> {
+    fn for_push<'t>(&'t self, tx: &mut Tx<'t, '_>, number: u64) -> Result<&'t Element<T>, Abort> {
         let last = match self {
             Self::Ring(slots) => return Ok(slot(slots, number)),
             Self::Chain { last, .. } => last,
@@ -190,7 +190,7 @@ impl<T: Send + Sync + 'static> Slots<T> {
     }
 
     /// `None` if the slot is in a segment that is not there yet.
-    fn for_pop<'t>(&'t self, tx: &mut Tx<'t, '_>, number: u64) -> Result<Option<&'t Slot<T>>, Abort> {
+    fn for_pop<'t>(&'t self, tx: &mut Tx<'t, '_>, number: u64) -> Result<Option<&'t Element<T>>, Abort> {
         let first = match self {
             Self::Ring(slots) => return Ok(Some(slot(slots, number))),
             Self::Chain { first, .. } => first,
@@ -210,11 +210,11 @@ fn there<'t, T: Send + Sync + 'static>(segment: Option<Linked<'t, Segment<T>>>) 
     segment.expect("a chain has a segment").get()
 }
 
-fn slots<T: Send + Sync + 'static>(count: usize) -> Box<[Slot<T>]> {
+fn slots<T: Send + Sync + 'static>(count: usize) -> Box<[Element<T>]> {
     (0..count).map(|_| TVar::new(None)).collect()
 }
 
-fn slot<T: Send + Sync + 'static>(slots: &[Slot<T>], number: u64) -> &Slot<T> {
+fn slot<T: Send + Sync + 'static>(slots: &[Element<T>], number: u64) -> &Element<T> {
     &slots[(number % slots.len() as u64) as usize]
 }
 

@@ -1,12 +1,12 @@
 //! How a transaction reads and writes each kind of variable.
 #![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
 use super::log::{State, Write};
-use super::{Abort, Mode, Reason, Tx, Worker};
+use super::{Abort, Descriptor, Mode, Reason, Tx};
 use crate::transaction::effects::{Commute, Condition, Undo};
 use crate::variable::cell::CellCore;
 use crate::variable::link::{self, Linked};
 use crate::variable::node::{self, Form, Node, Type};
-use crate::variable::stamp::{self, Stamp};
+use crate::variable::versioned_lock::{self, VersionedLock};
 use crate::variable::{TCell, TLink, TVar, Word};
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
@@ -21,7 +21,8 @@ impl<W: Word> sealed::Sealed for TCell<W> {}
 impl<T: Send + Sync + 'static> sealed::Sealed for TLink<T> {}
 impl<V: Variable> sealed::Sealed for Arc<V> {}
 
-/// Any transactional variable: a [`TVar`], a [`TCell`], a [`TLink`], or an [`Arc`] of one. Sealed: its methods are for a [`Tx`] to call.
+/// Any transactional variable: a [`TVar`], a [`TCell`], a [`TLink`], or an [`Arc`] of one. Sealed: its methods are for
+/// a [`Tx`] to call.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transactional variable",
     label = "neither a `TVar` nor a `TCell`, nor an `Arc` of one",
@@ -75,38 +76,38 @@ impl<W: Word> Variable for TCell<W> {
 
     #[inline]
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<W, Abort> {
-        let worker = &mut *tx.worker;
-        let bits = if worker.writes.may_have(&self.core.stamp) {
-            worker.read_written_cell(&self.core)?
+        let descriptor = &mut *tx.descriptor;
+        let bits = if descriptor.writes.may_have(&self.core.versioned_lock) {
+            descriptor.read_written_cell(&self.core)?
         } else {
-            worker.read_cell(&self.core)?
+            descriptor.read_cell(&self.core)?
         };
         Ok(W::from_bits(bits))
     }
 
     #[inline]
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: W) -> Result<W, Abort> {
-        tx.worker.write((&raw const self.core).cast(), None, value.into_bits())?;
+        tx.descriptor.write((&raw const self.core).cast(), None, value.into_bits())?;
         Ok(value)
     }
 
     #[inline]
     fn update<'t>(&'t self, tx: &mut Tx<'t, '_>, change: impl FnOnce(Self::Read<'t>) -> W) -> Result<W, Abort> {
-        let worker = &mut *tx.worker;
+        let descriptor = &mut *tx.descriptor;
         let core = &raw const self.core;
-        let entry = worker.find_known(core.cast())?;
+        let entry = descriptor.find_known(core.cast())?;
         let seen = match entry {
-            Some(entry) => worker.writes[entry].value,
-            None => worker.read_cell(&self.core)?,
+            Some(entry) => descriptor.writes[entry].value,
+            None => descriptor.read_cell(&self.core)?,
         };
         let value = change(W::from_bits(seen));
-        worker.write_at(entry, core.cast(), None, value.into_bits())?;
+        descriptor.write_at(entry, core.cast(), None, value.into_bits())?;
         Ok(value)
     }
 
     fn commute<'t>(&'t self, tx: &mut Tx<'t, '_>, function: impl Fn(&W) -> W + Send + 'static) -> Result<(), Abort> {
         let apply = move |bits| function(&W::from_bits(bits)).into_bits();
-        tx.worker.commute((&raw const self.core).cast(), None, Box::new(apply))
+        tx.descriptor.commute((&raw const self.core).cast(), None, Box::new(apply))
     }
 
     fn with_value<R>(value: W, look: impl FnOnce(&W) -> R) -> R {
@@ -118,9 +119,9 @@ impl<W: Word> Variable for TCell<W> {
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
-        tx.worker.needs_log()?;
-        tx.worker.read_cell(&self.core)?;
-        Ok(tx.worker.last_seen())
+        tx.descriptor.needs_log()?;
+        tx.descriptor.read_cell(&self.core)?;
+        Ok(tx.descriptor.last_seen())
     }
 }
 
@@ -130,11 +131,11 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
 
     #[inline]
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<&'t T, Abort> {
-        let worker = &mut *tx.worker;
-        let address = if worker.writes.may_have(&self.stamp) {
-            worker.read_written_node(&self.stamp)?
+        let descriptor = &mut *tx.descriptor;
+        let address = if descriptor.writes.may_have(&self.versioned_lock) {
+            descriptor.read_written_node(&self.versioned_lock)?
         } else {
-            worker.read_node(&self.stamp)?
+            descriptor.read_node(&self.versioned_lock)?
         };
         // SAFETY: a node of this variable, protected or unpublished until the attempt ends; `'t` is the attempt.
         Ok(unsafe { node::value::<T>(address) })
@@ -142,40 +143,40 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
 
     #[inline]
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<&'t T, Abort> {
-        let worker = &mut *tx.worker;
-        worker.pin();
-        let address = Node::leak(value, 0, worker.slot.pin.newest());
-        worker.write(&self.stamp, Some(Node::<T>::TYPE), address)?;
+        let descriptor = &mut *tx.descriptor;
+        descriptor.pin();
+        let address = Node::leak(value, 0, descriptor.slot.pin.newest());
+        descriptor.write(&self.versioned_lock, Some(Node::<T>::TYPE), address)?;
         // SAFETY: written by this attempt, which frees what it does not publish only when it has ended.
         Ok(unsafe { node::value::<T>(address) })
     }
 
     #[inline]
     fn update<'t>(&'t self, tx: &mut Tx<'t, '_>, change: impl FnOnce(&'t T) -> T) -> Result<&'t T, Abort> {
-        let worker = &mut *tx.worker;
-        let entry = worker.find_known(&self.stamp)?;
+        let descriptor = &mut *tx.descriptor;
+        let entry = descriptor.find_known(&self.versioned_lock)?;
         let seen = match entry {
-            Some(entry) => worker.writes[entry].value,
-            None => worker.read_node(&self.stamp)?,
+            Some(entry) => descriptor.writes[entry].value,
+            None => descriptor.read_node(&self.versioned_lock)?,
         };
         // SAFETY: as in `read`.
         let value = change(unsafe { node::value::<T>(seen) });
         // Pinned by the read, or by what was written before.
-        let address = Node::leak(value, 0, worker.slot.pin.newest());
-        worker.write_at(entry, &self.stamp, Some(Node::<T>::TYPE), address)?;
+        let address = Node::leak(value, 0, descriptor.slot.pin.newest());
+        descriptor.write_at(entry, &self.versioned_lock, Some(Node::<T>::TYPE), address)?;
         // SAFETY: as in `write`.
         Ok(unsafe { node::value::<T>(address) })
     }
 
     fn commute<'t>(&'t self, tx: &mut Tx<'t, '_>, function: impl Fn(&T) -> T + Send + 'static) -> Result<(), Abort> {
-        tx.worker.pin();
-        let birth = tx.worker.slot.pin.newest();
+        tx.descriptor.pin();
+        let birth = tx.descriptor.slot.pin.newest();
         let apply = move |address| {
             // SAFETY: the address of a node of this variable, which the caller protects.
             let value = function(unsafe { node::value::<T>(address) });
             Node::leak(value, 0, birth)
         };
-        tx.worker.commute(&self.stamp, Some(Node::<T>::TYPE), Box::new(apply))
+        tx.descriptor.commute(&self.versioned_lock, Some(Node::<T>::TYPE), Box::new(apply))
     }
 
     fn with_value<R>(value: &T, look: impl FnOnce(&T) -> R) -> R {
@@ -192,8 +193,8 @@ impl<T: Send + Sync + 'static> Variable for TVar<T> {
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
-        tx.worker.needs_log()?;
-        let address = tx.worker.read_node(&self.stamp)?;
+        tx.descriptor.needs_log()?;
+        let address = tx.descriptor.read_node(&self.versioned_lock)?;
         // SAFETY: the node is protected until the attempt ends.
         Ok(unsafe { node::header(address) }.mark.load(Ordering::Relaxed))
     }
@@ -205,12 +206,12 @@ impl<T: Send + Sync + 'static> Variable for TLink<T> {
 
     #[inline]
     fn read<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Option<Linked<'t, T>>, Abort> {
-        let worker = &mut *tx.worker;
+        let descriptor = &mut *tx.descriptor;
         let link = &self.core.cell;
-        let seen = if worker.writes.is_empty() { worker.see_link(link) } else { None };
+        let seen = if descriptor.writes.is_empty() { descriptor.see_link(link) } else { None };
         let address = match seen {
             Some(address) => address,
-            None => worker.read_written_link(link)?,
+            None => descriptor.read_written_link(link)?,
         };
         // SAFETY: a count of this link's, kept until the attempt ends; `'t` is the attempt.
         Ok(unsafe { Linked::at(address) })
@@ -218,10 +219,10 @@ impl<T: Send + Sync + 'static> Variable for TLink<T> {
 
     #[inline]
     fn write<'t>(&'t self, tx: &mut Tx<'t, '_>, value: Option<Arc<T>>) -> Result<Option<Linked<'t, T>>, Abort> {
-        let worker = &mut *tx.worker;
-        worker.pin();
+        let descriptor = &mut *tx.descriptor;
+        descriptor.pin();
         let address = link::into_address(value);
-        worker.write((&raw const self.core).cast(), Some(Self::TYPE), address)?;
+        descriptor.write((&raw const self.core).cast(), Some(Self::TYPE), address)?;
         // SAFETY: the count is this attempt's, which gives back what it does not publish only when it has ended.
         Ok(unsafe { Linked::at(address) })
     }
@@ -232,16 +233,16 @@ impl<T: Send + Sync + 'static> Variable for TLink<T> {
         tx: &mut Tx<'t, '_>,
         change: impl FnOnce(Option<Linked<'t, T>>) -> Option<Arc<T>>,
     ) -> Result<Option<Linked<'t, T>>, Abort> {
-        let worker = &mut *tx.worker;
+        let descriptor = &mut *tx.descriptor;
         let core = &raw const self.core;
-        let entry = worker.find_known(core.cast())?;
+        let entry = descriptor.find_known(core.cast())?;
         let seen = match entry {
-            Some(entry) => worker.writes[entry].value,
-            None => worker.read_link(&self.core.cell)?,
+            Some(entry) => descriptor.writes[entry].value,
+            None => descriptor.read_link(&self.core.cell)?,
         };
         // SAFETY: as in `read`.
         let address = link::into_address(change(unsafe { Linked::at(seen) }));
-        worker.write_at(entry, core.cast(), Some(Self::TYPE), address)?;
+        descriptor.write_at(entry, core.cast(), Some(Self::TYPE), address)?;
         // SAFETY: as in `write`.
         Ok(unsafe { Linked::at(address) })
     }
@@ -251,12 +252,12 @@ impl<T: Send + Sync + 'static> Variable for TLink<T> {
         tx: &mut Tx<'t, '_>,
         function: impl Fn(&Option<Arc<T>>) -> Option<Arc<T>> + Send + 'static,
     ) -> Result<(), Abort> {
-        tx.worker.pin();
+        tx.descriptor.pin();
         let apply = move |address| {
             // SAFETY: the address of a count of this link's, which the caller keeps.
             link::into_address(unsafe { link::with(address, &function) })
         };
-        tx.worker.commute((&raw const self.core).cast(), Some(Self::TYPE), Box::new(apply))
+        tx.descriptor.commute((&raw const self.core).cast(), Some(Self::TYPE), Box::new(apply))
     }
 
     fn with_value<R>(value: Option<Linked<'_, T>>, look: impl FnOnce(&Option<Arc<T>>) -> R) -> R {
@@ -266,17 +267,17 @@ impl<T: Send + Sync + 'static> Variable for TLink<T> {
 
     fn condition(test: impl Fn(&Option<Arc<T>>) -> bool + Send + Sync + 'static) -> Condition {
         let test = move |published| {
-            // SAFETY: an address of a count of a `T`, says `of`; called while the commit that has published it is pinned in
-            // the epoch of its birth, so that the count is kept.
+            // SAFETY: an address of a count of a `T`, says `of`; called while the commit that has published it is
+            // pinned in the epoch of its birth, so that the count is kept.
             unsafe { link::with(published, &test) }
         };
         Condition { of: Some(Self::TYPE.id), test: Arc::new(test) }
     }
 
     fn version<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<u64, Abort> {
-        tx.worker.needs_log()?;
-        tx.worker.read_link(&self.core.cell)?;
-        Ok(tx.worker.last_seen())
+        tx.descriptor.needs_log()?;
+        tx.descriptor.read_link(&self.core.cell)?;
+        Ok(tx.descriptor.last_seen())
     }
 }
 
@@ -330,41 +331,41 @@ impl<V: Variable> Variable for Arc<V> {
 
 impl Tx<'_, '_> {
     pub(crate) fn has_written(&self, cell: &TCell<u64>) -> bool {
-        self.worker.writes.find(&cell.core.stamp).is_some()
+        self.descriptor.writes.find(&cell.core.versioned_lock).is_some()
     }
 }
 
-impl Worker {
+impl Descriptor {
     /// Apart, so that reads of what was not written stay small enough to be inlined.
     #[inline(never)]
     fn read_written_cell(&mut self, cell: &CellCore) -> Result<u64, Abort> {
-        self.find_written(&cell.stamp)?.map_or_else(|| self.read_cell(cell), Ok)
+        self.find_written(&cell.versioned_lock)?.map_or_else(|| self.read_cell(cell), Ok)
     }
 
     #[inline(never)]
-    fn read_written_node(&mut self, variable: &Stamp) -> Result<u64, Abort> {
+    fn read_written_node(&mut self, variable: &VersionedLock) -> Result<u64, Abort> {
         self.find_written(variable)?.map_or_else(|| self.read_node(variable), Ok)
     }
 
     #[inline(never)]
     fn read_written_link(&mut self, link: &CellCore) -> Result<u64, Abort> {
-        self.find_written(&link.stamp)?.map_or_else(|| self.read_link(link), Ok)
+        self.find_written(&link.versioned_lock)?.map_or_else(|| self.read_link(link), Ok)
     }
 
     /// What this attempt has written to a variable, if anything.
     #[inline]
-    fn find_written(&mut self, variable: &Stamp) -> Result<Option<u64>, Abort> {
+    fn find_written(&mut self, variable: &VersionedLock) -> Result<Option<u64>, Abort> {
         Ok(self.find_known(variable)?.map(|entry| self.writes[entry].value))
     }
 
     /// Where the write of a variable is, if there is one; its value is there.
     #[inline]
-    fn find_known(&mut self, variable: *const Stamp) -> Result<Option<usize>, Abort> {
+    fn find_known(&mut self, variable: *const VersionedLock) -> Result<Option<usize>, Abort> {
         if self.writes.may_have(variable) { self.find_at_length(variable) } else { Ok(None) }
     }
 
     #[inline(never)]
-    fn find_at_length(&mut self, variable: *const Stamp) -> Result<Option<usize>, Abort> {
+    fn find_at_length(&mut self, variable: *const VersionedLock) -> Result<Option<usize>, Abort> {
         let entry = self.writes.find(variable);
         if let Some(entry) = entry
             && self.writes[entry].state == State::Commutes
@@ -376,7 +377,7 @@ impl Worker {
 
     /// Buffers a write.
     #[inline]
-    fn write(&mut self, variable: *const Stamp, of: Option<&'static Type>, value: u64) -> Result<(), Abort> {
+    fn write(&mut self, variable: *const VersionedLock, of: Option<&'static Type>, value: u64) -> Result<(), Abort> {
         if self.writes.may_have(variable) {
             let entry = self.writes.find(variable);
             return self.write_at(entry, variable, of, value);
@@ -389,7 +390,7 @@ impl Worker {
     fn write_at(
         &mut self,
         entry: Option<usize>,
-        variable: *const Stamp,
+        variable: *const VersionedLock,
         of: Option<&'static Type>,
         value: u64,
     ) -> Result<(), Abort> {
@@ -404,14 +405,19 @@ impl Worker {
 
     /// Buffers the first write of a variable.
     #[inline]
-    fn write_first(&mut self, variable: *const Stamp, of: Option<&'static Type>, value: u64) -> Result<(), Abort> {
+    fn write_first(
+        &mut self,
+        variable: *const VersionedLock,
+        of: Option<&'static Type>,
+        value: u64,
+    ) -> Result<(), Abort> {
         if self.mode != Mode::Logged
             && let Err(abort) = self.needs_log()
         {
             self.discard(of, value);
             return Err(abort);
         }
-        self.writes.push(Write { stamp: variable, of, value, locked: 0, state: State::Known });
+        self.writes.push(Write { versioned_lock: variable, of, value, locked: 0, state: State::Known });
         Ok(())
     }
 
@@ -431,7 +437,7 @@ impl Worker {
     /// Buffers a function for whatever value the commit finds.
     fn commute(
         &mut self,
-        variable: *const Stamp,
+        variable: *const VersionedLock,
         of: Option<&'static Type>,
         apply: Box<dyn Fn(u64) -> u64 + Send>,
     ) -> Result<(), Abort> {
@@ -444,7 +450,7 @@ impl Worker {
             }
             Some(entry) => entry,
             None => {
-                self.writes.push(Write { stamp: variable, of, value: 0, locked: 0, state: State::Commutes });
+                self.writes.push(Write { versioned_lock: variable, of, value: 0, locked: 0, state: State::Commutes });
                 self.writes.len() - 1
             }
         };
@@ -455,19 +461,19 @@ impl Worker {
     /// Reads a variable that so far only functions were buffered for: their result becomes an ordinary write.
     #[cold]
     fn promote(&mut self, entry: usize) -> Result<(), Abort> {
-        let Write { stamp, of, .. } = self.writes[entry];
+        let Write { versioned_lock, of, .. } = self.writes[entry];
         let mut value = match of.map(|of| of.form) {
             None => {
                 // SAFETY: the attempt borrows the cell.
-                self.read_cell(unsafe { &*stamp.cast() })?
+                self.read_cell(unsafe { &*versioned_lock.cast() })?
             }
             Some(Form::Link) => {
                 // SAFETY: the attempt borrows the link, which begins with a cell.
-                self.read_link(unsafe { &*stamp.cast() })?
+                self.read_link(unsafe { &*versioned_lock.cast() })?
             }
             Some(Form::Node) => {
                 // SAFETY: the attempt borrows the variable.
-                self.read_node(unsafe { &*stamp })?
+                self.read_node(unsafe { &*versioned_lock })?
             }
         };
         let mut is_ours = false;
@@ -499,6 +505,6 @@ impl Worker {
 
     /// The mark of the cell read last.
     fn last_seen(&self) -> u64 {
-        self.reads.last().map_or(0, |read| read.seen & !stamp::FLAGS)
+        self.reads.last().map_or(0, |read| read.seen & !versioned_lock::FLAGS)
     }
 }

@@ -1,13 +1,13 @@
 //! Publishing what an attempt has written, all of it at one moment or nothing.
 #![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
-use super::{Cause, Mode, Worker};
+use super::{Cause, Descriptor, Mode};
 use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::{Read, Write};
 use crate::transaction::read::wait_a_little;
 use crate::variable::cell::CellCore;
 use crate::variable::link::LinkCore;
 use crate::variable::node::{self, Form, Free, Node};
-use crate::variable::stamp::{FLAGS, LOCKED, Stamp, VERSION_MAX, WAITED, mark, version};
+use crate::variable::versioned_lock::{FLAGS, LOCKED, VERSION_MAX, VersionedLock, WAITED, mark, version};
 use enact_sync::atomic::{Ordering, ordered};
 
 /// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
@@ -18,34 +18,35 @@ const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 128 };
 pub(crate) enum Refused {
     /// The attempt has to be run again.
     Conflict(Cause),
-    /// Somebody runs alone: the same commit may be tried again when the gate is open.
+    /// Somebody runs alone: the same commit may be tried again when the serial lock is open.
     Closed,
 }
 
 /// Unlocks what a commit has locked, whatever happens in between: functions of users run under these locks.
 struct Locks<'w> {
-    worker: &'w mut Worker,
+    descriptor: &'w mut Descriptor,
     count: usize,
 }
 
 impl Drop for Locks<'_> {
     #[cold]
     fn drop(&mut self) {
-        for write in &self.worker.writes[..self.count] {
+        for write in &self.descriptor.writes[..self.count] {
             // SAFETY: the attempt still borrows the variable.
-            let stamp = unsafe { &*write.stamp };
-            stamp.store(write.locked, Ordering::Release);
+            let word = unsafe { &*write.versioned_lock };
+            word.store(write.locked, Ordering::Release);
         }
-        let commits = &self.worker.slot.commits;
+        let commits = &self.descriptor.slot.commits;
         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
-impl Worker {
-    /// Commits, and counts that. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has to be called.
+impl Descriptor {
+    /// Commits, and counts that. On success the writes are visible, and the flag tells whether [`wake`](Self::wake) has
+    /// to be called.
     #[inline]
     pub(crate) fn commit(&mut self) -> Result<bool, Refused> {
-        // Who has deferred something passes the gate even without a write, because its operations may write.
+        // Who has deferred something passes the serial lock even without a write, because its operations may write.
         if self.writes.is_empty() && self.extras.operations.is_empty() {
             let counters = &self.slot.counters;
             counters.read_only_commits.add_one();
@@ -60,30 +61,31 @@ impl Worker {
     fn commit_writes(&mut self) -> Result<bool, Refused> {
         let commits = &self.slot.commits;
         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let mut locks = Locks { worker: self, count: 0 };
+        let mut locks = Locks { descriptor: self, count: 0 };
         let (highest, waited) = locks.take()?;
-        // Pairs with the fences of readers, of snapshots and of the gate: each of them sees these locks, or is seen below.
+        // Pairs with the fences of readers, of snapshots and of the serial lock: each of them sees these locks, or is
+        // seen below.
         ordered();
-        let worker = &mut *locks.worker;
-        if DOMAIN.gate.is_attended() {
-            DOMAIN.gate.admit(worker)?;
+        let descriptor = &mut *locks.descriptor;
+        if DOMAIN.serial_lock.is_attended() {
+            DOMAIN.serial_lock.admit(descriptor)?;
         }
         let snapshots = DOMAIN.snapshots.load(Ordering::Acquire);
         let version = DOMAIN.clock.load(Ordering::Acquire).max(highest) + 1;
         assert!(version <= VERSION_MAX, "a variable was written 2^52 times, and there is no version for one time more");
-        if snapshots >= CHOOSES && !cfg!(plant = "leave_the_clock_to_readers") {
+        if snapshots >= CHOOSES && !cfg!(planted = "leave_the_clock_to_readers") {
             // A commit after this one must not get a lower version, which the snapshot could take for older.
             DOMAIN.clock.fetch_max(version, Ordering::AcqRel);
             ordered();
         }
-        if !cfg!(plant = "skip_validation") && !worker.is_current() {
+        if !cfg!(planted = "skip_validation") && !descriptor.is_current() {
             return Err(Refused::Conflict(Cause::Changed));
         }
-        if worker.busy {
-            worker.apply_commutes();
+        if descriptor.busy {
+            descriptor.apply_commutes();
         }
-        worker.find_snapshots(snapshots);
-        worker.publish(version);
+        descriptor.find_snapshots(snapshots);
+        descriptor.publish(version);
         // Publishing has unlocked everything.
         std::mem::forget(locks);
         let counters = &self.slot.counters;
@@ -102,19 +104,19 @@ impl Worker {
         }
         let mark = mark(at, self.owner);
         for n in 0..self.writes.len() {
-            let Write { stamp, of, value, locked, .. } = self.writes[n];
-            let core = stamp.cast::<CellCore>();
+            let Write { versioned_lock, of, value, locked, .. } = self.writes[n];
+            let core = versioned_lock.cast::<CellCore>();
             // SAFETY: the attempt still borrows the variable.
-            let stamp = unsafe { &*stamp };
+            let word = unsafe { &*versioned_lock };
             match of.map(|of| (of.form, of.free, of.free_past)) {
                 None => {
-                    // SAFETY: as above; the stamp is the first field of this core.
+                    // SAFETY: as above; the versioned lock is the first field of this core.
                     let cell = unsafe { &*core };
                     if self.has_past(cell) {
                         self.leave_word(cell, locked, at, DOMAIN.memory.epoch(), node::free::<u64>);
                     }
                     cell.value.store(value, Ordering::Release);
-                    stamp.store(mark | (locked & WAITED), Ordering::Release);
+                    word.store(mark | (locked & WAITED), Ordering::Release);
                 }
                 Some((Form::Link, free, free_past)) => {
                     // SAFETY: as above.
@@ -124,8 +126,8 @@ impl Worker {
                     // A reader that finds the word below notices this epoch, or has.
                     birth.store(self.slot.pin.newest(), Ordering::Relaxed);
                     cell.value.store(value, Ordering::Release);
-                    let mark = if cfg!(plant = "publish_links_without_a_version") { locked & !FLAGS } else { mark };
-                    stamp.store(mark | (locked & WAITED), Ordering::Release);
+                    let mark = if cfg!(planted = "publish_links_without_a_version") { locked & !FLAGS } else { mark };
+                    word.store(mark | (locked & WAITED), Ordering::Release);
                     if old != 0 && !is_left {
                         // SAFETY: the stores above have unlinked it, and its count is in no chain.
                         unsafe { self.retire(old, free, born) };
@@ -145,7 +147,7 @@ impl Worker {
                         // SAFETY: the variable is locked, and all its nodes are freed in the same way.
                         unsafe { self.prune(&new.past, at, free) };
                     }
-                    stamp.store(value | (locked & WAITED), Ordering::Release);
+                    word.store(value | (locked & WAITED), Ordering::Release);
                     if !is_needed {
                         // SAFETY: the store above has unlinked it, and it is in no chain.
                         unsafe { self.retire(old, free, header.birth) };
@@ -160,7 +162,7 @@ impl Worker {
     /// True if there is something to be done about what snapshots need of a cell that is about to be written.
     #[inline]
     fn has_past(&self, cell: &CellCore) -> bool {
-        (!self.snapshots.is_empty() && !cfg!(plant = "forget_the_past")) || cell.past.load(Ordering::Relaxed) != 0
+        (!self.snapshots.is_empty() && !cfg!(planted = "forget_the_past")) || cell.past.load(Ordering::Relaxed) != 0
     }
 
     /// Leaves the word that is about to be replaced to the snapshots that need it, and says whether there are any. `free`
@@ -186,17 +188,18 @@ impl Worker {
         let mut own = self.writes.iter().peekable();
         self.reads.iter().all(|read| {
             // SAFETY: the attempt still borrows the variable.
-            let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
+            let now = unsafe { &*read.versioned_lock }.load(Ordering::Acquire) & !WAITED;
             now == read.seen
                 || (now == read.seen | LOCKED
-                    && (own.next_if(|write| write.stamp == read.stamp).is_some() || self.is_settled(read)))
+                    && (own.next_if(|write| write.versioned_lock == read.versioned_lock).is_some()
+                        || self.is_settled(read)))
         })
     }
 
     /// True if a variable that is locked will be as it was read: the lock is this commit's, or goes without a change.
     #[inline(never)]
     fn is_settled(&self, read: &Read) -> bool {
-        self.writes.find(read.stamp).is_some() || (self.alone && Self::settles(read))
+        self.writes.find(read.versioned_lock).is_some() || (self.alone && Self::settles(read))
     }
 
     /// Wakes those who sleep on what has been published. Runs code of executors.
@@ -205,8 +208,8 @@ impl Worker {
         let published = self.writes.take();
         for write in published.iter().filter(|write| write.locked & WAITED != 0) {
             // SAFETY: the attempt still borrows the variable.
-            let stamp = unsafe { &*write.stamp };
-            DOMAIN.sleepers.wake(stamp, write.value, write.id());
+            let word = unsafe { &*write.versioned_lock };
+            DOMAIN.sleepers.wake(word, write.value, write.id());
         }
         self.writes.reuse(published);
     }
@@ -222,11 +225,11 @@ impl Locks<'_> {
     #[inline]
     fn take(&mut self) -> Result<(u64, bool), Refused> {
         let (mut highest, mut waited) = (0, 0);
-        let alone = self.worker.alone;
-        for write in self.worker.writes.iter_mut() {
+        let alone = self.descriptor.alone;
+        for write in self.descriptor.writes.iter_mut() {
             // SAFETY: the attempt still borrows the variable.
-            let stamp = unsafe { &*write.stamp };
-            write.locked = Self::lock(stamp, alone)?;
+            let word = unsafe { &*write.versioned_lock };
+            write.locked = Self::lock(word, alone)?;
             self.count += 1;
             waited |= write.locked & WAITED;
             highest = highest.max(if write.of.is_some_and(|of| of.form == Form::Node) {
@@ -240,27 +243,29 @@ impl Locks<'_> {
         Ok((highest, waited != 0))
     }
 
-    /// Sets the lock, and gives the stamp as it was.
+    /// Sets the lock, and gives the versioned lock as it was.
     #[inline]
-    fn lock(stamp: &Stamp, alone: bool) -> Result<u64, Refused> {
-        let seen = stamp.load(Ordering::Relaxed);
+    fn lock(versioned_lock: &VersionedLock, alone: bool) -> Result<u64, Refused> {
+        let seen = versioned_lock.load(Ordering::Relaxed);
         if seen & LOCKED == 0
-            && stamp.compare_exchange(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && versioned_lock.compare_exchange(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
             return Ok(seen);
         }
-        Self::lock_at_length(stamp, alone)
+        Self::lock_at_length(versioned_lock, alone)
     }
 
-    /// Tries to lock until it takes too long. A transaction that runs alone finds locks only of commits that will not pass the gate,
-    /// and of deferred operations: it waits for them.
+    /// Tries to lock until it takes too long. A transaction that runs alone finds locks only of commits that will not
+    /// pass the serial lock, and of deferred operations: it waits for them.
     #[cold]
-    fn lock_at_length(stamp: &Stamp, alone: bool) -> Result<u64, Refused> {
+    fn lock_at_length(versioned_lock: &VersionedLock, alone: bool) -> Result<u64, Refused> {
         let mut spins = 0;
         loop {
-            let seen = stamp.load(Ordering::Relaxed);
+            let seen = versioned_lock.load(Ordering::Relaxed);
             if seen & LOCKED == 0
-                && stamp.compare_exchange_weak(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                && versioned_lock
+                    .compare_exchange_weak(seen, seen | LOCKED, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
             {
                 return Ok(seen);
             }
@@ -284,12 +289,12 @@ mod tests {
     fn the_commit_after_the_last_version_panics_and_changes_nothing() {
         enact_sync::explore(1, || {
             let (worn, other) = (TCell::new(1), TCell::new(1));
-            worn.core.stamp.store(mark(VERSION_MAX, 0), Ordering::Release);
+            worn.core.versioned_lock.store(mark(VERSION_MAX, 0), Ordering::Release);
             let both = atomically(|tx| tx.write(&other, 2).and(tx.write(&worn, 2)));
             let panic = catch_unwind(AssertUnwindSafe(|| both.run())).expect_err("there is no version left");
             let message = panic.downcast_ref::<&str>().expect("a literal");
             assert!(message.contains("no version for one time more"), "{message}");
-            assert_eq!(worn.core.stamp.load(Ordering::Acquire), mark(VERSION_MAX, 0), "unlocked");
+            assert_eq!(worn.core.versioned_lock.load(Ordering::Acquire), mark(VERSION_MAX, 0), "unlocked");
             assert_eq!((worn.into_inner(), other.into_inner()), (1, 1));
         });
     }

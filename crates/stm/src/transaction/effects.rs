@@ -1,17 +1,17 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
 #![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
-use super::Worker;
+use super::Descriptor;
 use crate::contain::{contain, drop_each};
 use crate::context;
 use crate::defer::{Await, Operation, Operations};
 use crate::fate::Fate;
-use crate::gate::Underway;
 use crate::lock::{Account, OwnerId, TxLock};
+use crate::serial_lock::Underway;
 use crate::transaction::Abort;
 use crate::transaction::log::{State, Write};
 use crate::variable::cell::CellCore;
 use crate::variable::node::{Form, Free};
-use crate::variable::stamp::{FLAGS, Stamp};
+use crate::variable::versioned_lock::{FLAGS, VersionedLock};
 use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 use std::any::TypeId;
@@ -70,7 +70,7 @@ pub(crate) struct Extras {
     pub(crate) released: Vec<TxLock>,
     /// Locks of others that this attempt waits for, with all their alternatives.
     pub(crate) awaited: Vec<(TxLock, OwnerId)>,
-    /// Stamps that this attempt has read and nobody changes while the operation around it sleeps.
+    /// Versioned locks that this attempt has read and nobody changes while the operation around it sleeps.
     pub(crate) own: Vec<usize>,
     /// This attempt has looked who has a lock.
     pub(crate) looks_at_holders: bool,
@@ -82,7 +82,7 @@ impl fmt::Debug for Extras {
     }
 }
 
-impl Worker {
+impl Descriptor {
     /// The rarely used part, to be added to.
     pub(super) fn add(&mut self) -> &mut Extras {
         self.busy = true;
@@ -94,7 +94,7 @@ impl Worker {
     pub(super) fn apply_commutes(&mut self) {
         for n in 0..self.extras.commutes.len() {
             let entry = self.extras.commutes[n].entry;
-            let Write { stamp, of, value, locked, state } = self.writes[entry];
+            let Write { versioned_lock, of, value, locked, state } = self.writes[entry];
             let before = match (state, of.map(|of| of.form)) {
                 // It was read after all, and the function was applied then.
                 (State::Known, _) => continue,
@@ -102,7 +102,7 @@ impl Worker {
                 (State::Commutes, Some(Form::Node)) => locked & !FLAGS,
                 (State::Commutes, None | Some(Form::Link)) => {
                     // SAFETY: the attempt still borrows the cell, or the link, which begins with one.
-                    unsafe { &*stamp.cast::<CellCore>() }.value.load(Ordering::Acquire)
+                    unsafe { &*versioned_lock.cast::<CellCore>() }.value.load(Ordering::Acquire)
                 }
             };
             let after = (self.extras.commutes[n].apply)(before);
@@ -135,8 +135,8 @@ impl Worker {
         self.extras.fates.iter().all(|(_, own)| fate.is_older_than(own))
     }
 
-    /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect. The result of the
-    /// attempt stands, so a panic of a destructor ends here.
+    /// Forgets the rarely used part of an attempt that has ended; what is still in it has not taken effect. The result
+    /// of the attempt stands, so a panic of a destructor ends here.
     #[cold]
     pub(super) fn clear_extras(&mut self) {
         self.busy = false;
@@ -231,14 +231,14 @@ fn run_all(effects: impl Iterator<Item = Box<dyn FnOnce() + Send>>) {
 impl crate::transaction::Tx<'_, '_> {
     /// Notes a lock that this attempt has acquired.
     pub(crate) fn acquired(&mut self, lock: TxLock) {
-        self.worker.add().acquired.push(lock);
+        self.descriptor.add().acquired.push(lock);
     }
 
     /// Notes that this attempt has read what is of the operation around it, if that has `holder` for its owner: true then.
-    pub(crate) fn reads_what_is_own(&mut self, holder: OwnerId, stamp: &Stamp) -> bool {
+    pub(crate) fn reads_what_is_own(&mut self, holder: OwnerId, versioned_lock: &VersionedLock) -> bool {
         let is_own = context::operation() == Some(holder);
         if is_own {
-            self.worker.add().own.push(std::ptr::from_ref(stamp).addr());
+            self.descriptor.add().own.push(std::ptr::from_ref(versioned_lock).addr());
         }
         is_own
     }
@@ -246,28 +246,28 @@ impl crate::transaction::Tx<'_, '_> {
     /// Retries because another has the lock.
     #[cold]
     pub(crate) fn retry_for<R>(&mut self, lock: &TxLock, holder: OwnerId) -> Result<R, Abort> {
-        self.worker.needs_log()?;
-        self.worker.add().awaited.push((lock.clone(), holder));
+        self.descriptor.needs_log()?;
+        self.descriptor.add().awaited.push((lock.clone(), holder));
         self.retry()
     }
 
     /// Notes that it may be worth a wake-up if a lock goes from one to the other.
     pub(crate) fn looks_at_holders(&mut self) {
-        self.worker.add().looks_at_holders = true;
+        self.descriptor.add().looks_at_holders = true;
     }
 
     /// Notes a lock that this attempt has released.
     pub(crate) fn released(&mut self, lock: TxLock) {
-        self.worker.add().released.push(lock);
+        self.descriptor.add().released.push(lock);
     }
 
     /// Notes an operation for after the commit.
     pub(crate) fn add_operation(&mut self, operation: Operation) {
-        self.worker.add().operations.push(operation);
+        self.descriptor.add().operations.push(operation);
     }
 }
 
-impl Worker {
+impl Descriptor {
     /// Counts what the commit that follows leaves to be done, if anything: operations and, with `releases`, locks.
     pub(crate) fn begin_operations(&mut self, releases: bool) -> Option<Underway> {
         let extras = &mut self.extras;
@@ -292,7 +292,7 @@ impl Worker {
     }
 }
 
-impl Worker {
+impl Descriptor {
     /// What the operation around this attempt waits for, if it is locks and nothing else can wake it.
     pub(crate) fn waits_for_locks_alone(&self) -> Option<Vec<Await>> {
         let extras = &self.extras;
@@ -300,8 +300,8 @@ impl Worker {
             return None;
         }
         let mut awaits = Vec::new();
-        for (stamp, seen, condition) in self.waits() {
-            let address = std::ptr::from_ref(stamp).addr();
+        for (word, seen, condition) in self.waits() {
+            let address = std::ptr::from_ref(word).addr();
             if condition.is_some() {
                 return None;
             }

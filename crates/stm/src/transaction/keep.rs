@@ -1,6 +1,6 @@
 //! Work that does not depend on the attempt, done once.
 #![expect(unsafe_code, reason = "a kept value is borrowed for as long as its attempt")]
-use super::{Abort, Tx, Worker};
+use super::{Abort, Descriptor, Tx};
 use crate::contain::drop_each;
 use std::any::Any;
 use std::fmt;
@@ -59,7 +59,7 @@ impl Entries {
     }
 }
 
-impl Worker {
+impl Descriptor {
     fn keep<K: Send + 'static>(&mut self, place: &'static Location<'static>, work: impl FnOnce() -> K) -> &K {
         let attempt = self.attempt;
         // So that the end of the transaction forgets it.
@@ -98,7 +98,7 @@ impl<'t> Tx<'t, '_> {
     /// ```
     #[track_caller]
     pub fn keep<K: Send + 'static>(&mut self, work: impl FnOnce() -> K) -> Result<&'t K, Abort> {
-        let kept: *const K = self.worker.keep(Location::caller(), work);
+        let kept: *const K = self.descriptor.keep(Location::caller(), work);
         // SAFETY: the value is boxed, so it stays where it is when the list grows, and it is dropped only after the last
         // attempt has ended; `'t` is an attempt. `K` is not `Sync`, but only this transaction can get at it.
         Ok(unsafe { &*kept })

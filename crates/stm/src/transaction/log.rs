@@ -1,29 +1,29 @@
 //! What an attempt has read and what it wants to write.
 //!
 //! # Who may touch what
-//! The worker whose attempt it is. The pointers are to the stamps of variables that the attempt borrows for `'t`, so they
-//! are good until the logs are cleared at its end.
+//! The descriptor whose attempt it is. The pointers are to the versioned locks of variables that the attempt borrows
+//! for `'t`, so they are good until the logs are cleared at its end.
 use crate::variable::node::Type;
-use crate::variable::stamp::Stamp;
+use crate::variable::versioned_lock::VersionedLock;
 use std::any::TypeId;
 
-/// A variable that was read, and its stamp without flags.
+/// A variable that was read, and its versioned lock without flags.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Read {
-    pub(super) stamp: *const Stamp,
+    pub(super) versioned_lock: *const VersionedLock,
     pub(super) seen: u64,
 }
 
 /// A variable that is to be written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write {
-    /// The stamp, and leave to use the whole of the variable's core, of which it is the first field.
-    pub(super) stamp: *const Stamp,
+    /// The versioned lock, and leave to use the whole of the variable's core, of which it is the first field.
+    pub(super) versioned_lock: *const VersionedLock,
     /// What kind of variable it is, none for a cell.
     pub(super) of: Option<&'static Type>,
     /// The bits of a cell's value, or the address of what is written into another variable.
     pub(super) value: u64,
-    /// The stamp that the commit has locked.
+    /// The versioned lock that the commit has locked.
     pub(super) locked: u64,
     pub(super) state: State,
 }
@@ -61,43 +61,43 @@ pub(super) struct WriteSet {
 const LINEAR: usize = 16;
 
 #[inline]
-fn hash(stamp: *const Stamp) -> u64 {
-    // Stamps are 8 bytes apart at least.
-    (stamp.addr() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+fn hash(versioned_lock: *const VersionedLock) -> u64 {
+    // Versioned locks are 8 bytes apart at least.
+    (versioned_lock.addr() as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// The place of a variable in a 64-bit filter.
 #[inline]
-pub(super) fn filter_bit(stamp: *const Stamp) -> u64 {
-    1 << (hash(stamp) >> 58)
+pub(super) fn filter_bit(versioned_lock: *const VersionedLock) -> u64 {
+    1 << (hash(versioned_lock) >> 58)
 }
 
 impl WriteSet {
     /// False if the variable is not in the set: the answer to most reads.
     #[inline]
-    pub(super) fn may_have(&self, stamp: *const Stamp) -> bool {
-        self.filter != 0 && self.filter & filter_bit(stamp) != 0
+    pub(super) fn may_have(&self, versioned_lock: *const VersionedLock) -> bool {
+        self.filter != 0 && self.filter & filter_bit(versioned_lock) != 0
     }
 
     #[inline(never)]
-    pub(super) fn find(&self, stamp: *const Stamp) -> Option<usize> {
-        if !self.may_have(stamp) {
+    pub(super) fn find(&self, versioned_lock: *const VersionedLock) -> Option<usize> {
+        if !self.may_have(versioned_lock) {
             return None;
         }
         if self.index.is_empty() {
-            return self.entries.iter().rposition(|write| write.stamp == stamp);
+            return self.entries.iter().rposition(|write| write.versioned_lock == versioned_lock);
         }
-        self.probe(stamp).ok()
+        self.probe(versioned_lock).ok()
     }
 
     /// The index of the entry, or the free place for one.
-    fn probe(&self, stamp: *const Stamp) -> Result<usize, usize> {
+    fn probe(&self, versioned_lock: *const VersionedLock) -> Result<usize, usize> {
         let mask = self.index.len() - 1;
-        let mut place = (hash(stamp) >> 20) as usize & mask;
+        let mut place = (hash(versioned_lock) >> 20) as usize & mask;
         loop {
             match self.index[place] {
                 0 => return Err(place),
-                n if self.entries[n as usize - 1].stamp == stamp => return Ok(n as usize - 1),
+                n if self.entries[n as usize - 1].versioned_lock == versioned_lock => return Ok(n as usize - 1),
                 _ => place = (place + 1) & mask,
             }
         }
@@ -106,7 +106,7 @@ impl WriteSet {
     /// Adds a variable that is not in the set.
     #[inline]
     pub(super) fn push(&mut self, write: Write) {
-        self.filter |= filter_bit(write.stamp);
+        self.filter |= filter_bit(write.versioned_lock);
         self.entries.push(write);
         if self.entries.len() > LINEAR {
             self.index_last();
@@ -126,7 +126,7 @@ impl WriteSet {
     }
 
     fn insert(&mut self, n: usize) {
-        if let Err(place) = self.probe(self.entries[n].stamp) {
+        if let Err(place) = self.probe(self.entries[n].versioned_lock) {
             self.index[place] = u32::try_from(n + 1).expect("fewer than 2^32 variables in one transaction");
         }
     }
@@ -134,7 +134,7 @@ impl WriteSet {
     /// Takes back what was added after the first `len` entries.
     pub(super) fn truncate(&mut self, len: usize) -> Vec<Write> {
         let cut = self.entries.split_off(len);
-        self.filter = self.entries.iter().fold(0, |filter, write| filter | filter_bit(write.stamp));
+        self.filter = self.entries.iter().fold(0, |filter, write| filter | filter_bit(write.versioned_lock));
         self.index.clear();
         if len > LINEAR {
             self.index_last();
@@ -190,25 +190,25 @@ impl std::ops::DerefMut for WriteSet {
 mod tests {
     use super::*;
 
-    fn write(stamp: *const Stamp) -> Write {
-        Write { stamp, of: None, value: 0, locked: 0, state: State::Known }
+    fn write(versioned_lock: *const VersionedLock) -> Write {
+        Write { versioned_lock, of: None, value: 0, locked: 0, state: State::Known }
     }
 
     #[test]
     fn a_write_set_finds_what_was_added_and_nothing_else_at_every_size() {
         enact_sync::explore(1, || {
-            let stamps: Vec<Stamp> = (0..200).map(Stamp::new).collect();
+            let locks: Vec<VersionedLock> = (0..200).map(VersionedLock::new).collect();
             let mut set = WriteSet::default();
-            for n in 0..stamps.len() {
-                for (k, stamp) in stamps.iter().enumerate() {
-                    assert_eq!(set.find(stamp), (k < n).then_some(k), "with {n} entries");
+            for n in 0..locks.len() {
+                for (k, word) in locks.iter().enumerate() {
+                    assert_eq!(set.find(word), (k < n).then_some(k), "with {n} entries");
                 }
-                set.push(write(&stamps[n]));
+                set.push(write(&locks[n]));
             }
             for len in [199, 20, 17, 16, 3, 0] {
                 set.truncate(len);
-                for (k, stamp) in stamps.iter().enumerate() {
-                    assert_eq!(set.find(stamp), (k < len).then_some(k), "cut back to {len}");
+                for (k, word) in locks.iter().enumerate() {
+                    assert_eq!(set.find(word), (k < len).then_some(k), "cut back to {len}");
                 }
             }
         });

@@ -5,29 +5,29 @@
 //! the variables to be written are locked only while the attempt commits.
 //!
 //! * *Begin*: `time` = the clock.
-//! * *Read*: a version is part of the snapshot if it is not newer than `time`, or if this worker has published it itself.
-//!   Otherwise the snapshot is *extended*: the clock is raised to the version, everything read so far is checked to be
-//!   unchanged, and `time` moves. So code that runs has always seen one consistent state (opacity).
+//! * *Read*: a version is part of the snapshot if it is not newer than `time`, or if this descriptor has published it
+//!   itself. Otherwise the snapshot is *extended*: the clock is raised to the version, everything read so far is
+//!   checked to be unchanged, and `time` moves. So code that runs has always seen one consistent state (opacity).
 //! * *Commit* without writes: nothing. With writes: lock each variable in the order of the log (bounded spin, then give
 //!   everything back: no deadlock); take `version = max(clock, versions locked) + 1`; check that everything read is
 //!   unchanged; publish, which unlocks; wake who waits.
 //!
 //! # Why a clock that a commit does not write is enough
 //! A commit reads the clock after it holds all its locks and before it publishes anything. Take a reader whose time was
-//! read from (or raised in) the clock at a moment *t*. If the commit has read the clock after *t*, its version is newer than
-//! the reader's time, and the reader must extend before it sees any of it. If before, it held its locks at *t*: what the
-//! reader had read before fails the check of that extension, what it reads later it finds locked or new. So each commit is
-//! in a snapshot with all its writes or with none. A version of this worker's own, newer than `time`, is current and was
-//! committed before this attempt began, so it belongs to the state in which the attempt began. Versions of one variable
-//! grow because of `max` over the versions locked.
+//! read from (or raised in) the clock at a moment *t*. If the commit has read the clock after *t*, its version is newer
+//! than the reader's time, and the reader must extend before it sees any of it. If before, it held its locks at *t*:
+//! what the reader had read before fails the check of that extension, what it reads later it finds locked or new. So
+//! each commit is in a snapshot with all its writes or with none. A version of this descriptor's own, newer than
+//! `time`, is current and was committed before this attempt began, so it belongs to the state in which the attempt
+//! began. Versions of one variable grow because of `max` over the versions locked.
 //!
 //! Fences: *lock, fence, read clock* in a commit against *read clock, fence, read variable* in a reader.
 //!
 //! # Snapshots
 //! A snapshot reader announces itself, waits until commits that it finds under way are over, and takes the newest version
-//! that any worker has published, or the clock if that is ahead, as its time, to which it raises the clock. Meanwhile it
-//! is *choosing*, and commits that know it raise the clock to their own version, after they have taken their locks and
-//! before they check what they have read.
+//! that any descriptor has published, or the clock if that is ahead, as its time, to which it raises the clock.
+//! Meanwhile it is *choosing*, and commits that know it raise the clock to their own version, after they have taken
+//! their locks and before they check what they have read.
 //!
 //! What had been published before the reader looked is within its time. A later commit knows of the reader. If its version
 //! is within the time, it had read the clock before that was raised, so it held its locks then, and the reader finds it
@@ -36,10 +36,10 @@
 //! and is newer too: so the reader does not see the later without the earlier. It logs nothing and never aborts.
 //!
 //! # Source
-//! Riegel, Felber, Fetzer, *A Lazy Snapshot Algorithm with Eager Validation*, DISC 2006 (snapshot extension); Dice, Shalev,
-//! Shavit, *Transactional Locking II*, DISC 2006 (locking at commit). The clock that moves only when somebody meets a newer
-//! version is the idea of deferred clocks (Ramalhete et al., `PPoPP` 2024); owners in versions are ours.
-#![expect(unsafe_code, reason = "the logs of a worker hold addresses of variables and values")]
+//! Riegel, Felber, Fetzer, *A Lazy Snapshot Algorithm with Eager Validation*, DISC 2006 (snapshot extension); Dice,
+//! Shalev, Shavit, *Transactional Locking II*, DISC 2006 (locking at commit). The clock that moves only when somebody
+//! meets a newer version is the idea of deferred clocks (Ramalhete et al., `PPoPP` 2024); owners in versions are ours.
+#![expect(unsafe_code, reason = "the logs of a descriptor hold addresses of variables and values")]
 
 mod abort;
 mod access;
@@ -61,11 +61,11 @@ pub(crate) use keep::Kept;
 pub(crate) use read::wait_a_little;
 pub use tx::{Expired, Tx, Version};
 
+use crate::descriptor::Slot;
 use crate::domain::DOMAIN;
 use crate::memory::BATCH;
 use crate::variable::node::{Free, Type};
-use crate::variable::stamp::Stamp;
-use crate::worker::Slot;
+use crate::variable::versioned_lock::VersionedLock;
 use crossbeam_utils::CachePadded;
 use enact_sync::atomic::{Ordering, ordered};
 use log::{Read, Write, WriteSet};
@@ -83,11 +83,16 @@ pub(crate) enum Mode {
 
 /// What runs attempts: logs that are reused, and the slot that others look at.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct Descriptor {
+    /// What other threads look at.
     pub(crate) slot: &'static CachePadded<Slot>,
+    /// The number of this descriptor as it stands in versioned locks.
     owner: u64,
+    /// The time of the attempt's snapshot: versions that are not newer belong to it.
     time: u64,
+    /// The attempt is pinned: what it reads is not freed.
     pinned: bool,
+    /// How the attempt reads: with a log that a commit validates, or one consistent state without a log.
     pub(crate) mode: Mode,
     /// This attempt runs while nobody else commits.
     pub(crate) alone: bool,
@@ -107,25 +112,32 @@ pub(crate) struct Worker {
     pub(crate) aborted: Option<Reason>,
     /// There is something in `extras`.
     busy: bool,
+    /// The read set: what the commit validates.
     reads: Vec<Read>,
+    /// The write set: what the commit publishes.
     writes: WriteSet,
+    /// What few attempts need: deferred operations, locks, sleepers, nested parts.
     pub(crate) extras: Extras,
-    /// Nodes retired since this worker has last collected.
+    /// Nodes retired since this descriptor has last collected.
     retired: usize,
-    /// The slot whose garbage this worker has collected last, besides its own.
+    /// The slot whose garbage this descriptor has collected last, besides its own.
     swept: Option<&'static CachePadded<Slot>>,
     /// Times of running snapshots, collected by a commit.
     snapshots: Vec<u64>,
+    /// The state of the generator that spreads the pauses after conflicts.
     random: u64,
+    /// The number of the attempt, from 1.
     pub(crate) attempt: u32,
+    /// What the transaction keeps from one attempt to the next.
     pub(crate) kept: Kept,
 }
 
-// SAFETY: the pointers in the logs are to variables that the attempt borrows for its `'t`; the thread that holds the worker
-// between two steps of an attempt holds these borrows too, and all of it is `Sync`. Nothing in it is bound to a thread.
-unsafe impl Send for Worker {}
+// SAFETY: the pointers in the logs are to variables that the attempt borrows for its `'t`; the thread that holds the
+// descriptor between two steps of an attempt holds these borrows too, and all of it is `Sync`. Nothing in it is bound
+// to a thread.
+unsafe impl Send for Descriptor {}
 
-impl Worker {
+impl Descriptor {
     pub(crate) fn new(slot: &'static CachePadded<Slot>) -> Self {
         Self {
             slot,
@@ -207,7 +219,7 @@ impl Worker {
         }
     }
 
-    /// Ends what this attempt was granted over others: the worker goes on with other transactions.
+    /// Ends what this attempt was granted over others: the descriptor goes on with other transactions.
     #[cold]
     pub(crate) fn step_down(&mut self) {
         (self.alone, self.has_priority) = (false, false);
@@ -222,12 +234,12 @@ impl Worker {
         }
     }
 
-    /// Frees what this worker has retired, and what the next other one has, in case that one rests.
+    /// Frees what this descriptor has retired, and what the next other one has, in case that one rests.
     #[cold]
     pub(crate) fn collect(&mut self) {
         self.retired = 0;
         self.slot.garbage.collect();
-        self.swept = DOMAIN.workers.next_slot(self.swept);
+        self.swept = DOMAIN.descriptors.next_slot(self.swept);
         if let Some(other) = self.swept {
             other.garbage.collect();
         }
@@ -252,7 +264,7 @@ impl Worker {
     #[inline]
     unsafe fn retire(&mut self, address: u64, free: Free, birth: u64) {
         self.retired += 1;
-        // SAFETY: this is the worker of the slot; the rest is as the caller says.
+        // SAFETY: this is the descriptor of the slot; the rest is as the caller says.
         unsafe { self.slot.garbage.retire(address, free, birth) };
     }
 
@@ -287,8 +299,8 @@ impl Worker {
         self.writes.is_empty()
     }
 
-    fn has_written(&self, stamp: *const Stamp) -> bool {
-        self.writes.find(stamp).is_some()
+    fn has_written(&self, versioned_lock: *const VersionedLock) -> bool {
+        self.writes.find(versioned_lock).is_some()
     }
 
     pub(crate) fn has_read_nothing(&self) -> bool {
@@ -303,16 +315,16 @@ impl Worker {
 
     /// A filter of everything read and to be written.
     pub(crate) fn footprint(&self) -> u64 {
-        self.reads.iter().fold(self.writes.filter(), |filter, read| filter | log::filter_bit(read.stamp))
+        self.reads.iter().fold(self.writes.filter(), |filter, read| filter | log::filter_bit(read.versioned_lock))
     }
 
-    /// The variables to sleep on: stamp, what was seen, and the condition if there is one.
-    pub(crate) fn waits(&self) -> impl Iterator<Item = (&Stamp, u64, Option<&Condition>)> {
+    /// The variables to sleep on: versioned lock, what was seen, and the condition if there is one.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (&VersionedLock, u64, Option<&Condition>)> {
         self.reads.iter().enumerate().map(|(n, read)| {
             // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-            let stamp = unsafe { &*read.stamp };
+            let word = unsafe { &*read.versioned_lock };
             let condition = self.extras.conditions.iter().find(|(index, _)| *index == n).map(|(_, c)| c);
-            (stamp, read.seen, condition)
+            (word, read.seen, condition)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Closed nesting: parts of a transaction that can be rolled back by themselves.
 use super::effects::{Commute, Undecided};
 use super::log::State;
-use super::{Abort, Failed, Reason, Tx, Worker};
+use super::{Abort, Descriptor, Failed, Reason, Tx};
 use crate::defer::Operation;
 use crate::lock::TxLock;
 
@@ -19,7 +19,7 @@ struct Mark {
     released: usize,
 }
 
-impl Worker {
+impl Descriptor {
     fn enter_part(&mut self) -> Mark {
         let extras = &mut self.extras;
         extras.parts += 1;
@@ -100,7 +100,7 @@ struct Part<'a, 't, 'env> {
 
 impl<'a, 't, 'env> Part<'a, 't, 'env> {
     fn enter(tx: &'a mut Tx<'t, 'env>) -> Self {
-        let mark = tx.worker.enter_part();
+        let mark = tx.descriptor.enter_part();
         Self { tx, mark, stands: false }
     }
 
@@ -111,8 +111,8 @@ impl<'a, 't, 'env> Part<'a, 't, 'env> {
 
 impl Drop for Part<'_, '_, '_> {
     fn drop(&mut self) {
-        let rolled_back = (!self.stands).then(|| self.tx.worker.roll_back(&self.mark));
-        self.tx.worker.leave_part(&self.mark);
+        let rolled_back = (!self.stands).then(|| self.tx.descriptor.roll_back(&self.mark));
+        self.tx.descriptor.leave_part(&self.mark);
         if let Some(rolled_back) = rolled_back {
             rolled_back.undecided.abort();
         }
@@ -144,11 +144,12 @@ impl Tx<'_, '_> {
         first: impl FnOnce(&mut Self) -> Result<R, Abort>,
         second: impl FnOnce(&mut Self) -> Result<R, Abort>,
     ) -> Result<R, Abort> {
-        let before = self.worker.aborted;
+        let before = self.descriptor.aborted;
         let part = Part::enter(self);
         match first(part.tx) {
             Err(Abort(Reason::Retry)) => {
-                part.tx.worker.aborted = part.tx.worker.aborted.filter(|reason| *reason != Reason::Retry).or(before);
+                part.tx.descriptor.aborted =
+                    part.tx.descriptor.aborted.filter(|reason| *reason != Reason::Retry).or(before);
                 part.leave(false);
             }
             result => {

@@ -4,14 +4,14 @@
 //! belongs to its variable; only who has locked the variable changes it. Every commit removes what no snapshot needs any
 //! more, so a chain is never longer than the number of snapshots that run, and one.
 #![expect(unsafe_code, reason = "past values are read while a snapshot protects them")]
-use super::Worker;
+use super::Descriptor;
+use crate::descriptor::ANNOUNCED;
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Free};
-use crate::variable::stamp::version;
-use crate::worker::ANNOUNCED;
+use crate::variable::versioned_lock::version;
 use enact_sync::atomic::{AtomicU64, Ordering};
 
-impl Worker {
+impl Descriptor {
     /// Collects the times of running snapshots, of which there were so many when all locks were held.
     #[inline]
     pub(super) fn find_snapshots(&mut self, count: u64) {
@@ -26,7 +26,8 @@ impl Worker {
         if count == 0 {
             return;
         }
-        let times = DOMAIN.workers.slots().map(|slot| slot.snapshot.load(Ordering::Acquire)).filter(|time| *time != 0);
+        let times =
+            DOMAIN.descriptors.slots().map(|slot| slot.snapshot.load(Ordering::Acquire)).filter(|time| *time != 0);
         self.snapshots.extend(times);
     }
 

@@ -1,38 +1,38 @@
 //! Reading: the present state, checked, or a snapshot of the past, never in conflict.
 #![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
-use super::{Abort, Cause, Mode, Reason, Worker};
+use super::{Abort, Cause, Descriptor, Mode, Reason};
+use crate::descriptor::ANNOUNCED;
 use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::Read;
 use crate::variable::cell::CellCore;
 use crate::variable::node;
-use crate::variable::stamp::{FLAGS, LOCKED, Stamp, WAITED, owner, version};
-use crate::worker::ANNOUNCED;
+use crate::variable::versioned_lock::{FLAGS, LOCKED, VersionedLock, WAITED, owner, version};
 use enact_sync::atomic::{Ordering, fence, ordered};
 use enact_sync::{hint, thread};
 
 /// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
 const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 96 };
 
-impl Worker {
+impl Descriptor {
     /// The bits in a cell.
     ///
     /// The one look that almost always is enough, so that it can be inlined; everything else is in
     /// [`read_cell_at_length`](Self::read_cell_at_length).
     #[inline]
     pub(super) fn read_cell(&mut self, cell: &CellCore) -> Result<u64, Abort> {
-        let stamp = cell.stamp.load(Ordering::Acquire);
+        let word = cell.versioned_lock.load(Ordering::Acquire);
         let value = cell.value.load(Ordering::Acquire);
         // Pairs with the release store of the value: a reader of a value that is being published sees the lock.
         fence(Ordering::Acquire);
-        if stamp & LOCKED == 0
-            && cell.stamp.load(Ordering::Relaxed) == stamp
-            && (version(stamp) <= self.time || self.published(stamp))
+        if word & LOCKED == 0
+            && cell.versioned_lock.load(Ordering::Relaxed) == word
+            && (version(word) <= self.time || self.published(word))
         {
             if self.mode != Mode::Logged {
                 return Ok(value);
             }
             if self.has_room() {
-                self.reads.push(Read { stamp: &raw const cell.stamp, seen: stamp & !WAITED });
+                self.reads.push(Read { versioned_lock: &raw const cell.versioned_lock, seen: word & !WAITED });
                 return Ok(value);
             }
         }
@@ -52,17 +52,17 @@ impl Worker {
         }
         let mut spins = 0;
         loop {
-            let stamp = cell.stamp.load(Ordering::Acquire);
-            if stamp & LOCKED == 0 {
+            let word = cell.versioned_lock.load(Ordering::Acquire);
+            if word & LOCKED == 0 {
                 let value = cell.value.load(Ordering::Acquire);
                 // As above.
                 fence(Ordering::Acquire);
-                if cell.stamp.load(Ordering::Relaxed) == stamp {
-                    if version(stamp) <= self.time || self.published(stamp) {
-                        self.reads.push(Read { stamp: &raw const cell.stamp, seen: stamp & !WAITED });
+                if cell.versioned_lock.load(Ordering::Relaxed) == word {
+                    if version(word) <= self.time || self.published(word) {
+                        self.reads.push(Read { versioned_lock: &raw const cell.versioned_lock, seen: word & !WAITED });
                         return Ok(value);
                     }
-                    self.extend(version(stamp))?;
+                    self.extend(version(word))?;
                 }
                 continue;
             }
@@ -74,15 +74,15 @@ impl Worker {
     ///
     /// One look, as in [`read_cell`](Self::read_cell).
     #[inline]
-    pub(super) fn read_node(&mut self, variable: &Stamp) -> Result<u64, Abort> {
+    pub(super) fn read_node(&mut self, variable: &VersionedLock) -> Result<u64, Abort> {
         if self.pinned && self.mode == Mode::Logged {
-            let stamp = variable.load(Ordering::Acquire);
-            if stamp & LOCKED == 0 && self.slot.pin.is_covering() && self.has_room() {
-                let address = stamp & !FLAGS;
+            let word = variable.load(Ordering::Acquire);
+            if word & LOCKED == 0 && self.slot.pin.is_covering() && self.has_room() {
+                let address = word & !FLAGS;
                 // SAFETY: the address was loaded under an announcement that covers it.
                 let mark = unsafe { node::header(address) }.mark.load(Ordering::Relaxed);
                 if version(mark) <= self.time || self.published(mark) {
-                    self.reads.push(Read { stamp: variable, seen: address });
+                    self.reads.push(Read { versioned_lock: variable, seen: address });
                     return Ok(address);
                 }
             }
@@ -91,23 +91,23 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn read_node_at_length(&mut self, variable: &Stamp) -> Result<u64, Abort> {
+    fn read_node_at_length(&mut self, variable: &VersionedLock) -> Result<u64, Abort> {
         self.pin();
         if self.mode != Mode::Logged {
             return Ok(self.read_node_of_snapshot(variable));
         }
         let mut spins = 0;
         loop {
-            let stamp = variable.load(Ordering::Acquire);
+            let word = variable.load(Ordering::Acquire);
             if !self.slot.pin.covers() {
                 continue;
             }
-            if stamp & LOCKED == 0 {
-                let address = stamp & !FLAGS;
+            if word & LOCKED == 0 {
+                let address = word & !FLAGS;
                 // SAFETY: the address was loaded under an announcement that covers it.
                 let mark = unsafe { node::header(address) }.mark.load(Ordering::Relaxed);
                 if version(mark) <= self.time || self.published(mark) {
-                    self.reads.push(Read { stamp: variable, seen: address });
+                    self.reads.push(Read { versioned_lock: variable, seen: address });
                     return Ok(address);
                 }
                 self.extend(version(mark))?;
@@ -119,8 +119,8 @@ impl Worker {
 
     /// The address that a link leads to, 0 for none; its count is kept until the attempt ends.
     ///
-    /// A link is a cell whose word must be covered by the announcement before it is used. In a snapshot the word belongs to
-    /// the snapshot's time, and the link's chain keeps its count as long as the snapshot runs.
+    /// A link is a cell whose word must be covered by the announcement before it is used. In a snapshot the word
+    /// belongs to the snapshot's time, and the link's chain keeps its count as long as the snapshot runs.
     #[inline]
     pub(super) fn read_link(&mut self, link: &CellCore) -> Result<u64, Abort> {
         match self.see_link(link) {
@@ -136,17 +136,17 @@ impl Worker {
         if !self.pinned || self.mode != Mode::Logged {
             return None;
         }
-        let stamp = link.stamp.load(Ordering::Acquire);
+        let word = link.versioned_lock.load(Ordering::Acquire);
         let address = link.value.load(Ordering::Acquire);
         // As in `read_cell`.
         fence(Ordering::Acquire);
-        if stamp & LOCKED == 0
-            && link.stamp.load(Ordering::Relaxed) == stamp
-            && (self.slot.pin.is_covering() || cfg!(plant = "read_links_of_any_epoch"))
-            && (version(stamp) <= self.time || self.published(stamp))
+        if word & LOCKED == 0
+            && link.versioned_lock.load(Ordering::Relaxed) == word
+            && (self.slot.pin.is_covering() || cfg!(planted = "read_links_of_any_epoch"))
+            && (version(word) <= self.time || self.published(word))
             && self.has_room()
         {
-            self.reads.push(Read { stamp: &raw const link.stamp, seen: stamp & !WAITED });
+            self.reads.push(Read { versioned_lock: &raw const link.versioned_lock, seen: word & !WAITED });
             return Some(address);
         }
         None
@@ -157,7 +157,7 @@ impl Worker {
         self.pin();
         loop {
             let address = self.read_cell(link)?;
-            let is_covered = self.slot.pin.covers() || cfg!(plant = "read_links_of_any_epoch");
+            let is_covered = self.slot.pin.covers() || cfg!(planted = "read_links_of_any_epoch");
             if is_covered || self.mode != Mode::Logged {
                 return Ok(address);
             }
@@ -188,7 +188,7 @@ impl Worker {
         }
         let time = clock.load(Ordering::Acquire);
         ordered();
-        if !cfg!(plant = "skip_validation") && !self.is_unchanged() {
+        if !cfg!(planted = "skip_validation") && !self.is_unchanged() {
             return Err(self.abort(Reason::Conflict(Cause::Changed)));
         }
         self.time = time;
@@ -203,20 +203,20 @@ impl Worker {
     fn is_unchanged(&self) -> bool {
         self.reads.iter().all(|read| {
             // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-            let now = unsafe { &*read.stamp }.load(Ordering::Acquire) & !WAITED;
+            let now = unsafe { &*read.versioned_lock }.load(Ordering::Acquire) & !WAITED;
             now == read.seen || (self.alone && now == read.seen | LOCKED && Self::settles(read))
         })
     }
 
-    /// Waits until a variable is unlocked, for a transaction that runs alone: the lock may be one of a commit that is about to be refused.
-    /// True if it has left what was read.
+    /// Waits until a variable is unlocked, for a transaction that runs alone: the lock may be one of a commit that is
+    /// about to be refused. True if it has left what was read.
     #[cold]
     pub(super) fn settles(read: &Read) -> bool {
         // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-        let stamp = unsafe { &*read.stamp };
+        let word = unsafe { &*read.versioned_lock };
         let mut spins = 0;
         loop {
-            let now = stamp.load(Ordering::Acquire) & !WAITED;
+            let now = word.load(Ordering::Acquire) & !WAITED;
             if now & LOCKED == 0 {
                 return now == read.seen;
             }
@@ -232,7 +232,7 @@ impl Worker {
         DOMAIN.snapshots.fetch_add(CHOOSES + 1, Ordering::AcqRel);
         // Pairs with the fence of a commit: either it sees the announcement, or it is seen here as under way or over.
         fence(Ordering::SeqCst);
-        let newest = DOMAIN.workers.slots().map(|slot| slot.published_before_now()).max().unwrap_or(0);
+        let newest = DOMAIN.descriptors.slots().map(|slot| slot.published_before_now()).max().unwrap_or(0);
         if DOMAIN.clock.load(Ordering::Acquire) < newest {
             DOMAIN.clock.fetch_max(newest, Ordering::AcqRel);
         }
@@ -252,11 +252,11 @@ impl Worker {
 
     #[inline]
     fn read_cell_of_snapshot(&mut self, cell: &CellCore) -> u64 {
-        let stamp = cell.stamp.load(Ordering::Acquire);
+        let word = cell.versioned_lock.load(Ordering::Acquire);
         let value = cell.value.load(Ordering::Acquire);
         // As in `read_cell`.
         fence(Ordering::Acquire);
-        if stamp & LOCKED == 0 && version(stamp) <= self.time && cell.stamp.load(Ordering::Relaxed) == stamp {
+        if word & LOCKED == 0 && version(word) <= self.time && cell.versioned_lock.load(Ordering::Relaxed) == word {
             return value;
         }
         self.read_past_of_cell(cell)
@@ -267,16 +267,16 @@ impl Worker {
     fn read_past_of_cell(&mut self, cell: &CellCore) -> u64 {
         let mut spins = 0;
         loop {
-            let stamp = cell.stamp.load(Ordering::Acquire);
-            if stamp & LOCKED != 0 {
+            let word = cell.versioned_lock.load(Ordering::Acquire);
+            if word & LOCKED != 0 {
                 spins += 1;
                 wait_a_little(spins);
                 continue;
             }
             let value = cell.value.load(Ordering::Acquire);
             fence(Ordering::Acquire);
-            if version(stamp) <= self.time {
-                if cell.stamp.load(Ordering::Relaxed) == stamp {
+            if version(word) <= self.time {
+                if cell.versioned_lock.load(Ordering::Relaxed) == word {
                     return value;
                 }
                 continue;
@@ -288,24 +288,25 @@ impl Worker {
             let node = self.find_past(past);
             let node =
                 node.unwrap_or_else(|| unreachable!("a value of time {} is gone, although it is read", self.time));
-            // SAFETY: a cell's chain is of nodes of words; `find_past` gives nodes that stay in it as long as the snapshot runs.
+            // SAFETY: a cell's chain is of nodes of words; `find_past` gives nodes that stay in it as long as the
+            // snapshot runs.
             return *unsafe { node::value::<u64>(node) };
         }
     }
 
-    fn read_node_of_snapshot(&mut self, variable: &Stamp) -> u64 {
+    fn read_node_of_snapshot(&mut self, variable: &VersionedLock) -> u64 {
         let mut spins = 0;
         loop {
-            let stamp = variable.load(Ordering::Acquire);
+            let word = variable.load(Ordering::Acquire);
             if !self.slot.pin.follows() {
                 continue;
             }
-            if stamp & LOCKED != 0 {
+            if word & LOCKED != 0 {
                 spins += 1;
                 wait_a_little(spins);
                 continue;
             }
-            let node = self.find_past(stamp & !FLAGS);
+            let node = self.find_past(word & !FLAGS);
             return node.unwrap_or_else(|| unreachable!("a value of time {} is gone, although it is read", self.time));
         }
     }

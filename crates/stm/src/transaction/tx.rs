@@ -1,5 +1,5 @@
 //! What the closure of a transaction gets to work with.
-use super::{Abort, Effect, Failed, Reason, Variable, Worker};
+use super::{Abort, Descriptor, Effect, Failed, Reason, Variable};
 use crate::context;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
@@ -13,8 +13,8 @@ use std::time::Instant;
 /// gives a `Result` to be passed on with `?`. A `Tx` stays on its thread and cannot be kept. A function that takes one has
 /// the signature `fn f<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<R, Abort>`.
 ///
-/// None of this compiles: reading outside a transaction, keeping a reference, a variable that dies with the attempt, waiting
-/// on a future inside, assigning to a captured variable, giving the transaction to another thread, using it where
+/// None of this compiles: reading outside a transaction, keeping a reference, a variable that dies with the attempt,
+/// waiting on a future inside, assigning to a captured variable, giving the transaction to another thread, using it where
 /// the result must not depend on it, using the outer one inside a nested part, going on after a failed operation.
 /// ```compile_fail,E0599
 /// # use enact_stm::*;
@@ -62,7 +62,7 @@ use std::time::Instant;
 /// atomically(|tx| { tx.write(&n, 2); Ok(()) }).run();
 /// ```
 pub struct Tx<'t, 'env: 't> {
-    pub(crate) worker: &'t mut Worker,
+    pub(crate) descriptor: &'t mut Descriptor,
     _attempt: PhantomData<&'t mut &'t ()>,
     _env: PhantomData<&'env mut &'env ()>,
     _here: PhantomData<*mut ()>,
@@ -78,8 +78,8 @@ pub struct Version(u64);
 
 impl<'t, 'env> Tx<'t, 'env> {
     #[inline]
-    pub(crate) fn new(worker: &'t mut Worker) -> Self {
-        Self { worker, _attempt: PhantomData, _env: PhantomData, _here: PhantomData }
+    pub(crate) fn new(descriptor: &'t mut Descriptor) -> Self {
+        Self { descriptor, _attempt: PhantomData, _env: PhantomData, _here: PhantomData }
     }
 
     /// The value of a variable in this transaction's snapshot, own writes included: `&'t T` for a
@@ -124,10 +124,10 @@ impl<'t, 'env> Tx<'t, 'env> {
 
     /// Applies `change` to whatever value the commit finds.
     ///
-    /// For changes whose order does not matter, like counting: it is no read, so it does not make this transaction conflict
-    /// with others that change the variable. Nothing is returned, because any value given here could be wrong by then. A
-    /// read of the variable in the same transaction sees the change and makes it an ordinary read and write. `change` runs
-    /// while the variable is locked: it should be short, and it must be a pure function.
+    /// For changes whose order does not matter, like counting: it is no read, so it does not make this transaction
+    /// conflict with others that change the variable. Nothing is returned, because any value given here could be wrong
+    /// by then. A read of the variable in the same transaction sees the change and makes it an ordinary read and write.
+    /// `change` runs while the variable is locked: it should be short, and it must be a pure function.
     ///
     /// # Errors
     /// If the attempt has to be run again.
@@ -168,8 +168,8 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// });
     /// ```
     pub fn retry<R>(&mut self) -> Result<R, Abort> {
-        self.worker.needs_log()?;
-        Err(self.worker.abort(Reason::Retry))
+        self.descriptor.needs_log()?;
+        Err(self.descriptor.abort(Reason::Retry))
     }
 
     /// As [`retry`](Self::retry), but sleeps no longer than until `deadline`: the run after it gets `Ok`.
@@ -193,13 +193,13 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// assert!(!got);
     /// ```
     pub fn retry_until(&mut self, deadline: Instant) -> Result<Expired, Abort> {
-        self.worker.needs_log()?;
+        self.descriptor.needs_log()?;
         if Instant::now() >= deadline {
             return Ok(Expired);
         }
-        let earliest = self.worker.extras.deadline.map_or(deadline, |known| known.min(deadline));
-        self.worker.add().deadline = Some(earliest);
-        Err(self.worker.abort(Reason::Retry))
+        let earliest = self.descriptor.extras.deadline.map_or(deadline, |known| known.min(deadline));
+        self.descriptor.add().deadline = Some(earliest);
+        Err(self.descriptor.abort(Reason::Retry))
     }
 
     /// Sleeps until the value of a variable meets `condition`, and gives it.
@@ -227,17 +227,17 @@ impl<'t, 'env> Tx<'t, 'env> {
         variable: &'t V,
         condition: impl Fn(&V::Value) -> bool + Send + Sync + 'static,
     ) -> Result<V::Read<'t>, Abort> {
-        let logged = self.worker.reads.len();
+        let logged = self.descriptor.reads.len();
         let value = variable.read(self)?;
         if V::with_value(value, &condition) {
             return Ok(value);
         }
-        self.worker.needs_log()?;
+        self.descriptor.needs_log()?;
         // Not if this transaction has changed the variable itself: the condition is about the result of that.
-        if self.worker.reads.get(logged).is_some_and(|read| !self.worker.has_written(read.stamp)) {
-            self.worker.add().conditions.push((logged, V::condition(condition)));
+        if self.descriptor.reads.get(logged).is_some_and(|read| !self.descriptor.has_written(read.versioned_lock)) {
+            self.descriptor.add().conditions.push((logged, V::condition(condition)));
         }
-        Err(self.worker.abort(Reason::Retry))
+        Err(self.descriptor.abort(Reason::Retry))
     }
 
     /// Takes everything back and gives `error` to the caller of [`try_atomically`](crate::try_atomically), or of the
@@ -281,8 +281,9 @@ impl<'t, 'env> Tx<'t, 'env> {
 
     /// From here on this transaction runs alone and is sure to commit, so that it may do what cannot be undone.
     ///
-    /// The first call makes the transaction start again when its turn to run alone has come and no deferred operation is under
-    /// way. While it runs alone, others can read and run, but not commit. See [`synchronized`](crate::synchronized).
+    /// The first call makes the transaction start again when its turn to run alone has come and no deferred operation
+    /// is under way. While it runs alone, others can read and run, but not commit. See
+    /// [`synchronized`](crate::synchronized).
     ///
     /// # Errors
     /// If it does not run alone yet.
@@ -290,39 +291,39 @@ impl<'t, 'env> Tx<'t, 'env> {
     /// # Panics
     /// In a [`snapshot`](crate::snapshot).
     pub fn irrevocable(&mut self) -> Result<(), Abort> {
-        self.worker.needs_log()?;
-        if !self.worker.may_become_irrevocable {
-            return Err(self.worker.abort(Reason::NeedsAlone));
+        self.descriptor.needs_log()?;
+        if !self.descriptor.may_become_irrevocable {
+            return Err(self.descriptor.abort(Reason::NeedsAlone));
         }
-        self.worker.is_irrevocable = true;
+        self.descriptor.is_irrevocable = true;
         Ok(())
     }
 
     /// The number of this attempt, 1 for the first.
     #[must_use]
     pub fn attempt(&self) -> u32 {
-        self.worker.attempt
+        self.descriptor.attempt
     }
 
     /// For whom this transaction acquires locks.
     pub(crate) fn owner(&mut self) -> OwnerId {
-        let owner = self.worker.extras.owner.or_else(context::operation).unwrap_or_else(OwnerId::fresh);
-        self.worker.add().owner = Some(owner);
+        let owner = self.descriptor.extras.owner.or_else(context::operation).unwrap_or_else(OwnerId::fresh);
+        self.descriptor.add().owner = Some(owner);
         owner
     }
 
     /// The fate of the part of the transaction that runs now; see [`hooks::fate`](crate::hooks::fate).
     pub(crate) fn fate(&mut self) -> Fate {
-        self.worker.fate()
+        self.descriptor.fate()
     }
 
     pub(crate) fn add_effect(&mut self, effect: Effect) {
-        self.worker.add().effects.push(effect);
+        self.descriptor.add().effects.push(effect);
     }
 }
 
 impl fmt::Debug for Tx<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tx").field("attempt", &self.worker.attempt).finish_non_exhaustive()
+        f.debug_struct("Tx").field("attempt", &self.descriptor.attempt).finish_non_exhaustive()
     }
 }

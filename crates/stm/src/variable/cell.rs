@@ -3,7 +3,7 @@
 use crate::domain::DOMAIN;
 use crate::variable::Word;
 use crate::variable::node::{self, Free};
-use crate::variable::stamp::{Stamp, WAITED};
+use crate::variable::versioned_lock::{VersionedLock, WAITED};
 use enact_sync::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct CellCore {
-    pub(crate) stamp: Stamp,
+    pub(crate) versioned_lock: VersionedLock,
     pub(crate) value: AtomicU64,
     /// Address of the newest `Node<u64>` that a running snapshot may need, 0 for none.
     pub(crate) past: AtomicU64,
@@ -72,7 +72,7 @@ impl<W: Word> fmt::Debug for TCell<W> {
 impl CellCore {
     /// A cell with these bits, at the oldest of versions.
     pub(crate) fn new(bits: u64) -> Self {
-        Self { stamp: Stamp::new(0), value: AtomicU64::new(bits), past: AtomicU64::new(0) }
+        Self { versioned_lock: VersionedLock::new(0), value: AtomicU64::new(bits), past: AtomicU64::new(0) }
     }
 
     /// Frees what only snapshots of the past needed.
@@ -91,8 +91,8 @@ impl CellCore {
 
 impl Drop for CellCore {
     fn drop(&mut self) {
-        if self.stamp.load(Ordering::Acquire) & WAITED != 0 {
-            DOMAIN.sleepers.wake_for_good(&self.stamp);
+        if self.versioned_lock.load(Ordering::Acquire) & WAITED != 0 {
+            DOMAIN.sleepers.wake_for_good(&self.versioned_lock);
         }
         // SAFETY: the owner of the cell owns its chain, which is of words; that of a link is gone by now.
         unsafe { self.free_past(node::free::<u64>) };

@@ -3,8 +3,8 @@
 pub(crate) mod cell;
 pub(crate) mod link;
 pub(crate) mod node;
-pub(crate) mod stamp;
 mod var;
+pub(crate) mod versioned_lock;
 mod word;
 
 pub use cell::TCell;

@@ -13,7 +13,7 @@ use std::any::TypeId;
 /// What all nodes begin with.
 #[derive(Debug)]
 pub(crate) struct Header {
-    /// Version and owner; unmodelled because the release store of the stamp publishes it.
+    /// Version and owner; unmodelled because the release store of the versioned lock publishes it.
     pub(crate) mark: Unmodelled,
     /// The epoch in which the node was made.
     pub(crate) birth: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Type {
 /// What a variable that is not a cell looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A stamp that is the address of a node.
+    /// A versioned lock that is the address of a node.
     Node,
     /// A [`LinkCore`](super::link::LinkCore).
     Link,

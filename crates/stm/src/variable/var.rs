@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a variable is the address of its value")]
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Node};
-use crate::variable::stamp::{FLAGS, Stamp, WAITED};
+use crate::variable::versioned_lock::{FLAGS, VersionedLock, WAITED};
 use enact_sync::atomic::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 /// until the attempt ends, whatever others commit meanwhile; nothing is cloned and no shared counter is touched. A write
 /// replaces the value as a whole. A variable is not `Clone`; embed it in your structures like an atomic and share those.
 ///
-/// A replaced value is dropped when no running transaction can have a reference to it: when that is, and how to have it done
-/// at once, says [`collect`](crate::collect). A value that must leave the variable whole belongs in a
+/// A replaced value is dropped when no running transaction can have a reference to it: when that is, and how to have it
+/// done at once, says [`collect`](crate::collect). A value that must leave the variable whole belongs in a
 /// [`Parcel`](crate::Parcel). Interior mutability inside a value (`Cell`, `Mutex`) escapes the transactional memory.
 ///
 /// # Example
@@ -30,7 +30,7 @@ use std::marker::PhantomData;
 /// assert_eq!(count, 2);
 /// ```
 pub struct TVar<T: Send + Sync + 'static> {
-    pub(crate) stamp: Stamp,
+    pub(crate) versioned_lock: VersionedLock,
     value: PhantomData<T>,
 }
 
@@ -41,12 +41,12 @@ impl<T: Send + Sync + 'static> TVar<T> {
     /// A variable that holds `value`, at the oldest of versions.
     pub fn new(value: T) -> Self {
         let birth = DOMAIN.memory.epoch();
-        Self { stamp: Stamp::new(Node::leak(value, 0, birth)), value: PhantomData }
+        Self { versioned_lock: VersionedLock::new(Node::leak(value, 0, birth)), value: PhantomData }
     }
 
     /// The value of a variable that nobody else has, to be changed in place.
     pub fn get_mut(&mut self) -> &mut T {
-        let address = self.stamp.load(Ordering::Acquire) & !FLAGS;
+        let address = self.versioned_lock.load(Ordering::Acquire) & !FLAGS;
         // SAFETY: the current node is allocated as long as the variable; exclusive access to the variable means that no
         // transaction borrows it, so that none has a reference to the value.
         unsafe { &mut (*std::ptr::with_exposed_provenance_mut::<Node<T>>(address as usize)).value }
@@ -62,11 +62,11 @@ impl<T: Send + Sync + 'static> TVar<T> {
 
     /// Wakes who waits, frees what only snapshots of the past needed, and gives the address of the current node.
     fn part(&self) -> u64 {
-        let stamp = self.stamp.load(Ordering::Acquire);
-        if stamp & WAITED != 0 {
-            DOMAIN.sleepers.wake_for_good(&self.stamp);
+        let word = self.versioned_lock.load(Ordering::Acquire);
+        if word & WAITED != 0 {
+            DOMAIN.sleepers.wake_for_good(&self.versioned_lock);
         }
-        let current = stamp & !FLAGS;
+        let current = word & !FLAGS;
         // SAFETY: the current node is allocated; called only by who owns the variable.
         let past = unsafe { node::header(current) }.past.load(Ordering::Acquire);
         // SAFETY: the owner of the variable owns its chain: nothing else leads to these nodes, and none was retired.

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use tokio::sync::oneshot;
 
+// Case S4-atomic.
 #[test]
-fn s4_atomic_nobody_sees_the_transaction_without_its_operation() {
+fn nobody_sees_the_transaction_without_its_operation() {
     const ROUNDS: u32 = 150;
     for how in BOTH {
         let (x, o) = (TCell::new(0), Arc::new(Deferrable::new(TCell::new(0), ())));
@@ -38,8 +39,9 @@ fn s4_atomic_nobody_sees_the_transaction_without_its_operation() {
     }
 }
 
+// Case S4-other.
 #[test]
-fn s4_other_who_does_not_touch_the_object_proceeds_and_who_does_waits() {
+fn a_transaction_waits_for_an_operation_only_if_it_touches_the_object() {
     let (x, y) = (TCell::new(0), TCell::new(0));
     let o = Arc::new(Deferrable::new(TCell::new(0), ()));
     let (finish, finished) = oneshot::channel::<()>();
@@ -76,8 +78,9 @@ fn s4_other_who_does_not_touch_the_object_proceeds_and_who_does_waits() {
     assert_eq!(t2.poll(), Some((1, 1, 2)));
 }
 
+// Case S4-other.
 #[test]
-fn s4_other_a_blocking_operation_delays_nobody_else_either() {
+fn a_blocking_operation_delays_nobody_else_either() {
     let (x, o) = (TCell::new(0), object(()));
     once(|tx| {
         tx.write(&x, 1)?;
@@ -90,8 +93,9 @@ fn s4_other_a_blocking_operation_delays_nobody_else_either() {
     });
 }
 
+// Case S4-multi.
 #[test]
-fn s4_multi_operations_on_the_same_objects_in_any_order_exclude_each_other_without_deadlock() {
+fn operations_on_the_same_objects_in_any_order_exclude_each_other_without_deadlock() {
     const EACH: u32 = 100;
     for how in BOTH {
         let (a, b) = (object(0), object(0));

@@ -5,8 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 
+// Case S4-panic.
 #[test]
-fn s4_panic_the_object_is_poisoned_and_released_and_the_transaction_stays_committed() {
+fn the_object_is_poisoned_and_released_and_the_transaction_stays_committed() {
     for how in BOTH {
         let (x, o) = (TCell::new(0), object(5));
         let panic = panic_of(|| {
@@ -28,8 +29,9 @@ fn s4_panic_the_object_is_poisoned_and_released_and_the_transaction_stays_commit
     }
 }
 
+// Case S4-panic.
 #[test]
-fn s4_panic_the_operations_behind_it_run_and_the_first_panic_is_told() {
+fn the_operations_behind_it_run_and_the_first_panic_is_told() {
     for how in BOTH {
         let (a, b, c) = (object(0), object(0), object(0));
         let panic = catch_unwind(AssertUnwindSafe(|| {
@@ -50,8 +52,9 @@ fn s4_panic_the_operations_behind_it_run_and_the_first_panic_is_told() {
     }
 }
 
+// Case S4-panic.
 #[test]
-fn s4_panic_all_objects_of_the_operation_are_poisoned_and_who_waited_goes_on() {
+fn all_objects_of_the_operation_are_poisoned_and_waiting_transactions_go_on() {
     let (a, b) = (object(()), object(()));
     let (fail, fails) = oneshot::channel::<()>();
     let fails = Mutex::new(Some(fails));
@@ -75,8 +78,9 @@ fn s4_panic_all_objects_of_the_operation_are_poisoned_and_who_waited_goes_on() {
     }
 }
 
+// Case S4-panic.
 #[test]
-fn s4_panic_an_async_operation_may_panic_at_any_of_its_steps() {
+fn an_async_operation_may_panic_at_any_of_its_steps() {
     for step in 0..3 {
         let o = object(0);
         let panic = panic_of(|| {

@@ -73,15 +73,17 @@ impl Listing4 {
     }
 }
 
+// Case S4-L4.
 #[test]
-fn s4_l4_before_the_first_write_nothing_is_written_to_the_second_file() {
+fn before_the_first_write_nothing_is_written_to_the_second_file() {
     let files = Listing4::new();
     assert!(Task::new(files.t2()).poll().is_some());
     assert_eq!(files.trace(), <[&str; 0]>::default());
 }
 
+// Case S4-L4.
 #[test]
-fn s4_l4_during_the_first_write_the_second_waits_and_follows_it() {
+fn during_the_first_write_the_second_waits_and_follows_it() {
     let files = Listing4::new();
     let (sync, synced) = oneshot::channel();
     let mut t1 = Task::new(files.t1(synced));
@@ -100,8 +102,9 @@ fn s4_l4_during_the_first_write_the_second_waits_and_follows_it() {
     }));
 }
 
+// Case S4-L4.
 #[test]
-fn s4_l4_after_the_first_write_the_second_does_not_wait() {
+fn after_the_first_write_the_second_does_not_wait() {
     let files = Listing4::new();
     let (sync, synced) = oneshot::channel();
     sync.send(()).expect("kept until it is received");
@@ -187,8 +190,9 @@ fn assert_books_are_right(pool: Arc<Deferrable<Pool, System>>) {
     assert!(system.most <= OPEN_MAX, "{} files were open", system.most);
 }
 
+// Case S4-L5.
 #[test]
-fn s4_l5_there_are_never_more_open_files_than_allowed_and_the_books_are_right() {
+fn there_are_never_more_open_files_than_allowed_and_the_books_are_right() {
     let pool = pool(None);
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -203,8 +207,9 @@ fn s4_l5_there_are_never_more_open_files_than_allowed_and_the_books_are_right() 
     assert_books_are_right(pool);
 }
 
+// Case S4-L5.
 #[test]
-fn s4_l5_a_close_that_fails_is_told_after_the_commit_and_the_pool_stays_consistent() {
+fn a_close_that_fails_is_told_after_the_commit_and_the_pool_stays_consistent() {
     let pool = pool(Some(0));
     for file in 0..OPEN_MAX as u32 {
         assert_eq!(open_file(&pool, file), Ok(()));

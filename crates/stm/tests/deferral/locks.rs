@@ -16,8 +16,9 @@ fn release(lock: &TxLock, owner: &Owner) {
     atomically(|tx| lock.release(tx)).owned_by(owner).run();
 }
 
+// Case S4-L2a.
 #[test]
-fn s4_l2a_a_free_lock_is_acquired_at_depth_1_and_an_own_one_deeper() {
+fn a_free_lock_is_acquired_at_depth_1_and_an_own_one_deeper() {
     let (lock, me) = (TxLock::new(), Owner::new());
     assert_eq!(holder(&lock), None);
     acquire(&lock, &me);
@@ -27,8 +28,9 @@ fn s4_l2a_a_free_lock_is_acquired_at_depth_1_and_an_own_one_deeper() {
     assert!(lock.is_held());
 }
 
+// Case S4-L2a.
 #[test]
-fn s4_l2a_who_wants_the_lock_of_another_sleeps_until_it_is_released_and_is_not_woken_before() {
+fn a_transaction_that_wants_a_held_lock_sleeps_until_it_is_released_and_is_not_woken_before() {
     let (lock, me, other, unrelated) = (TxLock::new(), Owner::new(), Owner::new(), TCell::new(0));
     acquire(&lock, &me);
     let mut waiter = Task::new(atomically(|tx| lock.acquire(tx).map(|()| tx.attempt())).owned_by(&other));
@@ -44,8 +46,9 @@ fn s4_l2a_who_wants_the_lock_of_another_sleeps_until_it_is_released_and_is_not_w
     assert_eq!(holder(&lock), Some((other.id(), 1)));
 }
 
+// Case S4-L2a.
 #[test]
-fn s4_l2a_a_thread_that_waits_for_a_lock_makes_no_attempts_meanwhile() {
+fn a_thread_that_waits_for_a_lock_makes_no_attempts_meanwhile() {
     let (lock, me, other, unrelated) = (TxLock::new(), Owner::new(), Owner::new(), TCell::new(0));
     acquire(&lock, &me);
     thread::scope(|scope| {
@@ -71,8 +74,9 @@ fn s4_l2a_a_thread_that_waits_for_a_lock_makes_no_attempts_meanwhile() {
     });
 }
 
+// Case S4-L2b.
 #[test]
-fn s4_l2b_releasing_what_somebody_else_has_panics_and_changes_nothing() {
+fn releasing_what_somebody_else_has_panics_and_changes_nothing() {
     let (lock, me, other) = (TxLock::new(), Owner::new(), Owner::new());
     acquire(&lock, &me);
     let by_other = panic_of(|| release(&lock, &other));
@@ -86,8 +90,9 @@ fn s4_l2b_releasing_what_somebody_else_has_panics_and_changes_nothing() {
     assert_eq!(holder(&lock), None);
 }
 
+// Case S4-L2c.
 #[test]
-fn s4_l2c_a_lock_acquired_twice_is_free_after_the_second_release_which_wakes() {
+fn a_lock_acquired_twice_is_free_after_the_second_release_which_wakes() {
     let (lock, me) = (TxLock::new(), Owner::new());
     acquire(&lock, &me);
     acquire(&lock, &me);
@@ -103,8 +108,9 @@ fn s4_l2c_a_lock_acquired_twice_is_free_after_the_second_release_which_wakes() {
     assert_eq!(holder(&lock), None);
 }
 
+// Case S4-L2d.
 #[test]
-fn s4_l2d_what_an_aborted_transaction_or_part_has_acquired_it_has_not() {
+fn what_an_aborted_transaction_or_part_has_acquired_it_has_not() {
     let (lock, me) = (TxLock::new(), Owner::new());
     acquire(&lock, &me);
     let twice = try_atomically(|tx| {
@@ -126,8 +132,9 @@ fn s4_l2d_what_an_aborted_transaction_or_part_has_acquired_it_has_not() {
     assert_eq!(part.owned_by(&me).run(), Some((me.id(), 1)));
 }
 
+// Case S4-sub.
 #[test]
-fn s4_sub_subscribers_of_a_free_lock_do_not_conflict_with_each_other() {
+fn subscribers_of_a_free_lock_do_not_conflict_with_each_other() {
     let (lock, x, y) = (TxLock::new(), TCell::new(0), TCell::new(0));
     let attempts = once(|tx| {
         lock.subscribe(tx)?;
@@ -144,8 +151,9 @@ fn s4_sub_subscribers_of_a_free_lock_do_not_conflict_with_each_other() {
     assert_eq!(attempts, (1, 1));
 }
 
+// Case S4-sub.
 #[test]
-fn s4_sub_subscribers_sleep_while_another_has_the_lock_and_all_run_after_the_release() {
+fn subscribers_sleep_while_another_has_the_lock_and_all_run_after_the_release() {
     let (lock, me, count) = (TxLock::new(), Owner::new(), TCell::new(0));
     acquire(&lock, &me);
     let mut subscribers: Vec<_> = (0..10)
@@ -168,8 +176,9 @@ fn s4_sub_subscribers_sleep_while_another_has_the_lock_and_all_run_after_the_rel
     assert_eq!(count.into_inner(), 10);
 }
 
+// Case S4-sub.
 #[test]
-fn s4_sub_a_subscriber_in_flight_does_not_commit_once_another_has_acquired() {
+fn a_subscriber_in_flight_does_not_commit_once_another_has_acquired() {
     let (lock, me, x) = (TxLock::new(), Owner::new(), TCell::new(0));
     let mut subscriber = Task::new(atomically(|tx| {
         lock.subscribe(tx)?;

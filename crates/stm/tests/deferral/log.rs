@@ -21,8 +21,9 @@ fn temporary_file() -> File {
     tempfile::tempfile().expect("a temporary file can be made")
 }
 
+// Case S4-L3.
 #[test]
-fn s4_l3_lines_logged_through_an_object_are_whole_and_in_the_order_of_the_commits() {
+fn lines_logged_through_an_object_are_whole_and_in_the_order_of_the_commits() {
     for how in BOTH {
         let (commits, log) = (TCell::new(0_u64), crate::object(temporary_file()));
         thread::scope(|scope| {
@@ -54,8 +55,9 @@ fn s4_l3_lines_logged_through_an_object_are_whole_and_in_the_order_of_the_commit
     }
 }
 
+// Case S4-L3.
 #[test]
-fn s4_l3_lines_logged_without_an_object_are_all_there_in_any_order() {
+fn lines_logged_without_an_object_are_all_there_in_any_order() {
     for how in BOTH {
         let (commits, log) = (TCell::new(0_u64), Arc::new(temporary_file()));
         thread::scope(|scope| {
@@ -81,8 +83,9 @@ fn s4_l3_lines_logged_without_an_object_are_all_there_in_any_order() {
     }
 }
 
+// Case S4-L6.
 #[test]
-fn s4_l6_every_line_states_the_offset_at_which_it_lies() {
+fn every_line_states_the_offset_at_which_it_lies() {
     type Log = Deferrable<TCell<u64>, File>;
     for how in BOTH {
         let logs: [Arc<Log>; 2] = std::array::from_fn(|_| Arc::new(Deferrable::new(TCell::new(0), temporary_file())));
@@ -184,8 +187,9 @@ fn log(how: How, device: &Arc<Deferrable<TCell<u32>, Device>>, line: &'static st
     written.take().expect("the operation has ended")
 }
 
+// Case S4-L7.
 #[test]
-fn s4_l7_short_writes_and_transient_errors_are_overcome_inside_the_operation() {
+fn short_writes_and_transient_errors_are_overcome_inside_the_operation() {
     for how in BOTH {
         let device = device(&[Fault::Short(3), Fault::Transient, Fault::Short(0), Fault::Transient, Fault::Short(1)]);
         assert_eq!(log(how, &device, "first line\n"), Ok(()));
@@ -197,8 +201,9 @@ fn s4_l7_short_writes_and_transient_errors_are_overcome_inside_the_operation() {
     }
 }
 
+// Case S4-L7.
 #[test]
-fn s4_l7_a_fatal_error_takes_the_object_out_of_service_and_leaves_others_alone() {
+fn a_fatal_error_takes_the_object_out_of_service_and_leaves_others_alone() {
     for how in BOTH {
         let (bad, good) = (device(&[Fault::Short(4), Fault::Fatal]), device(&[]));
         assert_eq!(log(how, &bad, "first line\n"), Err(ErrorKind::StorageFull));

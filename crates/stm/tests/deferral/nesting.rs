@@ -4,8 +4,9 @@ use enact_stm::{Deferrable, Owner, TCell, atomically};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+// Case S4-inner.
 #[test]
-fn s4_inner_a_deferral_inside_an_operation_runs_at_the_inner_commit() {
+fn a_deferral_inside_an_operation_runs_at_the_inner_commit() {
     for outer in BOTH {
         for inner in BOTH {
             let (o, p) = (object(()), object(()));
@@ -33,8 +34,9 @@ fn s4_inner_a_deferral_inside_an_operation_runs_at_the_inner_commit() {
     }
 }
 
+// Case S4-inner.
 #[test]
-fn s4_inner_a_transaction_in_an_operation_opens_what_the_operation_holds_and_others_wait() {
+fn a_transaction_in_an_operation_opens_what_the_operation_holds_and_others_wait() {
     for how in BOTH {
         let o = Arc::new(Deferrable::new(TCell::new(0), ()));
         let seen = once(|tx| {
@@ -51,8 +53,9 @@ fn s4_inner_a_transaction_in_an_operation_opens_what_the_operation_holds_and_oth
     }
 }
 
+// Case S4-inner.
 #[test]
-fn s4_inner_an_async_operation_awaits_transactions_of_its_own() {
+fn an_async_operation_awaits_transactions_of_its_own() {
     let (o, x) = (object(vec![]), Arc::new(TCell::new(0)));
     once(|tx| {
         let x = Arc::clone(&x);
@@ -68,8 +71,9 @@ fn s4_inner_an_async_operation_awaits_transactions_of_its_own() {
     assert_eq!(private_of(o), [1, 2, 3]);
 }
 
+// Case S4-inner.
 #[test]
-fn s4_inner_an_object_of_a_later_operation_may_be_used_before_by_an_inner_one() {
+fn an_object_of_a_later_operation_may_be_used_before_by_an_inner_one() {
     for how in BOTH {
         let (a, b) = (object(()), object(vec![]));
         once(|tx| {
@@ -85,8 +89,9 @@ fn s4_inner_an_object_of_a_later_operation_may_be_used_before_by_an_inner_one() 
     }
 }
 
+// Case S4-inner.
 #[test]
-fn s4_inner_deferring_on_what_the_operation_works_on_itself_is_refused_and_releases_everything() {
+fn deferring_on_what_the_operation_works_on_itself_is_refused_and_releases_everything() {
     for how in BOTH {
         let (o, other) = (object(()), object(0));
         let message = panic_of(|| {

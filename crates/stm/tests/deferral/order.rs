@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+// Case S4-L1.
 #[test]
-fn s4_l1_an_operation_sees_what_its_transaction_did_after_the_call() {
+fn an_operation_sees_what_its_transaction_did_after_the_call() {
     for how in BOTH {
         let (a, o) = (Arc::new(TCell::new(0)), object(()));
         let seen = once(|tx| {
@@ -21,8 +22,9 @@ fn s4_l1_an_operation_sees_what_its_transaction_did_after_the_call() {
     }
 }
 
+// Case S4-order.
 #[test]
-fn s4_order_operations_run_in_order_and_the_object_is_released_after_the_last() {
+fn operations_run_in_order_and_the_object_is_released_after_the_last() {
     for (first, second) in [(How::Blocking, How::Async), (How::Async, How::Blocking)] {
         let o = object(vec![]);
         let held = once(|tx| {
@@ -40,8 +42,9 @@ fn s4_order_operations_run_in_order_and_the_object_is_released_after_the_last() 
     }
 }
 
+// Case S4-order.
 #[test]
-fn s4_order_each_operation_releases_its_own_objects_when_it_ends() {
+fn each_operation_releases_its_own_objects_when_it_ends() {
     for how in BOTH {
         let (a, b) = (object(()), object(()));
         let held = once(|tx| {
@@ -53,8 +56,9 @@ fn s4_order_each_operation_releases_its_own_objects_when_it_ends() {
     }
 }
 
+// Case S4-abort.
 #[test]
-fn s4_abort_an_attempt_that_fails_runs_nothing_and_the_next_one_runs_it_once() {
+fn an_attempt_that_fails_runs_nothing_and_the_next_one_runs_it_once() {
     for how in BOTH {
         let (o, x) = (object(0), TCell::new(0));
         let attempts = once(|tx| {
@@ -71,8 +75,9 @@ fn s4_abort_an_attempt_that_fails_runs_nothing_and_the_next_one_runs_it_once() {
     }
 }
 
+// Case S4-abort.
 #[test]
-fn s4_abort_a_transaction_that_waits_after_deferring_runs_it_once() {
+fn a_transaction_that_waits_after_deferring_runs_it_once() {
     for how in BOTH {
         let (o, x) = (object(0), TCell::new(0));
         once(|tx| {
@@ -90,8 +95,9 @@ fn s4_abort_a_transaction_that_waits_after_deferring_runs_it_once() {
     }
 }
 
+// Case S4-abort.
 #[test]
-fn s4_abort_after_an_error_or_a_panic_of_the_closure_nothing_runs_and_the_object_is_free() {
+fn after_an_error_or_a_panic_of_the_closure_nothing_runs_and_the_object_is_free() {
     for how in BOTH {
         let o = object(0);
         let failed = try_atomically(|tx| {
@@ -111,8 +117,9 @@ fn s4_abort_after_an_error_or_a_panic_of_the_closure_nothing_runs_and_the_object
     }
 }
 
+// Case S4-abort.
 #[test]
-fn s4_abort_what_a_failed_part_deferred_does_not_run_and_its_objects_are_not_acquired() {
+fn what_a_failed_part_deferred_does_not_run_and_its_objects_are_not_acquired() {
     for how in BOTH {
         let (a, b, kept) = (object(0), object(0), object(0));
         once(|tx| {
@@ -145,8 +152,9 @@ impl Drop for Canary {
     }
 }
 
+// Case S4-free.
 #[test]
-fn s4_free_what_an_operation_refers_to_lives_until_it_ends_and_no_longer() {
+fn what_an_operation_refers_to_lives_until_it_ends_and_no_longer() {
     for how in BOTH {
         let is_gone = Arc::new(AtomicBool::new(false));
         let x = TVar::new(Some(Arc::new(Canary(Arc::clone(&is_gone)))));

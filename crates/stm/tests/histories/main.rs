@@ -21,8 +21,9 @@ fn check(seed: u64, threads: u64, count: u64, variables: usize, steps_max: usize
     println!("seed {seed}: {coverage:?}");
 }
 
+// Case I11.
 #[test]
-fn i11_a_million_random_transactions_are_opaque() {
+fn a_million_random_transactions_are_opaque() {
     check(1, 2, 200_000, 2, 3);
     check(2, 4, 75_000, 4, 6);
     check(3, 2, 150_000, 50, 12);

@@ -42,8 +42,9 @@ fn send_and_copy(fails: bool) -> (i32, i32) {
     snapshot(|tx| Ok((tx.read(&cells.0)?, tx.read(&cells.1)?)))
 }
 
+// Case S0-stale.
 #[test]
-fn s0_stale_a_dependent_sees_what_its_dependency_has_written() {
+fn a_dependent_sees_what_its_dependency_has_written() {
     model(|| assert_eq!(send_and_copy(false), (1, 11)));
 }
 

@@ -22,8 +22,9 @@ fn check(seed: u64, count: u64) {
     });
 }
 
+// Case I11.
 #[test]
-fn i11_random_programs_are_opaque_in_every_schedule() {
+fn random_programs_are_opaque_in_every_schedule() {
     for seed in 1..=3 {
         check(seed, 2);
     }

@@ -19,7 +19,7 @@ impl Node {
     }
 }
 
-/// Leads to new nodes often enough for the worker to look for memory to free, which a model build does every two.
+/// Leads to new nodes often enough for the descriptor to look for memory to free, which a model build does every two.
 fn replace_three_times(link: &TLink<Canary>) {
     for _ in 0..3 {
         atomically(|tx| tx.write(link, Some(Shared::new(Canary::new()))).map(drop)).run();

@@ -9,7 +9,7 @@
 mod cells;
 mod deferral;
 mod dependencies;
-mod gate;
+mod serial_lock;
 // loom would explore three threads for hours; it has the models of two.
 #[cfg(not(enact_loom))]
 mod histories;

@@ -26,7 +26,7 @@ impl Drop for Canary {
     }
 }
 
-/// Replaces the value often enough for the worker to look for memory to free, which a model build does every two.
+/// Replaces the value often enough for the descriptor to look for memory to free, which a model build does every two.
 fn replace_three_times(variable: &TVar<Canary>) {
     for _ in 0..3 {
         atomically(|tx| tx.write(variable, Canary::new()).map(drop)).run();

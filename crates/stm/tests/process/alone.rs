@@ -190,7 +190,7 @@ fn a_deferred_operation_that_asks_to_run_alone_panics_instead_of_waiting_for_its
 }
 
 #[test]
-fn a_commit_that_is_cancelled_at_the_closed_gate_has_no_effect() {
+fn a_commit_that_is_cancelled_at_the_closed_serial_lock_has_no_effect() {
     let _turn = my_turn();
     let (x, undone) = (TCell::new(0), Arc::new(AtomicU32::new(0)));
     synchronized(|tx| {

@@ -191,7 +191,7 @@ fn a_snapshot_of_cells_that_stands_still_keeps_one_word_a_cell() {
                 let cell = &cells[n % VARIABLES];
                 atomically(|tx| tx.update(cell, |value| value + 1)).run();
                 let grown = IN_USE.load(Ordering::Relaxed) - before;
-                // A word in each chain, its node in garbage, the worker and the thread: far from one node a commit.
+                // A word in each chain, its node in garbage, the descriptor and the thread: far from one node a commit.
                 assert!(grown < 100_000, "{grown} bytes after {n} commits");
             }
         });

@@ -5,8 +5,9 @@ use crate::my_turn;
 use enact_stm::{Abort, Failed, TCell, TVar, Tx, Variable, atomically, snapshot, try_atomically};
 use std::thread;
 
+// Case C1.
 #[test]
-fn c1_every_increment_that_commutes_counts() {
+fn every_increment_that_commutes_counts() {
     let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(0), TVar::new(0));
@@ -41,8 +42,9 @@ fn attempts<V: Variable<Value = i32> + Sync>(
     }))
 }
 
+// Case C1.
 #[test]
-fn c1_a_function_that_commutes_is_applied_to_what_the_commit_finds() {
+fn a_function_that_commutes_is_applied_to_what_the_commit_finds() {
     let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
@@ -56,8 +58,9 @@ fn c1_a_function_that_commutes_is_applied_to_what_the_commit_finds() {
     }
 }
 
+// Case C2.
 #[test]
-fn c2_a_read_after_a_commute_includes_it_and_is_validated() {
+fn a_read_after_a_commute_includes_it_and_is_validated() {
     let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
@@ -76,8 +79,9 @@ fn c2_a_read_after_a_commute_includes_it_and_is_validated() {
     }
 }
 
+// Case C3.
 #[test]
-fn c3_a_write_after_a_commute_is_allowed_and_replaces_it() {
+fn a_write_after_a_commute_is_allowed_and_replaces_it() {
     let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
@@ -95,8 +99,9 @@ fn c3_a_write_after_a_commute_is_allowed_and_replaces_it() {
     }
 }
 
+// Case C3.
 #[test]
-fn c3_an_update_after_a_commute_is_allowed_and_sees_it() {
+fn an_update_after_a_commute_is_allowed_and_sees_it() {
     let _turn = my_turn();
     for form in FORMS {
         let (cell, boxed) = (TCell::new(1), TVar::new(1));
@@ -106,8 +111,9 @@ fn c3_an_update_after_a_commute_is_allowed_and_sees_it() {
     }
 }
 
+// Case C4.
 #[test]
-fn c4_a_slow_reader_beside_five_hundred_commits_takes_two_attempts() {
+fn a_slow_reader_beside_five_hundred_commits_takes_two_attempts() {
     let _turn = my_turn();
     for form in FORMS {
         let (cells, boxed) = ([TCell::new(0), TCell::new(0)], TVar::new(0));
@@ -136,8 +142,9 @@ fn c4_a_slow_reader_beside_five_hundred_commits_takes_two_attempts() {
     }
 }
 
+// Case C5.
 #[test]
-fn c5_what_was_only_read_is_ensured() {
+fn what_was_only_read_is_ensured() {
     let _turn = my_turn();
     for form in FORMS {
         // Each may write its own only as long as the other's is 0.
@@ -158,8 +165,9 @@ fn c5_what_was_only_read_is_ensured() {
     }
 }
 
+// Case C7.
 #[test]
-fn c7_a_function_that_is_passed_the_transaction_joins_it() {
+fn a_function_that_is_passed_the_transaction_joins_it() {
     let _turn = my_turn();
     fn deposit<'t>(tx: &mut Tx<'t, '_>, account: &'t TCell<i64>, sum: i64) -> Result<i64, Abort> {
         tx.update(account, |balance| balance + sum)
@@ -176,8 +184,9 @@ fn c7_a_function_that_is_passed_the_transaction_joins_it() {
     }
 }
 
+// Case C8.
 #[test]
-fn c8_a_snapshot_reads_what_was_there_when_it_began() {
+fn a_snapshot_reads_what_was_there_when_it_began() {
     let _turn = my_turn();
     let (cells, boxed) = ([const { 0 }; 3].map(TCell::new), [const { 0 }; 3].map(TVar::new));
     let seen = snapshot(|tx| {

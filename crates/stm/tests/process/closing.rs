@@ -162,7 +162,7 @@ fn a_transaction_is_given_up_while_others_run_alone() {
 }
 
 #[test]
-fn a_dependent_that_wants_to_run_alone_does_not_close_the_gate_before_the_decision() {
+fn a_dependent_that_wants_to_run_alone_does_not_close_the_serial_lock_before_the_decision() {
     let _turn = my_turn();
     for commits in [true, false] {
         let (x, y) = (TCell::new(0), TCell::new(0));
@@ -184,15 +184,15 @@ fn a_dependent_that_wants_to_run_alone_does_not_close_the_gate_before_the_decisi
 }
 
 #[test]
-fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_gate() {
+fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_serial_lock() {
     let _turn = my_turn();
     let (x, fates) = (TCell::new(0), Mutex::new(Vec::new()));
     let (opens, is_open) = mpsc::channel();
-    let gate = Mutex::new(Some(is_open));
+    let is_opened = Mutex::new(Some(is_open));
     thread::scope(|scope| {
         let transaction = atomically(|tx| {
             fates.lock().expect("not poisoned").push(hooks::fate(tx));
-            if let Some(is_open) = gate.lock().expect("not poisoned").take() {
+            if let Some(is_open) = is_opened.lock().expect("not poisoned").take() {
                 let (closes, is_closed) = mpsc::channel();
                 scope.spawn(move || {
                     synchronized(|_| {
@@ -201,7 +201,7 @@ fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_gate() 
                         Ok(())
                     });
                 });
-                is_closed.recv().expect("the gate is closed");
+                is_closed.recv().expect("the serial lock is closed");
             }
             tx.write(&x, 1)
         });
@@ -209,7 +209,7 @@ fn an_attempt_that_others_may_depend_on_is_not_left_open_before_a_closed_gate() 
         assert!(step.poll().is_pending());
         let decisions = || fates.lock().expect("not poisoned").iter().map(Fate::decision).collect::<Vec<_>>();
         assert_eq!(decisions(), [Some(Decision::Aborted)], "the thread that polls this task may wait for that first");
-        opens.send(()).expect("the gate is closed");
+        opens.send(()).expect("the serial lock is closed");
         assert_eq!(block_on(&mut step.into_inner()), 1);
         assert_eq!(decisions().last(), Some(&Some(Decision::Committed)));
     });
@@ -230,7 +230,7 @@ fn nor_is_one_that_waits_with_its_thread() {
                 Ok(())
             });
         });
-        is_closed.recv().expect("the gate is closed");
+        is_closed.recv().expect("the serial lock is closed");
         scope.spawn(|| {
             let gives = gives;
             atomically(|tx| {
@@ -242,7 +242,7 @@ fn nor_is_one_that_waits_with_its_thread() {
         let fate = given.recv().expect("there is an attempt");
         let decided = block_on(&mut std::future::poll_fn(|cx| fate.poll(cx.waker())));
         assert_eq!(decided, Decision::Aborted, "what runs alone may wait for something that waits for it");
-        opens.send(()).expect("the gate is closed");
+        opens.send(()).expect("the serial lock is closed");
     });
     assert_eq!(given.iter().last().expect("there was another").decision(), Some(Decision::Committed));
 }

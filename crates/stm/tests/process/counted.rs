@@ -121,8 +121,9 @@ fn statistics_name_every_count_once() {
     assert!(now.since(&now).iter().all(|(_, n)| n == 0));
 }
 
+// Case H13.
 #[test]
-fn h13_blind_writers_do_not_conflict() {
+fn blind_writers_do_not_conflict() {
     let _turn = my_turn();
     let (x, boxed) = (TCell::new(0), TVar::new(0));
     let both = count(|| {
@@ -139,8 +140,9 @@ fn h13_blind_writers_do_not_conflict() {
     assert_eq!((x.into_inner(), boxed.into_inner()), (1, 1), "the one that commits last");
 }
 
+// Case C1.
 #[test]
-fn c1_increments_that_commute_never_make_each_other_run_again() {
+fn increments_that_commute_never_make_each_other_run_again() {
     let _turn = my_turn();
     let (x, boxed) = (TCell::new(0), TVar::new(0));
     let forced = count(|| {
@@ -171,8 +173,9 @@ fn c1_increments_that_commute_never_make_each_other_run_again() {
     assert_eq!((x.into_inner(), boxed.into_inner()), (4200, 4200));
 }
 
+// Case I9.
 #[test]
-fn i9_a_sum_that_has_lost_once_reads_a_snapshot_and_loses_no_more() {
+fn a_sum_that_has_lost_once_reads_a_snapshot_and_loses_no_more() {
     let _turn = my_turn();
     let cells: Vec<_> = (0..1000).map(|_| TCell::new(1_i32)).collect();
     let sum = count(|| {

@@ -105,7 +105,7 @@ fn what_a_thread_has_replaced_that_rests_is_dropped_by_those_that_go_on() {
         rested.recv().expect("the test ends");
     });
     goes_on.recv().expect("the other has replaced its values");
-    // Each batch comes round to one worker more; there were never more than these at the same time in this program.
+    // Each batch comes round to one descriptor more; there were never more than these at the same time in this program.
     let scratch = TVar::new(0);
     for n in 0..128 * 64 {
         atomically(|tx| tx.write(&scratch, n).map(drop)).run();

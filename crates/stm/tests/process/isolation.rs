@@ -24,8 +24,9 @@ fn beside<R>(work: impl Fn(usize) + Sync, meanwhile: impl FnOnce() -> R) -> R {
     })
 }
 
+// Case I1.
 #[test]
-fn i1_two_that_have_read_both_do_not_clear_one_each() {
+fn two_that_have_read_both_do_not_clear_one_each() {
     let _turn = my_turn();
     for form in FORMS {
         for _ in 0..50 {
@@ -52,8 +53,9 @@ fn i1_two_that_have_read_both_do_not_clear_one_each() {
     }
 }
 
+// Case I2.
 #[test]
-fn i2_an_invariant_of_two_variables_is_never_seen_broken_in_between() {
+fn an_invariant_of_two_variables_is_never_seen_broken_in_between() {
     let _turn = my_turn();
     for form in FORMS {
         let (low, high, boxed) = (TCell::new(1), TCell::new(2), TVar::new(2));
@@ -89,8 +91,9 @@ fn i2_an_invariant_of_two_variables_is_never_seen_broken_in_between() {
     }
 }
 
+// Case I3.
 #[test]
-fn i3_no_division_by_zero_and_no_wild_index_in_an_attempt_that_will_fail() {
+fn no_division_by_zero_and_no_wild_index_in_an_attempt_that_will_fail() {
     let _turn = my_turn();
     for form in FORMS {
         let (a, b) = (TCell::new(1), TCell::new(2));
@@ -161,8 +164,9 @@ fn rotate<'t>(tx: &mut Tx<'t, '_>, root: &'t Link) -> Result<(), Abort> {
     Ok(())
 }
 
+// Case I4.
 #[test]
-fn i4_a_look_up_beside_rotations_ends_and_finds() {
+fn a_look_up_beside_rotations_ends_and_finds() {
     let _turn = my_turn();
     for form in FORMS {
         let one = node(1, node(0, None, None), node(2, None, None));
@@ -191,8 +195,9 @@ fn i4_a_look_up_beside_rotations_ends_and_finds() {
     }
 }
 
+// Case I5.
 #[test]
-fn i5_an_inner_variable_is_never_seen_with_a_value_that_was_not_committed() {
+fn an_inner_variable_is_never_seen_with_a_value_that_was_not_committed() {
     let _turn = my_turn();
     for form in FORMS {
         let outer = TVar::new(Arc::new(TVar::new(0)));
@@ -236,8 +241,9 @@ fn i5_an_inner_variable_is_never_seen_with_a_value_that_was_not_committed() {
     }
 }
 
+// Case I6.
 #[test]
-fn i6_a_report_on_a_closed_batch_is_final() {
+fn a_report_on_a_closed_batch_is_final() {
     let _turn = my_turn();
     for form in FORMS {
         for reports_from_a_snapshot in [false, true] {
@@ -267,8 +273,9 @@ fn i6_a_report_on_a_closed_batch_is_final() {
     }
 }
 
+// Case I7.
 #[test]
-fn i7_a_transaction_sees_whatever_was_committed_before_it_began() {
+fn a_transaction_sees_whatever_was_committed_before_it_began() {
     let _turn = my_turn();
     for form in [Form::Thread, Form::Own] {
         let (cell, boxed) = (TCell::new(0), TVar::new(0));
@@ -292,8 +299,9 @@ fn i7_a_transaction_sees_whatever_was_committed_before_it_began() {
     }
 }
 
+// Case I8.
 #[test]
-fn i8_all_snapshots_agree_on_the_order_of_independent_writers() {
+fn all_snapshots_agree_on_the_order_of_independent_writers() {
     let _turn = my_turn();
     let (x, y) = (TCell::new(0_u32), TVar::new(0_u32));
     let look = || {
@@ -323,8 +331,9 @@ fn i8_all_snapshots_agree_on_the_order_of_independent_writers() {
     assert!(seen.is_sorted_by_key(|(_, y)| *y), "two readers saw two writes in opposite orders");
 }
 
+// Case I9.
 #[test]
-fn i9_a_sum_of_a_thousand_beside_a_writer_is_exact_and_takes_two_attempts_at_most() {
+fn a_sum_of_a_thousand_beside_a_writer_is_exact_and_takes_two_attempts_at_most() {
     let _turn = my_turn();
     let accounts: Vec<_> = (0..1000).map(|_| TCell::new(100_i64)).collect();
     let transfer = |n: usize| {
@@ -352,8 +361,9 @@ fn i9_a_sum_of_a_thousand_beside_a_writer_is_exact_and_takes_two_attempts_at_mos
     }
 }
 
+// Case I10.
 #[test]
-fn i10_a_value_that_has_changed_and_changed_back_is_a_conflict() {
+fn a_value_that_has_changed_and_changed_back_is_a_conflict() {
     let _turn = my_turn();
     for form in FORMS {
         for is_boxed in [false, true] {

@@ -8,8 +8,8 @@ mod closing;
 mod counted;
 mod dropped;
 mod dropping;
-mod gate;
 mod isolation;
+mod serial_lock;
 
 #[path = "../semantics/executor.rs"]
 #[allow(dead_code, reason = "the other program needs more of it")]

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[error("{0} is refused")]
 struct Refused(i64);
 
+// Case H5.
 #[test]
-fn h5_a_handler_sees_the_state_before_the_part_that_failed() {
+fn a_handler_sees_the_state_before_the_part_that_failed() {
     for form in FORMS {
         let (x, boxed) = (TCell::new(5), TVar::new("old"));
         let seen = form.run(atomically(|tx| {
@@ -48,8 +49,9 @@ fn an_error_of_any_type_takes_back_the_transaction_or_the_part_that_fails_with_i
     }
 }
 
+// Case H5.
 #[test]
-fn h5_a_part_that_fails_gives_back_the_writes_it_has_replaced() {
+fn a_part_that_fails_gives_back_the_writes_it_has_replaced() {
     for form in FORMS {
         let (x, boxed) = (TCell::new(0), TVar::new(0));
         form.run(atomically(|tx| {
@@ -73,8 +75,9 @@ fn h5_a_part_that_fails_gives_back_the_writes_it_has_replaced() {
     }
 }
 
+// Case H5.
 #[test]
-fn h5_a_part_that_fails_gives_back_the_changes_that_it_has_read() {
+fn a_part_that_fails_gives_back_the_changes_that_it_has_read() {
     for form in FORMS {
         let (x, boxed) = (TCell::new(10), TVar::new(10));
         form.run(atomically(|tx| {
@@ -95,8 +98,9 @@ fn h5_a_part_that_fails_gives_back_the_changes_that_it_has_read() {
     }
 }
 
+// Case H6.
 #[test]
-fn h6_an_error_undoes_all_writes_and_is_delivered_once() {
+fn an_error_undoes_all_writes_and_is_delivered_once() {
     for form in FORMS {
         let (x, boxed, many) = (TCell::new(5), TVar::new("old"), [const { 0 }; 40].map(TCell::new));
         let result = form.run(try_atomically(|tx| {
@@ -136,8 +140,9 @@ impl Drop for Node {
     }
 }
 
+// Case H7.
 #[test]
-fn h7_what_was_made_in_an_aborted_branch_is_unreachable_and_dropped_once() {
+fn what_was_made_in_an_aborted_branch_is_unreachable_and_dropped_once() {
     static ALIVE: AtomicUsize = AtomicUsize::new(0);
     /// Makes two linked nodes, and uses the variables in them.
     fn link<'t>(tx: &mut Tx<'t, '_>, head: &'t TVar<Option<Arc<Node>>>) -> Result<(), enact_stm::Abort> {
@@ -191,8 +196,9 @@ fn checked(value: i64) -> Result<i64, Refused> {
     if value < 0 { Err(Refused(value)) } else { Ok(value) }
 }
 
+// Case C6.
 #[test]
-fn c6_a_checked_write_that_is_rejected_fails_the_transaction_and_writes_nothing() {
+fn a_checked_write_that_is_rejected_fails_the_transaction_and_writes_nothing() {
     for form in FORMS {
         let (from, to) = (TCell::new(30), TCell::new(0));
         let transfer = |amount| {
@@ -208,8 +214,9 @@ fn c6_a_checked_write_that_is_rejected_fails_the_transaction_and_writes_nothing(
     }
 }
 
+// Case I12.
 #[test]
-fn i12_a_thousand_transactions_work_after_a_panic_on_the_same_worker() {
+fn a_thousand_transactions_work_after_a_panic_on_the_same_descriptor() {
     let (x, boxed) = (TCell::new(0_u32), TVar::new(0_u32));
     for form in FORMS {
         set(&x, 0);
@@ -230,8 +237,9 @@ fn i12_a_thousand_transactions_work_after_a_panic_on_the_same_worker() {
     }
 }
 
+// Case I12.
 #[test]
-fn i12_a_task_that_panics_leaves_the_runtime_to_the_others() {
+fn a_task_that_panics_leaves_the_runtime_to_the_others() {
     let (runtime, x) = (tokio(), Arc::new(TCell::new(0)));
     for _ in 0..10 {
         let mine = Arc::clone(&x);

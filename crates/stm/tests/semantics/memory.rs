@@ -130,7 +130,7 @@ fn a_replaced_value_stays_while_there_is_a_reference_to_it() {
     });
     assert_eq!(seen, [1, 2, 3]);
     while !DROPPED.load(Ordering::SeqCst) {
-        // The next commit takes it out of the variable's past; then the thread that gets that worker frees it.
+        // The next commit takes it out of the variable's past; then the thread that gets that descriptor frees it.
         set(&value, Arc::new(Value(vec![9])));
         elsewhere(|| collect(&scratch));
         collect(&scratch);

@@ -18,8 +18,9 @@ fn non_zero<'t>(tx: &mut Tx<'t, '_>, cell: &'t TCell<u32>) -> Result<u32, Abort>
     }
 }
 
+// Case H1.
 #[test]
-fn h1_a_branch_that_retries_has_written_nothing() {
+fn a_branch_that_retries_has_written_nothing() {
     for form in FORMS {
         let (x, boxed) = (TCell::new(7), TVar::new("old"));
         form.run(atomically(|tx| {
@@ -36,8 +37,9 @@ fn h1_a_branch_that_retries_has_written_nothing() {
     }
 }
 
+// Case H2.
 #[test]
-fn h2_or_else_waits_for_what_both_branches_have_read() {
+fn or_else_waits_for_what_both_branches_have_read() {
     for form in FORMS {
         for changed in 0..2 {
             let cells = [TCell::new(0), TCell::new(0)];
@@ -64,8 +66,9 @@ fn h2_or_else_waits_for_what_both_branches_have_read() {
     }
 }
 
+// Case H2.
 #[test]
-fn h2_a_sleeper_on_two_branches_is_woken_once_by_either() {
+fn a_sleeper_on_two_branches_is_woken_once_by_either() {
     for changed in 0..2 {
         let cells = [TCell::new(0), TCell::new(0)];
         let mut waiter =
@@ -79,8 +82,9 @@ fn h2_a_sleeper_on_two_branches_is_woken_once_by_either() {
     }
 }
 
+// Case H3.
 #[test]
-fn h3_the_second_branch_sees_what_was_there_before_the_first() {
+fn the_second_branch_sees_what_was_there_before_the_first() {
     for form in FORMS {
         let x = TCell::new(0);
         let seen = form.run(atomically(|tx| {
@@ -97,8 +101,9 @@ fn h3_the_second_branch_sees_what_was_there_before_the_first() {
     }
 }
 
+// Case H4.
 #[test]
-fn h4_only_the_surviving_branch_of_nested_choices_has_written() {
+fn only_the_surviving_branch_of_nested_choices_has_written() {
     // Each of the branches a, b, c, d writes its letter into its own place and into a common one.
     const LETTERS: [char; 4] = ['a', 'b', 'c', 'd'];
     fn branch<'t>(
@@ -159,8 +164,9 @@ fn h4_only_the_surviving_branch_of_nested_choices_has_written() {
     }
 }
 
+// Case H8.
 #[test]
-fn h8_retry_with_an_empty_read_set_panics_at_once() {
+fn retry_with_an_empty_read_set_panics_at_once() {
     for form in FORMS {
         let x = TCell::new(0);
         let message = panic_of(|| form.run(atomically(|tx| -> Result<(), Abort> { tx.retry() })));
@@ -186,8 +192,9 @@ fn take_turn<'t>(tx: &mut Tx<'t, '_>, turn: &'t TCell<u32>, me: u32) -> Result<(
 
 const ROUNDS: u32 = 50_000;
 
+// Case H9.
 #[test]
-fn h9_a_hand_off_among_three_threads_terminates() {
+fn a_hand_off_among_three_threads_terminates() {
     let turn = TCell::new(0);
     thread::scope(|scope| {
         for me in 0..3 {
@@ -202,8 +209,9 @@ fn h9_a_hand_off_among_three_threads_terminates() {
     assert_eq!(turn.into_inner(), ROUNDS);
 }
 
+// Case H9.
 #[test]
-fn h9_a_hand_off_among_three_tasks_terminates() {
+fn a_hand_off_among_three_tasks_terminates() {
     let turn = Arc::new(TCell::new(0));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let tasks: Vec<_> = (0..3)
@@ -223,8 +231,9 @@ fn h9_a_hand_off_among_three_tasks_terminates() {
     assert_eq!(seen, ROUNDS);
 }
 
+// Case H9.
 #[test]
-fn h9_a_hand_off_among_three_tasks_wakes_only_who_has_something_to_do() {
+fn a_hand_off_among_three_tasks_wakes_only_tasks_that_have_something_to_do() {
     let turn = TCell::new(0);
     let mut tasks = Tasks::default();
     for me in 0..3 {
@@ -243,8 +252,9 @@ fn h9_a_hand_off_among_three_tasks_wakes_only_who_has_something_to_do() {
     assert_eq!(turn.into_inner(), 300);
 }
 
+// Case H10.
 #[test]
-fn h10_a_storm_lets_one_of_a_thousand_pass_and_wakes_in_order() {
+fn a_storm_lets_one_of_a_thousand_pass_and_wakes_in_order() {
     const WAITERS: usize = 1000;
     let (units, passed) = (TCell::new(0_u32), AtomicUsize::new(0));
     let mut tasks = Tasks::default();
@@ -269,8 +279,9 @@ fn h10_a_storm_lets_one_of_a_thousand_pass_and_wakes_in_order() {
     }
 }
 
+// Case H10.
 #[test]
-fn h10_every_unit_wakes_somebody_until_all_have_passed() {
+fn every_unit_wakes_somebody_until_all_have_passed() {
     let units = Arc::new(TCell::new(0_u32));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let tasks: Vec<_> = (0..1000)
@@ -294,8 +305,9 @@ fn h10_every_unit_wakes_somebody_until_all_have_passed() {
     assert_eq!(atomically(|tx| tx.read(&*units)).run(), 0);
 }
 
+// Case H11.
 #[test]
-fn h11_a_cancelled_waiter_is_removed_and_not_woken() {
+fn a_cancelled_waiter_is_removed_and_not_woken() {
     let cells: [TCell<u32>; 3] = std::array::from_fn(|_| TCell::new(0));
     let mut waiter = Step::new(atomically(|tx| {
         cells.iter().try_for_each(|cell| tx.read(cell).map(drop)).and_then(|()| tx.retry::<()>())
@@ -310,8 +322,9 @@ fn h11_a_cancelled_waiter_is_removed_and_not_woken() {
     assert_eq!(waiter.wakes(), 0);
 }
 
+// Case H11.
 #[test]
-fn h11_a_million_cancelled_waiters_leave_nothing() {
+fn a_million_cancelled_waiters_leave_nothing() {
     let (cell, limit) = (TCell::new(0_u32), Arc::new(0));
     for n in 0..1_000_000 {
         let mut waiter = Step::new(atomically(|tx| {
@@ -325,8 +338,9 @@ fn h11_a_million_cancelled_waiters_leave_nothing() {
     }
 }
 
+// Case H11.
 #[test]
-fn h11_a_cancelled_waiter_with_a_deadline_leaves_no_timer() {
+fn a_cancelled_waiter_with_a_deadline_leaves_no_timer() {
     let cell = TCell::new(0);
     let deadline = Instant::now() + FAR;
     let waiting = || {
@@ -347,8 +361,9 @@ fn h11_a_cancelled_waiter_with_a_deadline_leaves_no_timer() {
     assert!(!woken.is_registered());
 }
 
+// Case H11.
 #[test]
-fn h11_a_condition_that_is_dropped_with_its_waiter_may_run_transactions() {
+fn a_condition_that_is_dropped_with_its_waiter_may_run_transactions() {
     struct Sets(Arc<TCell<u32>>);
     impl Sets {
         fn is_met(&self, n: u32) -> bool {
@@ -370,8 +385,9 @@ fn h11_a_condition_that_is_dropped_with_its_waiter_may_run_transactions() {
     assert_eq!(atomically(|tx| tx.read(&*cell)).run(), 7);
 }
 
+// Case H12.
 #[test]
-fn h12_a_variable_that_was_read_and_then_written_still_wakes() {
+fn a_variable_that_was_read_and_then_written_still_wakes() {
     for form in FORMS {
         for is_boxed in [false, true] {
             let (x, boxed) = (TCell::new(0), TVar::new(0));

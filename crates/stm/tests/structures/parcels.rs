@@ -34,7 +34,7 @@ fn each_job_of_a_queue_is_run_once_by_one_of_many_workers() {
             .collect();
         (1..=JOBS).for_each(|n| push(&queue, n));
         (0..4).for_each(|_| push(&queue, 0));
-        workers.into_iter().map(|worker| worker.join().expect("no job is taken twice")).sum()
+        workers.into_iter().map(|thread| thread.join().expect("no job is taken twice")).sum()
     });
     assert_eq!(sum, JOBS * (JOBS + 1) / 2);
 }

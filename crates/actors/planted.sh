@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Plants one bug after the other into enact-actors (all, or those named), and shows that its models find each under
+# Puts one bug after the other into enact-actors (all, or those named), and shows that its models find each under
 # shuttle. Takes a quarter of an hour.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never ENACT_SCHEDULES=3000 RUST_BACKTRACE=0
-CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/plants"
+CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/bugs"
 export CARGO_TARGET_DIR
 
 all=(
@@ -30,36 +30,36 @@ all=(
     rest_beside_callers
     overlook_a_caller
 )
-readonly plants=("${@:-${all[@]}}")
+readonly bugs=("${@:-${all[@]}}")
 readonly models=(cargo test --release --quiet --package enact-actors --test models)
 export RUSTFLAGS="--cfg enact_shuttle"
 
-# Has a plant in the crates of the workspace, and in no other, so that those are built once.
-plant() {
+# Builds a bug into the crates of the workspace and into no other, so that those are built once.
+plant_bug() {
     export RUSTC_WORKSPACE_WRAPPER="$CARGO_TARGET_DIR/with-$1"
     mkdir -p "$CARGO_TARGET_DIR"
-    printf '#!/bin/sh\nexec "$@" --cfg plant=\\"%s\\"\n' "$1" >"$RUSTC_WORKSPACE_WRAPPER"
+    printf '#!/bin/sh\nexec "$@" --cfg planted=\\"%s\\"\n' "$1" >"$RUSTC_WORKSPACE_WRAPPER"
     chmod +x "$RUSTC_WORKSPACE_WRAPPER"
 }
 
-# Names the models that fail with a plant; a build that fails finds nothing.
+# Prints the names of the models that fail with a bug. A build that fails finds nothing.
 finders() {
     local report
-    plant "$1"
+    plant_bug "$1"
     "${models[@]}" --no-run
     report=$("${models[@]}" 2>&1) || sed -n 's/^    \([a-z_]*::[a-z0-9_]*\)$/\1/p' <<<"$report" | sort -u
 }
 
 survivors=()
-for plant in "${plants[@]}"; do
-    found=$(finders "$plant")
+for bug in "${bugs[@]}"; do
+    found=$(finders "$bug")
     if [ -n "$found" ]; then
-        echo "$plant: found by $(wc -l <<<"$found") models"
+        echo "$bug: found by $(wc -l <<<"$found") models"
         sed 's/^/    /' <<<"$found"
     else
-        survivors+=("$plant")
-        echo "$plant: NOT FOUND"
+        survivors+=("$bug")
+        echo "$bug: NOT FOUND"
     fi
 done
-echo "$((${#plants[@]} - ${#survivors[@]})) of ${#plants[@]} planted bugs were found"
+echo "$((${#bugs[@]} - ${#survivors[@]})) of ${#bugs[@]} planted bugs were found"
 [ ${#survivors[@]} -eq 0 ]

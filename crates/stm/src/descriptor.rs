@@ -1,30 +1,31 @@
-//! Workers: what runs an attempt, one at a time, on whatever thread.
+//! Descriptors: what runs an attempt, one at a time, on whatever thread.
 //!
-//! A worker owns the logs that attempts reuse and a *slot*, the part of it that others look at. Workers are taken from
-//! the thread that runs a transaction, or from a pool; an attempt that waits for its dependency keeps its worker and goes
-//! on with it on any thread. A thread that ends gives its worker to the pool.
+//! A descriptor owns the logs that attempts reuse and a *slot*, the part of it that others look at. Descriptors are
+//! taken from the thread that runs a transaction, or from a pool; an attempt that waits for its dependency keeps its
+//! descriptor and goes on with it on any thread. A thread that ends gives its descriptor to the pool.
 //!
 //! # Slots in use
-//! A look at all workers follows the list of the slots *in use*: those of workers outside the pool. So a
-//! snapshot, a closing gate and a collection take time linear in the threads that run transactions, not in those that ever
-//! have. A slot is put in front before its worker is used and taken out after, under the lock of the pool; it is never freed,
-//! because others may be looking at it, and is used again with its worker.
+//! A look at all descriptors follows the list of the slots *in use*: those of descriptors outside the pool. So a
+//! snapshot, a closing serial lock and a collection take time linear in the threads that run transactions, not in those
+//! that ever have. A slot is put in front before its descriptor is used and taken out after, under the lock of the
+//! pool; it is never freed, because others may be looking at it, and is used again with its descriptor.
 //!
 //! * A slot that is taken out keeps its `next`. It was in front of everything that was in use then, and it comes back only
 //!   at the very front: the list is always in the order in which slots came into use, the latest first. So a walk that
-//!   comes to a slot which is taken out, or which has come back, still meets every slot behind it that stays in use; it may
-//!   meet some twice.
-//! * A walk that does not meet a new slot has read the front before that was put there. The walk comes after a fence, and a
-//!   worker puts its slot there before the fence of its first announcement: so the worker sees what was done before the
-//!   walk, as if its announcement had been too late.
-//! * What the worker has published goes into the clock before its slot is taken out, so that a snapshot, which asks the slots
-//!   and then the clock, has it in its time. Shown by the model `a_snapshot_sees_what_a_thread_has_left_that_is_gone`.
+//!   comes to a slot which is taken out, or which has come back, still meets every slot behind it that stays in use; it
+//!   may meet some twice.
+//! * A walk that does not meet a new slot has read the front before that was put there. The walk comes after a fence,
+//!   and a descriptor puts its slot there before the fence of its first announcement: so the descriptor sees what was
+//!   done before the walk, as if its announcement had been too late.
+//! * What the descriptor has published goes into the clock before its slot is taken out, so that a snapshot, which asks
+//!   the slots and then the clock, has it in its time. Shown by the model
+//!   `a_snapshot_sees_what_a_thread_has_left_that_is_gone`.
 #![expect(unsafe_code, reason = "slots are looked at by all threads and never freed")]
 use crate::domain::DOMAIN;
 use crate::memory::{Garbage, Pin};
 use crate::statistics::Counters;
-use crate::transaction::{Worker, wait_a_little};
-use crate::variable::stamp::OWNER_MAX;
+use crate::transaction::{Descriptor, wait_a_little};
+use crate::variable::versioned_lock::OWNER_MAX;
 use crossbeam_utils::CachePadded;
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -33,19 +34,22 @@ use std::collections::BTreeMap;
 /// The time of a snapshot that has been announced and does not know its time yet.
 pub(crate) const ANNOUNCED: u64 = 1;
 
-/// What others may read of a worker. Written by the worker alone, apart from the garbage that others take.
+/// What others may read of a descriptor. Written by the descriptor alone, apart from the garbage that others take.
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Odd from before the first lock of a commit until after its last unlock.
     pub(crate) commits: AtomicU64,
-    /// A version not below any that this worker has published.
+    /// A version not below any that this descriptor has published.
     pub(crate) published: AtomicU64,
     /// The time a running snapshot reads at; 0: none; [`ANNOUNCED`]: not known yet.
     pub(crate) snapshot: AtomicU64,
+    /// The epochs whose nodes the attempt may be reading.
     pub(crate) pin: Pin,
+    /// Counts of what attempts have come to.
     pub(crate) counters: Counters,
+    /// What was retired and not freed yet.
     pub(crate) garbage: Garbage,
-    /// The number of the worker, from 1.
+    /// The number of the descriptor, from 1.
     pub(crate) owner: u64,
     /// The neighbours in the list of those in use: behind, and in front. Changed under the lock of the pool, where alone
     /// `previous` is read.
@@ -82,23 +86,23 @@ impl Link {
     }
 }
 
-/// All workers there are.
+/// All descriptors there are.
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub(crate) struct Descriptors {
     /// The slot that came into use last.
     in_use: CachePadded<Link>,
     pool: Mutex<Pool>,
 }
 
-/// The workers that no thread has at the moment, by their numbers, so that the lowest are used first, which fit into stamps;
-/// and the slot made last.
+/// The descriptors that no thread has at the moment, by their numbers, so that the lowest are used first, which fit
+/// into versioned locks; and the slot made last.
 #[derive(Debug)]
 struct Pool {
-    idle: BTreeMap<u64, Box<Worker>>,
+    idle: BTreeMap<u64, Box<Descriptor>>,
     newest: Option<&'static CachePadded<Slot>>,
 }
 
-impl Workers {
+impl Descriptors {
     #[cfg(not(any(enact_loom, enact_shuttle)))]
     pub(crate) const fn new() -> Self {
         let pool = Mutex::new(Pool { idle: BTreeMap::new(), newest: None });
@@ -111,35 +115,35 @@ impl Workers {
         Self { in_use: CachePadded::new(Link::none()), pool }
     }
 
-    /// A worker of the pool, the one with the lowest number, or a new one.
-    pub(crate) fn take(&self) -> Box<Worker> {
+    /// A descriptor of the pool, the one with the lowest number, or a new one.
+    pub(crate) fn take(&self) -> Box<Descriptor> {
         let mut pool = self.pool.lock();
         match pool.idle.pop_first() {
-            Some((_, worker)) => {
-                self.put_into_use(worker.slot);
-                worker
+            Some((_, descriptor)) => {
+                self.put_into_use(descriptor.slot);
+                descriptor
             }
             None => {
                 let slot = pool.add_slot();
                 self.put_into_use(slot);
-                Box::new(Worker::new(slot))
+                Box::new(Descriptor::new(slot))
             }
         }
     }
 
-    /// Gives a worker back that runs no attempt. Called outside of transactions: values are dropped here.
-    pub(crate) fn give_back(&self, mut worker: Box<Worker>) {
-        if worker.has_retired() {
-            worker.collect();
+    /// Gives a descriptor back that runs no attempt. Called outside of transactions: values are dropped here.
+    pub(crate) fn give_back(&self, mut descriptor: Box<Descriptor>) {
+        if descriptor.has_retired() {
+            descriptor.collect();
         }
-        let slot = worker.slot;
+        let slot = descriptor.slot;
         let published = slot.published.load(Ordering::Relaxed);
-        if DOMAIN.clock.load(Ordering::Relaxed) < published && !cfg!(plant = "forget_who_is_gone") {
+        if DOMAIN.clock.load(Ordering::Relaxed) < published && !cfg!(planted = "forget_who_is_gone") {
             DOMAIN.clock.fetch_max(published, Ordering::AcqRel);
         }
         let mut pool = self.pool.lock();
         self.take_out_of_use(slot);
-        pool.idle.insert(slot.owner, worker);
+        pool.idle.insert(slot.owner, descriptor);
     }
 
     /// Puts a slot in front of those in use. Called under the lock of the pool.
@@ -206,7 +210,7 @@ impl Slot {
 }
 
 impl Slot {
-    /// A version not below that of any commit that this worker has begun before this call.
+    /// A version not below that of any commit that this descriptor has begun before this call.
     pub(crate) fn published_before_now(&self) -> u64 {
         self.wait_for_commit();
         self.published.load(Ordering::Acquire)
@@ -230,27 +234,27 @@ mod tests {
     /// An interpreter takes minutes for thousands.
     const MANY: usize = if cfg!(miri) { 100 } else { 3_000 };
 
-    fn numbers(workers: &Workers) -> Vec<u64> {
-        workers.slots().map(|slot| slot.owner).collect()
+    fn numbers(descriptors: &Descriptors) -> Vec<u64> {
+        descriptors.slots().map(|slot| slot.owner).collect()
     }
 
     #[test]
     fn slots_in_use_are_those_of_workers_outside_the_pool() {
         enact_sync::explore(1, || {
-            let workers = Workers::new();
-            let mut taken: Vec<_> = (0..MANY).map(|_| workers.take()).collect();
-            assert_eq!(numbers(&workers).len(), MANY, "all at the same time");
+            let descriptors = Descriptors::new();
+            let mut taken: Vec<_> = (0..MANY).map(|_| descriptors.take()).collect();
+            assert_eq!(numbers(&descriptors).len(), MANY, "all at the same time");
             // From the middle, the front and the end.
             for n in [MANY / 2, MANY - 2, 0] {
-                workers.give_back(taken.remove(n));
+                descriptors.give_back(taken.remove(n));
             }
-            assert_eq!(numbers(&workers).len(), MANY - 3);
+            assert_eq!(numbers(&descriptors).len(), MANY - 3);
             let last = taken.pop().expect("one of many");
-            taken.into_iter().for_each(|worker| workers.give_back(worker));
-            assert_eq!(numbers(&workers), [last.slot.owner], "the crowd has gone");
-            let again = [workers.take(), workers.take()];
-            assert_eq!(numbers(&workers), [2, 1, last.slot.owner], "used again, the lowest numbers first");
-            assert_eq!(workers.all_slots().count(), MANY);
+            taken.into_iter().for_each(|descriptor| descriptors.give_back(descriptor));
+            assert_eq!(numbers(&descriptors), [last.slot.owner], "the crowd has gone");
+            let again = [descriptors.take(), descriptors.take()];
+            assert_eq!(numbers(&descriptors), [2, 1, last.slot.owner], "used again, the lowest numbers first");
+            assert_eq!(descriptors.all_slots().count(), MANY);
             drop(again);
         });
     }
@@ -258,16 +262,16 @@ mod tests {
     #[test]
     fn a_walk_goes_on_from_a_slot_that_has_been_taken_out_or_has_come_back() {
         enact_sync::explore(1, || {
-            let workers = Workers::new();
-            let stays = workers.take();
-            let (second, third) = (workers.take(), workers.take());
-            let mut walk = workers.slots();
+            let descriptors = Descriptors::new();
+            let stays = descriptors.take();
+            let (second, third) = (descriptors.take(), descriptors.take());
+            let mut walk = descriptors.slots();
             assert_eq!(walk.next().map(|slot| slot.owner), Some(3));
-            let mut later = workers.slots().skip(1);
+            let mut later = descriptors.slots().skip(1);
             assert_eq!(later.next().map(|slot| slot.owner), Some(2));
-            workers.give_back(third);
-            workers.give_back(second);
-            assert_eq!(workers.take().slot.owner, 2);
+            descriptors.give_back(third);
+            descriptors.give_back(second);
+            assert_eq!(descriptors.take().slot.owner, 2);
             assert!(walk.any(|slot| slot.owner == stays.slot.owner));
             assert!(later.any(|slot| slot.owner == stays.slot.owner));
         });

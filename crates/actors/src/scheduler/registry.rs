@@ -9,7 +9,7 @@ use enact_sync::unmodelled::Arc;
 use crate::ActorId;
 use crate::cell::ActorCell;
 
-/// Parts of the population, each behind its own lock: spawning actors do not wait for each other.
+/// Parts of the registry, each behind its own lock: spawning actors do not wait for each other.
 const SHARDS: usize = 16;
 
 type Shard = CachePadded<Mutex<Table>>;
@@ -51,7 +51,7 @@ impl Table {
             self.places[at as usize] = Some(actor);
             return at;
         }
-        let at = u32::try_from(self.places.len()).expect("a part of the population fits into memory");
+        let at = u32::try_from(self.places.len()).expect("a part of the registry fits into memory");
         self.places.push(Some(actor));
         at
     }
@@ -62,18 +62,18 @@ impl Table {
     }
 }
 
-pub(crate) struct Population {
+pub(crate) struct Registry {
     shards: Vec<Shard>,
     count: AtomicUsize,
 }
 
-impl Default for Population {
+impl Default for Registry {
     fn default() -> Self {
         Self { shards: (0..SHARDS).map(|_| Shard::default()).collect(), count: AtomicUsize::new(0) }
     }
 }
 
-impl Population {
+impl Registry {
     fn shard(&self, id: ActorId) -> &Shard {
         &self.shards[usize::try_from(id.get() % SHARDS as u64).unwrap_or_default()]
     }

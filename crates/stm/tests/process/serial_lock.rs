@@ -1,4 +1,4 @@
-//! The gate: commits between transactions that run alone, and futures that are not polled.
+//! The serial lock: commits between transactions that run alone, and futures that are not polled.
 use crate::{add_one, elsewhere, my_turn, poll, set};
 use enact_stm::{TCell, atomically, statistics, synchronized};
 use std::future::{Future, poll_fn};
@@ -16,7 +16,7 @@ fn wait_until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Counts how many transactions run alone between the moment at which a commit finds the gate closed and that commit, while
+/// Counts how many transactions run alone between the moment at which a commit finds the serial lock closed and that commit, while
 /// `threads` threads do nothing else than to run alone. The writer is closed out by one more holder, on this thread.
 fn holders_before_a_commit(threads: u32, writer: impl FnOnce(&TCell<u32>) -> u32 + Send) -> u32 {
     /// Far more than the rule allows, so that a starving writer fails the test instead of hanging it.
@@ -48,7 +48,7 @@ fn holders_before_a_commit(threads: u32, writer: impl FnOnce(&TCell<u32>) -> u32
 }
 
 #[test]
-fn a_commit_that_finds_the_gate_closed_waits_for_at_most_one_holder_a_thread() {
+fn a_commit_that_finds_the_serial_lock_closed_waits_for_at_most_one_holder_a_thread() {
     let _turn = my_turn();
     for threads in 1..=4 {
         let seen = holders_before_a_commit(threads, |holders| atomically(|tx| tx.update(holders, |n| n)).run());
@@ -57,7 +57,7 @@ fn a_commit_that_finds_the_gate_closed_waits_for_at_most_one_holder_a_thread() {
 }
 
 #[test]
-fn a_deferring_commit_that_finds_the_gate_closed_waits_for_at_most_one_holder_a_thread() {
+fn a_deferring_commit_that_finds_the_serial_lock_closed_waits_for_at_most_one_holder_a_thread() {
     let _turn = my_turn();
     let deferring = |holders: &TCell<u32>| {
         atomically(|tx| {

@@ -1,19 +1,20 @@
 //! Which of the messages that wait is taken up next, where that is not for their arrival alone to say.
 //!
 //! # Where a message is
-//! It arrives with all others, and is put into the lane of its priority when the actor looks for the next one. That is
-//! the first of the highest lane. If its guard refuses it, it is set aside, with the others of its handler and
-//! priority: they are older than all in the lane of that priority, and come before those as soon as their guard admits
+//! It arrives with all others, and is put into the queue of its priority when the actor looks for the next one. That is
+//! the first of the highest priority. If its guard refuses it, it is set aside, with the others of its handler and
+//! priority: they are older than all in the queue of that priority, and come before those as soon as their guard admits
 //! them.
 //!
-//! An actor without priorities has lanes only while messages with guards wait: all others are taken up as they come.
+//! An actor without priorities has a selective queue only while messages with guards wait: all others are taken up as
+//! they come.
 //!
 //! # When a guard is asked
 //! When the message is the next one; then, if a turn was taken since, which may have changed the state, whenever the
 //! actor looks for the next one. The first message of a handler is asked for all, if the guard looks at nothing but the
 //! state.
 //!
-//! What depends on an open transaction may never have been sent. It stays at the head of its lane until that is
+//! What depends on an open transaction may never have been sent. It stays at the head of its queue until that is
 //! decided, and its guard is asked only then: so what is set aside counts, and guards see no tentative state.
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
@@ -26,11 +27,11 @@ use crate::deadlock::TurnId;
 use crate::turn::Panic;
 
 /// The messages of one actor that wait and were looked at.
-pub(crate) struct Lanes {
+pub(crate) struct SelectiveQueue {
     /// Whether there are priorities other than 0.
     are_ranked: bool,
     /// By priority; none is empty.
-    lanes: BTreeMap<i32, Records>,
+    by_priority: BTreeMap<i32, Records>,
     /// By priority; none is empty.
     aside: BTreeMap<i32, Vec<Aside>>,
     /// How many were ever set aside.
@@ -67,9 +68,9 @@ impl From<Result<(), Panic>> for Choice {
     }
 }
 
-impl Lanes {
+impl SelectiveQueue {
     pub(crate) fn new(are_ranked: bool) -> Self {
-        Self { are_ranked, lanes: BTreeMap::new(), aside: BTreeMap::new(), set_aside: 0, asks_again: false }
+        Self { are_ranked, by_priority: BTreeMap::new(), aside: BTreeMap::new(), set_aside: 0, asks_again: false }
     }
 
     /// Whether what has just arrived can be the next.
@@ -79,12 +80,13 @@ impl Lanes {
 
     /// Whether messages wait that no guard has refused since the last turn.
     pub(crate) fn have_messages(&self) -> bool {
-        !self.lanes.is_empty() || (self.asks_again && !self.aside.is_empty() && !cfg!(plant = "rest_without_asking"))
+        !self.by_priority.is_empty()
+            || (self.asks_again && !self.aside.is_empty() && !cfg!(planted = "rest_without_asking"))
     }
 
     /// Whether nothing is left that would have to be looked at before what comes.
     pub(crate) fn are_done(&self) -> bool {
-        !self.are_ranked && self.lanes.is_empty() && self.aside.is_empty()
+        !self.are_ranked && self.by_priority.is_empty() && self.aside.is_empty()
     }
 
     /// The state may be another: guards are asked again.
@@ -100,23 +102,24 @@ impl Lanes {
         lender: &mut Lender,
         waits_for: impl FnOnce(Front<'_>) -> Option<Fate>,
     ) -> Choice {
-        if self.are_ranked || !self.lanes.is_empty() {
+        if self.are_ranked || !self.by_priority.is_empty() {
             self.take_in(hand);
         }
-        // Without priorities, all can stay in the hand: that is their lane.
+        // Without priorities, all can stay in the hand: that is their queue.
         if !self.are_ranked
-            && let Some(lane) = self.lanes.remove(&0)
+            && let Some(queue) = self.by_priority.remove(&0)
         {
-            *hand = lane;
+            *hand = queue;
         }
         let is_in_hand = !hand.is_empty();
-        let highest = if is_in_hand { Some(0) } else { self.lanes.last_key_value().map(|(&priority, _)| priority) };
+        let highest =
+            if is_in_hand { Some(0) } else { self.by_priority.last_key_value().map(|(&priority, _)| priority) };
         if let Some(choice) = self.choose_aside(highest.unwrap_or(i32::MIN), hand, lender) {
             return choice;
         }
         let Some(highest) = highest else { return Choice::Rests };
-        let lane = if is_in_hand { &*hand } else { &self.lanes[&highest] };
-        let front = lane.front().expect("a lane has messages");
+        let queue = if is_in_hand { &*hand } else { &self.by_priority[&highest] };
+        let front = queue.front().expect("a queue has messages");
         if let Some(fate) = waits_for(front) {
             return Choice::WaitsFor(fate);
         }
@@ -124,7 +127,7 @@ impl Lanes {
         let admitted = if front.is_retracted() {
             Some(Ok(()))
         } else {
-            lane.first_admitted(1, lender).map(|(_, admitted)| admitted)
+            queue.first_admitted(1, lender).map(|(_, admitted)| admitted)
         };
         let (to, choice) = match admitted {
             Some(admitted) => {
@@ -143,23 +146,23 @@ impl Lanes {
                 (aside, Choice::SetAside)
             }
         };
-        if let Some(lane) = self.lanes.get_mut(&highest) {
-            lane.move_to(to, 0);
-            if lane.is_empty() {
-                self.lanes.remove(&highest);
+        if let Some(queue) = self.by_priority.get_mut(&highest) {
+            queue.move_to(to, 0);
+            if queue.is_empty() {
+                self.by_priority.remove(&highest);
             }
         }
         choice
     }
 
-    /// Puts what has arrived into its lanes.
+    /// Puts what has arrived into its queues.
     fn take_in(&mut self, arrived: &mut Records) {
         if self.are_ranked {
             while let Some(priority) = arrived.front_priority() {
-                arrived.move_to(self.lanes.entry(priority).or_default(), 0);
+                arrived.move_to(self.by_priority.entry(priority).or_default(), 0);
             }
         } else if !arrived.is_empty() {
-            self.lanes.entry(0).or_default().append(arrived);
+            self.by_priority.entry(0).or_default().append(arrived);
         }
     }
 
@@ -186,7 +189,7 @@ impl Lanes {
         if !self.asks_again {
             return None;
         }
-        let Self { lanes, aside, .. } = self;
+        let Self { by_priority: queues, aside, .. } = self;
         let mut asked = aside.range_mut(at_least..).rev();
         let chosen = asked.find_map(|(&priority, handlers)| {
             let admitted =
@@ -194,7 +197,7 @@ impl Lanes {
             let (at, (position, admitted)) =
                 admitted.min_by_key(|&(at, (position, _))| handlers[at].numbers[position])?;
             if !hand.is_empty() {
-                lanes.entry(0).or_default().append(hand);
+                queues.entry(0).or_default().append(hand);
             }
             handlers[at].records.move_to(hand, position);
             handlers[at].numbers.remove(position);
@@ -217,10 +220,10 @@ impl Lanes {
     /// Takes the wake-up of a turn out, wherever it is, after what is in `hand` was taken in.
     pub(crate) fn take_resumption(&mut self, hand: &mut Records) -> Option<TurnId> {
         self.take_in(hand);
-        let lane = self.lanes.get_mut(&0)?;
-        let turn = lane.take_resumption()?;
-        if lane.is_empty() {
-            self.lanes.remove(&0);
+        let queue = self.by_priority.get_mut(&0)?;
+        let turn = queue.take_resumption()?;
+        if queue.is_empty() {
+            self.by_priority.remove(&0);
         }
         self.asks_again = true;
         Some(turn)
@@ -229,7 +232,7 @@ impl Lanes {
     /// All that wait.
     pub(crate) fn into_queues(self) -> impl Iterator<Item = Records> {
         let aside = self.aside.into_values().flatten().map(|aside| aside.records);
-        self.lanes.into_values().chain(aside)
+        self.by_priority.into_values().chain(aside)
     }
 }
 

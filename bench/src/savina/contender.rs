@@ -16,7 +16,7 @@ const SETTLING_RUNS_MAX: usize = 30;
 /// Why there are no figures of a contender.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PlayerFailure {
+pub enum ContenderFailure {
     /// The oracle refused its result.
     #[error("wrong result")]
     Wrong(#[from] Wrong),
@@ -41,10 +41,10 @@ pub enum PlayerFailure {
 }
 
 /// Makes of an answer what was measured, if its result is right.
-pub(super) type Judgement<'a> = Rc<dyn Fn(&str) -> Result<Sample, PlayerFailure> + 'a>;
+pub(super) type Judgement<'a> = Rc<dyn Fn(&str) -> Result<Sample, ContenderFailure> + 'a>;
 
 /// A contender in one benchmark, started as often as it is needed.
-pub(super) struct Entrant<'a> {
+pub(super) struct Contender<'a> {
     pub(super) name: String,
     /// Whether it is slow at first.
     pub(super) settles: bool,
@@ -55,44 +55,44 @@ pub(super) struct Entrant<'a> {
     pub(super) limit: Duration,
 }
 
-impl<'a> Entrant<'a> {
+impl<'a> Contender<'a> {
     /// Starts it, and lets it get warm.
-    pub(super) fn player(&self) -> Result<Player<'a>, PlayerFailure> {
-        let mut player = self.cold_player()?;
+    pub(super) fn start_warm(&self) -> Result<Running<'a>, ContenderFailure> {
+        let mut running = self.start_process()?;
         if self.settles {
-            player.settle()?;
+            running.settle()?;
         }
-        Ok(player)
+        Ok(running)
     }
 
-    fn cold_player(&self) -> Result<Player<'a>, PlayerFailure> {
+    fn start_process(&self) -> Result<Running<'a>, ContenderFailure> {
         let (question, judgement) = (self.question.clone(), Rc::clone(&self.judgement));
-        Ok(Player { program: (self.start)()?, question, judgement, limit: self.limit })
+        Ok(Running { program: (self.start)()?, question, judgement, limit: self.limit })
     }
 
     /// From before its process exists to its first right result.
-    pub(super) fn start_cold(&self) -> Result<Sample, PlayerFailure> {
+    pub(super) fn start_cold(&self) -> Result<Sample, ContenderFailure> {
         let started = Instant::now();
-        let mut player = self.cold_player()?;
-        player.run()?;
+        let mut running = self.start_process()?;
+        running.run()?;
         let wall = started.elapsed();
         // In hundredths of a second: too coarse to report, and good enough to tell from what others use.
-        let cpu = Process::of(player.program.id()).cpu_time().unwrap_or_default();
+        let cpu = Process::of(running.program.id()).cpu_time().unwrap_or_default();
         Ok(Sample::new(Lap { wall, cpu: None }, 1).helped(cpu))
     }
 }
 
 /// A contender whose program runs.
-pub(super) struct Player<'a> {
+pub(super) struct Running<'a> {
     program: Program,
     pub(super) question: String,
     judgement: Judgement<'a>,
     limit: Duration,
 }
 
-impl Player<'_> {
+impl Running<'_> {
     /// Runs and verifies once, and lets the program come to rest before the next one runs.
-    pub(super) fn play(&mut self) -> Result<Sample, PlayerFailure> {
+    pub(super) fn measure(&mut self) -> Result<Sample, ContenderFailure> {
         let process = Process::of(self.program.id());
         let cpu_before = process.cpu_time();
         let sample = self.run();
@@ -105,22 +105,22 @@ impl Player<'_> {
     }
 
     /// Runs and verifies once.
-    fn run(&mut self) -> Result<Sample, PlayerFailure> {
+    fn run(&mut self) -> Result<Sample, ContenderFailure> {
         let process = Process::of(self.program.id());
         let memory = process.watch_memory();
         let answer = self.program.ask_within(&self.question, self.limit).map_err(|broken| match broken.kind() {
-            io::ErrorKind::TimedOut => PlayerFailure::Late { limit: self.limit },
-            _ => PlayerFailure::Program(broken),
+            io::ErrorKind::TimedOut => ContenderFailure::Late { limit: self.limit },
+            _ => ContenderFailure::Program(broken),
         })?;
         let peak = memory.and_then(|memory| memory.mib());
         Ok((self.judgement)(&answer)?.with_peak_memory(peak))
     }
 
     /// Runs until the median of five runs is within a tenth of that of the five runs before.
-    fn settle(&mut self) -> Result<(), PlayerFailure> {
+    fn settle(&mut self) -> Result<(), ContenderFailure> {
         let mut walls_s = Vec::new();
         while walls_s.len() < SETTLING_RUNS_MAX && !has_settled(&walls_s) {
-            walls_s.push(self.play()?.lap.wall.as_secs_f64());
+            walls_s.push(self.measure()?.lap.wall.as_secs_f64());
         }
         Ok(())
     }
@@ -137,13 +137,13 @@ mod tests {
     use super::*;
     use crate::peers::Start;
 
-    fn entrant(words: &'static [&'static str], limit: Duration) -> Entrant<'static> {
+    fn contender(words: &'static [&'static str], limit: Duration) -> Contender<'static> {
         let start = Box::new(|| Start::of(words.iter().copied()).with([""; 0]));
         let judgement: Judgement<'_> = Rc::new(|answer| {
             let wall = Duration::from_millis(serde_json::from_str(answer)?);
             Ok(Sample::new(Lap { wall, cpu: None }, 1))
         });
-        Entrant { name: "one".to_owned(), settles: false, start, question: "7".to_owned(), judgement, limit }
+        Contender { name: "one".to_owned(), settles: false, start, question: "7".to_owned(), judgement, limit }
     }
 
     #[test]
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn a_run_is_what_the_program_answers() {
-        let echo = entrant(&["cat"], Duration::from_secs(60));
-        let sample = echo.player().and_then(|mut player| player.play()).expect("7 ms");
+        let echo = contender(&["cat"], Duration::from_secs(60));
+        let sample = echo.start_warm().and_then(|mut running| running.measure()).expect("7 ms");
         assert_eq!(sample.lap.wall, Duration::from_millis(7));
     }
 
     #[test]
     fn a_cold_start_takes_longer_than_what_its_run_says_of_itself() {
-        let mut echo = entrant(&["cat"], Duration::from_secs(60));
+        let mut echo = contender(&["cat"], Duration::from_secs(60));
         echo.question = "0".to_owned();
         assert!(echo.start_cold().expect("it answers").lap.wall > Duration::ZERO);
     }
@@ -173,12 +173,12 @@ mod tests {
     fn a_program_that_hangs_breaks_off_or_talks_nonsense_fails() {
         let failure = |words| {
             let limit = if words == ["sleep", "1000000"] { Duration::from_millis(1) } else { Duration::from_secs(60) };
-            entrant(words, limit).player().and_then(|mut player| player.play()).expect_err("no run")
+            contender(words, limit).start_warm().and_then(|mut running| running.measure()).expect_err("no run")
         };
         let late = failure(&["sleep", "1000000"]);
         assert_eq!(late.to_string(), "it has not answered within 0.001 s and was killed");
-        assert!(matches!(failure(&["true"]), PlayerFailure::Program(_)));
-        assert!(matches!(failure(&["no-such-program"]), PlayerFailure::Program(_)));
-        assert!(matches!(failure(&["sed", "-u", "s/.*/nonsense/"]), PlayerFailure::Answer(_)));
+        assert!(matches!(failure(&["true"]), ContenderFailure::Program(_)));
+        assert!(matches!(failure(&["no-such-program"]), ContenderFailure::Program(_)));
+        assert!(matches!(failure(&["sed", "-u", "s/.*/nonsense/"]), ContenderFailure::Answer(_)));
     }
 }

@@ -41,8 +41,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Lets a request of `router` run only if it passes the limits of this module and names one of `hosts`; logs every
 /// request.
 pub(crate) fn guard(router: Router, hosts: Hosts) -> Router {
-    let door = Door { hosts };
-    router.layer(from_fn_with_state(Arc::new(door), enter))
+    let checks = Checks { hosts };
+    router.layer(from_fn_with_state(Arc::new(checks), enter))
 }
 
 /// From where a request came; nothing is known of one that came over no connection.
@@ -105,11 +105,11 @@ impl<S: Sync> FromRequestParts<S> for Peer {
 }
 
 #[derive(Debug)]
-struct Door {
+struct Checks {
     hosts: Hosts,
 }
 
-impl Door {
+impl Checks {
     fn check(&self, request: &Request) -> Result<(), Problem> {
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
         if target > TARGET_BYTES_MAX {
@@ -144,7 +144,7 @@ impl Door {
     }
 }
 
-async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) -> Response {
+async fn enter(State(checks): State<Arc<Checks>>, mut request: Request, next: Next) -> Response {
     let span = debug_span!("request", method = %request.method(), path = %request.uri().path());
     async move {
         let start = Instant::now();
@@ -153,7 +153,7 @@ async fn enter(State(door): State<Arc<Door>>, mut request: Request, next: Next) 
             peer.hold_up(request.headers()).await;
         }
         request.extensions_mut().insert(peer.clone());
-        let response = match door.check(&request) {
+        let response = match checks.check(&request) {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
         };

@@ -8,13 +8,13 @@ use enact_sync::unmodelled::Arc;
 
 use super::undecided::enter_tentatively;
 use super::waker::TurnWaker;
-use super::{ActorCell, Body, Next, in_turn_span};
+use super::{Activation, ActorCell, Next, in_turn_span};
 use crate::deadlock::{Owner, TurnId};
 use crate::frame::{self, Awaited, Polled};
 use crate::turn::{Panic, Suspended};
 
 /// An asynchronous turn under way.
-pub(super) struct Task {
+pub(super) struct AsyncTurn {
     pub(super) turn: Pin<Box<dyn Suspended>>,
     pub(super) handler: &'static str,
     pub(super) waker: Arc<TurnWaker>,
@@ -44,7 +44,7 @@ impl Spare {
 
     /// Makes it the next turn's, unless somebody still keeps a waker of the last one.
     fn reuse(mut self, turn: TurnId, holds: bool) -> Option<Self> {
-        if self.waker.is_shared() && !cfg!(plant = "reuse_a_kept_waker") {
+        if self.waker.is_shared() && !cfg!(planted = "reuse_a_kept_waker") {
             return None;
         }
         // What was done with a waker before it was given back is over.
@@ -55,7 +55,7 @@ impl Spare {
     }
 }
 
-impl Task {
+impl AsyncTurn {
     /// What the turn waits for, if it is one promise and nothing else could end the wait.
     fn waits_alone<'p>(&self, polled: &'p Polled) -> Option<&'p Awaited> {
         // Anything else that keeps a waker could end the wait before.
@@ -71,86 +71,86 @@ impl Task {
 impl ActorCell {
     pub(super) fn begin_task(
         self: &Arc<Self>,
-        body: &mut Body,
+        activation: &mut Activation,
         handler: &'static str,
         holds: bool,
         turn: Pin<Box<dyn Suspended>>,
     ) -> Next {
-        let (Spare { waker, polled }, is_held) = match body.undecided() {
+        let (Spare { waker, polled }, is_held) = match activation.undecided() {
             Some(undecided) => (Spare::of(Arc::clone(&undecided.waker)), true),
-            None => (self.spare(body, holds), false),
+            None => (self.spare(activation, holds), false),
         };
         let polled = Some(polled);
-        self.poll_task(body, Task { turn, handler, waker, polled, is_held, has_waited: false })
+        self.poll_async_turn(activation, AsyncTurn { turn, handler, waker, polled, is_held, has_waited: false })
     }
 
     /// What a turn is polled with that has not been polled yet.
-    pub(super) fn spare(self: &Arc<Self>, body: &mut Body, holds: bool) -> Spare {
+    pub(super) fn spare(self: &Arc<Self>, activation: &mut Activation, holds: bool) -> Spare {
         let turn = TurnId::fresh();
-        let kept = body.take_spare().and_then(|spare| spare.reuse(turn, holds));
+        let kept = activation.take_spare().and_then(|spare| spare.reuse(turn, holds));
         kept.unwrap_or_else(|| Spare::of(TurnWaker::new(self, turn, holds)))
     }
 
-    pub(super) fn resume(self: &Arc<Self>, body: &mut Body, turn: TurnId) -> Next {
-        body.lender.put_back();
-        let cooperative = &mut body.extras_mut().cooperative;
+    pub(super) fn resume(self: &Arc<Self>, activation: &mut Activation, turn: TurnId) -> Next {
+        activation.lender.put_back();
+        let cooperative = &mut activation.extras_mut().cooperative;
         match cooperative.remove(&turn) {
-            Some(task) => {
-                let has_others = !cooperative.is_empty() || body.has_outer_callers();
+            Some(async_turn) => {
+                let has_others = !cooperative.is_empty() || activation.has_outer_callers();
                 self.has_suspended.store(has_others, Ordering::Relaxed);
-                self.poll_task(body, task)
+                self.poll_async_turn(activation, async_turn)
             }
-            None => self.resume_caller(body, turn),
+            None => self.resume_caller(activation, turn),
         }
     }
 
     /// Polls a turn, and keeps it if it goes on.
-    pub(super) fn poll_task(self: &Arc<Self>, body: &mut Body, mut task: Task) -> Next {
-        let _tentatively = enter_tentatively(body);
+    pub(super) fn poll_async_turn(self: &Arc<Self>, activation: &mut Activation, mut async_turn: AsyncTurn) -> Next {
+        let _tentatively = enter_tentatively(activation);
         loop {
-            let begins_with = task.polled.take();
+            let begins_with = async_turn.polled.take();
             let was_suspended = begins_with.is_none();
-            let (polled, verdict) = begins_with.map_or_else(|| task.waker.resume(), |polled| (polled, None));
-            if was_suspended || body.undecided().is_some() {
-                // Acquire: pairs with the wake-up whose poll this is. Release: the next one sees whether the turn holds the
-                // actor.
-                task.waker.woken.swap(false, Ordering::AcqRel);
+            let (polled, verdict) = begins_with.map_or_else(|| async_turn.waker.resume(), |polled| (polled, None));
+            if was_suspended || activation.undecided().is_some() {
+                // Acquire: pairs with the wake-up whose poll this is. Release: the next one sees whether the turn holds
+                // the actor.
+                async_turn.waker.woken.swap(false, Ordering::AcqRel);
             }
-            task.waker.take_hold();
-            let turn = task.turn.as_mut();
-            let outcome = task.waker.poll_with(|waker| {
+            async_turn.waker.take_hold();
+            let turn = async_turn.turn.as_mut();
+            let outcome = async_turn.waker.poll_with(|waker| {
                 frame::begin_poll(polled, waker, verdict);
                 let poll = || turn.poll(&mut Context::from_waker(waker), &self.identity);
-                in_turn_span(&self.identity, task.handler, poll)
+                in_turn_span(&self.identity, async_turn.handler, poll)
             });
             let polled = frame::end_poll();
             if let Poll::Ready(ended) = outcome {
-                if task.is_held && body.undecided().is_none() {
+                if async_turn.is_held && activation.undecided().is_none() {
                     self.mailbox.unhold();
                 }
-                body.extras_mut().keep(Spare { waker: task.waker, polled }, task.turn);
-                return self.turn_ended(body, ended);
+                activation.extras_mut().keep(Spare { waker: async_turn.waker, polled }, async_turn.turn);
+                return self.turn_ended(activation, ended);
             }
-            let alone = if body.undecided().is_none() { task.waits_alone(&polled) } else { None };
+            let alone = if activation.undecided().is_none() { async_turn.waits_alone(&polled) } else { None };
             match alone {
-                Some(_) if !task.waker.holds() => {
-                    self.call_or_suspend(body, task, polled);
+                Some(_) if !async_turn.waker.holds() => {
+                    self.call_or_suspend(activation, async_turn, polled);
                     return Next::GoOn;
                 }
                 Some(wait) if self.has_answered_here(wait) => {
-                    task.polled = Some(polled);
-                    if task.is_held {
+                    async_turn.polled = Some(polled);
+                    if async_turn.is_held {
                         self.mailbox.take_wake_up();
                     }
                     continue;
                 }
                 _ => {}
             }
-            self.put_inner_callers_away(body);
-            if task.waker.holds() {
-                self.put_outer_callers_away(body);
+            self.put_inner_callers_away(activation);
+            if async_turn.waker.holds() {
+                self.put_outer_callers_away(activation);
             }
-            self.suspend(body, task, polled);
+            self.suspend(activation, async_turn, polled);
             return Next::GoOn;
         }
     }
@@ -159,49 +159,50 @@ impl ActorCell {
     /// here. Returns whether the turn can go on.
     ///
     /// Then neither is put away and fetched again. Only that answer, and a signal, could end the turn's wait; a signal is
-    /// obeyed when the other actor's turn has returned, which is soon, because that turn calls nobody synchronously. It may
-    /// wait for others in turn: if they do not answer here, either, it is suspended, and then this one.
+    /// obeyed when the other actor's turn has returned, which is soon, because that turn calls nobody synchronously. It
+    /// may wait for others in turn: if they do not answer here, either, it is suspended, and then this one.
     fn has_answered_here(&self, wait: &Awaited) -> bool {
         wait.asked().is_some_and(|asked| self.scheduler.run_next_here(asked))
             && wait.is_over()
-            && (!self.mailbox.is_signalled() || cfg!(plant = "go_on_against_a_signal"))
+            && (!self.mailbox.is_signalled() || cfg!(planted = "go_on_against_a_signal"))
     }
 
     /// The code of a turn has ended. A tentative turn goes on until it is decided.
     #[inline]
-    pub(super) fn turn_ended(self: &Arc<Self>, body: &mut Body, ended: Result<(), Panic>) -> Next {
+    pub(super) fn turn_ended(self: &Arc<Self>, activation: &mut Activation, ended: Result<(), Panic>) -> Next {
         self.announce_change();
-        let undecided = body.extras.as_deref_mut().and_then(|extras| extras.undecided.as_mut());
+        let undecided = activation.extras.as_deref_mut().and_then(|extras| extras.undecided.as_mut());
         if let Some(turn) = undecided.and_then(|undecided| undecided.turn.as_mut()) {
             turn.ended = Some(ended);
             return Next::GoOn;
         }
-        self.begin_next(&mut body.lender);
-        self.after_turn(body, ended)
+        self.begin_next(&mut activation.lender);
+        self.after_turn(activation, ended)
     }
 
-    pub(super) fn suspend(&self, body: &mut Body, mut task: Task, mut polled: Box<Polled>) {
-        polled.leave_waker(&task.waker);
-        if !task.waker.holds() {
-            self.begin_next(&mut body.lender);
-            if !std::mem::replace(&mut task.has_waited, true) {
+    pub(super) fn suspend(&self, activation: &mut Activation, mut async_turn: AsyncTurn, mut polled: Box<Polled>) {
+        polled.leave_waker(&async_turn.waker);
+        if !async_turn.waker.holds() {
+            self.begin_next(&mut activation.lender);
+            if !std::mem::replace(&mut async_turn.has_waited, true) {
                 // Until now the answer needed what any other message needs: the actor.
-                task.turn.as_mut().now_owed_by(Owner::Turn(task.waker.own()));
+                async_turn.turn.as_mut().now_owed_by(Owner::Turn(async_turn.waker.own()));
             }
-        } else if body.undecided().is_none() && !std::mem::replace(&mut task.is_held, true) {
-            self.mailbox.hold(&task.waker);
+        } else if activation.undecided().is_none() && !std::mem::replace(&mut async_turn.is_held, true) {
+            self.mailbox.hold(&async_turn.waker);
         }
         // A tentative turn is woken by its fate, too, and then looks again at everything else.
-        let is_tentative = body.undecided().is_some_and(|undecided| Arc::ptr_eq(&undecided.waker, &task.waker));
-        let outside = (!is_tentative && task.waker.is_outside()).then(|| Arc::clone(&task.waker));
+        let is_tentative =
+            activation.undecided().is_some_and(|undecided| Arc::ptr_eq(&undecided.waker, &async_turn.waker));
+        let outside = (!is_tentative && async_turn.waker.is_outside()).then(|| Arc::clone(&async_turn.waker));
         // A waker given back before we looked was used before that; the wake-up is then seen by the judge.
         fence(Ordering::Acquire);
-        task.waker.suspend(polled, is_tentative || outside.is_some());
-        if task.waker.holds() {
-            body.extras_mut().held = Some(task);
+        async_turn.waker.suspend(polled, is_tentative || outside.is_some());
+        if async_turn.waker.holds() {
+            activation.extras_mut().held = Some(async_turn);
         } else {
             self.has_suspended.store(true, Ordering::Relaxed);
-            body.extras_mut().cooperative.insert(task.waker.turn(), task);
+            activation.extras_mut().cooperative.insert(async_turn.waker.turn(), async_turn);
         }
         if let Some(waker) = outside {
             waker.let_go();

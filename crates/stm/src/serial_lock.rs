@@ -1,58 +1,60 @@
-//! The gate that every writing commit passes: a starving transaction comes first, and finally runs alone.
+//! The serial lock that every writing commit passes: a starving transaction comes first, and finally runs alone.
 //!
 //! # The problem
-//! A transaction that runs alone must not meet the commit of another one. It must not starve, and nor must the commits that
-//! it keeps out. It may be a future that is never polled again, which must hold up nobody.
+//! A transaction that runs alone must not meet the commit of another one. It must not starve, and nor must the commits
+//! that it keeps out. It may be a future that is never polled again, which must hold up nobody.
 //!
 //! # States
 //! The word is 0 as long as nobody needs anything, which is all that an ordinary commit looks at. [`PRIORITY`]: a starving
 //! transaction has published a filter of what it read and wrote; commits that meet it stand back a few times. [`CLOSED`]:
-//! one transaction, the *holder*, runs alone, and other commits are refused. [`DRAINING`]: a transaction waits for the end of
-//! the deferred operations under way, in order to run irrevocably; commits that would start new ones are refused.
+//! one transaction, the *holder*, runs alone, and other commits are refused. [`DRAINING`]: a transaction waits for the
+//! end of the deferred operations under way, in order to run irrevocably; commits that would start new ones are refused.
 //!
 //! A transaction that wants to run alone has a *ticket*, which is a place in the queue, and so has each commit that was
-//! refused. A place is *ready*, except that an irrevocable transaction is not while operations are under way, and neither is
-//! a commit behind it that starts operations. The *turn* is that of the first ready place. If all that is ready are refused
-//! commits, the gate is open to them, and they keep their places until one of their attempts commits; otherwise they run
-//! alone as well, each at its turn.
+//! refused. A place is *ready*, except that an irrevocable transaction is not while operations are under way, and
+//! neither is a commit behind it that starts operations. The *turn* is that of the first ready place. If all that is
+//! ready are refused commits, the serial lock is open to them, and they keep their places until one of their attempts
+//! commits; otherwise they run alone as well, each at its turn.
 //!
 //! # Who may touch what
-//! The word's flags for closing and draining, the holder and the places are changed under the lock of the queue. The gate is
-//! held only within one poll, or by a thread that does not sleep meanwhile: the poll that finds its turn come takes the gate,
-//! closes it, runs the attempt, and gives the gate back before it returns. An attempt that runs alone and loses to a deferred
-//! operation is repeated in the same poll; one that sleeps or waits for a dependency gives the gate back before.
+//! The word's flags for closing and draining, the holder and the places are changed under the lock of the queue. The
+//! serial lock is held only within one poll, or by a thread that does not sleep meanwhile: the poll that finds its turn
+//! come takes the serial lock, closes it, runs the attempt, and gives the serial lock back before it returns. An
+//! attempt that runs alone and loses to a deferred operation is repeated in the same poll; one that sleeps or waits for
+//! a dependency gives the serial lock back before.
 //!
 //! # Why the holder commits
-//! Closing sets the word, fences, and waits until no worker is between its first lock and its last unlock. A commit locks,
-//! fences, and looks at the word. So no commit of another publishes anything from then until the gate opens, apart from
-//! those of deferred operations, of which there are finitely many because only commits start new ones. An irrevocable
-//! transaction takes the gate when it has counted no operation since it has begun to drain. A commit counts its operations
-//! first, and then looks at the word, with a fence in between: so it is counted or refused, and beside an irrevocable holder
-//! nothing is published at all.
+//! Closing sets the word, fences, and waits until no descriptor is between its first lock and its last unlock. A commit
+//! locks, fences, and looks at the word. So no commit of another publishes anything from then until the serial lock
+//! opens, apart from those of deferred operations, of which there are finitely many because only commits start new
+//! ones. An irrevocable transaction takes the serial lock when it has counted no operation since it has begun to drain.
+//! A commit counts its operations first, and then looks at the word, with a fence in between: so it is counted or
+//! refused, and beside an irrevocable holder nothing is published at all.
 //!
 //! # Progress
-//! * Places are taken in the order of their tickets, and a commit takes its ticket in the step that refuses it. So with `n`
-//!   threads that run alone again and again it comes after at most `n` holders besides the one that has refused it.
+//! * Places are taken in the order of their tickets, and a commit takes its ticket in the step that refuses it. So with
+//!   `n` threads that run alone again and again it comes after at most `n` holders besides the one that has refused it.
 //! * While an irrevocable transaction waits for operations, no commit behind it starts one, so that those under way are
 //!   finitely many; all else passes it meanwhile.
-//! * A thread at its turn is sure to come. A task may not be polled: a place behind it stands back a bounded number of times,
-//!   which lets its executor poll the task, and then passes it. A place that was passed is *dormant*: it counts as absent
-//!   until its task is polled again, and has kept its rank. So a task that is forgotten costs others a bounded number of
-//!   yields once.
-//! * A thread that is awake may run alone before older irrevocable threads that sleep, because waking one takes several times
-//!   what most of them do at the gate. It does so only if nobody else is in the queue, so that the bound for commits holds,
-//!   and a bounded number of times in a row: the first is called before, and waited for after that.
+//! * A thread at its turn is sure to come. A task may not be polled: a place behind it stands back a bounded number of
+//!   times, which lets its executor poll the task, and then passes it. A place that was passed is *dormant*: it counts
+//!   as absent until its task is polled again, and has kept its rank. So a task that is forgotten costs others a
+//!   bounded number of yields once.
+//! * A thread that is awake may run alone before older irrevocable threads that sleep, because waking one takes several
+//!   times what most of them do at the serial lock. It does so only if nobody else is in the queue, so that the bound
+//!   for commits holds, and a bounded number of times in a row: the first is called before, and waited for after that.
 //!
 //! An operation that is not polled keeps irrevocable transactions waiting, and commits that would start operations behind
 //! these, but no other commit.
 //!
 //! # No lost wake-up
-//! A place leaves its waker under the lock under which it finds that its turn has not come. Each step that can bring a turn
-//! forward takes the wakers of all that can be next, under the same lock: the gate is given back, a place is given up, passed
-//! or not ready any more, the last operation ends. The last is seen because an operation that ends is counted out first and
-//! then looks at the word, with a fence in between, and the word says that somebody drains before the operations are counted.
+//! A place leaves its waker under the lock under which it finds that its turn has not come. Each step that can bring a
+//! turn forward takes the wakers of all that can be next, under the same lock: the serial lock is given back, a place
+//! is given up, passed or not ready any more, the last operation ends. The last is seen because an operation that ends
+//! is counted out first and then looks at the word, with a fence in between, and the word says that somebody drains
+//! before the operations are counted.
 use crate::domain::DOMAIN;
-use crate::transaction::{Cause, Refused, Worker};
+use crate::transaction::{Cause, Descriptor, Refused};
 use crate::waking::wake_all;
 use crossbeam_utils::CachePadded;
 use enact_sync::Mutex;
@@ -65,17 +67,17 @@ const PRIORITY: u64 = 1;
 const CLOSED: u64 = 2;
 const DRAINING: u64 = 4;
 
-/// So often does a transaction stand back for one that comes first: in a row for one with priority, in all for tasks in front
-/// of it in the queue. More would be waiting for it.
+/// So often does a transaction stand back for one that comes first: in a row for one with priority, in all for tasks in
+/// front of it in the queue. More would be waiting for it.
 const STAND_BACK_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 32 };
 
-/// So often in a row do threads that are awake run alone before one that sleeps is called, and as often again while that one
-/// is on its way: with two processors and four threads that append to open files (`enact-bench defer io`), one lock around
-/// everything wakes a thread for each 13 operations.
+/// So often in a row do threads that are awake run alone before one that sleeps is called, and as often again while
+/// that one is on its way: with two processors and four threads that append to open files (`enact-bench defer io`), one
+/// lock around everything wakes a thread for each 13 operations.
 const BARGED_BEFORE_CALL: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 32 };
 const BARGED_MAX: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 64 };
 
-pub(crate) struct Gate {
+pub(crate) struct SerialLock {
     word: CachePadded<AtomicU64>,
     /// A filter of what the transaction with priority has touched, and whether there is one.
     filter: AtomicU64,
@@ -116,7 +118,7 @@ struct Place {
 /// What a ticket is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A commit that was refused: the gate has to be open.
+    /// A commit that was refused: the serial lock has to be open.
     Commit,
     /// To run while nobody but deferred operations commits.
     Alone,
@@ -127,9 +129,9 @@ pub(crate) enum Purpose {
 /// What a ticket is good for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The gate is open to it.
+    /// The serial lock is open to it.
     Open,
-    /// It holds the gate until [`Gate::give_back`] or [`Gate::wait_again`].
+    /// It holds the serial lock until [`SerialLock::give_back`] or [`SerialLock::wait_again`].
     Alone {
         /// It has passed no irrevocable transaction, so that its commit may start operations.
         may_defer: bool,
@@ -138,11 +140,11 @@ pub(crate) enum Turn {
     StandBack,
 }
 
-/// The right to be stood back for, given up by [`Gate::forget`].
+/// The right to be stood back for, given up by [`SerialLock::forget`].
 #[derive(Debug)]
 pub(crate) struct Priority(());
 
-/// A place in the queue, given up by [`Gate::give_back`].
+/// A place in the queue, given up by [`SerialLock::give_back`].
 #[derive(Debug)]
 pub(crate) struct Ticket(NonZeroU64);
 
@@ -151,20 +153,20 @@ pub(crate) struct Ticket(NonZeroU64);
 pub(crate) struct Underway(());
 
 impl Underway {
-    /// Called before the commit is over, so that nobody finds the gate's count at 0 in between.
+    /// Called before the commit is over, so that nobody finds the serial lock's count at 0 in between.
     pub(crate) fn begin() -> Self {
-        DOMAIN.gate.operations.fetch_add(1, Ordering::AcqRel);
+        DOMAIN.serial_lock.operations.fetch_add(1, Ordering::AcqRel);
         Self(())
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        DOMAIN.gate.operation_ends();
+        DOMAIN.serial_lock.operation_ends();
     }
 }
 
-impl Gate {
+impl SerialLock {
     #[cfg(not(any(enact_loom, enact_shuttle)))]
     pub(crate) const fn new() -> Self {
         Self {
@@ -195,23 +197,23 @@ impl Gate {
 
     /// Lets a commit pass that has its locks, or not.
     #[cold]
-    pub(crate) fn admit(&self, worker: &mut Worker) -> Result<(), Refused> {
-        if cfg!(plant = "leave_the_gate_open") {
+    pub(crate) fn admit(&self, descriptor: &mut Descriptor) -> Result<(), Refused> {
+        if cfg!(planted = "leave_the_serial_lock_open") {
             return Ok(());
         }
-        let defers = worker.extras.starts_operations;
-        if worker.alone {
-            return if defers && !worker.may_defer { Err(Refused::Closed) } else { Ok(()) };
+        let defers = descriptor.extras.starts_operations;
+        if descriptor.alone {
+            return if defers && !descriptor.may_defer { Err(Refused::Closed) } else { Ok(()) };
         }
         let word = self.word.load(Ordering::Acquire);
         let is_closed = word & CLOSED != 0 || (defers && word & DRAINING != 0);
-        if is_closed && !worker.in_operation {
+        if is_closed && !descriptor.in_operation {
             return Err(Refused::Closed);
         }
         if word & PRIORITY != 0
-            && !worker.has_priority
-            && self.filter.load(Ordering::Relaxed) & worker.footprint_of_writes() != 0
-            && !worker.attempt.is_multiple_of(STAND_BACK_MAX)
+            && !descriptor.has_priority
+            && self.filter.load(Ordering::Relaxed) & descriptor.footprint_of_writes() != 0
+            && !descriptor.attempt.is_multiple_of(STAND_BACK_MAX)
         {
             return Err(Refused::Conflict(Cause::StoodBack));
         }
@@ -219,12 +221,12 @@ impl Gate {
     }
 
     /// Announces what a starving transaction has touched. Only one has priority at a time: others go without.
-    pub(crate) fn prefer(&self, priority: &mut Option<Priority>, worker: &Worker) {
+    pub(crate) fn prefer(&self, priority: &mut Option<Priority>, descriptor: &Descriptor) {
         if priority.is_none() && !self.is_preferred.swap(true, Ordering::AcqRel) {
             *priority = Some(Priority(()));
         }
         if priority.is_some() {
-            self.filter.store(worker.footprint(), Ordering::Relaxed);
+            self.filter.store(descriptor.footprint(), Ordering::Relaxed);
             self.word.fetch_or(PRIORITY, Ordering::AcqRel);
         }
     }
@@ -305,7 +307,7 @@ impl Gate {
         turn.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Gives a ticket back, and with it the gate.
+    /// Gives a ticket back, and with it the serial lock.
     pub(crate) fn give_back(&self, Ticket(number): Ticket) {
         let mut queue = self.queue.lock();
         if queue.holder == Some(number) {
@@ -336,7 +338,7 @@ impl Gate {
         self.word.fetch_or(CLOSED, Ordering::AcqRel);
         // Pairs with the fence of a commit that has its locks.
         fence(Ordering::SeqCst);
-        for slot in DOMAIN.workers.slots() {
+        for slot in DOMAIN.descriptors.slots() {
             slot.wait_for_commit();
         }
     }
@@ -350,7 +352,7 @@ impl Gate {
     /// none.
     fn drain(&self, queue: &Queue) -> bool {
         let is_too_early =
-            cfg!(plant = "count_operations_before_draining") && self.operations.load(Ordering::Acquire) == 0;
+            cfg!(planted = "count_operations_before_draining") && self.operations.load(Ordering::Acquire) == 0;
         let is_draining = self.word.load(Ordering::Relaxed) & DRAINING != 0;
         if queue.has_irrevocable() != is_draining {
             self.word.fetch_xor(DRAINING, Ordering::AcqRel);
@@ -363,7 +365,7 @@ impl Gate {
     /// The wakers of all tickets that can be next: up to the first thread, because a task may not come.
     fn call(&self, queue: &mut Queue) -> Vec<Waker> {
         let is_quiet = self.drain(queue);
-        if queue.holder.is_some() || cfg!(plant = "open_the_gate_in_silence") {
+        if queue.holder.is_some() || cfg!(planted = "open_the_serial_lock_in_silence") {
             return Vec::new();
         }
         if queue.leaves_it_to_the_awake(is_quiet) {
@@ -423,11 +425,11 @@ impl Queue {
         !(0..self.places.len()).any(|n| needs_turn(&self.places[n]) && self.is_ready(n, is_quiet))
     }
 
-    /// True if a thread may run alone before older ones: among irrevocable threads only, so that no commit waits for more of
-    /// them than stand before it.
+    /// True if a thread may run alone before older ones: among irrevocable threads only, so that no commit waits for
+    /// more of them than stand before it.
     fn may_barge(&self) -> bool {
         let is_such = |place: &Place| place.purpose == Purpose::Irrevocable && place.is_of_thread;
-        self.barged < BARGED_MAX && (self.places.iter().all(is_such) || cfg!(plant = "barge_past_commits"))
+        self.barged < BARGED_MAX && (self.places.iter().all(is_such) || cfg!(planted = "barge_past_commits"))
     }
 
     /// True if the next turn is that of a thread that is awake, which need not be waited for.
@@ -452,7 +454,7 @@ impl Queue {
                     true if may_barge => barges = true,
                     true => return None,
                     false if stands_back => return Some(Turn::StandBack),
-                    false if cfg!(plant = "wait_for_tasks_that_do_not_come") => return None,
+                    false if cfg!(planted = "wait_for_tasks_that_do_not_come") => return None,
                     false => self.places[before].is_dormant = true,
                 }
             }
@@ -486,15 +488,15 @@ mod tests {
 
     /// Threads that are awake run alone one after the other, each asking before the one before it ends, until the one that
     /// is asked last has to wait. Gives how many did, and how many before `calls` was called first.
-    fn barge(gate: &Gate, holder: Ticket, calls: &Calls) -> (u32, u32) {
+    fn barge(serial_lock: &SerialLock, holder: Ticket, calls: &Calls) -> (u32, u32) {
         let (mut holder, mut barged, mut uncalled) = (holder, 0, 0);
         loop {
-            let next = gate.ask(Purpose::Irrevocable, false, true);
-            assert!(gate.poll_turn_awake(&next).is_pending(), "another one holds the gate");
-            gate.give_back(holder);
+            let next = serial_lock.ask(Purpose::Irrevocable, false, true);
+            assert!(serial_lock.poll_turn_awake(&next).is_pending(), "another one holds the serial_lock");
+            serial_lock.give_back(holder);
             uncalled += u32::from(calls.count() == 0);
-            if gate.poll_turn_awake(&next).is_pending() {
-                gate.give_back(next);
+            if serial_lock.poll_turn_awake(&next).is_pending() {
+                serial_lock.give_back(next);
                 return (barged, uncalled);
             }
             barged += 1;
@@ -505,45 +507,45 @@ mod tests {
     #[test]
     fn a_thread_that_sleeps_is_called_and_then_waited_for_after_so_many_that_are_awake() {
         enact_sync::explore(1, || {
-            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
-            let holder = gate.ask(Purpose::Irrevocable, false, true);
-            assert!(gate.poll_turn_awake(&holder).is_ready());
-            let sleeps = gate.ask(Purpose::Irrevocable, false, true);
-            assert!(gate.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
-            assert_eq!(barge(&gate, holder, &calls), (BARGED_MAX, BARGED_BEFORE_CALL));
+            let (serial_lock, calls) = (SerialLock::new(), Arc::new(Calls::default()));
+            let holder = serial_lock.ask(Purpose::Irrevocable, false, true);
+            assert!(serial_lock.poll_turn_awake(&holder).is_ready());
+            let sleeps = serial_lock.ask(Purpose::Irrevocable, false, true);
+            assert!(serial_lock.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert_eq!(barge(&serial_lock, holder, &calls), (BARGED_MAX, BARGED_BEFORE_CALL));
             assert_eq!(calls.count(), 1);
-            assert!(gate.poll_turn_awake(&sleeps).is_ready());
-            gate.give_back(sleeps);
+            assert!(serial_lock.poll_turn_awake(&sleeps).is_ready());
+            serial_lock.give_back(sleeps);
         });
     }
 
     #[test]
     fn nobody_who_is_awake_runs_alone_before_a_commit_that_has_come_first() {
         enact_sync::explore(1, || {
-            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
-            let holder = gate.ask(Purpose::Irrevocable, false, true);
-            assert!(gate.poll_turn_awake(&holder).is_ready());
-            let commit = gate.ask(Purpose::Commit, false, true);
-            assert!(gate.poll_turn(&commit, || Waker::from(Arc::clone(&calls))).is_pending());
-            assert_eq!(barge(&gate, holder, &calls), (0, 0));
-            assert!(gate.poll_turn_awake(&commit).is_ready());
-            gate.give_back(commit);
+            let (serial_lock, calls) = (SerialLock::new(), Arc::new(Calls::default()));
+            let holder = serial_lock.ask(Purpose::Irrevocable, false, true);
+            assert!(serial_lock.poll_turn_awake(&holder).is_ready());
+            let commit = serial_lock.ask(Purpose::Commit, false, true);
+            assert!(serial_lock.poll_turn(&commit, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert_eq!(barge(&serial_lock, holder, &calls), (0, 0));
+            assert!(serial_lock.poll_turn_awake(&commit).is_ready());
+            serial_lock.give_back(commit);
         });
     }
 
     #[test]
     fn the_first_is_called_if_the_one_that_is_awake_gives_up() {
         enact_sync::explore(1, || {
-            let (gate, calls) = (Gate::new(), Arc::new(Calls::default()));
-            let [holder, sleeps, awake] = [(); 3].map(|()| gate.ask(Purpose::Irrevocable, false, true));
-            assert!(gate.poll_turn_awake(&holder).is_ready());
-            assert!(gate.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
-            assert!(gate.poll_turn_awake(&awake).is_pending());
-            gate.give_back(holder);
+            let (serial_lock, calls) = (SerialLock::new(), Arc::new(Calls::default()));
+            let [holder, sleeps, awake] = [(); 3].map(|()| serial_lock.ask(Purpose::Irrevocable, false, true));
+            assert!(serial_lock.poll_turn_awake(&holder).is_ready());
+            assert!(serial_lock.poll_turn(&sleeps, || Waker::from(Arc::clone(&calls))).is_pending());
+            assert!(serial_lock.poll_turn_awake(&awake).is_pending());
+            serial_lock.give_back(holder);
             assert_eq!(calls.count(), 0, "it is left to the one that is awake");
-            gate.give_back(awake);
+            serial_lock.give_back(awake);
             assert_eq!(calls.count(), 1);
-            gate.give_back(sleeps);
+            serial_lock.give_back(sleeps);
         });
     }
 }

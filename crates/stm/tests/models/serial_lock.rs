@@ -53,7 +53,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Polls again and again: the gate guarantees progress to a task that is polled, woken or not.
+/// Polls again and again: the serial lock guarantees progress to a task that is polled, woken or not.
 fn poll_to_end<F: Future + Unpin>(mut future: F) -> F::Output {
     loop {
         if let Poll::Ready(output) = poll(&mut future) {
@@ -79,7 +79,7 @@ fn deferring(n: &Arc<TCell<u32>>) -> impl Future<Output = ()> + Unpin {
     })
 }
 
-/// Schedule: the future is polled while an operation is under way, or while another one holds the gate, and never again.
+/// Schedule: the future is polled while an operation is under way, or while another one holds the serial lock, and never again.
 #[test]
 fn a_future_that_is_not_polled_again_holds_up_nobody() {
     model(|| {
@@ -127,10 +127,10 @@ fn an_irrevocable_transaction_beside_operations_waits_for_their_end_and_has_them
     });
 }
 
-/// Schedule: two threads hand the gate to each other, and a commit finds it closed.
+/// Schedule: two threads hand the serial lock to each other, and a commit finds it closed.
 #[test]
 #[cfg(not(enact_loom))]
-fn a_commit_that_finds_the_gate_closed_waits_for_at_most_one_holder_a_thread() {
+fn a_commit_that_finds_the_serial_lock_closed_waits_for_at_most_one_holder_a_thread() {
     use enact_stm::statistics;
     model(|| {
         let holders = Arc::new(TCell::new(0));
