@@ -36,8 +36,8 @@
 //! | a message, an actor or a state that belongs to a transaction | the `within` views of every handle, [`Cx::spawn_within`], [`Cx::become_within`] |
 //! | everything about actors: the ways to call, the forms of handlers, the guarantees | [`actors`] |
 //!
-//! In the repository, `docs/how-enact-programs-look.md` walks through five complete programs, from request and reply to
-//! shared resources. `docs/stm.md` is the tour of transactions, and `docs/transactional-actors.md` says what happens when
+//! In the repository, `docs/guide/how-enact-programs-look.md` walks through five complete programs, from request and reply to
+//! shared resources. `docs/stm.md` is the tour of transactions, and `docs/guide/transactional-actors.md` says what happens when
 //! messages belong to them.
 //!
 //! A function that takes a transaction borrows its variables for `'t`, the time of one attempt:
@@ -125,5 +125,5 @@ struct Readme;
 
 /// The programs of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/how-enact-programs-look.md")]
+#[doc = include_str!("../../../docs/guide/how-enact-programs-look.md")]
 struct Guide;

@@ -9,7 +9,7 @@ use crate::served::{FREE_PORT, Served, serve};
 
 const SESSIONS: [(&str, &str); 2] = [
     ("README.md", include_str!("../../../../README.md")),
-    ("docs/service.md", include_str!("../../../../docs/service.md")),
+    ("docs/guide/service.md", include_str!("../../../../docs/guide/service.md")),
 ];
 const PAGE_HOST: &str = "http://127.0.0.1:8080";
 
