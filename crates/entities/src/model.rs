@@ -1,5 +1,6 @@
 //! What the engine must know of the classes it runs: the states, the events, and what they call.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
@@ -178,33 +179,34 @@ pub enum Calls<E> {
     Refused(Vec<Reason>),
 }
 
-/// All that one transaction does at one entity: at most one event, and conditions on the state before it.
+/// All that one transaction does at one entity: events, one after the other, and conditions on the state before them.
 #[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
 pub struct Work<E> {
-    /// The event, if one is to happen.
-    pub event: Option<E>,
+    /// The events in the order in which they happen. Each sees the effects of those before it, in its guards, too; two equal
+    /// events are two.
+    pub events: Vec<E>,
     /// The conditions, without repetition.
     pub conditions: Vec<Condition<E>>,
 }
 
 impl<E> Work<E> {
     /// Only this event.
-    pub const fn event(event: E) -> Self {
-        Self { event: Some(event), conditions: Vec::new() }
+    pub fn event(event: E) -> Self {
+        Self { events: vec![event], conditions: Vec::new() }
     }
 
     /// Only this condition.
     pub fn condition(condition: Condition<E>) -> Self {
-        Self { event: None, conditions: vec![condition] }
+        Self { events: Vec::new(), conditions: vec![condition] }
     }
 }
 
 impl<E: PartialEq> Work<E> {
-    /// Whether both ask for the same event and the same conditions, in whatever order.
+    /// Whether both ask for the same events in the same order, and for the same conditions in whatever order.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same_conditions = self.conditions.len() == other.conditions.len()
             && self.conditions.iter().all(|condition| other.conditions.contains(condition));
-        self.event == other.event && same_conditions
+        self.events == other.events && same_conditions
     }
 }
 
@@ -242,6 +244,58 @@ pub struct Linear {
     pub thresholds: Vec<Threshold>,
     /// What is added to the fields, each field once.
     pub deltas: Vec<(Field, i128)>,
+}
+
+impl Linear {
+    /// What several events do one after the other, as one: each threshold is stated for the state before the first of them.
+    /// Nothing if a number leaves the range of `i128`.
+    ///
+    /// # Complexity
+    /// Linear in all thresholds and deltas: of thresholds on the same sum only the strictest is kept.
+    pub fn in_order(events: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut events = events.into_iter();
+        let Some(first) = events.next() else {
+            return Some(Self { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() });
+        };
+        let mut all = first;
+        for next in events {
+            all.states.retain(|state| next.states.contains(state));
+            let before: BTreeMap<Field, i128> = all.deltas.iter().copied().collect();
+            for mut threshold in next.thresholds {
+                let mut added = 0_i128;
+                for term in &threshold.terms {
+                    let delta = before.get(&term.field).copied().unwrap_or(0);
+                    added = if term.negative { added.checked_sub(delta)? } else { added.checked_add(delta)? };
+                }
+                threshold.bound = match threshold.bound {
+                    Bound::AtLeast(bound) => Bound::AtLeast(bound.checked_sub(added)?),
+                    Bound::AtMost(bound) => Bound::AtMost(bound.checked_sub(added)?),
+                };
+                all.thresholds.push(threshold);
+            }
+            let mut deltas = before;
+            for (field, delta) in next.deltas {
+                let sum = deltas.entry(field).or_default();
+                *sum = sum.checked_add(delta)?;
+            }
+            all.deltas = deltas.into_iter().collect();
+        }
+        all.keep_strictest();
+        Some(all)
+    }
+
+    fn keep_strictest(&mut self) {
+        let mut strictest: BTreeMap<(Vec<Term>, bool), Bound> = BTreeMap::new();
+        for Threshold { terms, bound } in std::mem::take(&mut self.thresholds) {
+            let kept = strictest.entry((terms, matches!(bound, Bound::AtLeast(_)))).or_insert(bound);
+            *kept = match (*kept, bound) {
+                (Bound::AtLeast(one), Bound::AtLeast(other)) => Bound::AtLeast(one.max(other)),
+                (Bound::AtMost(one), Bound::AtMost(other)) => Bound::AtMost(one.min(other)),
+                (kept, _) => kept,
+            };
+        }
+        self.thresholds = strictest.into_iter().map(|((terms, _), bound)| Threshold { terms, bound }).collect();
+    }
 }
 
 /// A comparison of a sum of numeric fields, mostly of one field, with a constant.

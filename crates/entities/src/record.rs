@@ -22,7 +22,7 @@ use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
 /// The version that this program writes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// One record of an entity or of a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub enum Record<E> {
         tx: TxId,
         /// Its slot.
         slot: Slot,
-        /// The event that happened.
-        event: E,
+        /// The events that happened, in this order.
+        events: Vec<E>,
         /// When.
         at: Timestamp,
     },

@@ -20,10 +20,13 @@ fn prepared() -> Prepared<Event> {
         tx: tx(7),
         attempt: Attempt(2),
         slot: Slot(3),
-        work: Work { event: Some(Hand::deposit(5)), conditions },
+        work: Work { events: vec![Hand::deposit(5), Hand::deposit(5)], conditions },
         at: Timestamp(-1),
         coordinator: key("Coordinator/C"),
-        answer: Answer { calls: vec![Call::event(key("Account/B"), Event::Close)], state: Some("opened".into()) },
+        answer: Answer {
+            calls: vec![vec![Call::event(key("Account/B"), Event::Close)], vec![]],
+            state: Some("opened".into()),
+        },
     }
 }
 
@@ -41,7 +44,7 @@ fn all_records() -> Vec<Record<Event>> {
     vec![
         Record::Prepared(prepared()),
         Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Abort },
-        Record::Committed { tx: tx(7), slot: Slot(u64::MAX), event: Hand::deposit(5), at: Timestamp(i64::MIN) },
+        Record::Committed { tx: tx(7), slot: Slot(u64::MAX), events: vec![Hand::deposit(5)], at: Timestamp(i64::MIN) },
         Record::Decision(DecisionRecord {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
@@ -84,8 +87,8 @@ fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
 #[test]
 fn an_unknown_version_is_refused_with_its_number() {
     let mut bytes = all_records()[0].encode();
-    bytes[0] = 2;
-    assert_eq!(Record::<Event>::decode(&bytes), Err(DecodeError::Version { version: 2 }));
+    bytes[0] = 3;
+    assert_eq!(Record::<Event>::decode(&bytes), Err(DecodeError::Version { version: 3 }));
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError>
 }
 
 fn committed(n: u64, event: Event) -> Record<Event> {
-    Record::Committed { tx: tx(n.into()), slot: Slot(n), event, at: Timestamp(0) }
+    Record::Committed { tx: tx(n.into()), slot: Slot(n), events: vec![event], at: Timestamp(0) }
 }
 
 #[test]

@@ -65,7 +65,18 @@ impl Run {
         let (from, to) = self.two_accounts();
         let euros = 1 + self.chance.below(90) as i64;
         let book = Hand::book(&from, &to, euros);
-        match self.chance.below(4) {
+        match self.chance.below(6) {
+            4 => vec![
+                Call::event(to.clone(), Hand::deposit(euros)),
+                Call::event(from, Hand::withdraw(2 * euros)),
+                Call::event(to, Hand::deposit(euros)),
+            ],
+            5 => {
+                let step = |account: &EntityKey, event| Step::Do(account.clone(), event);
+                let half = || vec![step(&from, Hand::withdraw(euros)), step(&to, Hand::deposit(euros))];
+                let run = |number| Step::Do(key(&format!("Relay/{n}-{number}")), Event::Run(half()));
+                vec![Call::event(key(&format!("Relay/{n}")), Event::Run(vec![run(1), run(2)]))]
+            }
             0 => vec![Call::event(
                 key(&format!("Relay/{n}")),
                 Event::Run(vec![Step::Do(key(&format!("Transfer/{n}")), book)]),
@@ -80,7 +91,22 @@ impl Run {
     fn anything(&mut self, n: usize) -> Vec<Call<Event>> {
         let (first, second) = self.two_accounts();
         let euros = 1 + self.chance.below(60) as i64;
-        match self.chance.below(10) {
+        match self.chance.below(13) {
+            10 => vec![
+                Call::event(first.clone(), Hand::deposit(euros)),
+                Call::event(first.clone(), Hand::interest(10)),
+                Call::event(first, Hand::withdraw(euros)),
+            ],
+            11 => vec![
+                Call::event(first.clone(), Hand::block()),
+                Call::event(second, Hand::deposit(euros)),
+                Call::event(first, Hand::unblock()),
+            ],
+            12 => vec![
+                Call::event(first.clone(), Hand::withdraw(euros)),
+                Call::event(first.clone(), Hand::withdraw(euros)),
+                Call::condition(first, Condition::impossible(Hand::withdraw(101), "poor")),
+            ],
             0 => vec![Call::event(first, Hand::interest(10)), Call::event(second, Hand::interest(5))],
             1 => vec![Call::event(first, Hand::block())],
             2 => vec![Call::event(first, Hand::unblock())],

@@ -21,9 +21,9 @@ pub(crate) struct Job<E> {
 /// What an admitted transaction is told: the same in every outcome of what was open when it was admitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer<E> {
-    /// What the event asks of other entities.
-    pub calls: Vec<Call<E>>,
-    /// The name of the life-cycle state after the event; nothing if there is only a condition.
+    /// What each event asks of other entities.
+    pub calls: Vec<Vec<Call<E>>>,
+    /// The name of the life-cycle state after the events; nothing if there are only conditions.
     pub state: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Step<M: Model> {
 #[derive(Clone, Debug)]
 pub(super) struct Shape<E> {
     pub(super) linear: Linear,
-    pub(super) calls: Vec<Call<E>>,
+    pub(super) calls: Vec<Vec<Call<E>>>,
 }
 
 type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
@@ -78,21 +78,24 @@ impl<M: Model> Entity<M> {
     pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Vec<Reason>> {
         let mut reasons: Vec<_> =
             job.work.conditions.iter().filter_map(|condition| self.broken(condition, job.at, state)).collect();
-        let Some(event) = &job.work.event else {
-            let answer = Answer { calls: Vec::new(), state: None };
-            return if reasons.is_empty() { Ok(Step { state: state.clone(), answer }) } else { Err(reasons) };
-        };
-        match self.possible(event, job.at, state) {
-            Ok((next, calls)) if reasons.is_empty() => {
-                let name = self.state_name(&next).to_owned();
-                Ok(Step { state: next, answer: Answer { calls, state: Some(name) } })
-            }
-            Ok(_) => Err(reasons),
-            Err(more) => {
-                reasons.extend(more);
-                Err(reasons)
+        let (mut next, mut calls) = (state.clone(), Vec::with_capacity(job.work.events.len()));
+        for event in &job.work.events {
+            match self.possible(event, job.at, &next) {
+                Ok((after, called)) => {
+                    next = after;
+                    calls.push(called);
+                }
+                Err(more) => {
+                    reasons.extend(more);
+                    break;
+                }
             }
         }
+        if !reasons.is_empty() {
+            return Err(reasons);
+        }
+        let name = (!calls.is_empty()).then(|| self.state_name(&next).to_owned());
+        Ok(Step { state: next, answer: Answer { calls, state: name } })
     }
 
     /// The state after `event` and its calls, or every reason why it is not possible.
@@ -109,13 +112,13 @@ impl<M: Model> Entity<M> {
         }
     }
 
-    /// The calls of a job, if they are the same in every state.
-    fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Call<M::Event>>> {
-        let Some(event) = &job.work.event else { return Some(Vec::new()) };
-        match self.model.calls(&self.key, None, event, job.at) {
+    /// The calls of each event of a job, if they are the same in every state.
+    fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Vec<Call<M::Event>>>> {
+        let calls = |event| match self.model.calls(&self.key, None, event, job.at) {
             Calls::Known(calls) => Some(calls),
             Calls::DependsOnState | Calls::Refused(_) => None,
-        }
+        };
+        job.work.events.iter().map(calls).collect()
     }
 
     /// Whether every condition of `job` holds in `state`.
@@ -138,8 +141,7 @@ impl<M: Model> Entity<M> {
     /// # Panics
     /// If the model refuses what admission has promised: the model broke one of its laws.
     pub(super) fn apply(&self, job: &Job<M::Event>, state: M::State) -> M::State {
-        let Some(event) = &job.work.event else { return state };
-        match self.model.next(&self.key, &state, event, job.at) {
+        job.work.events.iter().fold(state, |state, event| match self.model.next(&self.key, &state, event, job.at) {
             Ok(next) => next,
             Err(reasons) => panic!(
                 "{} of {} was admitted at {} and is refused in {state:?}: {reasons:?}",
@@ -147,7 +149,7 @@ impl<M: Model> Entity<M> {
                 job.tx,
                 self.key
             ),
-        }
+        })
     }
 
     /// The job as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
@@ -156,26 +158,25 @@ impl<M: Model> Entity<M> {
         if job.work.conditions.iter().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;
         }
-        let linear = match &job.work.event {
-            None => Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() },
-            Some(event) => self.model.linear(&self.key, event, job.at)?,
-        };
-        Some(Shape { linear, calls: self.fixed_calls(job)? })
+        let events = job.work.events.iter();
+        let linear: Option<Vec<Linear>> = events.map(|event| self.model.linear(&self.key, event, job.at)).collect();
+        Some(Shape { linear: Linear::in_order(linear?)?, calls: self.fixed_calls(job)? })
     }
 
-    /// What is known of the events of two jobs, whatever conditions stand beside them.
+    /// What is known of two jobs with one event each, whatever conditions stand beside them.
     pub(super) fn relation(&self, open: &Job<M::Event>, incoming: &Job<M::Event>) -> Relation {
-        match (&open.work.event, &incoming.work.event) {
-            (Some(first), Some(second)) => self.model.relation(&self.key, first, second),
+        match (&open.work.events[..], &incoming.work.events[..]) {
+            ([first], [second]) => self.model.relation(&self.key, first, second),
             _ => Relation::Dynamic,
         }
     }
 
-    /// The name of what a job does: its event, or else its conditions.
+    /// The name of what a job does: its events, or else its conditions.
     pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
-        match &work.event {
-            Some(event) => self.model.event_name(event).to_owned(),
-            None => work.conditions.iter().map(|condition| condition.text.as_str()).collect::<Vec<_>>().join(", "),
+        let mut names: Vec<&str> = work.events.iter().map(|event| self.model.event_name(event)).collect();
+        if names.is_empty() {
+            names = work.conditions.iter().map(|condition| condition.text.as_str()).collect();
         }
+        names.join(", ")
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn judge<M: Model>(
 
 fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Option<Judgement<M>> {
     let entity = &progress.entity;
-    let mut effects = progress.entries().rev().filter(|entry| entry.job.work.event.is_some()).peekable();
+    let mut effects = progress.entries().rev().filter(|entry| !entry.job.work.events.is_empty()).peekable();
     // Every outcome is one before or one after the last effect, so its relation alone may say never.
     let last = effects.peek()?;
     if entity.relation(&last.job, job) == Relation::Never {
@@ -93,7 +93,7 @@ fn by_interval<M: Model>(
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
-    let life_cycle = job.work.event.is_none() || linear.states.iter().any(|name| name == state);
+    let life_cycle = job.work.events.is_empty() || linear.states.iter().any(|name| name == state);
     if !(life_cycle && entity.conditions_hold(job, progress.base())) {
         return refusal(progress, job);
     }
@@ -107,7 +107,7 @@ fn by_interval<M: Model>(
             {
                 return Some(Judgement::Delay(Cause::Order));
             }
-            let name = job.work.event.as_ref().map(|_| state.to_owned());
+            let name = (!job.work.events.is_empty()).then(|| state.to_owned());
             let answer = Answer { calls: calls.clone(), state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }

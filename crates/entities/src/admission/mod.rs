@@ -351,7 +351,7 @@ impl<M: Model> Admission<M> {
 
     /// The slot of the first effect that is not applied, or [`next_slot`](Self::next_slot) if there is none.
     pub fn first_unapplied(&self) -> Slot {
-        let first = self.progress.entries().find(|entry| entry.job.work.event.is_some());
+        let first = self.progress.entries().find(|entry| !entry.job.work.events.is_empty());
         first.map_or(self.next_slot(), |entry| entry.slot)
     }
 

@@ -5,7 +5,8 @@
 //! reordered or crashes; no two transactions wait for each other for ever; a client that asks again gets the same answer.
 //!
 //! # Steps
-//! 1. *Plan*: close the calls as far as they are known. Two different events on one entity are refused at once.
+//! 1. *Plan*: close the calls as far as they are known, in the order in which they happen: depth first, each call complete with
+//!    its own calls before the next. Several events on one entity happen one after the other.
 //! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals is merged into the plan. The first
 //!    refusal aborts at once.
 //! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
@@ -60,6 +61,8 @@ pub struct CoordinatorOptions {
     pub durability: Durability,
     /// How many entities one transaction may touch.
     pub participants_max: usize,
+    /// Of how many events one transaction may consist.
+    pub events_max: usize,
     /// How deeply calls may be nested; the first calls have depth 1.
     pub depth_max: usize,
     /// How long after a message without an answer it is sent again; doubled each time, up to 32 times as long.
@@ -73,12 +76,13 @@ pub struct CoordinatorOptions {
 }
 
 impl CoordinatorOptions {
-    /// 1,024 participants, depth 64, 250 ms before a message is sent again, 100 ms of grace, 65,536 answers, 4,096 ended
+    /// 1,024 participants, 10,000 events, depth 64, 250 ms before a message is sent again, 100 ms of grace, 65,536 answers, 4,096 ended
     /// transactions.
     pub const fn new(durability: Durability) -> Self {
         Self {
             durability,
             participants_max: 1024,
+            events_max: 10_000,
             depth_max: 64,
             resend_after: Millis(250),
             grace: Millis(100),
@@ -282,7 +286,8 @@ impl<M: Model> Coordinator<M> {
     }
 
     const fn bounds(&self) -> Bounds {
-        Bounds { participants_max: self.options.participants_max, depth_max: self.options.depth_max }
+        let CoordinatorOptions { participants_max, events_max, depth_max, .. } = self.options;
+        Bounds { participants_max, events_max, depth_max }
     }
 
     fn transaction(&mut self, tx: TxId) -> &mut Transaction<M::Event> {

@@ -24,8 +24,10 @@ pub(super) struct Transaction<E> {
     yes: BTreeMap<EntityKey, Yes<E>>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
     released: BTreeSet<EntityKey>,
-    /// Refused in this attempt what only a guess says they are asked for.
-    doubted: BTreeSet<EntityKey>,
+    /// Refused in this attempt what they may not be asked for after all: it rests on a guess, or more may come before it.
+    doubted: BTreeMap<EntityKey, Refusal>,
+    /// How many had said yes when those that refused were last asked again.
+    faced: Option<usize>,
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
     pub(super) phase: Phase,
@@ -59,11 +61,12 @@ impl<E: Clone + Eq> Transaction<E> {
             deadline,
             idempotency,
             attempt: Attempt::FIRST,
-            plan: Plan::new(),
+            plan: Plan::default(),
             learned: Learned::new(),
             yes: BTreeMap::new(),
             released: BTreeSet::new(),
-            doubted: BTreeSet::new(),
+            doubted: BTreeMap::new(),
+            faced: None,
             asked: None,
             phase: Phase::Voting,
             wake: now,
@@ -77,7 +80,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let state = result.ok().and_then(|done| done.state);
-        let work = || Work { event: None, conditions: Vec::new() };
+        let work = || Work { events: Vec::new(), conditions: Vec::new() };
         let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone() });
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
@@ -101,8 +104,8 @@ impl<E: Clone + Eq> Transaction<E> {
         self.learned.retain(|key, _| yes.contains_key(key));
     }
 
-    /// The entity that was asked refuses. That ends the transaction, unless only a guess made it a participant: then it is
-    /// asked again when all others have said whether they call it.
+    /// The entity that was asked refuses. That ends the transaction, unless it rests on a guess what is asked of it, or an
+    /// event whose calls are not known comes before: then it is asked again when all others have said what they call.
     pub(super) fn refused<M: Model<Event = E>>(
         &mut self,
         model: &M,
@@ -113,20 +116,27 @@ impl<E: Clone + Eq> Transaction<E> {
         let facts = self.learned.iter().filter(|(key, _)| self.yes.contains_key(*key));
         let facts = facts.map(|(key, calls)| (key.clone(), calls.clone())).collect();
         let plan = plan::close(model, &self.calls, self.at, &facts, bounds)?;
-        if plan.get(&from).is_some_and(|work| work.is_same(&self.plan[&from])) {
+        let is_fact = plan.works.get(&from).is_some_and(|work| work.is_same(&self.plan.works[&from]));
+        if is_fact && !plan.incomplete.contains(&from) {
             return Err(refusal);
         }
         self.asked = None;
-        self.doubted.insert(from);
+        self.doubted.insert(from, refusal);
         Ok(())
     }
 
-    /// Gives up every guess, if nobody but those that refused one is left to ask; says whether there were any.
+    /// Gives up every guess, if nobody but those that refused is left to ask; says whether there were any. If nobody has said
+    /// yes since this was last done, the first refusal is the answer.
     pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
         if self.next_to_ask().is_some() || self.doubted.is_empty() {
             return Ok(false);
         }
-        self.doubted.clear();
+        let doubted = std::mem::take(&mut self.doubted);
+        if self.faced.replace(self.yes.len()) == Some(self.yes.len())
+            && let Some((_, refusal)) = doubted.into_iter().next()
+        {
+            return Err(refusal);
+        }
         self.forget_guesses();
         self.replan(model, bounds)?;
         Ok(true)
@@ -142,14 +152,14 @@ impl<E: Clone + Eq> Transaction<E> {
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
-        let work = self.plan[&from].clone();
-        let learnt = work
-            .event
-            .clone()
-            .filter(|event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState));
+        let work = self.plan.works[&from].clone();
+        let depends = |event: &E| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
+        let learnt = work.events.iter().any(depends);
+        let news: Vec<_> = work.events.iter().cloned().zip(answer.calls).collect();
         self.yes.insert(from.clone(), Yes { slot, work, state: answer.state });
-        let Some(event) = learnt else { return Ok(()) };
-        let news = (event, answer.calls);
+        if !learnt {
+            return Ok(());
+        }
         let known = self.learned.insert(from, news.clone());
         if known == Some(news) { Ok(()) } else { self.replan(model, bounds) }
     }
@@ -157,13 +167,13 @@ impl<E: Clone + Eq> Transaction<E> {
     /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
     pub(super) fn contradicts_votes(&self) -> bool {
         let other_work =
-            |(key, yes): (&EntityKey, &Yes<E>)| self.plan.get(key).is_some_and(|work| !work.is_same(&yes.work));
-        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.contains_key(key))
+            |(key, yes): (&EntityKey, &Yes<E>)| self.plan.works.get(key).is_some_and(|work| !work.is_same(&yes.work));
+        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.works.contains_key(key))
     }
 
     /// Takes those that said yes and are not called after all.
     pub(super) fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
-        let plan = &self.plan;
+        let plan = &self.plan.works;
         let strangers = self.yes.extract_if(.., |key, _| !plan.contains_key(key));
         let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();
         self.released.extend(strangers.iter().map(|(key, _)| key.clone()));
@@ -172,7 +182,8 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// The first in the order of keys that has not voted.
     pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        self.plan.keys().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
+        let is_left = |key: &&EntityKey| !self.yes.contains_key(*key) && !self.doubted.contains_key(*key);
+        self.plan.works.keys().find(is_left).cloned()
     }
 
     /// The request to the entity whose vote is awaited.
@@ -183,7 +194,7 @@ impl<E: Clone + Eq> Transaction<E> {
             tx,
             attempt: self.attempt,
             coordinator: coordinator.clone(),
-            work: self.plan[&to].clone(),
+            work: self.plan.works[&to].clone(),
             at: self.at,
             deadline: self.deadline,
             ordered,
@@ -202,6 +213,7 @@ impl<E: Clone + Eq> Transaction<E> {
         self.attempt = self.attempt.next();
         self.released.clear();
         self.doubted.clear();
+        self.faced = None;
         self.replan(model, bounds)
     }
 
@@ -228,8 +240,8 @@ impl<E: Clone + Eq> Transaction<E> {
     /// The effects, as each entity finds them in a shared journal.
     pub(super) fn commits(&self, tx: TxId) -> Vec<(EntityKey, Record<E>)> {
         let commit = |(key, yes): (&EntityKey, &Yes<E>)| {
-            let event = yes.work.event.clone()?;
-            Some((key.clone(), Record::Committed { tx, slot: yes.slot, event, at: self.at }))
+            let events = yes.work.events.clone();
+            (!events.is_empty()).then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at: self.at }))
         };
         self.yes.iter().filter_map(commit).collect()
     }

@@ -27,42 +27,33 @@ fn same(model: &Hand, left: &States, right: &States) -> bool {
     left.keys().chain(right.keys()).all(|key| state(left, key) == state(right, key))
 }
 
-/// All calls of one transaction as one step: every guard and condition sees the states before it.
+/// All calls of one transaction as one step: depth first, in the order in which they are written, each seeing the effects of
+/// those before it. Conditions are about the states before the transaction.
 pub fn execute(model: &Hand, before: &States, calls: &[Call<Event>]) -> Option<States> {
-    let state = |key: &EntityKey| before.get(key).cloned().or_else(|| model.initial(key));
-    let mut events: BTreeMap<EntityKey, Event> = BTreeMap::new();
-    let mut queue = calls.to_vec();
-    while let Some(call) = queue.pop() {
-        let now = state(&call.key)?;
-        let possible = |event: &Event| model.next(&call.key, &now, event, Timestamp(0)).is_ok();
-        match call.action {
-            Action::Condition(condition) => {
-                let holds = match condition.demand {
-                    Demand::Impossible(event) => !possible(&event),
-                    Demand::Initialized => model.exists(&call.key, &now),
-                    Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
-                };
-                if !holds {
-                    return None;
-                }
-            }
-            Action::Event(event) => match events.get(&call.key) {
-                Some(first) if *first != event => return None,
-                Some(_) => {}
-                None => {
-                    let Calls::Known(calls) = model.calls(&call.key, Some(&now), &event, Timestamp(0)) else {
-                        return None;
-                    };
-                    queue.extend(calls);
-                    events.insert(call.key, event);
-                }
-            },
+    let mut after = before.clone();
+    calls.iter().try_for_each(|call| call_once(model, before, &mut after, call))?;
+    Some(after)
+}
+
+fn call_once(model: &Hand, before: &States, after: &mut States, call: &Call<Event>) -> Option<()> {
+    let at = Timestamp(0);
+    let in_states = |states: &States| states.get(&call.key).cloned().or_else(|| model.initial(&call.key));
+    match &call.action {
+        Action::Condition(condition) => {
+            let now = in_states(before)?;
+            let holds = match &condition.demand {
+                Demand::Impossible(event) => model.next(&call.key, &now, event, at).is_err(),
+                Demand::Initialized => model.exists(&call.key, &now),
+                Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
+            };
+            holds.then_some(())
+        }
+        Action::Event(event) => {
+            let now = in_states(after)?;
+            let next = model.next(&call.key, &now, event, at).ok()?;
+            let Calls::Known(calls) = model.calls(&call.key, Some(&now), event, at) else { return None };
+            after.insert(call.key.clone(), next);
+            calls.iter().try_for_each(|call| call_once(model, before, after, call))
         }
     }
-    let mut after = before.clone();
-    for (key, event) in events {
-        let next = model.next(&key, &state(&key)?, &event, Timestamp(0)).ok()?;
-        after.insert(key, next);
-    }
-    Some(after)
 }
