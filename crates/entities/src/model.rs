@@ -18,7 +18,8 @@ use crate::tx::Timestamp;
 /// an effect either. A panic in `next` fails the entity whose event it was about, until it has been recovered.
 ///
 /// # Laws
-/// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`].
+/// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`]. The work of one
+///   transaction is possible if its events are, one after the other, and `broken` finds nothing in the state they leave.
 /// * Calls that are known without a state are the same in every state.
 /// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
 ///   not be; it is found out when the event is applied, which then panics.
@@ -40,7 +41,8 @@ pub trait Model: Send + Sync + 'static {
     /// The name of the event.
     fn event_name<'a>(&'a self, event: &'a Self::Event) -> &'a str;
 
-    /// The state after `event`.
+    /// The state after `event`, which may be one of several that a transaction does here: what must hold when all of them
+    /// have happened is for [`broken`](Self::broken) to say.
     ///
     /// # Errors
     /// Every reason why the event is refused in this state.
@@ -51,6 +53,12 @@ pub trait Model: Send + Sync + 'static {
         event: &Self::Event,
         at: Timestamp,
     ) -> Result<Self::State, Vec<Reason>>;
+
+    /// What is wrong with a state that a transaction leaves: the invariants that do not hold of it.
+    fn broken(&self, key: &EntityKey, state: &Self::State, at: Timestamp) -> Vec<Reason> {
+        let _ = (key, state, at);
+        Vec::new()
+    }
 
     /// What `event` asks of other entities in the same transaction, one level deep.
     fn calls(
@@ -67,9 +75,10 @@ pub trait Model: Send + Sync + 'static {
         Relation::Dynamic
     }
 
-    /// The event as thresholds and additions on numeric fields, if it is nothing but that.
-    fn linear(&self, key: &EntityKey, event: &Self::Event, at: Timestamp) -> Option<Linear> {
-        let _ = (key, event, at);
+    /// Events that happen one after the other in one transaction, as thresholds and additions on numeric fields, if they
+    /// are nothing but that together.
+    fn linear(&self, key: &EntityKey, events: &[Self::Event], at: Timestamp) -> Option<Linear> {
+        let _ = (key, events, at);
         None
     }
 
@@ -123,7 +132,7 @@ impl<E> Call<E> {
 pub enum Action<E> {
     /// The event happens, in the same atomic step.
     Event(E),
-    /// The condition holds in the state before the transaction.
+    /// The condition holds at its place among the events of the transaction.
     Condition(Condition<E>),
 }
 
@@ -178,33 +187,56 @@ pub enum Calls<E> {
     Refused(Vec<Reason>),
 }
 
-/// All that one transaction does at one entity: at most one event, and conditions on the state before it.
+/// All that one transaction does at one entity, in this order: events, each of which sees what those before it did, and
+/// conditions on the state at their place.
 #[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
 pub struct Work<E> {
-    /// The event, if one is to happen.
-    pub event: Option<E>,
-    /// The conditions, without repetition.
-    pub conditions: Vec<Condition<E>>,
+    /// What is done and asked.
+    pub actions: Vec<Action<E>>,
 }
 
 impl<E> Work<E> {
     /// Only this event.
-    pub const fn event(event: E) -> Self {
-        Self { event: Some(event), conditions: Vec::new() }
+    pub fn event(event: E) -> Self {
+        Self { actions: vec![Action::Event(event)] }
     }
 
-    /// Only this condition.
-    pub fn condition(condition: Condition<E>) -> Self {
-        Self { event: None, conditions: vec![condition] }
+    /// Only these events.
+    pub fn of_events(events: impl IntoIterator<Item = E>) -> Self {
+        Self { actions: events.into_iter().map(Action::Event).collect() }
     }
-}
 
-impl<E: PartialEq> Work<E> {
-    /// Whether both ask for the same event and the same conditions, in whatever order.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same_conditions = self.conditions.len() == other.conditions.len()
-            && self.conditions.iter().all(|condition| other.conditions.contains(condition));
-        self.event == other.event && same_conditions
+    /// The events, in order.
+    pub fn events(&self) -> impl Iterator<Item = &E> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Event(event) => Some(event),
+            Action::Condition(_) => None,
+        })
+    }
+
+    /// The conditions, in order.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition<E>> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Condition(condition) => Some(condition),
+            Action::Event(_) => None,
+        })
+    }
+
+    /// Whether it changes anything: it has an event.
+    pub fn has_event(&self) -> bool {
+        self.events().next().is_some()
+    }
+
+    pub(crate) fn has_condition(&self) -> bool {
+        self.conditions().next().is_some()
+    }
+
+    /// The event, if it is nothing but one.
+    pub(crate) fn only_event(&self) -> Option<&E> {
+        match self.actions.as_slice() {
+            [Action::Event(event)] => Some(event),
+            _ => None,
+        }
     }
 }
 
@@ -229,16 +261,16 @@ impl fmt::Display for Field {
     }
 }
 
-/// An event that, with the arguments it has, only compares sums of numeric fields with constants and adds constants to
+/// Events that, with the arguments they have, only compare sums of numeric fields with constants and add constants to
 /// fields.
 ///
-/// In the states named it is possible exactly if all thresholds hold; it stays in its life-cycle state, changes each
-/// field by its delta and nothing else. In every other state it is refused.
+/// In the states named they are possible exactly if all thresholds hold; they stay in the life-cycle state, change each
+/// field by its delta and nothing else. In every other state they are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
     /// The life-cycle states in which the event may happen.
     pub states: Vec<String>,
-    /// What must hold before the event; invariants and the range of the numbers are among it.
+    /// What must hold before the events; invariants and the range of the numbers are among it.
     pub thresholds: Vec<Threshold>,
     /// What is added to the fields, each field once.
     pub deltas: Vec<(Field, i128)>,

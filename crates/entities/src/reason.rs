@@ -50,17 +50,15 @@ pub enum Reason {
         /// What is wrong.
         what: String,
     },
-    /// The transaction would have two different events happen to the entity at once.
-    TwoEvents {
-        /// The event that was there first.
-        first: String,
-        /// The other event.
-        second: String,
-    },
     /// There can be no such entity: no class has the name, or the id is not one of its ids.
     NoSuchEntity,
     /// The transaction touches too many entities.
     TooManyParticipants {
+        /// The most that are allowed.
+        limit: usize,
+    },
+    /// Too many events happen in the transaction.
+    TooManyEvents {
         /// The most that are allowed.
         limit: usize,
     },
@@ -87,11 +85,9 @@ impl fmt::Display for Reason {
             }
             Self::Arithmetic { what } | Self::Malformed { what } => f.write_str(what),
             Self::Condition { text, state } => write!(f, "{text}, and it is in state {state}"),
-            Self::TwoEvents { first, second } => {
-                write!(f, "{first} and {second} cannot happen in one transaction")
-            }
             Self::NoSuchEntity => f.write_str("there can be no such entity"),
             Self::TooManyParticipants { limit } => write!(f, "the transaction touches more than {limit} entities"),
+            Self::TooManyEvents { limit } => write!(f, "the transaction has more than {limit} events"),
             Self::TooDeep { limit } => write!(f, "the calls of the transaction are nested deeper than {limit}"),
         }
     }

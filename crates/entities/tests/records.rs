@@ -3,7 +3,7 @@
 mod support;
 
 use enact_entities::{
-    Answer, AnswerRecord, Attempt, Call, Condition, Decision, DecisionRecord, DecodeError, Done, Durability,
+    Action, Answer, AnswerRecord, Attempt, Call, Condition, Decision, DecisionRecord, DecodeError, Done, Durability,
     Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Reason, Record, RecoveryError, Refusal,
     Slot, Snapshot, Strategy, Timestamp, Work,
 };
@@ -11,19 +11,24 @@ use support::bank::{Bank, Event, Hand, State};
 use support::{key, tx};
 
 fn prepared() -> Prepared<Event> {
-    let conditions = vec![
-        Condition::initialized("it must exist"),
-        Condition::in_state(["opened"], "it must be open"),
-        Condition::impossible(Hand::withdraw(5), "it must be poor"),
+    let actions = vec![
+        Action::Condition(Condition::initialized("it must exist")),
+        Action::Event(Hand::deposit(5)),
+        Action::Condition(Condition::in_state(["opened"], "it must be open")),
+        Action::Event(Hand::deposit(5)),
+        Action::Condition(Condition::impossible(Hand::withdraw(5), "it must be poor")),
     ];
     Prepared {
         tx: tx(7),
         attempt: Attempt(2),
         slot: Slot(3),
-        work: Work { event: Some(Hand::deposit(5)), conditions },
+        work: Work { actions },
         at: Timestamp(-1),
         coordinator: key("Coordinator/C"),
-        answer: Answer { calls: vec![Call::event(key("Account/B"), Event::Close)], state: Some("opened".into()) },
+        answer: Answer {
+            calls: vec![vec![Call::event(key("Account/B"), Event::Close)], vec![]],
+            state: Some("opened".into()),
+        },
     }
 }
 
@@ -41,7 +46,12 @@ fn all_records() -> Vec<Record<Event>> {
     vec![
         Record::Prepared(prepared()),
         Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Abort },
-        Record::Committed { tx: tx(7), slot: Slot(u64::MAX), event: Hand::deposit(5), at: Timestamp(i64::MIN) },
+        Record::Committed {
+            tx: tx(7),
+            slot: Slot(u64::MAX),
+            events: vec![Hand::deposit(5); 2],
+            at: Timestamp(i64::MIN),
+        },
         Record::Decision(DecisionRecord {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
@@ -76,7 +86,7 @@ fn a_snapshot_comes_back_from_its_bytes() {
 #[test]
 fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
     let bytes = Record::Prepared(prepared()).encode();
-    for name in ["coordinator", "attempt", "slot", "work", "conditions"] {
+    for name in ["coordinator", "attempt", "slot", "work", "actions"] {
         assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
     }
 }
@@ -84,8 +94,12 @@ fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
 #[test]
 fn an_unknown_version_is_refused_with_its_number() {
     let mut bytes = all_records()[0].encode();
-    bytes[0] = 2;
-    assert_eq!(Record::<Event>::decode(&bytes), Err(DecodeError::Version { version: 2 }));
+    for (version, advice) in [(1, "use the program"), (3, "use a newer program")] {
+        bytes[0] = version;
+        let refused = Record::<Event>::decode(&bytes).unwrap_err();
+        assert_eq!(refused, DecodeError::Version { version });
+        assert!(refused.to_string().contains(advice), "{refused}");
+    }
 }
 
 #[test]
@@ -115,7 +129,14 @@ fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError>
 }
 
 fn committed(n: u64, event: Event) -> Record<Event> {
-    Record::Committed { tx: tx(n.into()), slot: Slot(n), event, at: Timestamp(0) }
+    Record::Committed { tx: tx(n.into()), slot: Slot(n), events: vec![event], at: Timestamp(0) }
+}
+
+#[test]
+fn several_events_of_one_transaction_are_recovered_in_their_order() {
+    let events = vec![Hand::deposit(100), Hand::interest(10), Hand::withdraw(20)];
+    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0) };
+    assert_eq!(recover("Account/A", vec![committed(1, Hand::open(100)), several]), Ok(200));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Begin;
-use super::plan::{self, Bounds, Learned, Plan};
+use super::plan::{Bounds, Learned, Lesson, Plan, plan};
 use crate::EntityKey;
-use crate::admission::Answer;
+use crate::admission::{Answer, Rejection};
 use crate::message::{Prepare, Said, Vote};
 use crate::model::{Call, Calls, Model, Work};
 use crate::reason::Refusal;
@@ -22,9 +22,11 @@ pub(super) struct Transaction<E> {
     /// What the entities said their events call: facts about those that voted in this attempt, guesses about the others.
     learned: Learned<E>,
     yes: BTreeMap<EntityKey, Yes<E>>,
+    /// Refused in this attempt; what they said of their events on that occasion counts as a fact.
+    no: BTreeSet<EntityKey>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
     released: BTreeSet<EntityKey>,
-    /// Refused in this attempt what only a guess says they are asked for.
+    /// Refused in this attempt, and not asked again, what they may be asked for after all or not.
     doubted: BTreeSet<EntityKey>,
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
@@ -59,9 +61,10 @@ impl<E: Clone + Eq> Transaction<E> {
             deadline,
             idempotency,
             attempt: Attempt::FIRST,
-            plan: Plan::new(),
+            plan: Plan::default(),
             learned: Learned::new(),
             yes: BTreeMap::new(),
+            no: BTreeSet::new(),
             released: BTreeSet::new(),
             doubted: BTreeSet::new(),
             asked: None,
@@ -77,51 +80,59 @@ impl<E: Clone + Eq> Transaction<E> {
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let state = result.ok().and_then(|done| done.state);
-        let work = || Work { event: None, conditions: Vec::new() };
+        let work = || Work { actions: Vec::new() };
         let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone() });
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
     }
 
-    /// Closes the calls with all that is known, or if guesses contradict facts, with the facts alone.
+    /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
-        let plan = plan::close(model, &self.calls, self.at, &self.learned, bounds);
-        self.plan = match plan {
+        self.plan = match plan(model, &self.calls, self.at, &self.learned, bounds) {
             Ok(plan) => plan,
             Err(_) => {
                 self.forget_guesses();
-                plan::close(model, &self.calls, self.at, &self.learned, bounds)?
+                plan(model, &self.calls, self.at, &self.learned, bounds)?
             }
         };
         Ok(())
     }
 
     fn forget_guesses(&mut self) {
-        let yes = &self.yes;
-        self.learned.retain(|key, _| yes.contains_key(key));
+        let (yes, no) = (&self.yes, &self.no);
+        self.learned.retain(|key, _| yes.contains_key(key) || no.contains(key));
     }
 
-    /// The entity that was asked refuses. That ends the transaction, unless only a guess made it a participant: then it is
-    /// asked again when all others have said whether they call it.
+    /// The entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
+    /// asked for up to there. Otherwise it is asked again when all others have said what they call.
     pub(super) fn refused<M: Model<Event = E>>(
         &mut self,
         model: &M,
         bounds: Bounds,
         from: EntityKey,
-        refusal: Refusal,
+        rejection: Rejection<E>,
     ) -> Result<(), Refusal> {
-        let facts = self.learned.iter().filter(|(key, _)| self.yes.contains_key(*key));
-        let facts = facts.map(|(key, calls)| (key.clone(), calls.clone())).collect();
-        let plan = plan::close(model, &self.calls, self.at, &facts, bounds)?;
-        if plan.get(&from).is_some_and(|work| work.is_same(&self.plan[&from])) {
+        let Rejection { refusal, before, calls } = rejection;
+        self.asked = None;
+        let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let events = work.events().take(calls.len()).cloned().collect();
+        self.learned.insert(from.clone(), Lesson { events, calls });
+        self.no.insert(from.clone());
+        let is_fact = |key: &EntityKey| self.yes.contains_key(key) || self.no.contains(key);
+        let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
+        let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
+        if plan(model, &self.calls, self.at, &facts, bounds)?.settles(&from, &work, before) {
             return Err(refusal);
         }
-        self.asked = None;
         self.doubted.insert(from);
-        Ok(())
+        self.replan(model, bounds)
     }
 
-    /// Gives up every guess, if nobody but those that refused one is left to ask; says whether there were any.
+    /// Gives up every guess, if nobody but those that have refused is left to ask, and asks those again; says whether there
+    /// were any.
+    ///
+    /// That ends: of those that refuse the same again, the one that does so first in the order of calls has nothing
+    /// unknown before it, and its refusal is final.
     pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
         if self.next_to_ask().is_some() || self.doubted.is_empty() {
             return Ok(false);
@@ -142,29 +153,27 @@ impl<E: Clone + Eq> Transaction<E> {
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
-        let work = self.plan[&from].clone();
-        let learnt = work
-            .event
-            .clone()
-            .filter(|event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState));
+        let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
+        let news = work.events().any(depends).then(|| work.events().cloned().collect());
         self.yes.insert(from.clone(), Yes { slot, work, state: answer.state });
-        let Some(event) = learnt else { return Ok(()) };
-        let news = (event, answer.calls);
+        self.no.remove(&from);
+        let Some(events) = news else { return Ok(()) };
+        let news = Lesson { events, calls: answer.calls };
         let known = self.learned.insert(from, news.clone());
         if known == Some(news) { Ok(()) } else { self.replan(model, bounds) }
     }
 
     /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
     pub(super) fn contradicts_votes(&self) -> bool {
-        let other_work =
-            |(key, yes): (&EntityKey, &Yes<E>)| self.plan.get(key).is_some_and(|work| !work.is_same(&yes.work));
-        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.contains_key(key))
+        let other_work = |(key, yes): (&EntityKey, &Yes<E>)| self.plan.work(key).is_some_and(|work| *work != yes.work);
+        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.work(key).is_some())
     }
 
     /// Takes those that said yes and are not called after all.
     pub(super) fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
         let plan = &self.plan;
-        let strangers = self.yes.extract_if(.., |key, _| !plan.contains_key(key));
+        let strangers = self.yes.extract_if(.., |key, _| plan.work(key).is_none());
         let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();
         self.released.extend(strangers.iter().map(|(key, _)| key.clone()));
         strangers
@@ -183,7 +192,7 @@ impl<E: Clone + Eq> Transaction<E> {
             tx,
             attempt: self.attempt,
             coordinator: coordinator.clone(),
-            work: self.plan[&to].clone(),
+            work: self.plan.work(&to)?.clone(),
             at: self.at,
             deadline: self.deadline,
             ordered,
@@ -201,6 +210,7 @@ impl<E: Clone + Eq> Transaction<E> {
     pub(super) fn next_attempt<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         self.attempt = self.attempt.next();
         self.released.clear();
+        self.no.clear();
         self.doubted.clear();
         self.replan(model, bounds)
     }
@@ -228,8 +238,9 @@ impl<E: Clone + Eq> Transaction<E> {
     /// The effects, as each entity finds them in a shared journal.
     pub(super) fn commits(&self, tx: TxId) -> Vec<(EntityKey, Record<E>)> {
         let commit = |(key, yes): (&EntityKey, &Yes<E>)| {
-            let event = yes.work.event.clone()?;
-            Some((key.clone(), Record::Committed { tx, slot: yes.slot, event, at: self.at }))
+            let events: Vec<E> = yes.work.events().cloned().collect();
+            let committed = Record::Committed { tx, slot: yes.slot, events, at: self.at };
+            yes.work.has_event().then(|| (key.clone(), committed))
         };
         self.yes.iter().filter_map(commit).collect()
     }

@@ -127,10 +127,10 @@ impl<M: Model> Replay<M> {
     fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
         match record {
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
-            Record::Committed { tx, slot, event, at } if slot >= self.known => {
+            Record::Committed { tx, slot, events, at } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), state: None };
-                let (work, coordinator, attempt) = (Work::event(event), key.clone(), Attempt::FIRST);
+                let (work, coordinator, attempt) = (Work::of_events(events), key.clone(), Attempt::FIRST);
                 let prepared = Prepared { tx, attempt, slot, work, at, coordinator, answer };
                 self.add(Pending { prepared, committed: true });
             }
@@ -166,16 +166,16 @@ impl<M: Model> Replay<M> {
     /// The first committed one, if no open effect stands before it.
     fn ready_head(&self) -> Option<Slot> {
         let mut heads =
-            self.pending.iter().skip_while(|(_, entry)| !entry.committed && entry.prepared.work.event.is_none());
+            self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.work.has_event());
         heads.next().filter(|(_, entry)| entry.committed).map(|(&slot, _)| slot)
     }
 
     fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
         while let Some(slot) = self.ready_head() {
             let Prepared { tx, work, at, .. } = self.pending.remove(&slot).expect("it was found").prepared;
-            if let Some(event) = work.event {
+            for event in work.events() {
                 self.base = model
-                    .next(entity, &self.base, &event, at)
+                    .next(entity, &self.base, event, at)
                     .map_err(|reasons| RecoveryError::NotPossible { entity: entity.clone(), tx, slot, reasons })?;
             }
         }

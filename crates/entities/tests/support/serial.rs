@@ -27,42 +27,33 @@ fn same(model: &Hand, left: &States, right: &States) -> bool {
     left.keys().chain(right.keys()).all(|key| state(left, key) == state(right, key))
 }
 
-/// All calls of one transaction as one step: every guard and condition sees the states before it.
+/// All calls of one transaction as one step: in order, each with all that it calls, each on what those before it left.
 pub fn execute(model: &Hand, before: &States, calls: &[Call<Event>]) -> Option<States> {
-    let state = |key: &EntityKey| before.get(key).cloned().or_else(|| model.initial(key));
-    let mut events: BTreeMap<EntityKey, Event> = BTreeMap::new();
-    let mut queue = calls.to_vec();
-    while let Some(call) = queue.pop() {
-        let now = state(&call.key)?;
-        let possible = |event: &Event| model.next(&call.key, &now, event, Timestamp(0)).is_ok();
-        match call.action {
-            Action::Condition(condition) => {
-                let holds = match condition.demand {
-                    Demand::Impossible(event) => !possible(&event),
-                    Demand::Initialized => model.exists(&call.key, &now),
-                    Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
-                };
-                if !holds {
-                    return None;
-                }
-            }
-            Action::Event(event) => match events.get(&call.key) {
-                Some(first) if *first != event => return None,
-                Some(_) => {}
-                None => {
-                    let Calls::Known(calls) = model.calls(&call.key, Some(&now), &event, Timestamp(0)) else {
-                        return None;
-                    };
-                    queue.extend(calls);
-                    events.insert(call.key, event);
-                }
-            },
+    let mut states = before.clone();
+    calls.iter().try_for_each(|call| happen(model, &mut states, call))?;
+    Some(states)
+}
+
+fn happen(model: &Hand, states: &mut States, call: &Call<Event>) -> Option<()> {
+    let now = states.get(&call.key).cloned().or_else(|| model.initial(&call.key))?;
+    let next = |event: &Event| model.next(&call.key, &now, event, Timestamp(0)).ok();
+    match &call.action {
+        Action::Condition(condition) => {
+            let holds = match &condition.demand {
+                Demand::Impossible(event) => next(event).is_none(),
+                Demand::Initialized => model.exists(&call.key, &now),
+                Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
+            };
+            holds.then_some(())
+        }
+        Action::Event(event) => {
+            let after = next(event)?;
+            let Calls::Known(calls) = model.calls(&call.key, Some(&now), event, Timestamp(0)) else { return None };
+            let is_event = |call: &&Call<Event>| matches!(call.action, Action::Event(_));
+            let (events, conditions): (Vec<_>, Vec<_>) = calls.iter().partition(is_event);
+            conditions.into_iter().try_for_each(|condition| happen(model, states, condition))?;
+            states.insert(call.key.clone(), after);
+            events.into_iter().try_for_each(|call| happen(model, states, call))
         }
     }
-    let mut after = before.clone();
-    for (key, event) in events {
-        let next = model.next(&key, &state(&key)?, &event, Timestamp(0)).ok()?;
-        after.insert(key, next);
-    }
-    Some(after)
 }
