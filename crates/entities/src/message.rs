@@ -6,9 +6,8 @@
 //! forgotten the transaction, has it aborted.
 
 use crate::EntityKey;
-use crate::admission::{Answer, Decision, Wait};
+use crate::admission::{Answer, Decision, Rejection, Wait};
 use crate::model::Work;
-use crate::reason::Refusal;
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
 /// From a coordinator to a participant.
@@ -87,11 +86,11 @@ pub enum Vote<E> {
     Yes {
         /// The place of the effect in the order of the entity.
         slot: Slot,
-        /// What the event calls, and the state it leads to.
+        /// What the events call, and the state they lead to.
         answer: Answer<E>,
     },
     /// It refuses.
-    No(Refusal),
+    No(Rejection<E>),
     /// It would have to wait for these, which a request out of order may not.
     OutOfOrder(Vec<Wait>),
     /// It waited for these until the deadline.

@@ -1,6 +1,5 @@
 //! What the engine must know of the classes it runs: the states, the events, and what they call.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
@@ -19,7 +18,8 @@ use crate::tx::Timestamp;
 /// an effect either. A panic in `next` fails the entity whose event it was about, until it has been recovered.
 ///
 /// # Laws
-/// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`].
+/// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`]. The work of one
+///   transaction is possible if its events are, one after the other, and `broken` finds nothing in the state they leave.
 /// * Calls that are known without a state are the same in every state.
 /// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
 ///   not be; it is found out when the event is applied, which then panics.
@@ -41,7 +41,8 @@ pub trait Model: Send + Sync + 'static {
     /// The name of the event.
     fn event_name<'a>(&'a self, event: &'a Self::Event) -> &'a str;
 
-    /// The state after `event`.
+    /// The state after `event`, which may be one of several that a transaction does here: what must hold when all of them
+    /// have happened is for [`broken`](Self::broken) to say.
     ///
     /// # Errors
     /// Every reason why the event is refused in this state.
@@ -52,6 +53,12 @@ pub trait Model: Send + Sync + 'static {
         event: &Self::Event,
         at: Timestamp,
     ) -> Result<Self::State, Vec<Reason>>;
+
+    /// What is wrong with a state that a transaction leaves: the invariants that do not hold of it.
+    fn broken(&self, key: &EntityKey, state: &Self::State, at: Timestamp) -> Vec<Reason> {
+        let _ = (key, state, at);
+        Vec::new()
+    }
 
     /// What `event` asks of other entities in the same transaction, one level deep.
     fn calls(
@@ -68,9 +75,10 @@ pub trait Model: Send + Sync + 'static {
         Relation::Dynamic
     }
 
-    /// The event as thresholds and additions on numeric fields, if it is nothing but that.
-    fn linear(&self, key: &EntityKey, event: &Self::Event, at: Timestamp) -> Option<Linear> {
-        let _ = (key, event, at);
+    /// Events that happen one after the other in one transaction, as thresholds and additions on numeric fields, if they
+    /// are nothing but that together.
+    fn linear(&self, key: &EntityKey, events: &[Self::Event], at: Timestamp) -> Option<Linear> {
+        let _ = (key, events, at);
         None
     }
 
@@ -124,7 +132,7 @@ impl<E> Call<E> {
 pub enum Action<E> {
     /// The event happens, in the same atomic step.
     Event(E),
-    /// The condition holds in the state before the transaction.
+    /// The condition holds at its place among the events of the transaction.
     Condition(Condition<E>),
 }
 
@@ -179,34 +187,56 @@ pub enum Calls<E> {
     Refused(Vec<Reason>),
 }
 
-/// All that one transaction does at one entity: events, one after the other, and conditions on the state before them.
+/// All that one transaction does at one entity, in this order: events, each of which sees what those before it did, and
+/// conditions on the state at their place.
 #[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
 pub struct Work<E> {
-    /// The events in the order in which they happen. Each sees the effects of those before it, in its guards, too; two equal
-    /// events are two.
-    pub events: Vec<E>,
-    /// The conditions, without repetition.
-    pub conditions: Vec<Condition<E>>,
+    /// What is done and asked.
+    pub actions: Vec<Action<E>>,
 }
 
 impl<E> Work<E> {
     /// Only this event.
     pub fn event(event: E) -> Self {
-        Self { events: vec![event], conditions: Vec::new() }
+        Self { actions: vec![Action::Event(event)] }
     }
 
-    /// Only this condition.
-    pub fn condition(condition: Condition<E>) -> Self {
-        Self { events: Vec::new(), conditions: vec![condition] }
+    /// Only these events.
+    pub fn of_events(events: impl IntoIterator<Item = E>) -> Self {
+        Self { actions: events.into_iter().map(Action::Event).collect() }
     }
-}
 
-impl<E: PartialEq> Work<E> {
-    /// Whether both ask for the same events in the same order, and for the same conditions in whatever order.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same_conditions = self.conditions.len() == other.conditions.len()
-            && self.conditions.iter().all(|condition| other.conditions.contains(condition));
-        self.events == other.events && same_conditions
+    /// The events, in order.
+    pub fn events(&self) -> impl Iterator<Item = &E> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Event(event) => Some(event),
+            Action::Condition(_) => None,
+        })
+    }
+
+    /// The conditions, in order.
+    pub fn conditions(&self) -> impl Iterator<Item = &Condition<E>> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Condition(condition) => Some(condition),
+            Action::Event(_) => None,
+        })
+    }
+
+    /// Whether it changes anything: it has an event.
+    pub fn has_event(&self) -> bool {
+        self.events().next().is_some()
+    }
+
+    pub(crate) fn has_condition(&self) -> bool {
+        self.conditions().next().is_some()
+    }
+
+    /// The event, if it is nothing but one.
+    pub(crate) fn only_event(&self) -> Option<&E> {
+        match self.actions.as_slice() {
+            [Action::Event(event)] => Some(event),
+            _ => None,
+        }
     }
 }
 
@@ -231,71 +261,19 @@ impl fmt::Display for Field {
     }
 }
 
-/// An event that, with the arguments it has, only compares sums of numeric fields with constants and adds constants to
+/// Events that, with the arguments they have, only compare sums of numeric fields with constants and add constants to
 /// fields.
 ///
-/// In the states named it is possible exactly if all thresholds hold; it stays in its life-cycle state, changes each
-/// field by its delta and nothing else. In every other state it is refused.
+/// In the states named they are possible exactly if all thresholds hold; they stay in the life-cycle state, change each
+/// field by its delta and nothing else. In every other state they are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linear {
     /// The life-cycle states in which the event may happen.
     pub states: Vec<String>,
-    /// What must hold before the event; invariants and the range of the numbers are among it.
+    /// What must hold before the events; invariants and the range of the numbers are among it.
     pub thresholds: Vec<Threshold>,
     /// What is added to the fields, each field once.
     pub deltas: Vec<(Field, i128)>,
-}
-
-impl Linear {
-    /// What several events do one after the other, as one: each threshold is stated for the state before the first of them.
-    /// Nothing if a number leaves the range of `i128`.
-    ///
-    /// # Complexity
-    /// Linear in all thresholds and deltas: of thresholds on the same sum only the strictest is kept.
-    pub fn in_order(events: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut events = events.into_iter();
-        let Some(first) = events.next() else {
-            return Some(Self { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() });
-        };
-        let mut all = first;
-        for next in events {
-            all.states.retain(|state| next.states.contains(state));
-            let before: BTreeMap<Field, i128> = all.deltas.iter().copied().collect();
-            for mut threshold in next.thresholds {
-                let mut added = 0_i128;
-                for term in &threshold.terms {
-                    let delta = before.get(&term.field).copied().unwrap_or(0);
-                    added = if term.negative { added.checked_sub(delta)? } else { added.checked_add(delta)? };
-                }
-                threshold.bound = match threshold.bound {
-                    Bound::AtLeast(bound) => Bound::AtLeast(bound.checked_sub(added)?),
-                    Bound::AtMost(bound) => Bound::AtMost(bound.checked_sub(added)?),
-                };
-                all.thresholds.push(threshold);
-            }
-            let mut deltas = before;
-            for (field, delta) in next.deltas {
-                let sum = deltas.entry(field).or_default();
-                *sum = sum.checked_add(delta)?;
-            }
-            all.deltas = deltas.into_iter().collect();
-        }
-        all.keep_strictest();
-        Some(all)
-    }
-
-    fn keep_strictest(&mut self) {
-        let mut strictest: BTreeMap<(Vec<Term>, bool), Bound> = BTreeMap::new();
-        for Threshold { terms, bound } in std::mem::take(&mut self.thresholds) {
-            let kept = strictest.entry((terms, matches!(bound, Bound::AtLeast(_)))).or_insert(bound);
-            *kept = match (*kept, bound) {
-                (Bound::AtLeast(one), Bound::AtLeast(other)) => Bound::AtLeast(one.max(other)),
-                (Bound::AtMost(one), Bound::AtMost(other)) => Bound::AtMost(one.min(other)),
-                (kept, _) => kept,
-            };
-        }
-        self.thresholds = strictest.into_iter().map(|((terms, _), bound)| Threshold { terms, bound }).collect();
-    }
 }
 
 /// A comparison of a sum of numeric fields, mostly of one field, with a constant.

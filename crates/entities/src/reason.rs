@@ -57,7 +57,7 @@ pub enum Reason {
         /// The most that are allowed.
         limit: usize,
     },
-    /// The transaction consists of too many events.
+    /// Too many events happen in the transaction.
     TooManyEvents {
         /// The most that are allowed.
         limit: usize,
@@ -87,7 +87,7 @@ impl fmt::Display for Reason {
             Self::Condition { text, state } => write!(f, "{text}, and it is in state {state}"),
             Self::NoSuchEntity => f.write_str("there can be no such entity"),
             Self::TooManyParticipants { limit } => write!(f, "the transaction touches more than {limit} entities"),
-            Self::TooManyEvents { limit } => write!(f, "the transaction consists of more than {limit} events"),
+            Self::TooManyEvents { limit } => write!(f, "the transaction has more than {limit} events"),
             Self::TooDeep { limit } => write!(f, "the calls of the transaction are nested deeper than {limit}"),
         }
     }

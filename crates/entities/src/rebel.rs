@@ -258,7 +258,14 @@ impl Model for Rebel {
         at: Timestamp,
     ) -> Result<Instance, Vec<Reason>> {
         let (known, key) = self.class(entity)?;
-        known.class.next(&key, state, event, time(at)).map_err(reasons)
+        known.class.act(&key, state, event, time(at)).map_err(reasons)
+    }
+
+    fn broken(&self, entity: &EntityKey, state: &Instance, at: Timestamp) -> Vec<Reason> {
+        match self.class(entity) {
+            Ok((known, key)) => reasons(known.class.broken_invariants(&key, state, time(at))),
+            Err(reasons) => reasons,
+        }
     }
 
     fn calls(
@@ -286,9 +293,9 @@ impl Model for Rebel {
         }
     }
 
-    fn linear(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Linear> {
+    fn linear(&self, entity: &EntityKey, events: &[EventCall], at: Timestamp) -> Option<Linear> {
         let (known, key) = self.class(entity).ok()?;
-        known.numbered(&known.class.linear(&key, event, time(at))?)
+        known.numbered(&known.class.linear(&key, events, time(at))?)
     }
 
     fn numbers(&self, entity: &EntityKey, state: &Instance) -> Vec<(Field, i128)> {

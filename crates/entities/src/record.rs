@@ -21,7 +21,7 @@ use crate::model::Work;
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
-/// The version that this program writes.
+/// The version that this program writes. Version 1 had one event per transaction and entity.
 const VERSION: u8 = 2;
 
 /// One record of an entity or of a coordinator.
@@ -44,7 +44,7 @@ pub enum Record<E> {
         tx: TxId,
         /// Its slot.
         slot: Slot,
-        /// The events that happened, in this order.
+        /// The events that happened, in order.
         events: Vec<E>,
         /// When.
         at: Timestamp,
@@ -207,7 +207,10 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
 #[non_exhaustive]
 pub enum DecodeError {
     /// Written by a version of the program that this one does not know.
-    #[error("the record has version {version}, this program reads version {VERSION}; use a newer one")]
+    #[error(
+        "the record has version {version}, this program reads version {VERSION}; use {} program",
+        if *.version > VERSION { "a newer" } else { "the" }
+    )]
     Version {
         /// The version found.
         version: u8,

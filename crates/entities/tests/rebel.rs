@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Attempt, Bound, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel, Relation, Reply,
-    Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
+    Admission, Attempt, Bound, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel, Rejection,
+    Relation, Reply, Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Money, Source, Spec, Value, check};
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -94,12 +94,13 @@ fn e_a_transfer_in_rebel_moves_money_or_says_which_precondition_failed() {
             bank.refusal("Transfer/T1", "Book", &book("EUR 1.00")),
             "Transfer/T1 refuses Book: Book is not possible in state booked, only in init"
         );
-        // It withdraws and then deposits.
         let to_itself = |amount| [("from", "A"), ("to", "A"), ("amount", amount)];
-        let before = bank.field("Account/A", "balance");
-        bank.done("Transfer/T3", "Book", &to_itself("EUR 1.00"));
-        assert_eq!(bank.field("Account/A", "balance"), before);
-        assert!(bank.refusal("Transfer/T4", "Book", &to_itself("EUR 1000.00")).contains("Account/A refuses Withdraw"));
+        bank.done("Transfer/T3", "Book", &to_itself("EUR 70.00"));
+        assert_eq!(bank.field("Account/A", "balance"), "EUR 70.00");
+        assert_eq!(
+            bank.refusal("Transfer/T4", "Book", &to_itself("EUR 70.01")),
+            "Account/A refuses Withdraw: insufficient funds with balance = EUR 70.00, amount = EUR 70.01"
+        );
         bank.net.check_settled();
     }
 }
@@ -189,7 +190,7 @@ fn a_withdrawal_in_rebel_is_linear_and_names_money_by_field_and_currency() {
     let (balance, cents) = model.numbers(&key("Account/A"), &account)[0];
     assert_eq!(cents, 10_000);
     assert_eq!(model.show(&key("Account/A"), balance, 1_250), ("balance".into(), "EUR 12.50".into()));
-    let linear = model.linear(&key("Account/A"), &InRebel::withdraw(30), Timestamp(0)).expect("it is linear");
+    let linear = model.linear(&key("Account/A"), &[InRebel::withdraw(30)], Timestamp(0)).expect("it is linear");
     assert_eq!((linear.states, linear.deltas), (vec!["opened".to_owned()], vec![(balance, -3_000)]));
     assert!(linear.thresholds.iter().any(|threshold| threshold.bound == Bound::AtLeast(3_000)
         && threshold.terms == [Term { field: balance, negative: false }]));
@@ -197,7 +198,7 @@ fn a_withdrawal_in_rebel_is_linear_and_names_money_by_field_and_currency() {
     let account = key(Listing2::ACCOUNT);
     let linear = |amount| {
         let deposit = call(&spec, "Account", "Deposit", &[("amount", amount)]);
-        rich.linear(&account, &deposit, Timestamp(0)).expect("it is linear")
+        rich.linear(&account, std::slice::from_ref(&deposit), Timestamp(0)).expect("it is linear")
     };
     assert_ne!(linear("USD 1.00").deltas[0].0, linear("EUR 1.00").deltas[0].0, "two currencies are two fields");
 }
@@ -226,7 +227,7 @@ fn another_currency_is_refused_whatever_is_open() {
     let deposit = |amount| call(&spec, "Account", "Deposit", &[("amount", amount)]);
     assert!(matches!(account.request(request(1, deposit("EUR 1.00"))), Verdict::Admitted(..)));
     let verdict = account.request(request(2, deposit("USD 1.00")));
-    let Verdict::Rejected(refusal) = verdict else { panic!("it is refused") };
+    let Verdict::Rejected(Rejection { refusal, .. }) = verdict else { panic!("it is refused") };
     assert!(matches!(refusal.reasons[..], [Reason::Arithmetic { .. }]), "{refusal}");
 }
 

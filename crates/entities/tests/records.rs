@@ -3,7 +3,7 @@
 mod support;
 
 use enact_entities::{
-    Answer, AnswerRecord, Attempt, Call, Condition, Decision, DecisionRecord, DecodeError, Done, Durability,
+    Action, Answer, AnswerRecord, Attempt, Call, Condition, Decision, DecisionRecord, DecodeError, Done, Durability,
     Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Reason, Record, RecoveryError, Refusal,
     Slot, Snapshot, Strategy, Timestamp, Work,
 };
@@ -11,16 +11,18 @@ use support::bank::{Bank, Event, Hand, State};
 use support::{key, tx};
 
 fn prepared() -> Prepared<Event> {
-    let conditions = vec![
-        Condition::initialized("it must exist"),
-        Condition::in_state(["opened"], "it must be open"),
-        Condition::impossible(Hand::withdraw(5), "it must be poor"),
+    let actions = vec![
+        Action::Condition(Condition::initialized("it must exist")),
+        Action::Event(Hand::deposit(5)),
+        Action::Condition(Condition::in_state(["opened"], "it must be open")),
+        Action::Event(Hand::deposit(5)),
+        Action::Condition(Condition::impossible(Hand::withdraw(5), "it must be poor")),
     ];
     Prepared {
         tx: tx(7),
         attempt: Attempt(2),
         slot: Slot(3),
-        work: Work { events: vec![Hand::deposit(5), Hand::deposit(5)], conditions },
+        work: Work { actions },
         at: Timestamp(-1),
         coordinator: key("Coordinator/C"),
         answer: Answer {
@@ -44,7 +46,12 @@ fn all_records() -> Vec<Record<Event>> {
     vec![
         Record::Prepared(prepared()),
         Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Abort },
-        Record::Committed { tx: tx(7), slot: Slot(u64::MAX), events: vec![Hand::deposit(5)], at: Timestamp(i64::MIN) },
+        Record::Committed {
+            tx: tx(7),
+            slot: Slot(u64::MAX),
+            events: vec![Hand::deposit(5); 2],
+            at: Timestamp(i64::MIN),
+        },
         Record::Decision(DecisionRecord {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
@@ -79,7 +86,7 @@ fn a_snapshot_comes_back_from_its_bytes() {
 #[test]
 fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
     let bytes = Record::Prepared(prepared()).encode();
-    for name in ["coordinator", "attempt", "slot", "work", "conditions"] {
+    for name in ["coordinator", "attempt", "slot", "work", "actions"] {
         assert!(bytes.windows(name.len()).any(|window| window == name.as_bytes()), "{name}");
     }
 }
@@ -87,8 +94,12 @@ fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
 #[test]
 fn an_unknown_version_is_refused_with_its_number() {
     let mut bytes = all_records()[0].encode();
-    bytes[0] = 3;
-    assert_eq!(Record::<Event>::decode(&bytes), Err(DecodeError::Version { version: 3 }));
+    for (version, advice) in [(1, "use the program"), (3, "use a newer program")] {
+        bytes[0] = version;
+        let refused = Record::<Event>::decode(&bytes).unwrap_err();
+        assert_eq!(refused, DecodeError::Version { version });
+        assert!(refused.to_string().contains(advice), "{refused}");
+    }
 }
 
 #[test]
@@ -122,12 +133,35 @@ fn committed(n: u64, event: Event) -> Record<Event> {
 }
 
 #[test]
+fn several_events_of_one_transaction_are_recovered_in_their_order() {
+    let events = vec![Hand::deposit(100), Hand::interest(10), Hand::withdraw(20)];
+    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0) };
+    assert_eq!(recover("Account/A", vec![committed(1, Hand::open(100)), several]), Ok(200));
+}
+
+#[test]
 fn effects_are_recovered_in_slot_order_whatever_the_order_of_their_records() {
     let ten_percent = committed(2, Hand::interest(10));
     let in_order = vec![committed(1, Hand::open(100)), ten_percent.clone(), committed(3, Hand::deposit(50))];
     let as_decided = vec![committed(3, Hand::deposit(50)), committed(1, Hand::open(100)), ten_percent];
     assert_eq!(recover("Account/A", in_order), Ok(160));
     assert_eq!(recover("Account/A", as_decided), Ok(160));
+}
+
+#[test]
+fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
+    let prepared = |attempt, slot, euros| {
+        let answer = Answer { calls: vec![vec![]], state: Some("opened".into()) };
+        let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
+        let coordinator = key("Coordinator/C");
+        Record::Prepared(Prepared { tx, attempt, slot, work, at: Timestamp(0), coordinator, answer })
+    };
+    let (first, second) = (prepared(Attempt(1), Slot(2), 5), prepared(Attempt(2), Slot(3), 7));
+    let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };
+    for order in [[first.clone(), second.clone()], [second, first]] {
+        let log = [vec![committed(1, Hand::open(100))], order.to_vec(), vec![committed_second.clone()]].concat();
+        assert_eq!(recover("Account/A", log), Ok(107));
+    }
 }
 
 #[test]

@@ -42,11 +42,6 @@ impl<'a> Evaluator<'a> {
         self.fuel
     }
 
-    /// The same fuel, with `fields` to be read.
-    pub(crate) fn with_fields(self, fields: &'a Bindings) -> Self {
-        Self { scope: Scope { fields, ..self.scope }, ..self }
-    }
-
     /// Uses up `steps` of the fuel.
     pub(crate) fn burn(&mut self, steps: usize) -> Result<(), Fault> {
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);

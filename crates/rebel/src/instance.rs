@@ -91,8 +91,8 @@ impl fmt::Display for EventCall {
 
 /// What an event needs of another instance, in the same atomic step.
 ///
-/// All of it, conditions and guards alike, is about the instances as they are before the step: a condition on an
-/// instance whose event is called in the same step looks at the state that this event leaves.
+/// Conditions are about the other instance as it is when the event is taken up: they see what came before in the step, and
+/// nothing that the event itself does or calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sync {
     /// The other instance. If it was never stored, it is in its initial state.

@@ -51,10 +51,11 @@
 //!   every field a value that has no default.
 //! * `sync:` lists **calls** of events of other instances that happen in the same atomic step, or not at all:
 //!   `to.Deposit(amount)`, `not x.Close()` (it could not happen), `if c: x.E()`, `for x in set: x.E()`. An `internal`
-//!   event only happens that way. Events may not call each other in a circle.
+//!   event only happens that way. Events may not call each other in a circle. Calls happen in the order of the text,
+//!   each with all that it calls; each sees what came before, also on the same instance.
 //! * `initialized x` and `x instate opened` (or `instate {opened, blocked}`) are guards on another instance; each is a
 //!   guard of its own.
-//! * An **invariant** holds of every instance after every event.
+//! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
 //! * Amounts of different currencies are never added: that is a fault, and the event is refused. Compared, they are
@@ -106,7 +107,8 @@
 //!
 //! # Where to look
 //! * [`check`] - from sources to a [`Spec`], or a [`Report`] that says where and what to do.
-//! * [`Class::next`], [`Class::syncs`], [`Class::verify`] - the interpreter.
+//! * [`Spec::step`] - one atomic step over many instances: what an event does with all that it calls.
+//! * [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one instance.
 //! * [`Class::relation`], [`Class::linear`], [`Class::judge`] - what admission may know in advance.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
@@ -138,6 +140,7 @@ pub use self::diagnostic::{Code, Diagnostic, Label, Report};
 pub use self::instance::{Action, ArgumentError, EventCall, Instance, Sync};
 pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
+pub use self::step::{Accepted, Refused, Task, World, in_order};
 pub use self::value::{
     Bindings, Currency, Date, Enumeration, Fault, Iban, Key, KeyType, Money, Name, Percentage, Reference, Rounding,
     Timestamp, Type, Value, ValueError, Variant,

@@ -16,5 +16,11 @@ pub const EVENTS_MAX: usize = 256;
 /// Evaluation steps of one call of the interpreter; an element of a set that is copied or visited is a step.
 pub const FUEL: u32 = 100_000;
 
+/// Events of one step, the first one and all that are called.
+pub const ACTS_MAX: usize = 10_000;
+
+/// Instances that one step touches or asks.
+pub const INSTANCES_MAX: usize = 1_000;
+
 /// Diagnostics that are reported; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 100;

@@ -20,6 +20,34 @@ pub enum Violation {
         /// The name given.
         event: Name,
     },
+    /// There is no such class.
+    #[error("there is no class `{class}`")]
+    UnknownClass {
+        /// The name given.
+        class: Name,
+    },
+    /// The event only happens when another one calls it.
+    #[error("`{event}` is internal: it only happens when another event calls it")]
+    Internal {
+        /// The event.
+        event: Name,
+    },
+    /// A condition on another instance does not hold.
+    #[error("{text}, and it is in state `{state}`")]
+    Condition {
+        /// The name its author gave it, or the line as written.
+        text: Name,
+        /// The state the other instance is in.
+        state: Name,
+    },
+    /// The step is larger than a step may be.
+    #[error("a step has at most {limit} {what}")]
+    Limit {
+        /// What there is too much of.
+        what: Name,
+        /// How many are allowed.
+        limit: usize,
+    },
     /// An argument does not fit its parameter.
     #[error(transparent)]
     Argument(ArgumentError),

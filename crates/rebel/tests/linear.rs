@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use support::{NOW, call, class, key, run};
 
 fn linear(class: &Class, event: &str, arguments: &[&str]) -> Option<Linear> {
-    class.linear(&key(class), &call(class, event, arguments), NOW)
+    class.linear(&key(class), &[call(class, event, arguments)], NOW)
 }
 
 fn term(field: &str) -> Term {
@@ -208,7 +208,7 @@ proptest! {
         prop_assume!(class.verify(&key, &before).is_ok());
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let call = call(class, &event, &texts);
-        let Some(linear) = class.linear(&key, &call, NOW) else { return Ok(()) };
+        let Some(linear) = class.linear(&key, std::slice::from_ref(&call), NOW) else { return Ok(()) };
         let next = class.next(&key, &before, &call, NOW);
         prop_assert_eq!(linear.happens_in(&before), next.is_ok(), "{:?} {:?} {:?}", before, linear, next);
         if let Ok(after) = next {

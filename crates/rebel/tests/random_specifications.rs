@@ -174,7 +174,7 @@ fn check_relations(class: &Class, instances: &[Instance], met: &Met) -> Result<(
 fn check_calls(class: &Class, instances: &[Instance], met: &Met) -> Result<(), TestCaseError> {
     let key = key(class);
     for call in ["E", "F", "G"].into_iter().flat_map(|event| calls(class, event)) {
-        let linear = class.linear(&key, &call, NOW);
+        let linear = class.linear(&key, std::slice::from_ref(&call), NOW);
         linear.iter().for_each(|_| meet(&met.linear));
         let verdicts: Vec<_> = instances.iter().map(|instance| verdict(class, instance, &call)).collect();
         for (instance, verdict) in instances.iter().zip(&verdicts) {

@@ -70,7 +70,7 @@ fn try_everything_once(class: &Class) {
             }
         }
         let _ = class.syncs(&key, &instance, &call, NOW);
-        if let Some(linear) = class.linear(&key, &call, NOW) {
+        if let Some(linear) = class.linear(&key, std::slice::from_ref(&call), NOW) {
             assert_eq!(linear.happens_in(&instance), result.is_ok());
         }
         instance = result.unwrap_or(instance);
@@ -147,7 +147,7 @@ proptest! {
         let _ = account.syncs(&key(account), &instance, &call, NOW);
         let _ = account.verify(&key(account), &instance);
         let _ = account.judge(&key(account), &account.outline(&instance), &call, NOW);
-        let _ = account.linear(&key(account), &call, NOW);
+        let _ = account.linear(&key(account), std::slice::from_ref(&call), NOW);
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Work};
-use crate::reason::Reason;
+use crate::model::{Action, Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Work};
+use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 
 /// What one transaction wants of the entity.
@@ -27,6 +27,18 @@ pub struct Answer<E> {
     pub state: Option<String>,
 }
 
+/// Why the work of a transaction is possible in no outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection<E> {
+    /// What the client is told.
+    pub refusal: Refusal,
+    /// How many actions come before the one that is refused; all of them if it is the state they leave. Where outcomes
+    /// differ, the most.
+    pub before: usize,
+    /// What each event before that one asks of other entities.
+    pub calls: Vec<Vec<Call<E>>>,
+}
+
 /// The state after a job, and what the transaction is told.
 pub(super) struct Step<M: Model> {
     pub(super) state: M::State,
@@ -37,6 +49,15 @@ pub(super) struct Step<M: Model> {
 #[derive(Clone, Debug)]
 pub(super) struct Shape<E> {
     pub(super) linear: Linear,
+    pub(super) calls: Vec<Vec<Call<E>>>,
+}
+
+/// Why a job cannot happen in one state.
+pub(super) struct Stop<E> {
+    pub(super) reasons: Vec<Reason>,
+    /// How many actions come before the one that is refused.
+    pub(super) before: usize,
+    /// What each event before that one asks of other entities.
     pub(super) calls: Vec<Vec<Call<E>>>,
 }
 
@@ -74,28 +95,44 @@ impl<M: Model> Entity<M> {
         self.model.state_name(&self.key, state)
     }
 
-    /// What `job` does in `state`, or every reason why it cannot.
-    pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Vec<Reason>> {
-        let mut reasons: Vec<_> =
-            job.work.conditions.iter().filter_map(|condition| self.broken(condition, job.at, state)).collect();
-        let (mut next, mut calls) = (state.clone(), Vec::with_capacity(job.work.events.len()));
-        for event in &job.work.events {
-            match self.possible(event, job.at, &next) {
-                Ok((after, called)) => {
-                    next = after;
-                    calls.push(called);
-                }
-                Err(more) => {
-                    reasons.extend(more);
-                    break;
-                }
+    /// What `job` does in `state`, or every reason of the first action that cannot be.
+    pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Stop<M::Event>> {
+        let actions = &job.work.actions;
+        let mut state = state.clone();
+        let mut calls = Vec::new();
+        for (before, action) in actions.iter().enumerate() {
+            let reasons = match action {
+                // Conditions in a row are told together.
+                Action::Condition(condition) => match self.broken(condition, job.at, &state) {
+                    None => Vec::new(),
+                    Some(first) => {
+                        let others = conditions_in_a_row(&actions[before + 1..]);
+                        let others = others.filter_map(|condition| self.broken(condition, job.at, &state));
+                        std::iter::once(first).chain(others).collect()
+                    }
+                },
+                Action::Event(event) => match self.possible(event, job.at, &state) {
+                    Ok((next, called)) => {
+                        state = next;
+                        calls.push(called);
+                        Vec::new()
+                    }
+                    Err(reasons) => reasons,
+                },
+            };
+            if !reasons.is_empty() {
+                return Err(Stop { reasons, before, calls });
             }
         }
-        if !reasons.is_empty() {
-            return Err(reasons);
+        if !job.work.has_event() {
+            return Ok(Step { state, answer: Answer { calls, state: None } });
         }
-        let name = (!calls.is_empty()).then(|| self.state_name(&next).to_owned());
-        Ok(Step { state: next, answer: Answer { calls, state: name } })
+        let reasons = self.model.broken(&self.key, &state, job.at);
+        if !reasons.is_empty() {
+            return Err(Stop { reasons, before: job.work.actions.len(), calls });
+        }
+        let name = self.state_name(&state).to_owned();
+        Ok(Step { state, answer: Answer { calls, state: Some(name) } })
     }
 
     /// The state after `event` and its calls, or every reason why it is not possible.
@@ -114,21 +151,45 @@ impl<M: Model> Entity<M> {
 
     /// The calls of each event of a job, if they are the same in every state.
     fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Vec<Call<M::Event>>>> {
-        let calls = |event| match self.model.calls(&self.key, None, event, job.at) {
+        let calls = job.work.events().map(|event| match self.model.calls(&self.key, None, event, job.at) {
             Calls::Known(calls) => Some(calls),
             Calls::DependsOnState | Calls::Refused(_) => None,
-        };
-        job.work.events.iter().map(calls).collect()
+        });
+        calls.collect()
     }
 
-    /// Whether every condition of `job` holds in `state`.
+    /// Whether every condition of `job` holds at its place, if `state` is what it finds. An event that is not possible there
+    /// says nothing of the conditions behind it: they count as broken.
     pub(super) fn conditions_hold(&self, job: &Job<M::Event>, state: &M::State) -> bool {
-        job.work.conditions.iter().all(|condition| self.broken(condition, job.at, state).is_none())
+        let mut left = job.work.conditions().count();
+        let mut state = state.clone();
+        for action in &job.work.actions {
+            if left == 0 {
+                break;
+            }
+            match action {
+                Action::Condition(condition) if self.broken(condition, job.at, &state).is_some() => return false,
+                Action::Condition(_) => left -= 1,
+                Action::Event(event) => match self.model.next(&self.key, &state, event, job.at) {
+                    Ok(next) => state = next,
+                    Err(_) => return false,
+                },
+            }
+        }
+        true
+    }
+
+    /// Whether every condition of `job` holds of the life cycle in `state`, which its events do not move.
+    pub(super) fn life_cycle_allows(&self, job: &Job<M::Event>, state: &M::State) -> bool {
+        job.work.conditions().all(|condition| self.broken(condition, job.at, state).is_none())
     }
 
     fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
         let holds = match &condition.demand {
-            Demand::Impossible(event) => self.possible(event, at, state).is_err(),
+            Demand::Impossible(event) => match self.possible(event, at, state) {
+                Ok((next, _)) => !self.model.broken(&self.key, &next, at).is_empty(),
+                Err(_) => true,
+            },
             Demand::Initialized => self.exists(state),
             Demand::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
         };
@@ -141,7 +202,7 @@ impl<M: Model> Entity<M> {
     /// # Panics
     /// If the model refuses what admission has promised: the model broke one of its laws.
     pub(super) fn apply(&self, job: &Job<M::Event>, state: M::State) -> M::State {
-        job.work.events.iter().fold(state, |state, event| match self.model.next(&self.key, &state, event, job.at) {
+        job.work.events().fold(state, |state, event| match self.model.next(&self.key, &state, event, job.at) {
             Ok(next) => next,
             Err(reasons) => panic!(
                 "{} of {} was admitted at {} and is refused in {state:?}: {reasons:?}",
@@ -155,28 +216,60 @@ impl<M: Model> Entity<M> {
     /// The job as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
     /// conditions look only at the life cycle, which linear events do not move.
     pub(super) fn shape(&self, job: &Job<M::Event>) -> Option<Shape<M::Event>> {
-        if job.work.conditions.iter().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
+        if job.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;
         }
-        let events = job.work.events.iter();
-        let linear: Option<Vec<Linear>> = events.map(|event| self.model.linear(&self.key, event, job.at)).collect();
-        Some(Shape { linear: Linear::in_order(linear?)?, calls: self.fixed_calls(job)? })
+        let events: Vec<M::Event> = job.work.events().cloned().collect();
+        let linear = if events.is_empty() {
+            Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() }
+        } else {
+            self.model.linear(&self.key, &events, job.at)?
+        };
+        Some(Shape { linear, calls: self.fixed_calls(job)? })
     }
 
-    /// What is known of two jobs with one event each, whatever conditions stand beside them.
+    /// What is known of two jobs that are one event each.
     pub(super) fn relation(&self, open: &Job<M::Event>, incoming: &Job<M::Event>) -> Relation {
-        match (&open.work.events[..], &incoming.work.events[..]) {
-            ([first], [second]) => self.model.relation(&self.key, first, second),
+        match (open.work.only_event(), incoming.work.only_event()) {
+            (Some(first), Some(second)) => self.model.relation(&self.key, first, second),
             _ => Relation::Dynamic,
         }
     }
 
-    /// The name of what a job does: its events, or else its conditions.
-    pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
-        let mut names: Vec<&str> = work.events.iter().map(|event| self.model.event_name(event)).collect();
-        if names.is_empty() {
-            names = work.conditions.iter().map(|condition| condition.text.as_str()).collect();
+    /// The refusal of a job that stops there.
+    pub(super) fn rejection(&self, work: &Work<M::Event>, stop: Stop<M::Event>) -> Rejection<M::Event> {
+        let Stop { reasons, before, calls } = stop;
+        let event = match work.actions.get(before) {
+            Some(Action::Event(event)) => self.model.event_name(event).to_owned(),
+            Some(Action::Condition(_)) => {
+                let texts = conditions_in_a_row(&work.actions[before..]).map(|condition| condition.text.as_str());
+                texts.collect::<Vec<_>>().join(", ")
+            }
+            None => self.job_name(work),
+        };
+        Rejection { refusal: Refusal { entity: self.key.clone(), event, reasons }, before, calls }
+    }
+
+    fn action_name<'a>(&'a self, action: &'a Action<M::Event>) -> &'a str {
+        match action {
+            Action::Event(event) => self.model.event_name(event),
+            Action::Condition(condition) => &condition.text,
         }
+    }
+
+    /// The name of what a job does: its events, or else its conditions; each once in a row.
+    pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
+        let has_event = work.has_event();
+        let named = work.actions.iter().filter(|action| matches!(action, Action::Event(_)) == has_event);
+        let mut names: Vec<&str> = named.map(|action| self.action_name(action)).collect();
+        names.dedup();
         names.join(", ")
     }
+}
+
+fn conditions_in_a_row<E>(actions: &[Action<E>]) -> impl Iterator<Item = &Condition<E>> {
+    actions.iter().map_while(|action| match action {
+        Action::Condition(condition) => Some(condition),
+        Action::Event(_) => None,
+    })
 }

@@ -7,12 +7,11 @@
 //!
 //! Each says the same as the last one or leaves the question to the next.
 
-use super::entity::{Answer, Entity, Job, Shape};
+use super::entity::{Answer, Entity, Job, Shape, Stop};
 use super::interval::Span;
 use super::progress::{Outcomes, Progress};
 use super::{Limits, Strategy};
 use crate::model::{Model, Relation};
-use crate::reason::Reason;
 use crate::tx::TxId;
 
 pub(super) enum Judgement<M: Model> {
@@ -21,7 +20,7 @@ pub(super) enum Judgement<M: Model> {
         /// The outcomes with the newcomer, if they were needed.
         outcomes: Option<Outcomes<M::State>>,
     },
-    Reject(Vec<Reason>),
+    Reject(Stop<M::Event>),
     Delay(Cause),
 }
 
@@ -59,20 +58,19 @@ pub(super) fn judge<M: Model>(
 
 fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Option<Judgement<M>> {
     let entity = &progress.entity;
-    let mut effects = progress.entries().rev().filter(|entry| !entry.job.work.events.is_empty()).peekable();
+    let mut effects = progress.entries().rev().filter(|entry| entry.job.work.has_event()).peekable();
     // Every outcome is one before or one after the last effect, so its relation alone may say never.
     let last = effects.peek()?;
     if entity.relation(&last.job, job) == Relation::Never {
         return refusal(progress, job);
     }
     let unaffected = effects.all(|entry| entity.relation(&entry.job, job) == Relation::Invariant)
-        && job.work.conditions.is_empty()
-        && progress.open().all(|(_, entry)| entry.job.work.conditions.is_empty());
+        && !progress.open().any(|(_, entry)| entry.job.work.has_condition());
     if !unaffected {
         return None;
     }
     match (entity.step(job, &progress.certain()), strategy) {
-        (Err(reasons), _) => Some(Judgement::Reject(reasons)),
+        (Err(stop), _) => Some(Judgement::Reject(stop)),
         (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
         (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
     }
@@ -93,8 +91,8 @@ fn by_interval<M: Model>(
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
-    let life_cycle = job.work.events.is_empty() || linear.states.iter().any(|name| name == state);
-    if !(life_cycle && entity.conditions_hold(job, progress.base())) {
+    let life_cycle = !job.work.has_event() || linear.states.iter().any(|name| name == state);
+    if !(life_cycle && entity.life_cycle_allows(job, progress.base())) {
         return refusal(progress, job);
     }
     match progress.interval.span(linear, |field| progress.number(field)) {
@@ -107,7 +105,7 @@ fn by_interval<M: Model>(
             {
                 return Some(Judgement::Delay(Cause::Order));
             }
-            let name = (!job.work.events.is_empty()).then(|| state.to_owned());
+            let name = job.work.has_event().then(|| state.to_owned());
             let answer = Answer { calls: calls.clone(), state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }
@@ -116,18 +114,24 @@ fn by_interval<M: Model>(
 
 fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Judgement<M> {
     let Some(outcomes) = progress.outcomes() else { return Judgement::Delay(Cause::Outcomes) };
-    let (mut answer, mut refused, mut same_answer) = (None, None, true);
+    let (mut answer, mut stopped, mut same_answer) = (None, None, true);
     for state in outcomes.iter() {
         match progress.entity.step(job, state) {
             Ok(step) => same_answer &= *answer.get_or_insert_with(|| step.answer.clone()) == step.answer,
-            Err(reasons) => refused = refused.or(Some(reasons)),
+            Err(stop) => match stopped.take() {
+                None => stopped = Some(stop),
+                Some(other) => match further(other, stop) {
+                    Some(stop) => stopped = Some(stop),
+                    None => return Judgement::Delay(Cause::Answer),
+                },
+            },
         }
-        if answer.is_some() && refused.is_some() {
+        if answer.is_some() && stopped.is_some() {
             return Judgement::Delay(Cause::Verdict);
         }
     }
     let Some(answer) = answer else {
-        return Judgement::Reject(refused.expect("there is at least one outcome"));
+        return Judgement::Reject(stopped.expect("there is at least one outcome"));
     };
     if !same_answer {
         return Judgement::Delay(Cause::Answer);
@@ -143,11 +147,18 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &J
     }
 }
 
+/// The one of two refusals that comes later among the actions, or else the first; nothing if the events before them do not call the same, so
+/// that the transaction might ask for something else in one of the outcomes.
+fn further<E: Eq>(one: Stop<E>, other: Stop<E>) -> Option<Stop<E>> {
+    let (near, far) = if one.before < other.before { (one, other) } else { (other, one) };
+    far.calls.starts_with(&near.calls).then_some(far)
+}
+
 /// The positions of the open entries that a newcomer could disturb.
 fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize> {
     progress
         .open()
-        .filter(|(_, entry)| strategy == Strategy::Serializable || !entry.job.work.conditions.is_empty())
+        .filter(|(_, entry)| strategy == Strategy::Serializable || entry.job.work.has_condition())
         .map(|(position, _)| position)
         .collect()
 }

@@ -12,7 +12,8 @@
 //!
 //! # Steps
 //! * A newcomer that is possible in all outcomes is admitted, one that is possible in none is refused, any other one is
-//!   delayed. *Possible* means: life cycle, guards, invariants, arithmetic and conditions.
+//!   delayed. *Possible* means: life cycle, guards, arithmetic and conditions, of one event of the newcomer after the
+//!   other, and the invariants after all of them.
 //! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and every delayed one is
 //!   judged again, in the order of arrival.
 //!
@@ -51,14 +52,13 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-pub use self::entity::Answer;
+pub use self::entity::{Answer, Rejection};
 use self::entity::{Entity, Job, Shape};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
 use crate::model::{Model, Work};
-use crate::reason::Refusal;
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
 /// Which transactions may be open together.
@@ -135,7 +135,7 @@ pub enum Verdict<E> {
     /// It is open now, under this slot.
     Admitted(Slot, Answer<E>),
     /// It is possible in no outcome; nothing is kept of it.
-    Rejected(Refusal),
+    Rejected(Rejection<E>),
     /// It waits in the list of the delayed.
     Delayed,
     /// It would have to wait and may not; nothing is kept of it.
@@ -351,7 +351,7 @@ impl<M: Model> Admission<M> {
 
     /// The slot of the first effect that is not applied, or [`next_slot`](Self::next_slot) if there is none.
     pub fn first_unapplied(&self) -> Slot {
-        let first = self.progress.entries().find(|entry| !entry.job.work.events.is_empty());
+        let first = self.progress.entries().find(|entry| entry.job.work.has_event());
         first.map_or(self.next_slot(), |entry| entry.slot)
     }
 
@@ -447,10 +447,7 @@ impl<M: Model> Admission<M> {
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
         let (job, shape) = (&newcomer.job, newcomer.shape.as_ref());
         match judge(&mut self.progress, self.strategy, &self.limits, job, shape) {
-            Judgement::Reject(reasons) => {
-                let (entity, event) = (self.key().clone(), self.progress.entity.job_name(&job.work));
-                Some(Verdict::Rejected(Refusal { entity, event, reasons }))
-            }
+            Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&job.work, stop))),
             Judgement::Delay(cause) => {
                 newcomer.cause = cause;
                 None

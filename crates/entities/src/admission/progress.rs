@@ -174,7 +174,7 @@ impl<M: Model> Progress<M> {
         while let Some(entry) = self.entries.get(i) {
             if entry.committed {
                 applied.push(self.apply(i));
-            } else if entry.job.work.events.is_empty() {
+            } else if !entry.job.work.has_event() {
                 i += 1;
             } else {
                 break;
@@ -187,7 +187,7 @@ impl<M: Model> Progress<M> {
         let entry = self.entries.remove(i).expect("the position is valid");
         self.slots.remove(&entry.job.tx);
         self.interval.apply(entry.linear.as_ref());
-        if !entry.job.work.events.is_empty() {
+        if entry.job.work.has_event() {
             let state = self.entity.apply(&entry.job, self.base().clone());
             self.base = Arc::new(IndexSet::from([state]));
         }
@@ -264,7 +264,7 @@ impl<M: Model> Progress<M> {
         job: &Job<M::Event>,
         committed: bool,
     ) -> Option<Outcomes<M::State>> {
-        if job.work.events.is_empty() {
+        if !job.work.has_event() {
             return Some(Arc::clone(outcomes));
         }
         let mut next = if committed { IndexSet::with_capacity(outcomes.len()) } else { IndexSet::clone(outcomes) };

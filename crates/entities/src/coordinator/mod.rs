@@ -5,10 +5,10 @@
 //! reordered or crashes; no two transactions wait for each other for ever; a client that asks again gets the same answer.
 //!
 //! # Steps
-//! 1. *Plan*: close the calls as far as they are known, in the order in which they happen: depth first, each call complete with
-//!    its own calls before the next. Several events on one entity happen one after the other.
-//! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals is merged into the plan. The first
-//!    refusal aborts at once.
+//! 1. *Plan*: take up the calls in their order, as far as they are known, and give each entity its part.
+//! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals changes the plan; one that has
+//!    said yes to another part than it is asked for now is asked in the next attempt. A refusal aborts as soon as
+//!    nothing unknown can change what is refused.
 //! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
 //!    Nothing times out after that.
 //! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
@@ -61,7 +61,7 @@ pub struct CoordinatorOptions {
     pub durability: Durability,
     /// How many entities one transaction may touch.
     pub participants_max: usize,
-    /// Of how many events one transaction may consist.
+    /// How many events may happen in one transaction.
     pub events_max: usize,
     /// How deeply calls may be nested; the first calls have depth 1.
     pub depth_max: usize,
@@ -76,13 +76,13 @@ pub struct CoordinatorOptions {
 }
 
 impl CoordinatorOptions {
-    /// 1,024 participants, 10,000 events, depth 64, 250 ms before a message is sent again, 100 ms of grace, 65,536 answers, 4,096 ended
+    /// 1,000 participants and 10,000 events, as many as a step of Rebel may have, depth 64, 250 ms before a message is sent again, 100 ms of grace, 65,536 answers, 4,096 ended
     /// transactions.
     pub const fn new(durability: Durability) -> Self {
         Self {
             durability,
-            participants_max: 1024,
-            events_max: 10_000,
+            participants_max: enact_rebel::limits::INSTANCES_MAX,
+            events_max: enact_rebel::limits::ACTS_MAX,
             depth_max: 64,
             resend_after: Millis(250),
             grace: Millis(100),
@@ -416,7 +416,7 @@ impl<M: Model> Coordinator<M> {
         let transaction = self.transaction(tx);
         let still_possible = match vote {
             Vote::Yes { slot, answer } => transaction.accept(&*model, bounds, from, slot, answer),
-            Vote::No(refusal) => transaction.refused(&*model, bounds, from, refusal),
+            Vote::No(rejection) => transaction.refused(&*model, bounds, from, rejection),
             Vote::OutOfOrder(_) => {
                 transaction.asked = None;
                 return self.restart(tx, now, out);

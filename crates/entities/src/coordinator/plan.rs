@@ -1,37 +1,47 @@
 //! The plan of a transaction: what it does at which entity, as far as this can be known.
 //!
-//! A plan is the closure of the first calls under *calls*: what an event calls is known from its arguments, or it is
-//! learnt from the vote of its entity.
-//!
-//! # Order
-//! Calls happen depth first, in the order in which they are written, each complete with its own calls before the next. Several
-//! events on one entity compose in that order: each sees the effects of those before it, and two equal events are two. Events
-//! change their own entity alone, so the order among entities says nothing.
+//! The calls are taken up in the order of a step of Rebel ([`in_order`]), so that each entity is asked for its part in the
+//! order in which it happens. What an event calls is known from its arguments, or it is learnt from the vote of its
+//! entity. Until then the event counts as one that calls nothing, and what stands behind it may yet get something
+//! before it: only what stands before the first such event is *certain*.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+
+use enact_rebel::in_order;
 
 use crate::EntityKey;
 use crate::model::{Action, Call, Calls, Model, Work};
 use crate::reason::{Reason, Refusal};
 use crate::tx::Timestamp;
 
-/// What is asked of each entity, in the order in which they are asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is asked of the entities.
 pub(super) struct Plan<E> {
-    pub(super) works: BTreeMap<EntityKey, Work<E>>,
-    /// The entities with an event that comes after one whose calls are not known: more may have to happen there before it.
-    pub(super) incomplete: BTreeSet<EntityKey>,
+    /// In the order in which they are asked.
+    parts: BTreeMap<EntityKey, Part<E>>,
+    /// Whether the calls of every event are known.
+    is_complete: bool,
 }
 
-impl<E> Default for Plan<E> {
-    fn default() -> Self {
-        Self { works: BTreeMap::new(), incomplete: BTreeSet::new() }
-    }
+struct Part<E> {
+    work: Work<E>,
+    /// How many actions are certain.
+    certain: usize,
+    /// How many events there are, and whether they are the first ones of what was learnt.
+    events: usize,
+    is_as_learnt: bool,
 }
 
-/// The events of entities with what these have said that each calls, in the order in which they happen there.
-pub(super) type Learned<E> = BTreeMap<EntityKey, Vec<(E, Vec<Call<E>>)>>;
+/// What the entities have said of their events.
+pub(super) type Learned<E> = BTreeMap<EntityKey, Lesson<E>>;
+
+/// What the events of one entity call, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lesson<E> {
+    pub(super) events: Vec<E>,
+    /// Of the first events, or of all of them.
+    pub(super) calls: Vec<Vec<Call<E>>>,
+}
 
 /// How large a plan may become.
 #[derive(Clone, Copy, Debug)]
@@ -41,79 +51,131 @@ pub(super) struct Bounds {
     pub(super) depth_max: usize,
 }
 
-/// The closure of `calls`.
-pub(super) fn close<M: Model>(
+impl<E> Default for Plan<E> {
+    fn default() -> Self {
+        Self { parts: BTreeMap::new(), is_complete: true }
+    }
+}
+
+impl<E: Eq> Plan<E> {
+    /// The entities, in the order in which they are asked.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &EntityKey> {
+        self.parts.keys()
+    }
+
+    pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
+        self.parts.get(key).map(|part| &part.work)
+    }
+
+    /// Whether `key` will certainly be asked for `work` up to the action number `last`; for all of it, and nothing else, if
+    /// there is no such action.
+    pub(super) fn settles(&self, key: &EntityKey, work: &Work<E>, last: usize) -> bool {
+        let Some(part) = self.parts.get(key) else { return false };
+        if last < work.actions.len() {
+            last < part.certain && part.work.actions[..=last] == work.actions[..=last]
+        } else {
+            self.is_complete && part.work == *work
+        }
+    }
+}
+
+/// The plan of `calls`.
+pub(super) fn plan<M: Model>(
     model: &M,
     calls: &[Call<M::Event>],
     at: Timestamp,
     learned: &Learned<M::Event>,
     bounds: Bounds,
 ) -> Result<Plan<M::Event>, Refusal> {
-    let mut plan = Plan::default();
-    let (mut events, mut all_known) = (0, true);
-    // What happens next is at the end.
-    let mut calls: Vec<(Call<M::Event>, usize)> = calls.iter().rev().map(|call| (call.clone(), 1)).collect();
-    while let Some((call, depth)) = calls.pop() {
-        let refused = |reason| Err(refusal(model, &call, reason));
-        if depth > bounds.depth_max {
-            return refused(Reason::TooDeep { limit: bounds.depth_max });
-        }
-        let participants = plan.works.len();
-        let work = match plan.works.entry(call.key.clone()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(_) if participants >= bounds.participants_max => {
-                return refused(Reason::TooManyParticipants { limit: bounds.participants_max });
-            }
-            Entry::Vacant(_) if model.initial(&call.key).is_none() => return refused(Reason::NoSuchEntity),
-            Entry::Vacant(entry) => entry.insert(Work { events: Vec::new(), conditions: Vec::new() }),
-        };
-        match &call.action {
-            Action::Condition(condition) => {
-                if !work.conditions.contains(condition) {
-                    work.conditions.push(condition.clone());
-                }
-            }
-            Action::Event(event) => {
-                events += 1;
-                if events > bounds.events_max {
-                    return refused(Reason::TooManyEvents { limit: bounds.events_max });
-                }
-                work.events.push(event.clone());
-                if !all_known {
-                    plan.incomplete.insert(call.key.clone());
-                }
-                match called(model, &call.key, &work.events, at, learned) {
-                    Some(next) => calls.extend(next.into_iter().rev().map(|call| (call, depth + 1))),
-                    None => all_known = false,
-                }
-            }
-        }
-    }
-    Ok(plan)
+    let mut planner = Planner { model, at, learned, bounds, events: 0, plan: Plan::default() };
+    in_order(calls.to_vec(), |call, depth| planner.take(call, depth))?;
+    Ok(planner.plan)
 }
 
-/// What the last of the `events` at an entity calls, if this is known.
-fn called<M: Model>(
-    model: &M,
-    key: &EntityKey,
-    events: &[M::Event],
+struct Planner<'a, M: Model> {
+    model: &'a M,
     at: Timestamp,
-    learned: &Learned<M::Event>,
-) -> Option<Vec<Call<M::Event>>> {
-    if let Calls::Known(calls) = model.calls(key, None, events.last()?, at) {
-        return Some(calls);
-    }
-    // What an event calls in a state is known only if the same events have led to that state.
-    let known = learned.get(key).filter(|known| {
-        known.len() >= events.len() && known.iter().zip(events).all(|((known, _), event)| known == event)
-    });
-    known.map(|known| known[events.len() - 1].1.clone())
+    learned: &'a Learned<M::Event>,
+    bounds: Bounds,
+    events: usize,
+    plan: Plan<M::Event>,
 }
 
-fn refusal<M: Model>(model: &M, call: &Call<M::Event>, reason: Reason) -> Refusal {
-    let event = match &call.action {
-        Action::Event(event) => model.event_name(event),
-        Action::Condition(condition) => &condition.text,
-    };
-    Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason] }
+type Called<M> = Vec<Call<<M as Model>::Event>>;
+
+impl<M: Model> Planner<'_, M> {
+    /// Takes up one call and returns the events that it calls. Its conditions are asked before it happens.
+    fn take(&mut self, call: Call<M::Event>, depth: usize) -> Result<Called<M>, Refusal> {
+        if depth > self.bounds.depth_max {
+            return Err(self.refusal(&call, Reason::TooDeep { limit: self.bounds.depth_max }));
+        }
+        let Action::Event(event) = &call.action else {
+            return self.add(call).map(|()| Vec::new());
+        };
+        self.events += 1;
+        if self.events > self.bounds.events_max {
+            return Err(self.refusal(&call, Reason::TooManyEvents { limit: self.bounds.events_max }));
+        }
+        let called = self.called(&call, event)?;
+        let is_known = called.is_some();
+        let (events, conditions): (Vec<_>, Vec<_>) =
+            called.unwrap_or_default().into_iter().partition(|call| matches!(call.action, Action::Event(_)));
+        conditions.into_iter().try_for_each(|condition| self.add(condition))?;
+        self.add(call)?;
+        self.plan.is_complete &= is_known;
+        Ok(events)
+    }
+
+    /// What the event calls, if that is known, as the next one of its entity.
+    fn called(&mut self, call: &Call<M::Event>, event: &M::Event) -> Result<Option<Called<M>>, Refusal> {
+        let learned = self.learned.get(&call.key);
+        let (model, at) = (self.model, self.at);
+        let part = self.part(call)?;
+        let next = part.events;
+        part.events += 1;
+        part.is_as_learnt &= learned.is_some_and(|lesson| lesson.events.get(next) == Some(event));
+        Ok(match model.calls(&call.key, None, event, at) {
+            Calls::Known(calls) => Some(calls),
+            _ if part.is_as_learnt => learned.and_then(|lesson| lesson.calls.get(next)).cloned(),
+            Calls::DependsOnState | Calls::Refused(_) => None,
+        })
+    }
+
+    fn add(&mut self, call: Call<M::Event>) -> Result<(), Refusal> {
+        let is_certain = self.plan.is_complete;
+        let part = self.part(&call)?;
+        part.work.actions.push(call.action);
+        if is_certain {
+            part.certain = part.work.actions.len();
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, call: &Call<M::Event>) -> Result<&mut Part<M::Event>, Refusal> {
+        let reason = match self.plan.parts.contains_key(&call.key) {
+            false if self.plan.parts.len() >= self.bounds.participants_max => {
+                Some(Reason::TooManyParticipants { limit: self.bounds.participants_max })
+            }
+            false if self.model.initial(&call.key).is_none() => Some(Reason::NoSuchEntity),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return Err(self.refusal(call, reason));
+        }
+        Ok(match self.plan.parts.entry(call.key.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let work = Work { actions: Vec::new() };
+                entry.insert(Part { work, certain: 0, events: 0, is_as_learnt: true })
+            }
+        })
+    }
+
+    fn refusal(&self, call: &Call<M::Event>, reason: Reason) -> Refusal {
+        let event = match &call.action {
+            Action::Event(event) => self.model.event_name(event),
+            Action::Condition(condition) => &condition.text,
+        };
+        Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason] }
+    }
 }

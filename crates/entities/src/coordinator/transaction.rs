@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Begin;
-use super::plan::{self, Bounds, Learned, Plan};
+use super::plan::{Bounds, Learned, Lesson, Plan, plan};
 use crate::EntityKey;
-use crate::admission::Answer;
+use crate::admission::{Answer, Rejection};
 use crate::message::{Prepare, Said, Vote};
 use crate::model::{Call, Calls, Model, Work};
 use crate::reason::Refusal;
@@ -22,12 +22,12 @@ pub(super) struct Transaction<E> {
     /// What the entities said their events call: facts about those that voted in this attempt, guesses about the others.
     learned: Learned<E>,
     yes: BTreeMap<EntityKey, Yes<E>>,
+    /// Refused in this attempt; what they said of their events on that occasion counts as a fact.
+    no: BTreeSet<EntityKey>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
     released: BTreeSet<EntityKey>,
-    /// Refused in this attempt what they may not be asked for after all: it rests on a guess, or more may come before it.
-    doubted: BTreeMap<EntityKey, Refusal>,
-    /// How many had said yes when those that refused were last asked again.
-    faced: Option<usize>,
+    /// Refused in this attempt, and not asked again, what they may be asked for after all or not.
+    doubted: BTreeSet<EntityKey>,
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
     pub(super) phase: Phase,
@@ -64,9 +64,9 @@ impl<E: Clone + Eq> Transaction<E> {
             plan: Plan::default(),
             learned: Learned::new(),
             yes: BTreeMap::new(),
+            no: BTreeSet::new(),
             released: BTreeSet::new(),
-            doubted: BTreeMap::new(),
-            faced: None,
+            doubted: BTreeSet::new(),
             asked: None,
             phase: Phase::Voting,
             wake: now,
@@ -80,63 +80,64 @@ impl<E: Clone + Eq> Transaction<E> {
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let state = result.ok().and_then(|done| done.state);
-        let work = || Work { events: Vec::new(), conditions: Vec::new() };
+        let work = || Work { actions: Vec::new() };
         let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone() });
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
     }
 
-    /// Closes the calls with all that is known, or if guesses contradict facts, with the facts alone.
+    /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
-        let plan = plan::close(model, &self.calls, self.at, &self.learned, bounds);
-        self.plan = match plan {
+        self.plan = match plan(model, &self.calls, self.at, &self.learned, bounds) {
             Ok(plan) => plan,
             Err(_) => {
                 self.forget_guesses();
-                plan::close(model, &self.calls, self.at, &self.learned, bounds)?
+                plan(model, &self.calls, self.at, &self.learned, bounds)?
             }
         };
         Ok(())
     }
 
     fn forget_guesses(&mut self) {
-        let yes = &self.yes;
-        self.learned.retain(|key, _| yes.contains_key(key));
+        let (yes, no) = (&self.yes, &self.no);
+        self.learned.retain(|key, _| yes.contains_key(key) || no.contains(key));
     }
 
-    /// The entity that was asked refuses. That ends the transaction, unless it rests on a guess what is asked of it, or an
-    /// event whose calls are not known comes before: then it is asked again when all others have said what they call.
+    /// The entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
+    /// asked for up to there. Otherwise it is asked again when all others have said what they call.
     pub(super) fn refused<M: Model<Event = E>>(
         &mut self,
         model: &M,
         bounds: Bounds,
         from: EntityKey,
-        refusal: Refusal,
+        rejection: Rejection<E>,
     ) -> Result<(), Refusal> {
-        let facts = self.learned.iter().filter(|(key, _)| self.yes.contains_key(*key));
-        let facts = facts.map(|(key, calls)| (key.clone(), calls.clone())).collect();
-        let plan = plan::close(model, &self.calls, self.at, &facts, bounds)?;
-        let is_fact = plan.works.get(&from).is_some_and(|work| work.is_same(&self.plan.works[&from]));
-        if is_fact && !plan.incomplete.contains(&from) {
+        let Rejection { refusal, before, calls } = rejection;
+        self.asked = None;
+        let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let events = work.events().take(calls.len()).cloned().collect();
+        self.learned.insert(from.clone(), Lesson { events, calls });
+        self.no.insert(from.clone());
+        let is_fact = |key: &EntityKey| self.yes.contains_key(key) || self.no.contains(key);
+        let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
+        let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
+        if plan(model, &self.calls, self.at, &facts, bounds)?.settles(&from, &work, before) {
             return Err(refusal);
         }
-        self.asked = None;
-        self.doubted.insert(from, refusal);
-        Ok(())
+        self.doubted.insert(from);
+        self.replan(model, bounds)
     }
 
-    /// Gives up every guess, if nobody but those that refused is left to ask; says whether there were any. If nobody has said
-    /// yes since this was last done, the first refusal is the answer.
+    /// Gives up every guess, if nobody but those that have refused is left to ask, and asks those again; says whether there
+    /// were any.
+    ///
+    /// That ends: of those that refuse the same again, the one that does so first in the order of calls has nothing
+    /// unknown before it, and its refusal is final.
     pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
         if self.next_to_ask().is_some() || self.doubted.is_empty() {
             return Ok(false);
         }
-        let doubted = std::mem::take(&mut self.doubted);
-        if self.faced.replace(self.yes.len()) == Some(self.yes.len())
-            && let Some((_, refusal)) = doubted.into_iter().next()
-        {
-            return Err(refusal);
-        }
+        self.doubted.clear();
         self.forget_guesses();
         self.replan(model, bounds)?;
         Ok(true)
@@ -152,29 +153,27 @@ impl<E: Clone + Eq> Transaction<E> {
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
-        let work = self.plan.works[&from].clone();
-        let depends = |event: &E| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
-        let learnt = work.events.iter().any(depends);
-        let news: Vec<_> = work.events.iter().cloned().zip(answer.calls).collect();
+        let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
+        let news = work.events().any(depends).then(|| work.events().cloned().collect());
         self.yes.insert(from.clone(), Yes { slot, work, state: answer.state });
-        if !learnt {
-            return Ok(());
-        }
+        self.no.remove(&from);
+        let Some(events) = news else { return Ok(()) };
+        let news = Lesson { events, calls: answer.calls };
         let known = self.learned.insert(from, news.clone());
         if known == Some(news) { Ok(()) } else { self.replan(model, bounds) }
     }
 
     /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
     pub(super) fn contradicts_votes(&self) -> bool {
-        let other_work =
-            |(key, yes): (&EntityKey, &Yes<E>)| self.plan.works.get(key).is_some_and(|work| !work.is_same(&yes.work));
-        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.works.contains_key(key))
+        let other_work = |(key, yes): (&EntityKey, &Yes<E>)| self.plan.work(key).is_some_and(|work| *work != yes.work);
+        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.work(key).is_some())
     }
 
     /// Takes those that said yes and are not called after all.
     pub(super) fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
-        let plan = &self.plan.works;
-        let strangers = self.yes.extract_if(.., |key, _| !plan.contains_key(key));
+        let plan = &self.plan;
+        let strangers = self.yes.extract_if(.., |key, _| plan.work(key).is_none());
         let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();
         self.released.extend(strangers.iter().map(|(key, _)| key.clone()));
         strangers
@@ -182,8 +181,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// The first in the order of keys that has not voted.
     pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        let is_left = |key: &&EntityKey| !self.yes.contains_key(*key) && !self.doubted.contains_key(*key);
-        self.plan.works.keys().find(is_left).cloned()
+        self.plan.keys().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
     }
 
     /// The request to the entity whose vote is awaited.
@@ -194,7 +192,7 @@ impl<E: Clone + Eq> Transaction<E> {
             tx,
             attempt: self.attempt,
             coordinator: coordinator.clone(),
-            work: self.plan.works[&to].clone(),
+            work: self.plan.work(&to)?.clone(),
             at: self.at,
             deadline: self.deadline,
             ordered,
@@ -212,8 +210,8 @@ impl<E: Clone + Eq> Transaction<E> {
     pub(super) fn next_attempt<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         self.attempt = self.attempt.next();
         self.released.clear();
+        self.no.clear();
         self.doubted.clear();
-        self.faced = None;
         self.replan(model, bounds)
     }
 
@@ -240,8 +238,9 @@ impl<E: Clone + Eq> Transaction<E> {
     /// The effects, as each entity finds them in a shared journal.
     pub(super) fn commits(&self, tx: TxId) -> Vec<(EntityKey, Record<E>)> {
         let commit = |(key, yes): (&EntityKey, &Yes<E>)| {
-            let events = yes.work.events.clone();
-            (!events.is_empty()).then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at: self.at }))
+            let events: Vec<E> = yes.work.events().cloned().collect();
+            let committed = Record::Committed { tx, slot: yes.slot, events, at: self.at };
+            yes.work.has_event().then(|| (key.clone(), committed))
         };
         self.yes.iter().filter_map(commit).collect()
     }

@@ -302,7 +302,7 @@ impl<M: Model> Participant<M> {
         let vote = match verdict {
             Verdict::Delayed => return,
             Verdict::Admitted(..) => return self.admitted(tx, now, out),
-            Verdict::Rejected(refusal) => Vote::No(refusal),
+            Verdict::Rejected(rejection) => Vote::No(rejection),
             Verdict::OutOfOrder(waits) => Vote::OutOfOrder(waits),
             Verdict::Busy => Vote::Busy,
         };

@@ -130,8 +130,7 @@ impl<M: Model> Replay<M> {
             Record::Committed { tx, slot, events, at } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), state: None };
-                let (work, coordinator, attempt) =
-                    (Work { events, conditions: Vec::new() }, key.clone(), Attempt::FIRST);
+                let (work, coordinator, attempt) = (Work::of_events(events), key.clone(), Attempt::FIRST);
                 let prepared = Prepared { tx, attempt, slot, work, at, coordinator, answer };
                 self.add(Pending { prepared, committed: true });
             }
@@ -147,11 +146,18 @@ impl<M: Model> Replay<M> {
     }
 
     fn add(&mut self, pending: Pending<M::Event>) {
-        let slot = pending.prepared.slot;
-        if slot >= self.known {
-            self.next_slot = self.next_slot.max(slot.next());
-            self.pending.insert(slot, pending);
+        let Prepared { tx, attempt, slot, .. } = pending.prepared;
+        if slot < self.known {
+            return;
         }
+        self.next_slot = self.next_slot.max(slot.next());
+        // That an earlier attempt was aborted may not have been written: a later one says so, too.
+        let is_void = |other: &Pending<M::Event>| other.prepared.tx == tx && other.prepared.attempt > attempt;
+        if self.pending.values().any(is_void) {
+            return;
+        }
+        self.pending.retain(|_, other| other.prepared.tx != tx || other.committed || other.prepared.attempt >= attempt);
+        self.pending.insert(slot, pending);
     }
 
     fn commit(&mut self, tx: TxId, slot: Slot) -> Option<()> {
@@ -167,16 +173,16 @@ impl<M: Model> Replay<M> {
     /// The first committed one, if no open effect stands before it.
     fn ready_head(&self) -> Option<Slot> {
         let mut heads =
-            self.pending.iter().skip_while(|(_, entry)| !entry.committed && entry.prepared.work.events.is_empty());
+            self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.work.has_event());
         heads.next().filter(|(_, entry)| entry.committed).map(|(&slot, _)| slot)
     }
 
     fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
         while let Some(slot) = self.ready_head() {
             let Prepared { tx, work, at, .. } = self.pending.remove(&slot).expect("it was found").prepared;
-            for event in work.events {
+            for event in work.events() {
                 self.base = model
-                    .next(entity, &self.base, &event, at)
+                    .next(entity, &self.base, event, at)
                     .map_err(|reasons| RecoveryError::NotPossible { entity: entity.clone(), tx, slot, reasons })?;
             }
         }

@@ -333,7 +333,8 @@ impl Model for Hand {
         }
     }
 
-    fn linear(&self, _: &EntityKey, event: &Event, _: Timestamp) -> Option<Linear> {
+    fn linear(&self, _: &EntityKey, events: &[Event], _: Timestamp) -> Option<Linear> {
+        let [event] = events else { return None };
         let (bound, delta) = match *event {
             Event::Deposit(amount) if amount > 0 => (Bound::AtMost(i128::MAX - amount), amount),
             Event::DepositUpTo(amount, limit) if amount > 0 => (Bound::AtMost(limit), amount),

@@ -27,33 +27,33 @@ fn same(model: &Hand, left: &States, right: &States) -> bool {
     left.keys().chain(right.keys()).all(|key| state(left, key) == state(right, key))
 }
 
-/// All calls of one transaction as one step: depth first, in the order in which they are written, each seeing the effects of
-/// those before it. Conditions are about the states before the transaction.
+/// All calls of one transaction as one step: in order, each with all that it calls, each on what those before it left.
 pub fn execute(model: &Hand, before: &States, calls: &[Call<Event>]) -> Option<States> {
-    let mut after = before.clone();
-    calls.iter().try_for_each(|call| call_once(model, before, &mut after, call))?;
-    Some(after)
+    let mut states = before.clone();
+    calls.iter().try_for_each(|call| happen(model, &mut states, call))?;
+    Some(states)
 }
 
-fn call_once(model: &Hand, before: &States, after: &mut States, call: &Call<Event>) -> Option<()> {
-    let at = Timestamp(0);
-    let in_states = |states: &States| states.get(&call.key).cloned().or_else(|| model.initial(&call.key));
+fn happen(model: &Hand, states: &mut States, call: &Call<Event>) -> Option<()> {
+    let now = states.get(&call.key).cloned().or_else(|| model.initial(&call.key))?;
+    let next = |event: &Event| model.next(&call.key, &now, event, Timestamp(0)).ok();
     match &call.action {
         Action::Condition(condition) => {
-            let now = in_states(before)?;
             let holds = match &condition.demand {
-                Demand::Impossible(event) => model.next(&call.key, &now, event, at).is_err(),
+                Demand::Impossible(event) => next(event).is_none(),
                 Demand::Initialized => model.exists(&call.key, &now),
                 Demand::InState(states) => states.iter().any(|name| name == model.state_name(&call.key, &now)),
             };
             holds.then_some(())
         }
         Action::Event(event) => {
-            let now = in_states(after)?;
-            let next = model.next(&call.key, &now, event, at).ok()?;
-            let Calls::Known(calls) = model.calls(&call.key, Some(&now), event, at) else { return None };
-            after.insert(call.key.clone(), next);
-            calls.iter().try_for_each(|call| call_once(model, before, after, call))
+            let after = next(event)?;
+            let Calls::Known(calls) = model.calls(&call.key, Some(&now), event, Timestamp(0)) else { return None };
+            let is_event = |call: &&Call<Event>| matches!(call.action, Action::Event(_));
+            let (events, conditions): (Vec<_>, Vec<_>) = calls.iter().partition(is_event);
+            conditions.into_iter().try_for_each(|condition| happen(model, states, condition))?;
+            states.insert(call.key.clone(), after);
+            events.into_iter().try_for_each(|call| happen(model, states, call))
         }
     }
 }

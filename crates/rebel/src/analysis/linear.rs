@@ -1,4 +1,4 @@
-//! Calls that only need thresholds and only add amounts.
+//! Calls that only need thresholds and only add amounts, alone or several in one step.
 //!
 //! For such calls an admission keeps, per field, the least and the greatest sum that the open events may add, and
 //! decides in constant time: a threshold holds in every outcome if it holds at the worse end, and in none if it fails
@@ -28,7 +28,7 @@ pub struct Linear {
     pub states: Vec<Name>,
     /// What must hold before the event.
     pub thresholds: Vec<Threshold>,
-    /// What the event adds; each field once.
+    /// What the events add; each field once.
     pub deltas: Vec<Delta>,
 }
 
@@ -130,18 +130,50 @@ impl Threshold {
 }
 
 impl Class {
-    /// The thresholds and deltas of `call`, whatever the instance, or `None` if it has another form.
+    /// The thresholds and deltas of `calls`, which happen one after the other in one step, whatever the instance, or `None`
+    /// if they have another form.
     ///
     /// A call has this form if each of its guards, and each invariant over a field it changes, compares sums and
     /// differences of single fields and constants; if its effects add constants to fields; if it stays in its state;
     /// and if what it needs from other instances does not depend on fields. Arguments, the identity and the time are
-    /// constants of the call.
+    /// constants of the call. Of several calls, each must hold after what those before it add; the invariants must hold
+    /// after all of them.
     ///
     /// It tells of instances that are of this class ([`Class::verify`]), as every result of [`Class::next`] is.
     #[must_use]
-    pub fn linear(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Linear> {
+    pub fn linear(&self, key: &Key, calls: &[EventCall], at: Timestamp) -> Option<Linear> {
+        if key.key_type() != self.key_type {
+            return None;
+        }
+        let (first, rest) = calls.split_first()?;
+        let (mut states, mut thresholds, mut deltas) = self.linear_act(key, first, at)?;
+        for call in rest {
+            let (more_states, mut more, added) = self.linear_act(key, call, at)?;
+            states.retain(|state| more_states.contains(state));
+            more.iter_mut().try_for_each(|threshold| shift(threshold, &deltas))?;
+            thresholds.extend(more);
+            add(&mut deltas, added)?;
+        }
+        deltas.retain(|delta| delta.amount != 0);
+        // An invariant reads neither parameters nor the time, so any call will do to fold it.
+        let mut invariants = Folding::new(self, key, first, at);
+        for invariant in self.invariants.iter().filter(|invariant| reads_changed(invariant, &deltas)) {
+            invariants.condition(&invariant.expr)?;
+        }
+        invariants.thresholds.iter_mut().try_for_each(|threshold| shift(threshold, &deltas))?;
+        thresholds.extend(invariants.thresholds);
+        Some(Linear { states, thresholds: strongest(&thresholds)?, deltas })
+    }
+
+    /// The states, thresholds and deltas of one call, the invariants apart.
+    fn linear_act(
+        &self,
+        key: &Key,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Option<(Vec<Name>, Vec<Threshold>, Vec<Delta>)> {
         let event = self.event(call.event())?;
-        if key.key_type() != self.key_type || !event.argument_errors(call).is_empty() {
+        if !event.argument_errors(call).is_empty() {
             return None;
         }
         let mut states = Vec::new();
@@ -157,8 +189,20 @@ impl Class {
             states.push(transition.source.clone());
         }
         let (thresholds, deltas) = common?;
-        Some(Linear { states, thresholds, deltas })
+        Some((states, thresholds, deltas))
     }
+}
+
+/// Adds `more` to `deltas`, unless a field would be in two currencies.
+fn add(deltas: &mut Vec<Delta>, more: Vec<Delta>) -> Option<()> {
+    for delta in more {
+        match deltas.iter_mut().find(|known| known.field == delta.field) {
+            Some(known) if known.currency != delta.currency => return None,
+            Some(known) => known.amount = known.amount.checked_add(delta.amount)?,
+            None => deltas.push(delta),
+        }
+    }
+    Some(())
 }
 
 /// Fields in one sum at most, so that sums of numbers in range stay far below the end of 128 bits.
@@ -227,16 +271,7 @@ impl<'a> Folding<'a> {
                 deltas.push(Delta { field, amount, currency: sum.currency });
             }
         }
-        let before = self.thresholds.len();
-        for invariant in &self.class.invariants {
-            if reads_changed(invariant, &deltas) {
-                self.condition(&invariant.expr)?;
-            }
-        }
-        for threshold in &mut self.thresholds[before..] {
-            shift(threshold, &deltas)?;
-        }
-        Some((strongest(&self.thresholds)?, deltas))
+        Some((self.thresholds, deltas))
     }
 
     /// Adds what a condition needs.

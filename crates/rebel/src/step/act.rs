@@ -6,17 +6,13 @@
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Sync};
 use crate::model::expr::{Act, Expr, Rule, Step};
-use crate::model::{Class, Event, Transition};
+use crate::model::{Class, Transition};
 use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
 use crate::violation::Violation;
 
 impl Class {
-    /// The instance after `call`, or every reason why it is refused.
-    ///
-    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that the
-    /// state does not allow; guards that do not hold; effects without a value; invariants that would not hold. Fields
-    /// that no effect names keep their value, and all effects read the values from before the event. Conditions on
-    /// other instances are not decided here: they are among the [`Class::syncs`].
+    /// The instance after `call` as a step of its own, or every reason why it is refused: [`Class::act`], and then the
+    /// invariants. Conditions on other instances are not decided here: they are among the [`Class::syncs`].
     ///
     /// `at` is the time of the event, which `now` and `today` stand for.
     ///
@@ -53,7 +49,27 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
-        let (event, transition) = self.transition(key, instance, call)?;
+        let after = self.act(key, instance, call, at)?;
+        let broken = self.broken_invariants(key, &after, at);
+        if broken.is_empty() { Ok(after) } else { Err(broken) }
+    }
+
+    /// The instance after `call` as a part of a step, whose invariants are looked at when it ends.
+    ///
+    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that the
+    /// state does not allow; guards that do not hold; effects without a value. Fields that no effect names keep their
+    /// value, and all effects read the values from before the event.
+    ///
+    /// # Errors
+    /// At least one [`Violation`].
+    pub fn act(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Instance, Vec<Violation>> {
+        let transition = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), call.arguments(), at);
         let mut evaluator = Evaluator::new(scope);
         let mut violations = Vec::new();
@@ -72,19 +88,20 @@ impl Class {
                 }
             }
         }
-        if violations.is_empty() {
-            let fields = instance.fields().with(changed);
-            let after = self.scope(key, &fields, call.arguments(), at);
-            let mut evaluator = evaluator.with_fields(&fields);
-            for invariant in &self.invariants {
-                violations.extend(self.broken(invariant, &mut evaluator, after, Kind::Invariant));
-            }
-            if violations.is_empty() {
-                return Ok(Instance::new(transition.target.clone(), fields));
-            }
+        if !violations.is_empty() {
+            return Err(violations);
         }
-        debug_assert!(!violations.is_empty(), "{} is refused for no reason", event.name);
-        Err(violations)
+        Ok(Instance::new(transition.target.clone(), instance.fields().with(changed)))
+    }
+
+    /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
+    #[must_use]
+    pub fn broken_invariants(&self, key: &Key, instance: &Instance, at: Timestamp) -> Vec<Violation> {
+        let nothing = Bindings::default();
+        let scope = self.scope(key, instance.fields(), &nothing, at);
+        let mut evaluator = Evaluator::new(scope);
+        let broken = |rule| self.broken(rule, &mut evaluator, scope, Kind::Invariant);
+        self.invariants.iter().filter_map(broken).collect()
     }
 
     /// What `call` needs from other instances, one level deep: their events may need more.
@@ -101,7 +118,7 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Vec<Sync>, Vec<Violation>> {
-        let (_, transition) = self.transition(key, instance, call)?;
+        let transition = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), call.arguments(), at);
         let mut run = SyncRun { evaluator: Evaluator::new(scope), syncs: Vec::new() };
         for step in &transition.body.steps {
@@ -158,12 +175,7 @@ impl Class {
             }
         }
         if violations.is_empty() && !self.is_initial(state) {
-            let nothing = Bindings::default();
-            let scope = self.scope(key, instance.fields(), &nothing, Timestamp::from_millis(0));
-            let mut evaluator = Evaluator::new(scope);
-            for invariant in &self.invariants {
-                violations.extend(self.broken(invariant, &mut evaluator, scope, Kind::Invariant));
-            }
+            violations = self.broken_invariants(key, instance, Timestamp::from_millis(0));
         }
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
@@ -178,13 +190,8 @@ impl Class {
         Scope { class: &self.name, key: Some(key), fields, params, at }
     }
 
-    /// The event and its transition from the state of `instance`, if the call fits the class.
-    fn transition(
-        &self,
-        key: &Key,
-        instance: &Instance,
-        call: &EventCall,
-    ) -> Result<(&Event, &Transition), Vec<Violation>> {
+    /// The transition of the event from the state of `instance`, if the call fits the class.
+    fn transition(&self, key: &Key, instance: &Instance, call: &EventCall) -> Result<&Transition, Vec<Violation>> {
         if let Some(violation) = self.wrong_key(key) {
             return Err(vec![violation]);
         }
@@ -195,12 +202,11 @@ impl Class {
         if !errors.is_empty() {
             return Err(errors.into_iter().map(Violation::Argument).collect());
         }
-        let transition = event.transition(instance.state()).ok_or_else(|| {
+        event.transition(instance.state()).ok_or_else(|| {
             let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
             let (event, state) = (event.name.clone(), instance.state().clone());
             vec![Violation::LifeCycle { event, state, allowed }]
-        })?;
-        Ok((event, transition))
+        })
     }
 
     fn wrong_key(&self, key: &Key) -> Option<Violation> {
