@@ -35,6 +35,8 @@ codes! {
     UnknownCharacter = "E001";
     /// Something else than the grammar allows here.
     Syntax = "E002";
+    /// A line stands where its indentation says something else than its words.
+    Layout = "E005";
     /// A limit of [`limits`](crate::limits) is exceeded.
     Limit = "E003";
     /// A literal that is no value: an unknown currency, too many decimals, a day the calendar does not have.

@@ -176,7 +176,13 @@ impl Event {
     ///
     /// ```
     /// use enact_rebel::{Source, Value, check};
-    /// let spec = check(vec![Source::new("counter", "class Counter n: Integer = 0 initial new on Add(by: Integer): used used")]).unwrap();
+    /// let spec = check(vec![Source::new("counter.rebel", "
+    ///     class Counter
+    ///       n: Integer = 0
+    ///       initial new
+    ///         on Add(by: Integer): used
+    ///       used
+    /// ")]).unwrap();
     /// let add = spec.class("Counter").unwrap().event("Add").unwrap();
     /// assert_eq!(add.call([("by", Value::Integer(2))]).unwrap().to_string(), "Add(by: 2)");
     /// assert_eq!(add.call([("to", Value::Integer(2))]).unwrap_err().len(), 2);

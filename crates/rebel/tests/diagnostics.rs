@@ -18,9 +18,9 @@ type Case = (&'static str, &'static [(Code, &'static str, &'static str)]);
 macro_rules! event {
     ($parts:literal) => {
         concat!(
-            "class Other initial i on Make(): made made on Ping() on Take(sum: Integer) pre: sum > 0 ",
+            "class Other initial i on Make(): made\nmade on Ping() on Take(sum: Integer) pre: sum > 0 ",
             "class A id: String @identity n: Integer = 0 balance: Money = EUR 0.00 flag: Boolean = false ",
-            "other: Other tags: Set[String] = {} initial i on Begin(o: Other): s post: this.other == o s on E",
+            "other: Other tags: Set[String] = {} initial i on Begin(o: Other): s post: this.other == o\ns on E",
             $parts
         )
     };
@@ -28,7 +28,7 @@ macro_rules! event {
 
 const CASES: &[Case] = &[
     // Characters and literals.
-    ("class A initial i # on E(): s s", &[(Code::UnknownCharacter, "#", "unexpected character `#`")]),
+    ("class A initial i # on E(): s\ns", &[(Code::UnknownCharacter, "#", "unexpected character `#`")]),
     (event!("() pre: flag && flag"), &[(Code::UnknownCharacter, "&&", "write `and`")]),
     (
         event!("() pre: n / 2 == 1"),
@@ -53,6 +53,34 @@ const CASES: &[Case] = &[
         "const c: Integer = 9223372036854775807 + 1 class A n: Integer = c initial i",
         &[(Code::Literal, "9223372036854775807 + 1", "this has no value: the result is out of range")],
     ),
+    // Layout.
+    (
+        "class A n: Integer = 0 initial i on E(to: Integer): s pre: to == n\n",
+        &[(Code::UnknownState, "s", "has no state `s`")],
+    ),
+    (
+        "class A\n  approved: Boolean = true\n  initial i\n    on E(to: Integer): s\n      pre: to == 1 approved\n  s\n",
+        &[(Code::Layout, "approved", "a line of its own")],
+    ),
+    (
+        "class A\n  initial i\n    on E(to: Integer): s\n      pre: to == 1\n    s\n",
+        &[(Code::Layout, "s", "as deep as the fields")],
+    ),
+    (
+        "class A\n  initial i\n    on E(to: Integer): i\n      pre: to == 1,\n  final s\n",
+        &[(Code::Layout, ",", "remove it")],
+    ),
+    (event!("() pre: n > 0, -n < 5"), &[(Code::Layout, "-", "parentheses")]),
+    (event!("(b: Boolean) sync: if b: other.Ping()\n  other.Ping()"), &[(Code::Layout, "other", "governs")]),
+    (event!("(b: Boolean) sync: if b: other.Ping(), other.Ping()"), &[(Code::Layout, ",", "governs")]),
+    (
+        event!("(b: Boolean)\n  sync:\n    if b:\n    other.Ping()"),
+        &[(Code::Layout, "other", "indent what it governs")],
+    ),
+    (
+        event!("(b: Boolean)\n  sync:\n    if b:\n        other.Ping()\n      other.Ping()"),
+        &[(Code::Layout, "other", "all indented alike")],
+    ),
     // Syntax.
     ("class initial i", &[(Code::Syntax, "initial", "`initial` is a word of the language")]),
     ("klass A initial i", &[(Code::Syntax, "klass", "expected `class`, `enum`, `const` or `fn`")]),
@@ -66,12 +94,12 @@ const CASES: &[Case] = &[
     (event!("() sync: this.E()"), &[(Code::Syntax, "this", "another instance")]),
     (event!("() pre: (n + 1) instate s"), &[(Code::Syntax, "(n + 1)", "a parameter or a field")]),
     ("class A on E(): s", &[(Code::Syntax, "on", "expected a field or a state before the first event")]),
-    ("class A initial i on E(): s s late: Integer", &[(Code::Syntax, "late", "before the first state")]),
+    ("class A initial i on E(): s\ns late: Integer", &[(Code::Syntax, "late", "before the first state")]),
     ("class A initial i invariant true", &[(Code::Syntax, "invariant", "before the first state")]),
     ("rounding sideways class A initial i", &[(Code::Syntax, "sideways", "the rules are half-even, half-up")]),
     // One finding each, in one run: the parser goes on after an error.
     (
-        "class A x(Integer) initial i class B y: initial i enum C { a,, b }",
+        "class A\n  x(Integer)\n  initial i class B y: initial i enum C { a,, b }",
         &[
             (Code::Syntax, "(", "expected"),
             (Code::Syntax, "initial", "expected a name"),
@@ -83,7 +111,7 @@ const CASES: &[Case] = &[
     ("enum Money { a } class A initial i", &[(Code::Duplicate, "Money", "a type of the language")]),
     ("class A x: Integer = 0 x: Integer = 0 initial i", &[(Code::Duplicate, "x", "a field twice")]),
     (
-        "class A x Integer initial i",
+        "class A\n  x\n  Integer\n  initial i",
         &[
             (Code::Duplicate, "Integer", "write `name: Type` to declare a field"),
             (Code::UnreachableState, "x", ""),
@@ -91,6 +119,12 @@ const CASES: &[Case] = &[
         ],
     ),
     (event!("(n: Integer) pre: n > 0"), &[(Code::Duplicate, "n", "the parameter `n` hides a field")]),
+    ("class A s: Integer = 0 initial i on E(): s\ns", &[(Code::Duplicate, "s", "named like a field")]),
+    ("class A initial i on E(_s: Integer): _s\n_s", &[(Code::Duplicate, "_s", "named like a parameter")]),
+    (
+        "const s: Integer = 1 class A n: Integer = s initial i on E(): s\ns",
+        &[(Code::Duplicate, "s", "named like a constant")],
+    ),
     (event!("(x: Integer, x: Integer) pre: x > 0"), &[(Code::Duplicate, "x", "a parameter twice")]),
     (event!("(o: Set[Other]) sync: for o in o: o.Ping()"), &[(Code::Duplicate, "o", "hides another one")]),
     ("rounding up rounding down class A initial i", &[(Code::Duplicate, "rounding", "declared twice")]),
@@ -112,7 +146,7 @@ const CASES: &[Case] = &[
         ],
     ),
     (
-        "class A initial i on E(): opend opened",
+        "class A initial i on E(): opend\nopened",
         &[
             (Code::UnknownState, "opend", "did you mean `opened`?"),
             (Code::UnreachableState, "opened", "no event leads to"),
@@ -147,19 +181,19 @@ const CASES: &[Case] = &[
     (event!("() pre: {} == {}"), &[(Code::EmptySet, "{}", "cannot be told")]),
     // Life cycles.
     (
-        "class A opened on E(): opened",
+        "class A\n  opened on E(): opened",
         &[(Code::InitialState, "A", "write `initial` before the state"), (Code::UnreachableState, "opened", "")],
     ),
-    ("class A initial i on E(): s initial j on E(): s s", &[(Code::InitialState, "j", "more than one initial state")]),
+    ("class A initial i on E(): s initial j on E(): s\ns", &[(Code::InitialState, "j", "more than one initial state")]),
     ("class A initial i on E()", &[(Code::EntersInitial, "E", "write `: state` after the parameters")]),
-    ("class A initial i on E(): s s on Back(): i", &[(Code::EntersInitial, "i", "leads into the initial state")]),
+    ("class A initial i on E(): s\ns on Back(): i", &[(Code::EntersInitial, "i", "leads into the initial state")]),
     ("class A initial i on E(): s final s on F(): s", &[(Code::LeavesFinal, "F", "leaves the final state `s`")]),
     (
-        "class A initial i on E(): s on E(): t s t",
+        "class A initial i on E(): s on E(): t\ns\nt",
         &[(Code::RepeatedTransition, "E", "join the two declarations"), (Code::UnreachableState, "t", "")],
     ),
     (
-        "class A initial i on E(a: Integer): s pre: a > 0 s on E(a: Money) pre: a > 0",
+        "class A initial i on E(a: Integer): s pre: a > 0\ns on E(a: Money) pre: a > 0",
         &[(Code::EventSignature, "E", "the same parameters in every state")],
     ),
     ("class A k: Money @identity initial i", &[(Code::Identity, "k", "a String, an Integer or an Iban")]),
@@ -167,11 +201,11 @@ const CASES: &[Case] = &[
     ("class A k: Integer @identity = 5 initial i", &[(Code::Identity, "5", "an identity has no default")]),
     // Values of fields.
     (
-        "class A b: Money c: Money initial i on E(): s post: this.b == EUR 1.00 s",
+        "class A b: Money c: Money initial i on E(): s post: this.b == EUR 1.00\ns",
         &[(Code::FieldWithoutValue, "E", "add `this.c == ..` to `post:`")],
     ),
     (
-        "class A b: Integer initial i on E(): s pre: b > 0 post: this.b == 1 s",
+        "class A b: Integer initial i on E(): s pre: b > 0 post: this.b == 1\ns",
         &[(Code::ReadBeforeValue, "b", "give the field a default")],
     ),
     (event!("() post: this.id == \"x\""), &[(Code::IdentityAssigned, "id", "never changes")]),
@@ -196,8 +230,8 @@ const CASES: &[Case] = &[
         &[(Code::Recursion, "f", "there is no recursion")],
     ),
     (
-        "class A b: B initial i on Make(x: B): s post: this.b == x s on E() sync: b.F() \
-         class B a: A initial i on Make(x: A): s post: this.a == x s on F() sync: a.E()",
+        "class A b: B initial i on Make(x: B): s post: this.b == x\ns on E() sync: b.F() \
+         class B a: A initial i on Make(x: A): s post: this.a == x\ns on F() sync: a.E()",
         &[(Code::SyncCycle, "b.F()", "A.E -> B.F -> A.E")],
     ),
     (
@@ -205,10 +239,10 @@ const CASES: &[Case] = &[
         &[(Code::NestedCondition, "initialized other", "its own line in `pre:`")],
     ),
     // Warnings.
-    ("class A initial i on E(): s s t", &[(Code::UnreachableState, "t", "no event leads to the state `t`")]),
+    ("class A initial i on E(): s\ns\nt", &[(Code::UnreachableState, "t", "no event leads to the state `t`")]),
     (event!("(x: Integer)"), &[(Code::Unused, "x", "begin its name with `_`")]),
     ("const unused: Integer = 1 class A initial i", &[(Code::Unused, "unused", "a constant that nothing uses")]),
-    ("class A initial i on E(): s s internal on F()", &[(Code::NeverSynced, "F", "call it in a `sync:`")]),
+    ("class A initial i on E(): s\ns internal on F()", &[(Code::NeverSynced, "F", "call it in a `sync:`")]),
 ];
 
 #[test]
@@ -247,7 +281,7 @@ fn every_code_is_shown_by_a_bad_specification() {
 
 #[test]
 fn errors_come_before_warnings_and_both_in_the_order_of_the_source() {
-    let report = report("class A initial i on E(): s s t class B x: Mony initial i on E(y: Integer): z");
+    let report = report("class A initial i on E(): s\ns\nt class B x: Mony initial i on E(y: Integer): z");
     let codes: Vec<&str> = report.diagnostics().iter().map(|diagnostic| diagnostic.code.number()).collect();
     assert_eq!(codes, ["E102", "E104", "W001", "W002"]);
     assert_eq!((report.errors().count(), report.has_errors()), (2, true));
@@ -273,9 +307,9 @@ fn a_diagnostic_is_drawn_with_its_place_and_its_help() {
 #[test]
 fn findings_in_several_sources_name_theirs() {
     let sources = vec![
-        Source::new("one.rebel", "class A b: B initial i on Make(x: B): s post: this.b == x s on E() sync: b.F(1)"),
-        Source::new("two.rebel", "class B initial i on Make(): s s on F()"),
+        Source::new("one.rebel", "class A b: B initial i on Make(x: B): s post: this.b == x\ns on E() sync: b.F(1)"),
+        Source::new("two.rebel", "class B initial i on Make(): s\ns on F()"),
     ];
     let drawn = check(sources).unwrap_err().render(false);
-    assert!(drawn.contains("one.rebel:1:") && drawn.contains("`F` takes 0 arguments, not 1"), "{drawn}");
+    assert!(drawn.contains("one.rebel:2:") && drawn.contains("`F` takes 0 arguments, not 1"), "{drawn}");
 }

@@ -84,7 +84,7 @@ fn all_guards_that_fail_are_reported_with_the_values_they_saw() {
 
 #[test]
 fn fields_that_no_effect_names_keep_their_value_and_effects_see_old_values() {
-    let source = "class A a: Integer = 1 b: Integer = 2 c: Integer = 3 initial i on Begin(): s s
+    let source = "class A a: Integer = 1 b: Integer = 2 c: Integer = 3 initial i on Begin(): s\ns
         on Swap() post: this.a == b, this.b == a";
     let a = class(source, "A");
     let swapped = run(&a, &[("Begin", &[]), ("Swap", &[])]);
@@ -94,7 +94,7 @@ fn fields_that_no_effect_names_keep_their_value_and_effects_see_old_values() {
 #[test]
 fn before_the_first_event_fields_have_their_defaults_and_others_no_value() {
     let source = "class A a: Integer b: Integer = 2 c: Integer = 3 initial i
-        on E(k: Integer): s pre: b == 2, c == 3 post: this.a == b * c + k s";
+        on E(k: Integer): s pre: b == 2, c == 3 post: this.a == b * c + k\n        s";
     let a = class(source, "A");
     let initial = a.initial();
     let names: Vec<&str> = initial.fields().iter().map(|(name, _)| &**name).collect();
@@ -167,7 +167,7 @@ fn amounts_of_different_currencies_are_never_added_and_compare_as_false() {
 #[test]
 fn a_share_of_an_amount_is_rounded_as_its_file_declares() {
     let file = |rounding: &str, name: &str| {
-        format!("{rounding} class {name} m: Money initial i on E(x: Money, p: Percentage): s post: this.m == x * p s")
+        format!("{rounding} class {name} m: Money initial i on E(x: Money, p: Percentage): s post: this.m == x * p\ns")
     };
     for (rounding, expected) in [
         ("", "EUR 0.00"),
@@ -192,7 +192,7 @@ fn a_share_of_an_amount_is_rounded_as_its_file_declares() {
 
 #[test]
 fn a_result_out_of_range_is_a_reason_and_not_a_number() {
-    let source = "class A n: Integer = 0 m: Money = EUR 0.00 d: Date = 2026-01-01 initial i on Begin(): s s
+    let source = "class A n: Integer = 0 m: Money = EUR 0.00 d: Date = 2026-01-01 initial i on Begin(): s\ns
         on Add(k: Integer) post: this.n += k
         on Times(k: Integer) pre: k * k * k > 0
         on Minus(k: Integer) post: this.n == -k
@@ -244,7 +244,7 @@ fn operators_bind_as_in_the_grammar() {
         ("\"a\\\"b\" == \"a\\\"b\" and \"a\" != \"b\"", true),
         ("1 ≤ 2 and 2 ≥ 2 and 1 ≠ 2 and 2 ≡ 2", true),
     ] {
-        let source = format!("class A initial i on E(): s pre: {expression} s");
+        let source = format!("class A initial i on E(): s pre: {expression}\ns");
         let a = class(&source, "A");
         assert_eq!(next(&a, &a.initial(), "E", &[]).is_ok(), expected, "{expression}");
     }
@@ -284,7 +284,7 @@ fn constants_functions_and_enums_are_what_they_stand_for() {
 
 #[test]
 fn the_time_of_an_event_is_what_the_caller_says() {
-    let source = "class A made: Timestamp day: Date initial i on E(): s post: this.made == now, this.day == today s
+    let source = "class A made: Timestamp day: Date initial i on E(): s post: this.made == now, this.day == today\ns
         on Later(): s pre: now > made, today >= day";
     let a = class(source, "A");
     let made = run(&a, &[("E", &[])]);
@@ -300,7 +300,7 @@ fn the_time_of_an_event_is_what_the_caller_says() {
 #[test]
 fn the_identity_and_the_instance_itself_can_be_read() {
     let source = "
-        class Account id: Integer @identity initial i on Open(): s s
+        class Account id: Integer @identity initial i on Open(): s\n        s
           on Pay(to: Account) pre: to != this, id != 13 sync: to.Receive(this, id)
           on Receive(from: Account, number: Integer) pre: from != this, number > 0";
     let account = class(source, "Account");
@@ -318,7 +318,7 @@ fn the_identity_and_the_instance_itself_can_be_read() {
 #[test]
 fn syncs_are_conditions_first_and_then_calls_with_old_values() {
     let source = "
-        class Account initial i on Open(): opened opened on Take(sum: Integer) on Put(sum: Integer) final closed
+        class Account initial i on Open(): opened\n        opened on Take(sum: Integer) on Put(sum: Integer) final closed
         class Goal saved: Integer = 0 house: Account savers: Set[Account] = {}
           initial i on Begin(h: Account): s pre: \"no house\": initialized h post: this.house == h
           s
@@ -373,8 +373,8 @@ fn syncs_are_conditions_first_and_then_calls_with_old_values() {
 #[test]
 fn an_argument_of_a_call_without_a_value_is_a_reason() {
     let source = "
-        class B initial i on F(m: Money): s s
-        class A initial i on E(b: B, x: Money, y: Money): s sync: b.F(x + y) s";
+        class B initial i on F(m: Money): s\n        s
+        class A initial i on E(b: B, x: Money, y: Money): s sync: b.F(x + y)\n        s";
     let a = class(source, "A");
     let errors = a.syncs(&key(&a), &a.initial(), &call(&a, "E", &["b", "EUR 1.00", "USD 1.00"]), NOW).unwrap_err();
     assert!(
@@ -386,7 +386,7 @@ fn an_argument_of_a_call_without_a_value_is_a_reason() {
 
 #[test]
 fn arguments_that_do_not_fit_are_all_named() {
-    let source = "class A initial i on E(a: Integer, b: Money, c: Boolean): s pre: c, a > 0, b > 0 s";
+    let source = "class A initial i on E(a: Integer, b: Money, c: Boolean): s pre: c, a > 0, b > 0\ns";
     let a = class(source, "A");
     let errors = a
         .event("E")
@@ -416,7 +416,7 @@ fn arguments_that_do_not_fit_are_all_named() {
 
 #[test]
 fn a_stored_instance_is_verified_against_its_class() {
-    let source = "class A n: Integer = 0 m: Money invariant n >= 0 initial i on E(x: Money): s post: this.m == x s";
+    let source = "class A n: Integer = 0 m: Money invariant n >= 0 initial i on E(x: Money): s post: this.m == x\ns";
     let a = class(source, "A");
     let verify = |json: &str| -> Vec<String> {
         let instance: Instance = serde_json::from_str(json).unwrap();
@@ -470,7 +470,7 @@ fn the_model_tells_what_the_source_declares() {
           opened
             internal on Freeze(why: String, by: Set[Account]): frozen pre: why != \"\", by.size > 0
           final frozen
-        class Court initial i on Rule(a: Account): s sync: a.Freeze(\"x\", {a}) s
+        class Court initial i on Rule(a: Account): s sync: a.Freeze(\"x\", {a})\n        s
         enum Kind { a, b } class K k: Kind = Kind.a initial i",
     );
     let account = spec.class("Account").unwrap();

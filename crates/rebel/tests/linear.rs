@@ -81,8 +81,8 @@ fn a_sum_of_fields_is_one_threshold_and_invariants_are_shifted() {
 #[test]
 fn a_call_whose_needs_depend_on_fields_is_not_linear() {
     let source = "
-        class Account initial i on Open(): s s on Put(sum: Integer)
-        class Goal saved: Integer = 0 initial i on Begin(): s s
+        class Account initial i on Open(): s\n        s on Put(sum: Integer)
+        class Goal saved: Integer = 0 initial i on Begin(): s\n        s
           on Pay(to: Account) pre: saved >= 10 post: this.saved -= 10 sync: to.Put(saved)
           on Give(to: Account, sum: Integer) pre: saved >= sum post: this.saved -= sum sync: to.Put(sum)";
     let goal = class(source, "Goal");

@@ -196,7 +196,7 @@ fn what_would_leave_the_range_of_numbers_is_not_accepted() {
 #[test]
 fn a_call_on_another_instance_that_depends_on_the_outcome_is_not_accepted() {
     let source = "
-        class Account initial new on Open(): opened opened on Deposit(sum: Integer)
+        class Account initial new on Open(): opened\n        opened on Deposit(sum: Integer)
         class Goal
           saved: Integer = 0
           payout: Account

@@ -102,11 +102,11 @@ fn specification() -> impl Strategy<Value = String> {
     (invariant, sources, event("E"), event("F"), event("G")).prop_map(|(invariant, sources, e, f, g)| {
         format!(
             "fn share(of: Money): Money = of + of * 50%
-            class Other initial i on Make(): made made on Poke(n: Integer) pre: n == n
+            class Other initial i on Make(): made\n            made on Poke(n: Integer) pre: n == n
             class A a: Integer = 0 b: Integer = 1 m: Money = EUR 0.00 flag: Boolean = false other: Other
             {invariant}
             initial i on Begin(o: Other): s post: this.other == o
-            {sources} {e} s, t {f} s {g} t on Back(): s"
+            {sources} {e}\n            s, t {f}\n            s {g}\n            t on Back(): s"
         )
     })
 }

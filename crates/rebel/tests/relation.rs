@@ -210,7 +210,7 @@ fn an_event_that_moves_away_from_a_bound_on_two_fields_cannot_break_it() {
 #[test]
 fn a_call_whose_arguments_change_is_not_invariant() {
     let source = "
-        class Account initial new on Open(): opened opened on Deposit(sum: Integer)
+        class Account initial new on Open(): opened\n        opened on Deposit(sum: Integer)
         class Goal
           saved: Integer = 0
           payout: Account

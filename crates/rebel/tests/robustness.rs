@@ -160,7 +160,7 @@ fn only_code(text: &str) -> Vec<Code> {
 }
 
 fn guard(expression: &str) -> String {
-    format!("class A n: Integer = 0 initial a on E(): b pre: {expression} b")
+    format!("class A n: Integer = 0 initial a on E(): b pre: {expression}\nb")
 }
 
 #[test]
@@ -222,14 +222,14 @@ fn sources_declarations_and_events_are_limited() {
     // The class, its two states and its event with one guard take five.
     let constants = |count: usize| {
         let constants: String = (0..count).map(|index| format!("const c{index}: Integer = {index}\n")).collect();
-        format!("{constants}class A initial a on E(): b pre: true b")
+        format!("{constants}class A initial a on E(): b pre: true\nb")
     };
     assert!(check(vec![Source::new("full", constants(limits::DECLARATIONS_MAX - 5))]).is_ok());
     assert_eq!(only_code(&constants(limits::DECLARATIONS_MAX - 4)), [Code::Limit]);
 
     let events = |count: usize| {
         let events: String = (0..count).map(|index| format!("on E{index}(): b ")).collect();
-        format!("class A initial a {events} b")
+        format!("class A initial a {events}\nb")
     };
     assert!(check(vec![Source::new("full", events(limits::EVENTS_MAX))]).is_ok());
     assert_eq!(only_code(&events(limits::EVENTS_MAX + 1)), [Code::Limit]);
@@ -240,7 +240,7 @@ fn a_class_of_the_greatest_size_is_checked() {
     let fields: String = (0..3000).map(|index| format!("f{index}: Money = EUR 0.00 ")).collect();
     let event = |index| format!("on E{index}(x: Money) pre: f{index} >= x, f0 + f1 >= x post: this.f{index} += x ");
     let events: String = (0..limits::EVENTS_MAX - 1).map(event).collect();
-    let source = format!("class A {fields} initial a on Begin(): b b {events}");
+    let source = format!("class A {fields} initial a on Begin(): b\nb {events}");
     assert!(check(vec![Source::new("large", source)]).is_ok());
 }
 

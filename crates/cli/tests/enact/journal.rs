@@ -54,7 +54,7 @@ fn refused_start_names_the_damage_once() {
     let dir = tempfile::tempdir().expect("a directory");
     let (data, spec) = (dir.path().join("data"), dir.path().join("lamp.rebel"));
     fill(&data);
-    fs::write(&spec, "class Lamp initial off on Light(): lit lit").expect("writable");
+    fs::write(&spec, "class Lamp initial off on Light(): lit\nlit").expect("writable");
     fs::remove_file(data.join("segment-0000000001.log")).expect("removed");
     let ended = serve(&spec, &data, FREE_PORT).output().expect("the program runs");
     assert_eq!(ended.status.code(), Some(4));

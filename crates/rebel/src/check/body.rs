@@ -344,12 +344,12 @@ impl Checker {
 
     fn step(&mut self, step: &tree::Step, caller: EventId, place: &mut Place<'_>) -> Option<Step> {
         match step {
-            tree::Step::If(condition, step) => {
+            tree::Step::If(condition, steps) => {
                 let typed = self.expect(condition, place, &Type::Boolean);
-                let inner = self.step(step, caller, place)?;
-                Some(Step::If(typed?.expr, inner.into(), self.text(condition.span)))
+                let inner = self.steps(steps, caller, place)?;
+                Some(Step::If(typed?.expr, inner, self.text(condition.span)))
             }
-            tree::Step::For(name, set, step) => {
+            tree::Step::For(name, set, steps) => {
                 let typed = self.expression(set, place, None)?;
                 let Type::Set(element) = &typed.ty else {
                     let message = format!("`for` needs a set, this is of type {}", typed.ty);
@@ -358,9 +358,9 @@ impl Checker {
                 };
                 self.refuse_hidden_variable(caller, name, place);
                 place.locals.push(Param { name: name.name.clone(), ty: (**element).clone() });
-                let inner = self.step(step, caller, place);
+                let inner = self.steps(steps, caller, place);
                 place.locals.pop();
-                Some(Step::For(typed.expr, inner?.into(), self.text(set.span)))
+                Some(Step::For(typed.expr, inner?, self.text(set.span)))
             }
             tree::Step::Call { negated, target, event, arguments, span } => {
                 let (target, class) = self.instance(target, place)?;
@@ -369,6 +369,12 @@ impl Checker {
                 Some(Step::Act { target, act, text: self.text(*span) })
             }
         }
+    }
+
+    /// All of them are looked at, also if one is wrong.
+    fn steps(&mut self, steps: &[tree::Step], caller: EventId, place: &mut Place<'_>) -> Option<Vec<Step>> {
+        let checked: Vec<_> = steps.iter().map(|step| self.step(step, caller, place)).collect();
+        checked.into_iter().collect()
     }
 
     fn refuse_hidden_variable(&mut self, caller: EventId, name: &Ident, place: &Place<'_>) {

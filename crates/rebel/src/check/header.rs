@@ -167,13 +167,31 @@ impl Checker {
                 }
             }
         }
+        states.iter().for_each(|(state, _)| self.refuse_ambiguous_state(class, state));
         self.one_initial_state(class, &states);
         states
     }
 
+    /// A bare name means one thing: what is named like a state is taken for one where a line begins with it.
+    fn refuse_ambiguous_state(&mut self, class: &tree::Class, state: &Ident) {
+        let fields = class.fields.iter().map(|field| (&field.name, "a field"));
+        let events = class.states.iter().flat_map(|group| &group.events);
+        let params = events.flat_map(|event| event.params.iter().map(|param| (&param.name, "a parameter")));
+        let named = fields.chain(params).find(|(name, _)| name.name == state.name);
+        let library = self.declared.get(&state.name).filter(|(declared, _)| !declared.is_type());
+        let (span, noun) = match (named, library) {
+            (Some((name, noun)), _) => (name.span, noun),
+            (None, Some((declared, span))) => (*span, declared.noun()),
+            (None, None) => return,
+        };
+        let message = format!("the state `{}` is named like {noun}", state.name);
+        let diagnostic = Diagnostic::new(Code::Duplicate, state.span, message, "a state");
+        self.report.push(diagnostic.and(span, noun).help("choose another name"));
+    }
+
     /// A state called like a type is a field without its colon.
     fn refuse_type_name(&mut self, state: &Ident) {
-        let is_declared = |(declared, _): &(Declared, _)| matches!(declared, Declared::Class(_) | Declared::Enum(_));
+        let is_declared = |(declared, _): &(Declared, _)| declared.is_type();
         let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*state.name);
         if is_built_in || self.declared.get(&state.name).is_some_and(is_declared) {
             let message = format!("`{}` is a type, not a state", state.name);

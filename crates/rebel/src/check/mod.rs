@@ -82,6 +82,10 @@ enum Declared {
 }
 
 impl Declared {
+    fn is_type(&self) -> bool {
+        matches!(self, Declared::Class(_) | Declared::Enum(_))
+    }
+
     fn noun(&self) -> &'static str {
         match self {
             Declared::Class(_) => "a class",

@@ -127,9 +127,9 @@ pub(crate) enum Step {
         act: Act,
         text: Name,
     },
-    If(Expr, Box<Step>, Name),
+    If(Expr, Vec<Step>, Name),
     /// For every element of the set, which is the innermost local.
-    For(Expr, Box<Step>, Name),
+    For(Expr, Vec<Step>, Name),
 }
 
 #[derive(Debug)]
@@ -151,8 +151,8 @@ impl Step {
                 };
                 std::iter::once(target).chain(arguments.iter().map(|(_, argument)| argument)).collect()
             }
-            Step::If(condition, step, _) | Step::For(condition, step, _) => {
-                let mut expressions = step.expressions();
+            Step::If(condition, steps, _) | Step::For(condition, steps, _) => {
+                let mut expressions: Vec<_> = steps.iter().flat_map(Step::expressions).collect();
                 expressions.push(condition);
                 expressions
             }

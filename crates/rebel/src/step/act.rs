@@ -271,23 +271,27 @@ impl SyncRun<'_> {
                 let sync = self.act(target, act, text, locals).map_err(|fault| (fault, text.clone()))?;
                 self.syncs.push(sync);
             }
-            Step::If(condition, step, text) => {
+            Step::If(condition, steps, text) => {
                 if self.evaluator.truth(condition, locals).map_err(|fault| (fault, text.clone()))? {
-                    self.step(step, locals)?;
+                    self.steps(steps, locals)?;
                 }
             }
-            Step::For(set, step, text) => {
+            Step::For(set, steps, text) => {
                 let elements = self.evaluator.set(set, locals).map_err(|fault| (fault, text.clone()))?;
                 for element in elements.iter() {
                     self.evaluator.burn(1).map_err(|fault| (fault, text.clone()))?;
                     locals.push(element.clone());
-                    let result = self.step(step, locals);
+                    let result = self.steps(steps, locals);
                     locals.pop();
                     result?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn steps(&mut self, steps: &[Step], locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
+        steps.iter().try_for_each(|step| self.step(step, locals))
     }
 
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {

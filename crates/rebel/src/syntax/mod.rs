@@ -3,6 +3,7 @@
 //! The grammar stands in the documentation of the crate.
 
 mod expression;
+mod layout;
 mod parser;
 mod token;
 pub(crate) mod tree;

@@ -2,6 +2,7 @@
 //!
 //! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
 
+use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
     Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
@@ -35,13 +36,15 @@ pub(crate) fn parse(
         return File::default();
     }
     let tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
-    let mut parser = Parser { text, tokens, position: 0, depth: 0, declarations, report };
+    let layout = Layout::new(text, &tokens.tokens);
+    let mut parser = Parser { text, tokens, layout, position: 0, depth: 0, declarations, report };
     parser.file()
 }
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     tokens: Tokens,
+    layout: Layout,
     position: usize,
     /// How deep the expression that is being read nests.
     depth: usize,
@@ -132,6 +135,7 @@ impl Parser<'_> {
         self.expect(Token::Class)?;
         let name = self.declared_name()?;
         let mut class = Class { documentation, name, fields: Vec::new(), invariants: Vec::new(), states: Vec::new() };
+        let depth = self.begins_line().then(|| self.indentation());
         loop {
             let start = self.position;
             let parsed = match self.peek() {
@@ -143,7 +147,9 @@ impl Parser<'_> {
                     self.before_states(&class, "an invariant");
                     self.invariant().map(|rule| class.invariants.push(rule))
                 }
-                Token::Name | Token::Initial | Token::Final => self.group(&mut class.states),
+                Token::Name | Token::Initial | Token::Final => {
+                    self.states_begin_here(depth).and_then(|()| self.group(&mut class.states))
+                }
                 Token::On | Token::Internal => match class.states.last_mut() {
                     // Only after an error inside the group: its other events still belong to it.
                     Some(_) => self.events(&mut class.states),
@@ -162,6 +168,25 @@ impl Parser<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a state may be named here: at the beginning of a line, and as deep as the other members of the class. A word
+    /// that stands elsewhere would be taken for a state when a comma is missing.
+    fn states_begin_here(&mut self, depth: Option<usize>) -> Parsed<()> {
+        let is_labelled = matches!(self.peek(), Token::Initial | Token::Final);
+        let is_member = self.begins_line() && depth.is_none_or(|depth| depth == self.indentation());
+        if is_labelled || is_member {
+            return Ok(());
+        }
+        if self.follows_unknown() {
+            return Err(Reported);
+        }
+        let word = self.slice(self.span()).to_owned();
+        let message = format!("`{word}` is no state here: a state stands on a line of its own, as deep as the fields");
+        let diagnostic = Diagnostic::new(Code::Layout, self.span(), message, "opens nothing");
+        let help = "a condition that goes on here needs an operator before it, a further one a comma, or a line of its \
+                    own below `pre:`";
+        Err(self.fail(diagnostic.help(help)))
     }
 
     /// Reports a part that stands after the first state. It is read all the same.
@@ -232,17 +257,14 @@ impl Parser<'_> {
             effects: Vec::new(),
             syncs: Vec::new(),
         };
-        if self.clause(Token::Pre)? {
-            event.guards = self.separated(Self::rule)?;
+        if let Some(depth) = self.clause(Token::Pre)? {
+            event.guards = self.items(depth, Self::rule)?;
         }
-        if self.clause(Token::Post)? {
-            event.effects = self.separated(Self::effect)?;
+        if let Some(depth) = self.clause(Token::Post)? {
+            event.effects = self.items(depth, Self::effect)?;
         }
-        if self.clause(Token::Sync)? {
-            event.syncs.push(self.step()?);
-            while self.begins_step() {
-                event.syncs.push(self.step()?);
-            }
+        if let Some(depth) = self.clause(Token::Sync)? {
+            event.syncs = self.items(depth, Self::step)?;
         }
         if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
             return Err(self.fail(
@@ -253,12 +275,58 @@ impl Parser<'_> {
         Ok(event)
     }
 
-    fn clause(&mut self, keyword: Token) -> Parsed<bool> {
+    /// Begins a section; how deep its line is indented.
+    fn clause(&mut self, keyword: Token) -> Parsed<Option<usize>> {
+        let depth = self.indentation();
         if !self.eat(keyword) {
-            return Ok(false);
+            return Ok(None);
         }
         self.expect(Token::Colon)?;
-        Ok(true)
+        Ok(Some(depth))
+    }
+
+    /// The items of a section that stands at `depth`: separated by commas, or each on a line that is indented deeper.
+    fn items<T>(&mut self, depth: usize, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        loop {
+            let goes_on = self.begins_line() && self.indentation() > depth && !self.peek().begins_part();
+            if self.peek() == Token::Comma {
+                let comma = self.advance();
+                if self.peek().begins_part() {
+                    let diagnostic = Diagnostic::new(Code::Layout, comma, "nothing follows this comma", "dangles");
+                    return Err(self.fail(diagnostic.help("remove it")));
+                }
+            } else if !goes_on {
+                return Ok(items);
+            }
+            items.push(self.further_item(item)?);
+        }
+    }
+
+    /// An item behind another one. It does not begin with `-`: the two would be one without the comma between them.
+    fn further_item<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.peek() == Token::Minus {
+            let diagnostic =
+                Diagnostic::new(Code::Layout, self.span(), "a further item cannot begin with `-`", "begins an item");
+            return Err(self.fail(diagnostic.help("put it into parentheses, or exchange the sides")));
+        }
+        item(self)
+    }
+
+    /// Whether something that is no token, and is reported, stands before the next token.
+    fn follows_unknown(&self) -> bool {
+        let end = self.position.checked_sub(1).map_or(0, |before| self.tokens.tokens[before].1.end);
+        let between = &self.text[end..self.span().start];
+        between.lines().any(|line| !matches!(line.trim_start().as_bytes(), [] | [b'/', b'/' | b'*', ..]))
+    }
+
+    fn begins_line(&self) -> bool {
+        self.layout.begins_line(self.position)
+    }
+
+    /// How deep the line of the next token is indented.
+    fn indentation(&self) -> usize {
+        self.layout.indentation(self.position)
     }
 
     fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
@@ -305,14 +373,6 @@ impl Parser<'_> {
         Ok(Effect { field, operator, value, span })
     }
 
-    fn begins_step(&self) -> bool {
-        match self.peek() {
-            Token::If | Token::For | Token::Not => true,
-            Token::Name => self.peek_after(1) == Token::Dot,
-            _ => false,
-        }
-    }
-
     fn step(&mut self) -> Parsed<Step> {
         self.declare()?;
         self.enter()?;
@@ -326,19 +386,46 @@ impl Parser<'_> {
     }
 
     fn conditional_step(&mut self) -> Parsed<Step> {
+        let depth = self.indentation();
         self.advance();
         let condition = self.expression()?;
         self.expect(Token::Colon)?;
-        Ok(Step::If(condition, self.step()?.into()))
+        Ok(Step::If(condition, self.block(depth)?))
     }
 
     fn repeated_step(&mut self) -> Parsed<Step> {
+        let depth = self.indentation();
         self.advance();
         let name = self.name()?;
         self.expect(Token::In)?;
         let set = self.expression()?;
         self.expect(Token::Colon)?;
-        Ok(Step::For(name, set, self.step()?.into()))
+        Ok(Step::For(name, set, self.block(depth)?))
+    }
+
+    /// What a colon at the end of a line that is indented by `depth` governs: one step behind it, or the steps on the lines
+    /// below that are indented deeper, all alike. Never both.
+    fn block(&mut self, depth: usize) -> Parsed<Vec<Step>> {
+        let is_below = self.begins_line();
+        let inner = self.indentation();
+        if is_below && inner <= depth {
+            let diagnostic =
+                Diagnostic::new(Code::Layout, self.span(), "nothing is indented below the colon", "expected deeper");
+            return Err(self.fail(diagnostic.help("indent what it governs")));
+        }
+        let mut steps = vec![self.step()?];
+        while is_below && self.begins_line() && self.indentation() == inner && !self.peek().begins_part() {
+            steps.push(self.step()?);
+        }
+        let is_deeper = self.begins_line() && self.indentation() > depth && !self.peek().begins_part();
+        if is_deeper || self.peek() == Token::Comma {
+            let message = "it is not clear whether this line governs what follows";
+            let diagnostic = Diagnostic::new(Code::Layout, self.span(), message, "governed or not?");
+            let help = "put what it governs on lines of their own below it, all indented alike, and what it does not \
+                        govern as deep as itself";
+            return Err(self.fail(diagnostic.help(help)));
+        }
+        Ok(steps)
     }
 
     fn sync_call(&mut self) -> Parsed<Step> {

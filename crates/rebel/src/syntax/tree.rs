@@ -125,8 +125,8 @@ pub(crate) struct Effect {
 #[derive(Debug)]
 pub(crate) enum Step {
     Call { negated: bool, target: Ident, event: Ident, arguments: Vec<Expr>, span: Span },
-    If(Expr, Box<Step>),
-    For(Ident, Expr, Box<Step>),
+    If(Expr, Vec<Step>),
+    For(Ident, Expr, Vec<Step>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
