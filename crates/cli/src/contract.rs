@@ -239,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    const LAMP: &str = "class Lamp initial off on Light(): lit lit";
+    const LAMP: &str = "class Lamp initial off on Light(): lit\nlit";
 
     async fn adopt_lamp(journal: &Memory) -> Result<Adoption, ContractError> {
         let source = Source::new("lamp.rebel", LAMP);
@@ -295,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn an_entity_whose_records_cannot_be_read_is_named() {
         let journal = Memory::new();
-        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lit lit // old")).await;
+        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lit\nlit // old")).await;
         append(&journal, EntityKey::new("Lamp", "l1").expect("a name"), b"nonsense").await;
         let error = adopt_lamp(&journal).await.expect_err("not readable");
         assert!(matches!(error, ContractError::Undecodable { .. }) && error.is_of_the_directory(), "{error}");

@@ -105,6 +105,21 @@ codes! {
     Unused = "W002";
     /// An `internal` event that no `sync` calls.
     NeverSynced = "W003";
+
+    /// A guard that always or never holds.
+    DecidedGuard = "W051";
+    /// An event whose guards never hold together.
+    NeverEnabled = "W052";
+    /// An invariant that the event that creates an instance always breaks.
+    BrokenByCreation = "W053";
+
+    /// An event that is called, and demanded to be impossible, in one step.
+    Contradiction = "W061";
+    /// Two calls on one instance that are never both accepted.
+    NeverTogether = "W063";
+
+    /// An analysis of a class that was given up.
+    AnalysisLimit = "W080";
 }
 
 impl Code {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::limits::FUEL;
 use crate::model::Function;
 use crate::model::expr::{Comparison, Expr, Operator, Slot};
-use crate::value::{Bindings, Fault, Key, Money, Name, Reference, Rounding, Timestamp, Value};
+use crate::value::{Bindings, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ impl<'a> Evaluator<'a> {
             Expr::Arithmetic(operator, _, left, right) => self.arithmetic(*operator, left, right, locals),
             Expr::Share(rounding, amount, rate) => self.share(*rounding, amount, rate, locals),
             Expr::Negate(_, operand) => self.negate(operand, locals),
-            Expr::Compare(comparison, left, right) => self.compare(*comparison, left, right, locals),
+            Expr::Compare(comparison, _, left, right) => self.compare(*comparison, left, right, locals),
             Expr::CompareZero(comparison, operand) => self.compare_zero(*comparison, operand, locals),
             Expr::Not(operand) => self.truth(operand, locals).map(|truth| Value::Boolean(!truth)),
             Expr::And(left, right) => self.junction(left, right, false, locals),
@@ -129,7 +129,7 @@ impl<'a> Evaluator<'a> {
         if let (Value::Set(a), Value::Set(b)) = (&a, &b) {
             self.burn(a.len().min(b.len()))?;
         }
-        Ok(Value::Boolean(compare(comparison, &a, &b)))
+        compare(comparison, &a, &b).map(Value::Boolean)
     }
 
     fn compare_zero(&mut self, comparison: Comparison, operand: &Expr, locals: &[Value]) -> Result<Value, Fault> {
@@ -231,19 +231,15 @@ fn arithmetic(operator: Operator, left: &Value, right: &Value) -> Option<Result<
     })
 }
 
-/// Amounts of different currencies compare as false, except by `!=`.
-fn compare(comparison: Comparison, left: &Value, right: &Value) -> bool {
+/// Amounts of different currencies are unequal, and none of them is less.
+fn compare(comparison: Comparison, left: &Value, right: &Value) -> Result<bool, Fault> {
     match (left, right) {
-        (Value::Money(a), Value::Money(b)) => match order(*a, *b) {
-            Some(order) => holds(comparison, order),
-            None => comparison == Comparison::Unequal,
-        },
-        _ => holds(comparison, left.cmp(right)),
+        (Value::Money(a), Value::Money(b)) if comparison.is_ordered() => {
+            a.with_same_currency(*b)?;
+            Ok(holds(comparison, a.minor().cmp(&b.minor())))
+        }
+        _ => Ok(holds(comparison, left.cmp(right))),
     }
-}
-
-fn order(left: Money, right: Money) -> Option<Ordering> {
-    (left.currency() == right.currency()).then(|| left.minor().cmp(&right.minor()))
 }
 
 /// Whether operands in this order satisfy the comparison.

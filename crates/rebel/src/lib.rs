@@ -58,8 +58,10 @@
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
-//! * Amounts of different currencies are never added: that is a fault, and the event is refused. Compared, they are
-//!   unequal, and neither is less. The literal `0` is zero in every currency and can be compared with any amount.
+//! * Amounts of different currencies are unequal. To add them, or to ask which is less, is a fault, and the step is
+//!   refused. The literal `0` is zero in every currency and can be compared with any amount.
+//! * `and`, `or` and `if` evaluate from left to right and stop when they are decided; what is not evaluated cannot fault. An
+//!   invariant that faults does not hold.
 //! * `Money * Percentage` is exact and then rounded to minor units by the rule that the file declares
 //!   (`rounding half-up`; [`Rounding::HalfEven`] without a declaration).
 //!

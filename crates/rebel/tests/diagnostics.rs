@@ -243,6 +243,23 @@ const CASES: &[Case] = &[
     (event!("(x: Integer)"), &[(Code::Unused, "x", "begin its name with `_`")]),
     ("const unused: Integer = 1 class A initial i", &[(Code::Unused, "unused", "a constant that nothing uses")]),
     ("class A initial i on E(): s\ns internal on F()", &[(Code::NeverSynced, "F", "call it in a `sync:`")]),
+    (event!("() pre: 1 < 2"), &[(Code::DecidedGuard, "1 < 2", "this guard always holds")]),
+    (
+        event!("(x: Integer) pre: x > 5, x < 3"),
+        &[(Code::NeverEnabled, "x > 5", "`E` never happens: its guards contradict each other")],
+    ),
+    (
+        "class A n: Integer = 0 invariant n > 0 initial i on Make(): s\ns",
+        &[(Code::BrokenByCreation, "n > 0", "`Make` always breaks this invariant")],
+    ),
+    (
+        "class B initial i on Make(): s\ns on F() class A initial i on E(b: B): s sync: not b.F(), b.F()\ns",
+        &[(Code::Contradiction, "not b.F()", "one of the two always refuses the step")],
+    ),
+    (
+        "class B initial i on Make(): s\ns class A initial i on E(b: B): s sync: b.Make(), b.Make()\ns",
+        &[(Code::NeverTogether, "b.Make()", "never possible after `Make`")],
+    ),
 ];
 
 #[test]
@@ -273,7 +290,7 @@ fn every_code_is_shown_by_a_bad_specification() {
         CASES.iter().flat_map(|(_, expected)| expected.iter().map(|(code, _, _)| *code)).collect();
     for code in Code::ALL {
         // The limits have tests of their own.
-        assert!(shown.contains(code) || *code == Code::Limit, "{code}");
+        assert!(shown.contains(code) || matches!(code, Code::Limit | Code::AnalysisLimit), "{code}");
     }
     let numbers: HashSet<&str> = Code::ALL.iter().map(|code| code.number()).collect();
     assert_eq!(numbers.len(), Code::ALL.len(), "every code has a number of its own");

@@ -133,14 +133,14 @@ fn invariants_hold_after_every_event() {
 }
 
 #[test]
-fn amounts_of_different_currencies_are_never_added_and_compare_as_false() {
+fn amounts_of_different_currencies_are_unequal_and_never_added_or_ordered() {
     let account = class(ACCOUNT, "Account");
     let opened = run(&account, &[("Open", &["EUR 10.00"])]);
     let violations = refusal(&account, &opened, "Withdraw", &["USD 1.00"]);
     assert_eq!(
         violations,
         [
-            "amount > €0, where amount = USD 1.00",
+            "currency mismatch: USD and EUR, in `amount > €0`, where amount = USD 1.00",
             "currency mismatch: EUR and USD, in `balance - amount ≥ €0`, where balance = EUR 10.00, amount = USD 1.00",
         ]
     );

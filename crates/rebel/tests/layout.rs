@@ -94,7 +94,11 @@ fn contracts() -> Vec<String> {
 /// All that a text means, if it is a contract.
 fn meaning(text: &str) -> Option<String> {
     let spec = check(vec![Source::new("text.rebel", text)]).ok()?;
-    Some(format!("{:?}", spec.classes().collect::<Vec<_>>()))
+    let classes = format!("{:?}", spec.classes().collect::<Vec<_>>());
+    // Where it stands is no part of it.
+    let mut parts = classes.split("Span {");
+    let first = parts.next().unwrap_or_default().to_owned();
+    Some(parts.filter_map(|part| part.split_once('}')).fold(first, |meaning, (_, rest)| meaning + rest))
 }
 
 #[track_caller]

@@ -240,7 +240,12 @@ impl Domain<'_> {
                 let (range, fits) = left.range().share(right.range(), *rounding);
                 within(NumberKind::Money, range, fits, left.denomination(), faults)
             }
-            Expr::Compare(comparison, ..) => Abstract::truth(compare(*comparison, &left, &right)),
+            Expr::Compare(comparison, ..) => {
+                if expr.needs_one_currency() {
+                    faults.mismatch |= left.denomination().equals(right.denomination()) != Some(true);
+                }
+                Abstract::truth(compare(*comparison, &left, &right))
+            }
             Expr::In(..) => match (&left, &right) {
                 (Abstract::Known(element), Abstract::Known(Value::Set(set))) => {
                     Abstract::truth(Some(set.contains(element)))
@@ -290,7 +295,7 @@ impl Domain<'_> {
     pub(crate) fn assume(&mut self, expr: &Expr) -> bool {
         let is_possible = match expr {
             Expr::And(left, right) => self.assume(left) && self.assume(right),
-            Expr::Compare(comparison, left, right) => {
+            Expr::Compare(comparison, _, left, right) => {
                 let (a, b) = (self.value(left).0, self.value(right).0);
                 let (Abstract::Number(a, x), Abstract::Number(b, y)) = (a, b) else {
                     return self.truth(expr) != Some(false);
@@ -379,17 +384,18 @@ fn arithmetic(
     within(kind, range, fits, denomination, faults)
 }
 
-/// The verdict of a comparison. Amounts of different currencies compare as false, except by `!=`.
+/// The verdict of a comparison, where it has one. Amounts of different currencies are unequal; an order among them has no
+/// value, which counts as false.
 pub(crate) fn compare(comparison: Comparison, left: &Abstract, right: &Abstract) -> Option<bool> {
     match (left, right) {
         (Abstract::Number(a, x), Abstract::Number(b, y)) => {
-            let (amounts, currencies) = (a.compare(comparison, *b), x.equals(*y));
-            match (comparison, currencies, amounts) {
-                (_, Some(true), amounts) => amounts,
-                (Comparison::Unequal, Some(false), _) | (Comparison::Unequal, _, Some(true)) => Some(true),
-                (Comparison::Unequal, _, _) => None,
-                (_, Some(false), _) | (_, _, Some(false)) => Some(false),
-                _ => None,
+            let (amounts, is_one_currency) = (a.compare(comparison, *b), x.equals(*y));
+            match (comparison, is_one_currency) {
+                (Comparison::Unequal, Some(false)) => Some(true),
+                (_, Some(false)) => Some(false),
+                (Comparison::Unequal, None) => amounts.filter(|&unequal| unequal),
+                (Comparison::Equal, None) => amounts.filter(|&equal| !equal),
+                (_, Some(true) | None) => amounts,
             }
         }
         (Abstract::Known(a), Abstract::Known(b)) => Some(holds(comparison, a.cmp(b))),

@@ -282,7 +282,7 @@ impl<'a> Folding<'a> {
                 self.condition(right)
             }
             _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
-            Expr::Compare(comparison, left, right) => {
+            Expr::Compare(comparison, _, left, right) => {
                 let (left, right) = (self.sum(left)?, self.sum(right)?);
                 let kind = left.kind;
                 self.comparison(*comparison, &left.plus(right.negated()?, kind)?)

@@ -10,6 +10,7 @@
 mod abstraction;
 mod interval;
 mod linear;
+mod lints;
 mod outline;
 mod preservation;
 mod relation;
@@ -20,6 +21,8 @@ use std::cell::Cell;
 pub use self::linear::{Bound, Delta, Linear, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;
+use crate::diagnostic::{Code, Diagnostic, Report};
+use crate::limits::FUEL;
 use crate::model::Class;
 
 /// How the verdict on an event depends on another one that was accepted and may still commit or abort.
@@ -49,9 +52,24 @@ impl Class {
     }
 }
 
-/// Completes checked classes with their tables.
-pub(crate) fn with_relations(classes: Vec<Class>) -> Vec<Class> {
+/// Completes checked classes with their tables, and says what can hardly be meant.
+pub(crate) fn analyse(classes: Vec<Class>, report: &mut Report) -> Vec<Class> {
+    for class in &classes {
+        let fuel = Cell::new(FUEL);
+        lints::lints(class, &classes, &fuel).into_iter().for_each(|diagnostic| report.push(diagnostic));
+    }
+    classes.into_iter().map(|class| with_relations(class, report)).collect()
+}
+
+fn with_relations(class: Class, report: &mut Report) -> Class {
     let fuel = Cell::new(relation::FUEL);
-    let table = |class: Class| Class { relations: relation::table(&class, &fuel), ..class };
-    classes.into_iter().map(table).collect()
+    let relations = relation::table(&class, &fuel);
+    if fuel.get() == 0 {
+        let message = format!("which events of `{}` get along takes too long to find out", class.name);
+        let diagnostic = Diagnostic::new(Code::AnalysisLimit, class.span, message, "a part of its table is missing");
+        let help = "where the table says nothing, an event is compared with every outcome of those that are open; \
+                    fewer events, or guards over fewer fields, make the table complete";
+        report.push(diagnostic.help(help));
+    }
+    Class { relations, ..class }
 }

@@ -14,7 +14,7 @@ pub(super) fn is_preserved(rule: &Expr, body: &Body, domain: &Domain<'_>) -> boo
     let (comparison, sides) = match rule {
         Expr::And(left, right) => return is_preserved(left, body, domain) && is_preserved(right, body, domain),
         _ if !reads_changed(rule, body) => return true,
-        Expr::Compare(comparison, left, right) => (comparison, vec![(&**left, 1), (&**right, -1)]),
+        Expr::Compare(comparison, _, left, right) => (comparison, vec![(&**left, 1), (&**right, -1)]),
         Expr::CompareZero(comparison, operand) => (comparison, vec![(&**operand, 1)]),
         _ => return false,
     };

@@ -12,7 +12,7 @@
 //!   it reads only what `open` keeps, because the numbers decide it equally, or because `incoming` preserves it.
 //!
 //! What fails as a whole is tried again in pieces, split where the guards compare fields with constants. Whatever is
-//! not shown is [`Relation::Dynamic`]; so is everything once the steps allowed for a specification are used up.
+//! not shown is [`Relation::Dynamic`]; so is everything once the steps allowed for a class are used up.
 //!
 //! # What it assumes
 //! Invariants hold in every instance but an initial one: instances come from [`Class::next`] or passed
@@ -33,7 +33,7 @@ use super::sameness::{Kept, Pair};
 use crate::model::expr::{Expr, Operator, Rule};
 use crate::model::{Body, Class, Event, Transition};
 
-/// Abstract evaluation steps for all tables of a specification.
+/// Abstract evaluation steps for the table of a class.
 pub(super) const FUEL: u32 = 20_000_000;
 
 /// Pieces that one question is split into at most.
@@ -78,7 +78,7 @@ impl<'a> Question<'a> {
     }
 
     fn transition(&self, open: &Transition) -> Shown {
-        let whole = self.base(open);
+        let whole = base(self.class, self.open, open, self.fuel);
         let shown = self.part(open, whole.clone());
         if shown != Shown::Nothing {
             return shown;
@@ -92,20 +92,6 @@ impl<'a> Question<'a> {
             }
         }
         weakest
-    }
-
-    /// Every instance in the state that `open` leaves, with every argument of `open`.
-    fn base(&self, open: &Transition) -> Domain<'a> {
-        let mut fields = vec![Abstract::Any; self.class.fields.len()];
-        let is_initial = self.class.is_initial(&open.source);
-        for field in &self.class.fields {
-            fields[field.slot] = if is_initial {
-                self.class.initial.fields().get(&field.name).map_or(Abstract::Any, Abstract::of)
-            } else {
-                Abstract::all(&field.ty)
-            };
-        }
-        Domain { class: self.class, fields, params: params(self.open), event: None, fuel: self.fuel }
     }
 
     /// What is shown for the instances of `before`.
@@ -207,6 +193,20 @@ impl<'a> Question<'a> {
     }
 }
 
+/// Every instance in the state that the transition of an event leaves, with every argument of the event.
+pub(super) fn base<'a>(class: &'a Class, event: &Event, transition: &Transition, fuel: &'a Cell<u32>) -> Domain<'a> {
+    let mut fields = vec![Abstract::Any; class.fields.len()];
+    let is_initial = class.is_initial(&transition.source);
+    for field in &class.fields {
+        fields[field.slot] = if is_initial {
+            class.initial.fields().get(&field.name).map_or(Abstract::Any, Abstract::of)
+        } else {
+            Abstract::all(&field.ty)
+        };
+    }
+    Domain { class, fields, params: params(event), event: None, fuel }
+}
+
 /// Every argument of an event.
 fn params(event: &Event) -> Vec<Abstract> {
     let mut params: Vec<_> = event.params.iter().collect();
@@ -215,7 +215,7 @@ fn params(event: &Event) -> Vec<Abstract> {
 }
 
 /// The instances after the effects, and what they keep.
-fn apply<'a>(body: &Body, before: &Domain<'a>) -> (Domain<'a>, Vec<Kept>) {
+pub(super) fn apply<'a>(body: &Body, before: &Domain<'a>) -> (Domain<'a>, Vec<Kept>) {
     let mut after = before.clone();
     let mut kept = vec![Kept { value: true, currency: true }; before.fields.len()];
     for effect in &body.effects {
@@ -256,7 +256,7 @@ fn points<'r>(rules: impl Iterator<Item = &'r Rule>) -> BTreeMap<usize, BTreeSet
             Expr::Field(slot) => {
                 points.entry(slot.index).or_default().insert(0);
             }
-            Expr::Compare(_, left, right) => {
+            Expr::Compare(_, _, left, right) => {
                 for side in [(left, right), (right, left)] {
                     if let (Expr::Field(slot), Expr::Literal(value)) = (&**side.0, &**side.1) {
                         points.entry(slot.index).or_default().extend(value.number());

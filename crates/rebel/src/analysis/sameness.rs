@@ -45,7 +45,7 @@ impl Pair<'_, '_> {
     /// A comparison of amounts that is decided equally if their currencies match, and they match in both or in none.
     fn compared_equally(&self, expr: &Expr) -> bool {
         match expr {
-            Expr::Compare(comparison, left, right) => {
+            Expr::Compare(comparison, _, left, right) => {
                 let verdict = |domain: &Domain<'_>| match (domain.value(left).0, domain.value(right).0) {
                     (Abstract::Number(a, _), Abstract::Number(b, _)) => a.compare(*comparison, b),
                     _ => None,
@@ -83,7 +83,7 @@ impl Pair<'_, '_> {
         let operands = expr.operands();
         let is_same = |expr: &&Expr| self.same_mismatch(expr);
         match expr {
-            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, left, right) => {
+            Expr::Arithmetic(_, _, left, right) | Expr::Compare(_, _, left, right) if expr.needs_one_currency() => {
                 operands.iter().all(is_same)
                     && (self.same_currency(left) && self.same_currency(right)
                         || [self.before, self.after].into_iter().all(|domain| !mismatches(domain, left, right)))
@@ -112,14 +112,13 @@ fn mismatches(domain: &Domain<'_>, left: &Expr, right: &Expr) -> bool {
     denomination(left).equals(denomination(right)) != Some(true)
 }
 
-/// Whether the evaluation of `expr` adds or subtracts amounts of money.
+/// Whether the evaluation of `expr` adds, subtracts or orders amounts of money.
 pub(crate) fn may_mismatch(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| {
         found |= match expr {
-            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
             Expr::Call(function, _) => function.may_mismatch,
-            _ => false,
+            _ => expr.needs_one_currency(),
         };
     });
     found

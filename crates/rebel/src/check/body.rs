@@ -56,11 +56,16 @@ impl Checker {
                     slot: field.slot,
                 })
                 .collect(),
-            states: header.states.iter().map(|(name, kind)| State { name: name.name.clone(), kind: *kind }).collect(),
+            states: header
+                .states
+                .iter()
+                .map(|(name, kind)| State { name: name.name.clone(), kind: *kind, span: name.span })
+                .collect(),
             events,
             invariants,
             initial,
             relations: Vec::new(),
+            span: class.name.span,
         }
     }
 
@@ -94,7 +99,8 @@ impl Checker {
 
     fn rule(&self, rule: &tree::Rule, expr: Expr) -> Rule {
         let condition = self.text(rule.condition.span);
-        Rule { text: rule.text.clone().unwrap_or_else(|| condition.clone()), condition, reads: reads(&expr), expr }
+        let text = rule.text.clone().unwrap_or_else(|| condition.clone());
+        Rule { text, condition, reads: reads(&expr), expr, span: rule.condition.span }
     }
 
     fn class_events(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Event> {
@@ -108,6 +114,7 @@ impl Checker {
                 params: event.params.clone(),
                 internal: event.internal,
                 transitions: Vec::new(),
+                span: event.name.span,
             })
             .collect();
         let mut used: HashSet<(Name, Name)> = HashSet::new();
@@ -248,7 +255,8 @@ impl Checker {
                 Act::InState(states.iter().map(|state| state.name.clone()).collect())
             }
         };
-        Some(Step::Act { target, act, text })
+        let class = self.headers[class].name.clone();
+        Some(Step::Act { target, class, act, text, span: guard.condition.span })
     }
 
     /// A parameter, field or variable that refers to an instance, with its class.
@@ -366,7 +374,8 @@ impl Checker {
                 let (target, class) = self.instance(target, place)?;
                 let (event, arguments) = self.sync_call(class, event, arguments, *span, caller, place)?;
                 let act = if *negated { Act::Impossible { event, arguments } } else { Act::Do { event, arguments } };
-                Some(Step::Act { target, act, text: self.text(*span) })
+                let class = self.headers[class].name.clone();
+                Some(Step::Act { target, class, act, text: self.text(*span), span: *span })
             }
         }
     }

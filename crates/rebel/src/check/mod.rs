@@ -64,11 +64,12 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
         return Err(checker.report);
     }
     let classes = checker.files(&files);
-    checker.report.sort();
     if checker.report.has_errors() {
+        checker.report.sort();
         return Err(checker.report);
     }
-    let classes = analysis::with_relations(classes).into_iter().map(Arc::new).collect();
+    let classes = analysis::analyse(classes, &mut checker.report).into_iter().map(Arc::new).collect();
+    checker.report.sort();
     Ok(Spec { classes, enums: checker.enums, warnings: checker.report })
 }
 

@@ -66,7 +66,7 @@ fn compare(comparison: Comparison, left: Typed, right: Typed) -> Option<Expr> {
     } else if is_zero(&left) && has_zero(&right.ty) {
         Some(Expr::CompareZero(comparison.mirrored(), right.expr.into()))
     } else if left.ty == right.ty && (has_equality || left.ty.is_ordered()) {
-        Some(Expr::Compare(comparison, left.expr.into(), right.expr.into()))
+        Some(Expr::Compare(comparison, number_kind(&left.ty), left.expr.into(), right.expr.into()))
     } else {
         None
     }

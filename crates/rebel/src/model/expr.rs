@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::Function;
+use crate::source::Span;
 pub(crate) use crate::syntax::tree::Comparison;
 use crate::value::{Name, Rounding, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Slot {
     pub(crate) index: usize,
     pub(crate) name: Name,
@@ -22,6 +23,13 @@ pub(crate) enum NumberKind {
     Date,
 }
 
+impl Comparison {
+    /// Whether it asks which operand is less.
+    pub(crate) fn is_ordered(self) -> bool {
+        !matches!(self, Comparison::Equal | Comparison::Unequal)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operator {
     Add,
@@ -30,7 +38,7 @@ pub(crate) enum Operator {
     Multiply,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Literal(Value),
     Identity,
@@ -45,7 +53,8 @@ pub(crate) enum Expr {
     /// An amount of money times a percentage.
     Share(Rounding, Box<Expr>, Box<Expr>),
     Negate(NumberKind, Box<Expr>),
-    Compare(Comparison, Box<Expr>, Box<Expr>),
+    /// With the kind of number that is compared, if it is one that has sums.
+    Compare(Comparison, Option<NumberKind>, Box<Expr>, Box<Expr>),
     /// Comparison with zero, whatever the currency.
     CompareZero(Comparison, Box<Expr>),
     Not(Box<Expr>),
@@ -78,7 +87,7 @@ impl Expr {
             }
             Expr::Arithmetic(_, _, a, b)
             | Expr::Share(_, a, b)
-            | Expr::Compare(_, a, b)
+            | Expr::Compare(_, _, a, b)
             | Expr::And(a, b)
             | Expr::Or(a, b)
             | Expr::In(a, b)
@@ -86,6 +95,15 @@ impl Expr {
             | Expr::Remove(a, b) => vec![a, b],
             Expr::If(a, b, c) => vec![a, b, c],
             Expr::Set(items) | Expr::Call(_, items) => items.iter().collect(),
+        }
+    }
+
+    /// Whether it has no value if its operands, amounts of money, are in different currencies.
+    pub(crate) fn needs_one_currency(&self) -> bool {
+        match self {
+            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
+            Expr::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
+            _ => false,
         }
     }
 
@@ -108,6 +126,7 @@ pub(crate) struct Rule {
     pub(crate) expr: Expr,
     /// The fields and parameters it reads, each once, in the order of reading.
     pub(crate) reads: Vec<(Name, Expr)>,
+    pub(crate) span: Span,
 }
 
 /// `this.field == value`.
@@ -124,8 +143,11 @@ pub(crate) struct Effect {
 pub(crate) enum Step {
     Act {
         target: Expr,
+        /// The class of the target.
+        class: Name,
         act: Act,
         text: Name,
+        span: Span,
     },
     If(Expr, Vec<Step>, Name),
     /// For every element of the set, which is the innermost local.

@@ -8,6 +8,7 @@ use self::expr::{Effect, Expr, Rule, Step};
 use crate::analysis::Relation;
 use crate::diagnostic::Report;
 use crate::instance::Instance;
+use crate::source::Span;
 use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
 
 /// A checked specification: its classes, and the warnings that came with them.
@@ -60,6 +61,8 @@ pub struct Class {
     pub(crate) initial: Instance,
     /// Of every pair (open, incoming), row by row.
     pub(crate) relations: Vec<Relation>,
+    /// Of its name.
+    pub(crate) span: Span,
 }
 
 impl Class {
@@ -178,6 +181,8 @@ pub enum StateKind {
 pub struct State {
     pub(crate) name: Name,
     pub(crate) kind: StateKind,
+    /// Of its name.
+    pub(crate) span: Span,
 }
 
 impl State {
@@ -223,6 +228,8 @@ pub struct Event {
     pub(crate) params: Vec<Param>,
     pub(crate) internal: bool,
     pub(crate) transitions: Vec<Transition>,
+    /// Of its name.
+    pub(crate) span: Span,
 }
 
 impl Event {
@@ -278,9 +285,9 @@ pub(crate) struct Body {
 }
 
 /// A function of the language. It reads nothing but its parameters.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Function {
     pub(crate) body: Expr,
-    /// Whether it, or a function it calls, adds or subtracts amounts of money.
+    /// Whether it, or a function it calls, adds, subtracts or orders amounts of money.
     pub(crate) may_mismatch: bool,
 }

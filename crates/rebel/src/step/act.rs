@@ -267,7 +267,7 @@ struct SyncRun<'a> {
 impl SyncRun<'_> {
     fn step(&mut self, step: &Step, locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
         match step {
-            Step::Act { target, act, text } => {
+            Step::Act { target, act, text, .. } => {
                 let sync = self.act(target, act, text, locals).map_err(|fault| (fault, text.clone()))?;
                 self.syncs.push(sync);
             }

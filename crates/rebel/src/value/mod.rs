@@ -371,7 +371,7 @@ pub enum Fault {
     /// A result is outside the range of its type.
     #[error("the result is out of range")]
     Overflow,
-    /// Amounts of different currencies were added or subtracted.
+    /// Amounts of different currencies were added, subtracted, or compared by order.
     #[error("currency mismatch: {left} and {right}")]
     CurrencyMismatch {
         /// The currency of the left operand.

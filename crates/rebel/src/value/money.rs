@@ -76,8 +76,8 @@ impl fmt::Debug for Currency {
 
 /// An exact amount of one currency, in minor units (cents, for EUR), of which there are at most 10^36.
 ///
-/// The derived order (currency, then amount) only serves as the canonical order of sets; the language compares amounts
-/// of one currency and calls every comparison across currencies false.
+/// The derived order (currency, then amount) only serves as the canonical order of sets; in the language
+/// amounts of different currencies are unequal, and to ask which is less is a fault.
 ///
 /// ```
 /// use enact_rebel::Money;
@@ -140,7 +140,7 @@ impl Money {
         minor.and_then(|minor| Self::new(self.currency, minor)).ok_or(Fault::Overflow)
     }
 
-    fn with_same_currency(self, other: Self) -> Result<(), Fault> {
+    pub(crate) fn with_same_currency(self, other: Self) -> Result<(), Fault> {
         if self.currency == other.currency {
             Ok(())
         } else {
