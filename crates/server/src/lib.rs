@@ -57,7 +57,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let lamp = Source::new("lamp.rebel", "class Lamp initial off on Light(): lit lit");
+//! let lamp = Source::new("lamp.rebel", "class Lamp initial off on Light(): lit\nlit");
 //! let model = Rebel::new(check(vec![lamp])?.into());
 //! let engine = Engine::new(model, Memory::new(), System::builder().build()?, EngineOptions::default());
 //!

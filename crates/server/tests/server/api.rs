@@ -84,7 +84,12 @@ async fn refusals_name_each_failed_precondition_with_the_values_it_saw() {
             "/Account/A/Withdraw",
             r#"{"amount":"USD 1.00"}"#,
             vec![
-                reason("Account/A", "Withdraw", "amount > EUR 0.00", json!({ "amount": "USD 1.00" })),
+                reason(
+                    "Account/A",
+                    "Withdraw",
+                    "currency mismatch: USD and EUR, in `amount > EUR 0.00`, where amount = USD 1.00",
+                    json!({}),
+                ),
                 reason(
                     "Account/A",
                     "Withdraw",
