@@ -10,6 +10,7 @@ mod document;
 pub mod kernels;
 pub mod measure;
 mod peers;
+pub mod rebel;
 pub mod savina;
 pub mod stm;
 pub mod transfers;

@@ -4,6 +4,7 @@
 mod actors;
 mod defer;
 mod kernels;
+mod rebel;
 mod savina;
 mod stm;
 mod transfers;

@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand};
-use enact_bench::{actors, defer, kernels, savina, stm, transfers, vacation};
+use enact_bench::{actors, defer, kernels, rebel, savina, stm, transfers, vacation};
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status:
@@ -32,6 +32,8 @@ pub(crate) enum Benchmark {
     SavinaRuns(savina::RunsOptions),
     /// Pages from what `savina --json` wrote, without measuring again
     Report(savina::ReportOptions),
+    /// The interpreter of Rebel: an event with one effect, one with guards, and a whole step
+    Rebel(rebel::Options),
     /// Promises: awaited, forwarded, or avoided by synchronous calls
     Kernels(kernels::Options),
     /// The actor runtime: how long what comes from outside waits while actors are flooded, and what idle actors take

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use enact_bench::savina::SavinaError;
-use enact_bench::{actors, defer, in_words, kernels, savina, stm, transfers, vacation};
+use enact_bench::{actors, defer, in_words, kernels, rebel, savina, stm, transfers, vacation};
 
 use args::{Benchmark, Cli};
 
@@ -41,6 +41,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
             savina::serve_runs(options, heap::count, io::stdin().lock(), io::stdout().lock())?;
         }
         Benchmark::Report(options) => println!("{}", savina::report(options)?),
+        Benchmark::Rebel(options) => println!("{}", rebel::run(options)?),
         Benchmark::Kernels(options) => println!("{}", kernels::run(options)?),
         Benchmark::Actors(options) => println!("{}", actors::run(options, &env::current_exe()?)?),
         Benchmark::ActorsIdleRun(options) => actors::serve_idle_run(options, io::stdin().lock(), io::stdout().lock())?,

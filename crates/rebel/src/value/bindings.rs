@@ -57,13 +57,19 @@ impl Bindings {
         self.0.is_empty()
     }
 
-    /// These bindings with those of `changed` in their place.
+    /// These bindings with those of `changed` in their place, each name once.
     pub(crate) fn with(&self, changed: Vec<(Name, Value)>) -> Self {
         if changed.is_empty() {
             return self.clone();
         }
-        let kept = self.0.iter().filter(|(name, _)| !changed.iter().any(|(other, _)| other == name)).cloned();
-        kept.collect::<Vec<_>>().into_iter().chain(changed).collect()
+        if !changed.iter().all(|(name, _)| self.get(name).is_some()) {
+            return self.0.iter().cloned().chain(changed).collect();
+        }
+        let kept = |(name, value): &(Name, Value)| {
+            let new = changed.iter().find(|(other, _)| other == name).map(|(_, new)| new);
+            (name.clone(), new.unwrap_or(value).clone())
+        };
+        Self(self.0.iter().map(kept).collect())
     }
 }
 

@@ -1,0 +1,361 @@
+//! Atomic steps.
+//!
+//! A contract is one class, whose events call later events of itself and of two other instances. The naive step copies
+//! the whole world for every event and throws it away when something refuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use enact_rebel::{Instance, Reference, Source, Spec, Timestamp, Value, check};
+
+use crate::chance::Chance;
+use crate::expression::{E, Ty, V, random};
+
+const STATES: [&str; 4] = ["unmade", "open", "shut", "gone"];
+/// What events read: two fields, and a number that is given.
+const READ: [(&str, Ty, usize); 3] = [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2)];
+const OF_INVARIANTS: [(&str, Ty, usize); 2] = [("x", Ty::Int, 0), ("y", Ty::Int, 1)];
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Given,
+    Kept,
+}
+
+#[derive(Debug)]
+enum Call {
+    /// Under a condition, with a number and an instance.
+    Do {
+        when: Option<E>,
+        target: Target,
+        event: usize,
+        number: E,
+        hand: Target,
+    },
+    Not {
+        target: Target,
+        event: usize,
+        number: E,
+    },
+}
+
+#[derive(Debug)]
+struct Event {
+    from: Vec<usize>,
+    to: usize,
+    guards: Vec<E>,
+    initialized: Option<Target>,
+    in_state: Option<(Target, usize)>,
+    x: Option<E>,
+    y: Option<E>,
+    calls: Vec<Call>,
+}
+
+#[derive(Debug)]
+struct Contract {
+    events: Vec<Event>,
+    invariants: Vec<E>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Thing {
+    state: usize,
+    x: i128,
+    y: i128,
+    kept: Option<usize>,
+}
+
+type World = BTreeMap<usize, Thing>;
+
+const UNMADE: Thing = Thing { state: 0, x: 0, y: 0, kept: None };
+
+impl Contract {
+    fn random(chance: &mut Chance) -> Self {
+        let count = 2 + chance.below(4);
+        let events = (0..count).map(|index| Event::random(chance, index, count)).collect();
+        let invariants = (0..chance.below(3)).map(|_| random(chance, Ty::Bool, &OF_INVARIANTS, 1)).collect();
+        Self { events, invariants }
+    }
+
+    fn source(&self) -> String {
+        let mut text = "class T\n  x: Integer = 0\n  y: Integer = 0\n  kept: T\n".to_owned();
+        for invariant in &self.invariants {
+            writeln!(text, "  invariant {invariant}").unwrap();
+        }
+        text +=
+            "  initial unmade\n    on Make(k: Integer, given: T): open\n      post: this.x == k, this.kept == given\n";
+        for (index, event) in self.events.iter().enumerate() {
+            let states: Vec<&str> = event.from.iter().map(|&state| STATES[state]).collect();
+            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T): {}", states.join(", "), STATES[event.to])
+                .unwrap();
+            let mut guards: Vec<String> = event.guards.iter().map(ToString::to_string).collect();
+            guards.extend(event.initialized.map(|target| format!("initialized {}", target.name())));
+            guards.extend(event.in_state.map(|(target, state)| format!("{} instate {}", target.name(), STATES[state])));
+            if !guards.is_empty() {
+                writeln!(text, "      pre: {}", guards.join(", ")).unwrap();
+            }
+            let effect =
+                |field: &str, value: &Option<E>| value.as_ref().map(|value| format!("this.{field} == {value}"));
+            let effects: Vec<String> = effect("x", &event.x).into_iter().chain(effect("y", &event.y)).collect();
+            if !effects.is_empty() {
+                writeln!(text, "      post: {}", effects.join(", ")).unwrap();
+            }
+            if !event.calls.is_empty() {
+                text += "      sync:\n";
+            }
+            for call in &event.calls {
+                match call {
+                    Call::Do { when, target, event, number, hand } => {
+                        let when = when.as_ref().map_or_else(String::new, |when| format!("if {when}: "));
+                        let (target, hand) = (target.name(), hand.name());
+                        writeln!(text, "        {when}{target}.E{event}({number}, {hand})").unwrap();
+                    }
+                    Call::Not { target, event, number } => {
+                        writeln!(text, "        not {}.E{event}({number}, given)", target.name()).unwrap();
+                    }
+                }
+            }
+        }
+        text + "  open, shut\n  final gone\n"
+    }
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Target::Given => "given",
+            Target::Kept => "kept",
+        }
+    }
+}
+
+impl Event {
+    fn random(chance: &mut Chance, index: usize, count: usize) -> Self {
+        let target = |chance: &mut Chance| chance.pick(&[Target::Given, Target::Kept]);
+        let maybe = |chance: &mut Chance, percent: usize| chance.below(100) < percent;
+        let number = |chance: &mut Chance| {
+            let depth = chance.below(2);
+            random(chance, Ty::Int, &READ, depth)
+        };
+        let mut calls = Vec::new();
+        if index + 1 < count {
+            let event = |chance: &mut Chance| index + 1 + chance.below(count - index - 1);
+            if maybe(chance, 15) {
+                calls.push(Call::Not { target: target(chance), event: event(chance), number: number(chance) });
+            }
+            for _ in 0..chance.below(4) {
+                let when = maybe(chance, 25).then(|| random(chance, Ty::Bool, &READ, 1));
+                let (target, event) = (target(chance), event(chance));
+                calls.push(Call::Do { when, target, event, number: number(chance), hand: Target::Given });
+                if let (Some(Call::Do { hand, .. }), true) = (calls.last_mut(), maybe(chance, 50)) {
+                    *hand = Target::Kept;
+                }
+            }
+        }
+        let from = match chance.below(4) {
+            0 => vec![1],
+            1 => vec![2],
+            _ => vec![1, 2],
+        };
+        let to = if maybe(chance, 10) { 3 } else { 1 + chance.below(2) };
+        Self {
+            from,
+            to,
+            guards: (0..chance.below(2)).map(|_| random(chance, Ty::Bool, &READ, 1)).collect(),
+            initialized: maybe(chance, 10).then(|| target(chance)),
+            in_state: maybe(chance, 10).then(|| (target(chance), 1 + chance.below(2))),
+            x: maybe(chance, 60).then(|| random(chance, Ty::Int, &READ, 2)),
+            y: maybe(chance, 60).then(|| random(chance, Ty::Int, &READ, 2)),
+            calls,
+        }
+    }
+
+    /// What the event makes of its own instance: nothing if it refuses.
+    fn alone(&self, thing: &Thing, number: i128) -> Option<(Thing, Vec<V>)> {
+        let env = vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)];
+        if !self.from.contains(&thing.state) || !self.guards.iter().all(|guard| guard.eval(&env) == Ok(V::Bool(true))) {
+            return None;
+        }
+        let value = |expression: &Option<E>, old: i128| match expression {
+            None => Some(old),
+            Some(expression) => integer(expression, &env),
+        };
+        let after = Thing { state: self.to, x: value(&self.x, thing.x)?, y: value(&self.y, thing.y)?, ..thing.clone() };
+        Some((after, env))
+    }
+}
+
+fn integer(expression: &E, env: &[V]) -> Option<i128> {
+    match expression.eval(env) {
+        Ok(V::Int(number)) => Some(number),
+        Ok(other) => panic!("{other:?}"),
+        Err(_) => None,
+    }
+}
+
+impl Contract {
+    fn get(world: &World, id: usize) -> Thing {
+        world.get(&id).cloned().unwrap_or(UNMADE)
+    }
+
+    fn happen(
+        &self,
+        world: &World,
+        touched: &mut BTreeSet<usize>,
+        id: usize,
+        event: usize,
+        number: i128,
+        given: usize,
+    ) -> Option<World> {
+        let before = Self::get(world, id);
+        let event = &self.events[event];
+        let (after, env) = event.alone(&before, number)?;
+        let resolve = |target: Target| match target {
+            Target::Given => given,
+            Target::Kept => before.kept.expect("an instance with a state keeps another"),
+        };
+        // All that the event says is read now.
+        let mut calls = Vec::new();
+        for call in &event.calls {
+            match call {
+                Call::Do { when, target, event, number, hand } => {
+                    let made = match when {
+                        None => true,
+                        Some(when) => match when.eval(&env) {
+                            Ok(verdict) => verdict == V::Bool(true),
+                            Err(_) => return None,
+                        },
+                    };
+                    if made {
+                        calls.push((resolve(*target), *event, integer(number, &env)?, resolve(*hand)));
+                    }
+                }
+                Call::Not { target, event, number } => {
+                    let id = resolve(*target);
+                    let number = integer(number, &env)?;
+                    if self.can(&Self::get(world, id), &self.events[*event], number) {
+                        return None;
+                    }
+                }
+            }
+        }
+        if event.initialized.is_some_and(|target| Self::get(world, resolve(target)).state == 0) {
+            return None;
+        }
+        if event.in_state.is_some_and(|(target, state)| Self::get(world, resolve(target)).state != state) {
+            return None;
+        }
+        let mut world = world.clone();
+        world.insert(id, after);
+        touched.insert(id);
+        for (id, event, number, given) in calls {
+            world = self.happen(&world, touched, id, event, number, given)?;
+        }
+        Some(world)
+    }
+
+    /// Whether one event is possible for its own instance: what it calls is not looked at, but must have values.
+    fn can(&self, thing: &Thing, event: &Event, number: i128) -> bool {
+        let Some((after, env)) = event.alone(thing, number) else { return false };
+        let has_values = event.calls.iter().all(|call| match call {
+            Call::Do { when, number, .. } => match when.as_ref().map(|when| when.eval(&env)) {
+                Some(Err(_)) => false,
+                Some(Ok(V::Bool(false))) => true,
+                _ => number.eval(&env).is_ok(),
+            },
+            Call::Not { number, .. } => number.eval(&env).is_ok(),
+        });
+        has_values && self.holds(&after)
+    }
+
+    fn holds(&self, thing: &Thing) -> bool {
+        let env = [V::Int(thing.x), V::Int(thing.y)];
+        self.invariants.iter().all(|invariant| invariant.eval(&env) == Ok(V::Bool(true)))
+    }
+
+    /// The world after one step, if it is accepted.
+    fn step(&self, world: &World, id: usize, event: usize, number: i128, given: usize) -> Option<World> {
+        let mut touched = BTreeSet::new();
+        let after = self.happen(world, &mut touched, id, event, number, given)?;
+        touched.iter().all(|id| self.holds(&after[id])).then_some(after)
+    }
+}
+
+fn reference(spec: &Spec, id: usize) -> Reference {
+    let class = spec.class("T").unwrap();
+    class.reference(class.key(&id.to_string()).unwrap())
+}
+
+/// An instance of the program as a naive one.
+fn thing(instance: &Instance) -> Thing {
+    let number = |name| match instance.fields().get(name) {
+        Some(Value::Integer(number)) => i128::from(*number),
+        other => panic!("{other:?}"),
+    };
+    let kept = match instance.fields().get("kept") {
+        Some(Value::Reference(reference)) => Some(reference.key.to_string().parse().unwrap()),
+        _ => None,
+    };
+    let state = STATES.iter().position(|name| **name == **instance.state()).unwrap();
+    Thing { state, x: number("x"), y: number("y"), kept }
+}
+
+#[test]
+fn both_interpreters_agree_on_random_atomic_steps() {
+    const IN_ONE_CONTRACT: u64 = 20;
+    const THINGS: usize = 3;
+    let (count, seed) = (crate::number("ENACT_STEPS", 1_000), crate::number("ENACT_SEED", 0));
+    let (mut accepted, mut refused, mut composed) = (0_u64, 0_u64, 0_u64);
+    for contract in 0..count.div_ceil(IN_ONE_CONTRACT) {
+        let mut chance = Chance::new(seed.wrapping_add(contract));
+        let naive = Contract::random(&mut chance);
+        let source = naive.source();
+        let spec =
+            check(vec![Source::new("naive.rebel", &source)]).unwrap_or_else(|report| panic!("{report}\n{source}"));
+        let class = spec.class("T").unwrap();
+        let call = |event: &str, number: i128, given: usize| {
+            let given = Value::Reference(reference(&spec, given));
+            let number = Value::Integer(number.try_into().unwrap());
+            class.event(event).unwrap().call([("k", number), ("given", given)]).unwrap()
+        };
+        let mut world: BTreeMap<Reference, Instance> = BTreeMap::new();
+        let mut mirror = World::new();
+        for id in 0..THINGS {
+            let (number, given) = (i128::from(chance.next() % 9), chance.below(THINGS));
+            let made = class.act(
+                &reference(&spec, id).key,
+                &class.initial(),
+                &call("Make", number, given),
+                Timestamp::from_millis(0),
+            );
+            // One of them may not exist, and invariants may be broken to begin with.
+            if id == 0 || chance.below(5) > 0 {
+                world.insert(reference(&spec, id), made.unwrap());
+                mirror.insert(id, Thing { state: 1, x: number, y: 0, kept: Some(given) });
+            }
+        }
+        for _ in 0..IN_ONE_CONTRACT {
+            let (id, event, given) = (chance.below(THINGS), chance.below(naive.events.len()), chance.below(THINGS));
+            let number = i128::from(chance.next() % 11) - 5;
+            let target = reference(&spec, id);
+            let found =
+                spec.step(&world, &target, &call(&format!("E{event}"), number, given), Timestamp::from_millis(0));
+            let expected = naive.step(&mirror, id, event, number, given);
+            let told = format!("{id}.E{event}({number}, {given}) on {mirror:?} under contract {contract}:\n{source}");
+            match (expected, found) {
+                (Some(after), Ok(step)) => {
+                    accepted += 1;
+                    composed += u64::from(step.work.values().any(|tasks| tasks.len() > 1));
+                    world.extend(step.after);
+                    mirror = after;
+                    for (id, expected) in &mirror {
+                        assert_eq!(thing(&world[&reference(&spec, *id)]), *expected, "{told}");
+                    }
+                }
+                (None, Err(_)) => refused += 1,
+                (expected, found) => panic!("{expected:?} {found:?} {told}"),
+            }
+        }
+    }
+    assert!(accepted > count / 10 && refused > count / 10 && composed > count / 50, "{accepted} {refused} {composed}");
+}
