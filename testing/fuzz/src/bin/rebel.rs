@@ -1,0 +1,75 @@
+//! Words of the language in any order and layout: a text is refused, or it is a contract whose events happen or are refused.
+#![no_main]
+
+use arbitrary::Arbitrary;
+use enact_rebel::{Class, Source, Timestamp, Type, Value, check};
+use libfuzzer_sys::fuzz_target;
+
+const WORDS: [&str; 64] = [
+    "class", "A", "B", "enum", "Kind", "const", "fn", "rounding", "half-even", "invariant", "initial", "final", "internal",
+    "on", "pre", "post", "sync", "if", "then", "else", "for", "in", "not", "and", "or", "initialized", "instate", "this",
+    "now", "today", "true", "false", "@identity", "Money", "Integer", "Boolean", "Set", "String", "Date", "Percentage", "a",
+    "b", "x", "s", "t", "E", "F", "EUR 5.00", "USD 1.00", "2.5%", "2026-11-25", "0", "7", "\"t\"", "(", ")", "{", "}", "[",
+    "]", ",", ":", ".", "=",
+];
+const OPERATORS: [&str; 12] = ["==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "+=", "-=", "≡"];
+
+#[derive(Arbitrary, Debug)]
+enum Piece<'a> {
+    Word(u8),
+    Operator(u8),
+    /// A line break and an indentation.
+    Line(u8),
+    /// A field.
+    Field(u8, u8),
+    /// A state with an event.
+    Event { from: u8, name: u8, to: u8 },
+    Any(&'a str),
+}
+
+impl Piece<'_> {
+    fn text(&self) -> String {
+        let word = |index: &u8| WORDS[usize::from(*index) % WORDS.len()];
+        let name = |index: &u8| ["a", "b", "x", "s", "t", "E", "F"][usize::from(*index) % 7];
+        match self {
+            Self::Word(index) => word(index).to_owned(),
+            Self::Operator(index) => OPERATORS[usize::from(*index) % OPERATORS.len()].to_owned(),
+            Self::Line(indentation) => format!("\n{}", " ".repeat(usize::from(*indentation % 12))),
+            Self::Field(field, ty) => {
+                let types = ["Money", "Integer", "Boolean", "String", "Date", "Set[Integer]", "A", "Percentage"];
+                format!("\n  {}: {}", name(field), types[usize::from(*ty) % types.len()])
+            }
+            Self::Event { from, name: event, to } => {
+                format!("\n  {}\n    on {}(n: Integer): {}", name(from), name(event).to_uppercase(), name(to))
+            }
+            Self::Any(text) => (*text).to_owned(),
+        }
+    }
+}
+
+/// Some value of a type, from a text form that many types share.
+fn value(ty: &Type) -> Option<Value> {
+    ["7", "EUR 5.00", "true", "2026-11-25", "2.5%", "EUR", "t"].iter().find_map(|text| Value::parse(ty, text).ok())
+}
+
+fn run(class: &Class) {
+    let Some(key) = ["k", "7", "NL91ABNA0417164300"].iter().find_map(|text| class.key(text).ok()) else { return };
+    let mut instance = class.initial();
+    for event in class.events().iter().take(8) {
+        let given: Option<Vec<_>> =
+            event.params().iter().map(|param| Some((&**param.name(), value(param.ty())?))).collect();
+        let Some(Ok(call)) = given.map(|given| event.call(given)) else { continue };
+        let at = Timestamp::from_millis(1_795_253_400_000);
+        let _needs = class.syncs(&key, &instance, &call, at);
+        if let Ok(next) = class.next(&key, &instance, &call, at) {
+            instance = next;
+        }
+    }
+}
+
+fuzz_target!(|pieces: Vec<Piece<'_>>| {
+    let text: Vec<String> = pieces.iter().map(Piece::text).collect();
+    if let Ok(spec) = check(vec![Source::new("any.rebel", text.join(" "))]) {
+        spec.classes().for_each(|class| run(class));
+    }
+});
