@@ -371,8 +371,7 @@ impl<'a> Folding<'a> {
     }
 
     fn constant(&self, expr: &Expr) -> Option<Value> {
-        let nothing = Bindings::default();
-        let scope = self.class.scope(self.key, &nothing, self.call.arguments(), self.at);
+        let scope = self.class.scope(self.key, Bindings::nothing(), self.call.arguments(), self.at);
         Evaluator::new(scope).value(expr, &[]).ok()
     }
 }

@@ -80,7 +80,7 @@ impl Class {
         if violations.is_empty() {
             for effect in &transition.body.effects {
                 match evaluator.value(&effect.value, &[]) {
-                    Ok(value) => changed.push((effect.field.name.clone(), value)),
+                    Ok(value) => changed.push((effect.field.index, &effect.field.name, value)),
                     Err(fault) => {
                         let values = values_of(&reads(&effect.value), scope);
                         violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
@@ -97,8 +97,10 @@ impl Class {
     /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
     #[must_use]
     pub fn broken_invariants(&self, key: &Key, instance: &Instance, at: Timestamp) -> Vec<Violation> {
-        let nothing = Bindings::default();
-        let scope = self.scope(key, instance.fields(), &nothing, at);
+        if self.invariants.is_empty() {
+            return Vec::new();
+        }
+        let scope = self.scope(key, instance.fields(), Bindings::nothing(), at);
         let mut evaluator = Evaluator::new(scope);
         let broken = |rule| self.broken(rule, &mut evaluator, scope, Kind::Invariant);
         self.invariants.iter().filter_map(broken).collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,8 +13,15 @@ use super::{Name, Value};
 /// Immutable and shared: a clone is one reference count. The order is that of the names, so equal contents are equal
 /// (and have equal hashes) however they were made, and a stored map keeps its meaning when a specification reorders
 /// its declarations. Serialises as a map from name to value.
+///
+/// Names and values lie apart, so that instances that come from one another share the names and copy only the values.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Bindings(Arc<[(Name, Value)]>);
+pub struct Bindings {
+    /// In order, each once.
+    names: Arc<[Name]>,
+    /// One for each name.
+    values: Arc<[Value]>,
+}
 
 impl Bindings {
     /// The value bound to `name`.
@@ -23,66 +30,76 @@ impl Bindings {
     /// O(log n) in the number of names.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
-        let index = self.0.binary_search_by(|(bound, _)| (**bound).cmp(name)).ok()?;
-        Some(&self.0[index].1)
+        let slot = self.names.binary_search_by(|bound| (**bound).cmp(name)).ok()?;
+        self.values.get(slot)
     }
 
     /// As [`Bindings::get`], looking at `slot` first.
     pub(crate) fn get_at(&self, slot: usize, name: &Name) -> Option<&Value> {
-        match self.0.get(slot) {
-            Some((bound, value)) if bound == name => Some(value),
+        match self.names.get(slot) {
+            Some(bound) if bound == name => self.values.get(slot),
             _ => self.get(name),
         }
     }
 
-    /// Names and values, in the order of the names.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Name, &Value)> {
-        self.0.iter().map(|(name, value)| (name, value))
+    /// Nothing, without an allocation.
+    pub(crate) fn nothing() -> &'static Self {
+        static NOTHING: LazyLock<Bindings> = LazyLock::new(Bindings::default);
+        &NOTHING
     }
 
-    /// The bytes behind the reference.
+    /// Names and values, in the order of the names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Name, &Value)> {
+        self.names.iter().zip(&*self.values)
+    }
+
+    /// The bytes behind the references.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.0.iter().map(|binding| size_of_val(binding) + binding.1.heap_bytes()).sum()
+        self.iter().map(|(name, value)| size_of_val(name) + size_of_val(value) + value.heap_bytes()).sum()
     }
 
     /// How many names are bound.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.names.len()
     }
 
     /// Whether no name is bound.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.names.is_empty()
     }
 
-    /// These bindings with those of `changed` in their place, each name once.
-    pub(crate) fn with(&self, changed: Vec<(Name, Value)>) -> Self {
+    /// These bindings with `changed` in their place, each with the slot where it is looked for first.
+    pub(crate) fn with(&self, changed: Vec<(usize, &Name, Value)>) -> Self {
         if changed.is_empty() {
             return self.clone();
         }
-        if !changed.iter().all(|(name, _)| self.get(name).is_some()) {
-            return self.0.iter().cloned().chain(changed).collect();
+        if !changed.iter().all(|(slot, name, _)| self.names.get(*slot) == Some(*name)) {
+            let kept = self.iter().map(|(name, value)| (name.clone(), value.clone()));
+            return kept.chain(changed.into_iter().map(|(_, name, value)| (name.clone(), value))).collect();
         }
-        let kept = |(name, value): &(Name, Value)| {
-            let new = changed.iter().find(|(other, _)| other == name).map(|(_, new)| new);
-            (name.clone(), new.unwrap_or(value).clone())
-        };
-        Self(self.0.iter().map(kept).collect())
+        let mut values = Arc::clone(&self.values);
+        let new = Arc::make_mut(&mut values);
+        for (slot, _, value) in changed {
+            new[slot] = value;
+        }
+        Self { names: Arc::clone(&self.names), values }
     }
 }
 
 /// The last of several values of one name wins.
 impl FromIterator<(Name, Value)> for Bindings {
     fn from_iter<I: IntoIterator<Item = (Name, Value)>>(bindings: I) -> Self {
-        Self(bindings.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect())
+        let bindings: BTreeMap<_, _> = bindings.into_iter().collect();
+        let (names, values): (Vec<Name>, Vec<Value>) = bindings.into_iter().unzip();
+        Self { names: names.into(), values: values.into() }
     }
 }
 
 impl Default for Bindings {
     fn default() -> Self {
-        Self(Arc::from([]))
+        Self { names: Arc::from([]), values: Arc::from([]) }
     }
 }
 
