@@ -4,11 +4,10 @@
 //! step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to look at
 //! it and no failure: how fast a machine is says nothing about a change.
 
-use std::env;
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
+use std::{env, fs};
 
 use crate::{Outcome, command, root, run_to_end, target, tidy};
 

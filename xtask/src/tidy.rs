@@ -4,10 +4,9 @@
 //! developer's machine, where unsafe code may be, and how items are imported.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{fmt, fs};
 
 use crate::{Outcome, root};
 

@@ -10,19 +10,17 @@
 mod idle;
 mod outside;
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{io, thread};
 
 use clap::ValueEnum;
 use enact::ActorError;
 use enact::actors::Shutdown;
-
-use crate::measure::{Plan, Race, Report};
-
 pub use idle::{COMMAND as IDLE_RUN_COMMAND, IdleOptions, RunOptions as IdleRunOptions, serve as serve_idle_run};
 pub use outside::OutsideOptions;
+
+use crate::measure::{Plan, Race, Report};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]

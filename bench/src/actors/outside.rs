@@ -9,12 +9,11 @@
 //!
 //! # Oracle
 //! The idle actor numbers its answers. When the system has drained, each message of a flooded actor was taken up once.
-use std::hint;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{hint, thread};
 
 use enact::actors::Shutdown;
 use enact::{Cx, System, actor};

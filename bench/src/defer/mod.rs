@@ -10,12 +10,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use dedup::WrongFile;
+pub use io::WrongLog;
 use thiserror::Error;
 
 use crate::measure::{Plan, Report};
-
-pub use dedup::WrongFile;
-pub use io::WrongLog;
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]

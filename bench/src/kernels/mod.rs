@@ -27,26 +27,23 @@ mod report;
 mod ring;
 mod syracuse;
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::thread;
-
-use clap::ValueEnum;
-use enact::{ActorError, System};
-use enact_workloads::kernels::WrongKernel;
-
-use crate::measure::{self, Contender, Plan, Race, race, write_json};
+use std::{io, thread};
 
 use ackermann::Ackermann;
 use asking::Asking;
+use clap::ValueEnum;
+use enact::{ActorError, System};
+use enact_workloads::kernels::WrongKernel;
 use matrix::Matrix;
 use probe::Unwatched;
 use program::{Program, Stage};
+pub use report::Report;
 use ring::Ring;
 use syracuse::Syracuse;
 
-pub use report::Report;
+use crate::measure::{self, Contender, Plan, Race, race, write_json};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]

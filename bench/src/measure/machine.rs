@@ -1,9 +1,7 @@
 //! The machine that was measured on, and what else ran on it.
-use std::fmt;
-use std::fs;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, fs, thread};
 
 use serde::{Deserialize, Serialize};
 

@@ -25,17 +25,14 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
-use machine::Occupation;
-
-pub(crate) use report::{in_all, in_short, text_table};
-pub(crate) use sample::PEAK_MEMORY;
-
 pub use heap::{Allocations, CountAllocations};
+use indicatif::{ProgressBar, ProgressStyle};
+use machine::Occupation;
 pub use machine::{Cache, Machine};
 pub use process::{PeakMemory, Process};
 pub use report::{Comparison, Race, Report, Series, write_json};
+pub(crate) use report::{in_all, in_short, text_table};
+pub(crate) use sample::PEAK_MEMORY;
 pub use sample::{Lap, Sample, Stopwatch, cpu_time_of_process, cpu_time_of_thread, in_parallel};
 pub use statistics::{Estimate, Interval, bootstrap_of_median, median, quantile};
 

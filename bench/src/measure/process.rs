@@ -1,7 +1,6 @@
 //! What the operating system tells about a process, which may be another one.
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use super::machine::{TICKS_PER_SECOND, field};
 

@@ -57,29 +57,25 @@ mod thread_ring;
 mod trapezoidal;
 
 use std::collections::BTreeMap;
-use std::env;
-use std::io;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{env, io, thread};
 
 use clap::builder::PossibleValuesParser;
-
-use crate::measure::{self, Plan, race_of_the_able};
-use crate::peers::in_words;
-
 use contender::Contender;
-use peers::Peers;
-use runs::Place;
-
 pub use contender::ContenderFailure;
 pub use oracle::Wrong;
 pub use parameters::BadSetting;
+use peers::Peers;
 pub use program::{Benchmark, Failure, Judge, Run, Variant, Watch};
 pub use report::{ReportOptions, report};
 pub use results::{BenchmarkResult, Dropout, Library, Results, UnreadableResults};
+use runs::Place;
 pub use runs::{COMMAND as RUNS_COMMAND, Heap, RunsOptions, serve_runs};
+
+use crate::measure::{self, Plan, race_of_the_able};
+use crate::peers::in_words;
 
 /// Pings of a cold start: few, so that it is the start that counts.
 const COLD_PINGS: &str = "10";

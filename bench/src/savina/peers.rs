@@ -10,12 +10,11 @@
 //!
 //! # When they are warm
 //! The Java virtual machine compiles while it runs: before its first run that counts, it runs until times settle.
-use std::fmt;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

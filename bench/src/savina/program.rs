@@ -7,9 +7,8 @@
 //! # When everybody has gone
 //! Each actor of a run has a [`Presence`] in its state, which is dropped when the actor ends. When the last one is, the
 //! clock stops.
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use enact::{Actor, Promise, Resolver, Spec, System};

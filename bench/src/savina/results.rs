@@ -1,9 +1,7 @@
 //! Everything that was measured, in memory and as JSON, from which every report can be made again.
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -22,24 +22,21 @@ mod scene;
 mod tree;
 
 use std::cell::RefCell;
-use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::{fmt, io};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use enact::Enact;
 use enact_workloads::stm::{
     Figures, ParkingLot, Refusal, Run, Std, Workload, between_tasks, run as run_stm, run_atomic, run_locked,
 };
-
-use crate::measure::{self, Lap, Plan, Race, Sample, race};
-
-use enact::Enact;
 use peers::Peers;
 use quiescing::Quiescing;
-
 pub use report::Report;
 pub use scene::Scene;
+
+use crate::measure::{self, Lap, Plan, Race, Sample, race};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]

@@ -15,16 +15,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use client::{Answer, Client};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-use crate::peers;
-use client::{Answer, Client};
+pub use report::{Report, Sample};
 use served::ServedBank;
 
-pub use report::{Report, Sample};
+use crate::peers;
 
 const OPENING_EUROS: u64 = 1_000_000;
 

@@ -26,24 +26,20 @@ mod scaling;
 mod simulation;
 mod split;
 
-use std::fmt;
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::thread;
-
-use enact_workloads::vacation::{Cost, Draws, Size, WrongVacation, generate};
-use thiserror::Error;
-
-use crate::measure::{self, Contender, Plan, race, write_json};
+use std::{fmt, io, thread};
 
 use agency::Settings;
 use costs::Costs;
+use enact_workloads::vacation::{Cost, Draws, Size, WrongVacation, generate};
+pub use report::Report;
 use run::{Team, Workplace};
 use scaling::{Scaling, predicted_s};
-
-pub use report::Report;
 pub use split::Messages;
+use thiserror::Error;
+
+use crate::measure::{self, Contender, Plan, race, write_json};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,10 +1,10 @@
 //! Who an actor is, in errors, logs and notices.
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::atomic::Ordering;
 
 use enact_sync::global;
 use enact_sync::unmodelled::{Arc, AtomicU64};
-use std::sync::atomic::Ordering;
 
 /// Names one actor among all that this process ever creates; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

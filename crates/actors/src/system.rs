@@ -3,8 +3,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use enact_stm::Tx;
-use enact_stm::hooks;
+use enact_stm::{Tx, hooks};
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::unmodelled::Arc;
 use enact_sync::{Mutex, thread};

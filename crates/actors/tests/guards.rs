@@ -4,7 +4,6 @@ mod open_transaction;
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Mailbox, Promise, Resolver, Restarts, Spec, System, WhenFull, actor};
-
 use open_transaction::Open;
 
 /// A store of limited size.

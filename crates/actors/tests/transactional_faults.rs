@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Forward, Mailbox, Promise, Shutdown, Spec, System, WhenFull, actor};
 use enact_stm::{TCell, atomically, snapshot, synchronized};
-
 use open_transaction::Open;
 
 /// Long enough for anything that is to happen at all.

@@ -1,8 +1,7 @@
 //! `enact check`: what is wrong with a specification.
 
-use crate::args;
 use crate::failure::Failure;
-use crate::spec;
+use crate::{args, spec};
 
 pub(crate) fn run(args: &args::Check) -> Result<(), Failure> {
     let spec = spec::check(spec::read(&args.spec.files)?)?;

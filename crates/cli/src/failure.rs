@@ -1,13 +1,11 @@
 //! What ends the program, and with which exit status: the one mapping table.
 
 use std::error::Error as _;
-use std::io;
-use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
+use std::{io, iter, thread};
 
 use enact_entities::ShutdownError;
 use enact_journal::OpenError;

@@ -19,9 +19,8 @@ mod spec;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
+use clap::Parser;
 
 /// Does what the command line of this process asks for; the status says how it ended.
 ///

@@ -22,10 +22,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::args;
 use crate::contract::{self, Adoption};
 use crate::failure::Failure;
-use crate::{log, spec};
+use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;

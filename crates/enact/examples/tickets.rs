@@ -1,7 +1,8 @@
 //! Messages that belong to a transaction: a ticket is printed if and only if its seat is sold. The program of the README.
 
-use enact::{System, TCell, actor, atomically};
 use std::sync::Arc;
+
+use enact::{System, TCell, actor, atomically};
 
 #[derive(Default)]
 struct Printer {

@@ -106,13 +106,11 @@
 #![forbid(unsafe_code)]
 
 pub use enact_actors as actors;
-pub use enact_stm as stm;
-
-pub use enact_actors::{Actor, ActorError, Cx, Forward, Promise, Resolver, Spec, System, actor};
-pub use enact_stm::{Abort, TCell, TVar, Tx, atomically, try_atomically};
-
 #[doc(hidden)]
 pub use enact_actors::message;
+pub use enact_actors::{Actor, ActorError, Cx, Forward, Promise, Resolver, Spec, System, actor};
+pub use enact_stm as stm;
+pub use enact_stm::{Abort, TCell, TVar, Tx, atomically, try_atomically};
 
 /// The program of the repository's front page.
 #[cfg(doctest)]

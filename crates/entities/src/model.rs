@@ -3,9 +3,8 @@
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize as SerializeDerive};
+use serde::{Deserialize, Serialize, Serialize as SerializeDerive};
 
 use crate::EntityKey;
 use crate::reason::Reason;

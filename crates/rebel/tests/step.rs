@@ -4,10 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use enact_rebel::{
-    Accepted, Action, EventCall, Instance, Reference, Refused, Spec, Value, Violation, limits::ACTS_MAX,
-    limits::INSTANCES_MAX,
-};
+use enact_rebel::limits::{ACTS_MAX, INSTANCES_MAX};
+use enact_rebel::{Accepted, Action, EventCall, Instance, Reference, Refused, Spec, Value, Violation};
 use proptest::prelude::*;
 use support::{NOW, call, spec};
 

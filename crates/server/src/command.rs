@@ -20,9 +20,8 @@ use uuid::Uuid;
 
 use crate::api::{Api, instance, method_not_allowed};
 use crate::limits::Peer;
-use crate::outcome;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{body, envelope, value};
+use crate::{body, envelope, outcome, value};
 
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]

@@ -2,11 +2,12 @@
 //!
 //! Whether the order is on the disk is itself shared state. It belongs to the object that the operation holds, so nobody
 //! can look at it between the promise to write and the end of `fsync`.
-use enact_stm::{Deferrable, TCell, atomically};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::thread;
+
+use enact_stm::{Deferrable, TCell, atomically};
 
 /// A file, and whether what belongs into it is on the disk.
 type Output = Arc<Deferrable<TCell<bool>, File>>;

@@ -2,13 +2,13 @@
 //! one file by closing another is one step for everybody who looks at the pool.
 //!
 //! The books are shared variables; the files themselves are private to deferred operations, which make the system calls.
-use enact_stm::{Deferrable, TCell, TMap, atomically, snapshot};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
+use std::{io, thread};
+
+use enact_stm::{Deferrable, TCell, TMap, atomically, snapshot};
 
 const OPEN_MAX: usize = 3;
 

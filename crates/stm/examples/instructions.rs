@@ -1,11 +1,12 @@
 //! Runs one kind of transaction so many times, to be counted by callgrind: the difference between two numbers of runs is
 //! what the transactions execute, without the program around them. `docs/performance.md` has the figures.
-use enact_stm::{TCell, TChan, TQueue, TVar, atomically, snapshot};
 use std::env;
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
 use std::task::{Context, Waker};
+
+use enact_stm::{TCell, TChan, TQueue, TVar, atomically, snapshot};
 
 fn main() {
     let mut arguments = env::args().skip(1);

@@ -2,11 +2,12 @@
 //!
 //! A line must not be written by an attempt that is thrown away, and must not mix with the lines of others. So the
 //! transaction defers the writing, and names the log as the object that it needs.
-use enact_stm::{Abort, Deferrable, TArray, Tx, atomically};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::thread;
+
+use enact_stm::{Abort, Deferrable, TArray, Tx, atomically};
 
 /// Nothing to share, and a file that only deferred operations touch.
 type Log = Arc<Deferrable<(), File>>;

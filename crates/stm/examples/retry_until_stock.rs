@@ -2,9 +2,10 @@
 //!
 //! Nobody signals anything. `retry` sleeps until something that was read changes; if it turns out not to be enough, the
 //! transaction sleeps again, and in between it holds nothing.
-use enact_stm::{Abort, TCell, Tx, atomically};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use enact_stm::{Abort, TCell, Tx, atomically};
 
 struct Shop {
     nuts: TCell<u32>,

@@ -1,11 +1,12 @@
 //! What this thread is doing: whether it is inside a transaction or a deferred operation, and whether it may block.
 #![expect(clippy::missing_const_for_thread_local, reason = "loom's locals take no constant initializers")]
+use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
+
 use crate::domain::DOMAIN;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
 use crate::transaction::Descriptor;
-use std::cell::{Cell, RefCell};
-use std::mem::ManuallyDrop;
 
 /// Runs a blocking piece of work where blocking does no harm.
 pub(crate) type HandOver = fn(Box<dyn FnOnce() + Send + '_>);

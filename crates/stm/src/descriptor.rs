@@ -21,15 +21,17 @@
 //!   the slots and then the clock, has it in its time. Shown by the model
 //!   `a_snapshot_sees_what_a_thread_has_left_that_is_gone`.
 #![expect(unsafe_code, reason = "slots are looked at by all threads and never freed")]
+use std::collections::BTreeMap;
+
+use crossbeam_utils::CachePadded;
+use enact_sync::Mutex;
+use enact_sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
 use crate::domain::DOMAIN;
 use crate::memory::{Garbage, Pin};
 use crate::statistics::Counters;
 use crate::transaction::{Descriptor, wait_a_little};
 use crate::variable::versioned_lock::OWNER_MAX;
-use crossbeam_utils::CachePadded;
-use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::collections::BTreeMap;
 
 /// The time of a snapshot that has been announced and does not know its time yet.
 pub(crate) const ANNOUNCED: u64 = 1;

@@ -2,14 +2,15 @@
 //! what deferred operations sleep on.
 //!
 //! There is one domain a process, so that any two transactions may meet; each part lies on cache lines of its own.
+use crossbeam_utils::CachePadded;
+use enact_sync::atomic::AtomicU64;
+use enact_sync::global;
+
 use crate::defer::Circles;
 use crate::descriptor::Descriptors;
 use crate::memory::Memory;
 use crate::serial_lock::SerialLock;
 use crate::sleepers::Sleepers;
-use crossbeam_utils::CachePadded;
-use enact_sync::atomic::AtomicU64;
-use enact_sync::global;
 
 /// One snapshot reader that is choosing its time, in [`Domain::snapshots`].
 pub(crate) const CHOOSES: u64 = 1 << 32;

@@ -1,10 +1,12 @@
 //! What becomes of an attempt, for those who depend on it.
-use crate::waking::{Wakers, wake_all};
-use enact_sync::unmodelled::AtomicU64;
-use enact_sync::{Arc, Mutex};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
+
+use enact_sync::unmodelled::AtomicU64;
+use enact_sync::{Arc, Mutex};
+
+use crate::waking::{Wakers, wake_all};
 
 /// The fate of one attempt of a transaction, or of one nested part of it: pending, then committed or aborted for good.
 ///

@@ -5,15 +5,16 @@
 //! * [`depending_on`]: a transaction that commits only after another one has.
 //! * [`depend_on_this_thread`]: the same for whatever begins on a thread, for code that does not know of it.
 //! * [`hand_over_on_this_thread`]: threads that have more to do than to wait.
-use crate::call::{Atomically, Body};
-use crate::context;
-pub use crate::fate::{Decision, Fate};
-use crate::transaction::{Effect, Tx};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use crate::call::{Atomically, Body};
+use crate::context;
+pub use crate::fate::{Decision, Fate};
+use crate::transaction::{Effect, Tx};
 
 /// The fate of the part of a transaction that runs now: of the innermost nested part, or of the attempt. It is decided as
 /// committed when the whole transaction has committed, as aborted when the part or the attempt is rolled back.

@@ -97,10 +97,9 @@ mod watch;
 pub use call::{
     Atomically, Body, GaveUp, Limited, Partial, Total, Verdict, atomically, snapshot, synchronized, try_atomically,
 };
+pub use defer::{Deferrable, Deferred, Held, Objects, Poisoned};
 /// Implements [`Word`](trait@Word) for a struct with one field, which is a `Word` itself.
 pub use enact_macros::Word;
-
-pub use defer::{Deferrable, Deferred, Held, Objects, Poisoned};
 pub use lock::{Owner, OwnerId, TxLock};
 pub use memory::collect;
 pub use parcel::{Parcel, Taken};

@@ -1,14 +1,16 @@
 //! Locks that transactions can take: owned beyond the commit, by the operation that goes on with the transaction's work.
-use crate::transaction::{Abort, Tx};
-use crate::variable::TCell;
-use crate::variable::versioned_lock::{LOCKED, VersionedLock, WAITED};
-use crate::{atomically, context, hooks};
-use enact_sync::Mutex;
-use enact_sync::unmodelled::{Arc, AtomicU64};
 use std::borrow::Cow;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
+
+use enact_sync::Mutex;
+use enact_sync::unmodelled::{Arc, AtomicU64};
+
+use crate::transaction::{Abort, Tx};
+use crate::variable::TCell;
+use crate::variable::versioned_lock::{LOCKED, VersionedLock, WAITED};
+use crate::{atomically, context, hooks};
 
 const DEPTH_BITS: u32 = 16;
 const DEPTH_MASK: u64 = (1 << DEPTH_BITS) - 1;

@@ -5,11 +5,13 @@
 //! when nobody has it any more. A parcel is never opened inside a transaction: what is read, written and passed on is the
 //! handle, and whether it was taken is a cell like any other. Of the transactions that take it one commits, and moves
 //! the value out as an effect of its commit, when nothing can undo it.
-use crate::contain::contain;
-use crate::{Abort, TCell, TQueue, Tx, hooks};
+use std::fmt;
+
 use enact_sync::Mutex;
 use enact_sync::unmodelled::Arc;
-use std::fmt;
+
+use crate::contain::contain;
+use crate::{Abort, TCell, TQueue, Tx, hooks};
 
 /// A value that transactions pass on without looking inside, and that one of them takes out.
 ///

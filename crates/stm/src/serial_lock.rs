@@ -53,15 +53,17 @@
 //! is given up, passed or not ready any more, the last operation ends. The last is seen because an operation that ends
 //! is counted out first and then looks at the word, with a fence in between, and the word says that somebody drains
 //! before the operations are counted.
-use crate::domain::DOMAIN;
-use crate::transaction::{Cause, Descriptor, Refused};
-use crate::waking::wake_all;
-use crossbeam_utils::CachePadded;
-use enact_sync::Mutex;
-use enact_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence, ordered};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::task::{Poll, Waker};
+
+use crossbeam_utils::CachePadded;
+use enact_sync::Mutex;
+use enact_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence, ordered};
+
+use crate::domain::DOMAIN;
+use crate::transaction::{Cause, Descriptor, Refused};
+use crate::waking::wake_all;
 
 const PRIORITY: u64 = 1;
 const CLOSED: u64 = 2;
@@ -466,10 +468,11 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
     use std::task::Wake;
+
+    use super::*;
 
     #[derive(Default)]
     struct Calls(AtomicU32);

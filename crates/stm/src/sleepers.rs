@@ -22,19 +22,21 @@
 //! happen under the lock of the stripe: either the release finds no claim, or the end of the claim finds the lock free,
 //! and sleepers are woken, or finds that another has it, which will release it. Shown by the model
 //! `sleepers_on_a_lock_are_woken_although_others_wait_awake`.
+use std::any::TypeId;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Waker;
+
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::OnceLock;
+use enact_sync::{Arc, Mutex};
+use smallvec::SmallVec;
+
 use crate::contain::contain;
 use crate::domain::DOMAIN;
 use crate::lock::{self, OwnerId, TxLock};
 use crate::transaction::Condition;
 use crate::variable::versioned_lock::{LOCKED, VersionedLock, WAITED};
 use crate::waking::wake_all;
-use enact_sync::atomic::Ordering;
-use enact_sync::unmodelled::OnceLock;
-use enact_sync::{Arc, Mutex};
-use smallvec::SmallVec;
-use std::any::TypeId;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Waker;
 
 const STRIPES: usize = if cfg!(any(enact_loom, enact_shuttle)) { 1 } else { 256 };
 

@@ -1,7 +1,9 @@
 //! What transactions have done so far.
-use crate::domain::DOMAIN;
-use enact_sync::unmodelled::AtomicU64;
 use std::sync::atomic::Ordering;
+
+use enact_sync::unmodelled::AtomicU64;
+
+use crate::domain::DOMAIN;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {

@@ -1,7 +1,8 @@
 //! Waking others: tasks, of whatever executor.
-use crate::contain::contain;
 use std::collections::HashSet;
 use std::task::Waker;
+
+use crate::contain::contain;
 
 /// How many wakers are compared one by one before they are looked up.
 const FEW: usize = 16;

@@ -3,8 +3,9 @@
 #[path = "deferral/support.rs"]
 mod support;
 
-use enact_stm::{TCell, TxLock, atomically, hooks, synchronized};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use enact_stm::{TCell, TxLock, atomically, hooks, synchronized};
 use support::{Task, elsewhere, object, once, panic_of};
 use tokio::sync::oneshot;
 

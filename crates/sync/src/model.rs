@@ -1,21 +1,20 @@
 //! The models' primitives in the shape of the production ones: locks whose guards come without a poison result.
+use std::time::Instant;
+
 #[cfg(enact_loom)]
 use loom::sync as model;
-#[cfg(enact_shuttle)]
-use shuttle::sync as model;
-
 #[cfg(enact_loom)]
 pub use loom::thread_local;
 #[cfg(enact_loom)]
 pub(crate) use loom::{hint, thread};
+pub(crate) use model::atomic;
+pub use model::{Arc, MutexGuard};
+#[cfg(enact_shuttle)]
+use shuttle::sync as model;
 #[cfg(enact_shuttle)]
 pub use shuttle::thread_local;
 #[cfg(enact_shuttle)]
 pub(crate) use shuttle::{hint, thread};
-
-pub(crate) use model::atomic;
-pub use model::{Arc, MutexGuard};
-use std::time::Instant;
 
 /// As `spawn`: a model takes no notice of names and sizes.
 ///

@@ -1,11 +1,13 @@
 //! The primitives of a normal build.
-pub use crate::spin::{SpinLock, SpinLockGuard};
-pub use parking_lot::{Mutex, MutexGuard};
 pub use std::sync::Arc;
 pub(crate) use std::sync::atomic;
 pub use std::thread_local;
 use std::time::Instant;
 pub(crate) use std::{hint, thread};
+
+pub use parking_lot::{Mutex, MutexGuard};
+
+pub use crate::spin::{SpinLock, SpinLockGuard};
 
 /// Starts a thread that runs `body` under this name and on a stack of this size.
 ///

@@ -5,14 +5,13 @@
 
 mod notation;
 
+use Anomaly::{G0, G1a, G1b, G1c, G2Item, GSingle, Internal, LostUpdate, RealTime, Unwritten};
+use Criterion::{Opaque, Serializable, StrictlySerializable};
 use enact_check::oracle::is_explained;
 use enact_check::{
     Anomaly, CheckError, Criterion, Cycle, Dependency, History, Malformed, Recorder, Token, Variable, Violation,
 };
 use notation::history;
-
-use Anomaly::{G0, G1a, G1b, G1c, G2Item, GSingle, Internal, LostUpdate, RealTime, Unwritten};
-use Criterion::{Opaque, Serializable, StrictlySerializable};
 
 type Verdict = Option<Anomaly>;
 

@@ -29,12 +29,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
+pub use run::{COMMAND, RunOptions, serve};
 
 use super::{ActorsError, Failure};
 use crate::measure::{Contender, Plan, Process, Race, Sample, race};
 use crate::peers::{Answer, Start};
-
-pub use run::{COMMAND, RunOptions, serve};
 
 /// How long a run may take; one that takes longer has lost a message.
 const RUN_TIME_MAX: Duration = Duration::from_secs(15 * 60);

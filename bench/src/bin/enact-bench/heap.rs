@@ -12,7 +12,8 @@
 #![expect(unsafe_code, reason = "an allocator cannot be written without; it only passes on what it is given")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use enact_bench::measure::Allocations;
 

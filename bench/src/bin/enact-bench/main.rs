@@ -6,16 +6,14 @@
 mod args;
 mod heap;
 
-use std::env;
 use std::error::Error;
-use std::io;
 use std::process::ExitCode;
+use std::{env, io};
 
+use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{actors, defer, in_words, kernels, rebel, savina, stm, transfers, vacation};
-
-use args::{Benchmark, Cli};
 
 fn main() -> ExitCode {
     match run(&Cli::parse().benchmark) {

@@ -22,16 +22,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use enact_workloads::dedup::{UnpackError, generate, packets, unpack};
-use thiserror::Error;
-
 use locks::Locks;
 use output::{Output, SlowFile};
 use pipeline::Version;
+use thiserror::Error;
 use transactions::{AllDeferred, DeferredOutput, InTransactions};
 
-use crate::measure::{Contender, Lap, Plan, Race, Sample, Stopwatch, race};
-
 use super::{DeferError, threads_in_words};
+use crate::measure::{Contender, Lap, Plan, Race, Sample, Stopwatch, race};
 
 /// How the output differs from what the input has to give.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -13,9 +13,8 @@ use std::sync::Arc;
 
 use enact_workloads::dedup::{Cut, Fingerprint, chunks, pieces};
 
-use crate::measure::{Lap, in_parallel};
-
 use super::queue::Queue;
+use crate::measure::{Lap, in_parallel};
 
 /// A part of the input.
 #[derive(Debug, Clone)]

@@ -81,9 +81,8 @@ impl<T: Clone + Send + Sync + 'static> Queue<T> for TxQueue<T> {
 
 #[cfg(test)]
 mod tests {
-    use crate::measure::in_parallel;
-
     use super::*;
+    use crate::measure::in_parallel;
 
     /// Three producers, two consumers: every item is taken once, those of one producer in their order.
     fn check<Q: Queue<(usize, u32)>>() {

@@ -5,9 +5,8 @@
 //! | [`InTransactions`] | in the transaction | in an irrevocable transaction |
 //! | [`DeferredOutput`] | in the transaction | deferred, under the lock of the output |
 //! | [`AllDeferred`] | deferred, under the lock of the compressed buffer | deferred, under the locks of both |
-use std::io;
-use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{io, mem};
 
 use enact_stm::{Abort, Deferrable, Deferred, TCell, TVar, Tx, atomically};
 use enact_workloads::dedup::{Fingerprint, Packet, compress};

@@ -16,19 +16,16 @@ mod log;
 mod logs;
 mod oracle;
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use log::{LogFile, Operation};
 use logs::{CoarseLock, Deferral, FineLocks, Irrevocable, Logs};
-
-use crate::measure::{Contender, Plan, Race, Sample, in_parallel, race};
+pub use oracle::WrongLog;
 
 use super::{DeferError, threads_in_words};
-
-pub use oracle::WrongLog;
+use crate::measure::{Contender, Plan, Race, Sample, in_parallel, race};
 
 const SLOW_DEVICE: Duration = Duration::from_micros(100);
 /// The slow device gets this part of the operations.

@@ -10,9 +10,8 @@ mod figures;
 mod reasons;
 mod tables;
 
-use std::fmt;
-use std::fs;
 use std::path::PathBuf;
+use std::{fmt, fs};
 
 use super::results::{BenchmarkResult, Results, is_ours};
 use super::{Pages, SavinaError};

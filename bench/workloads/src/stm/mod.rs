@@ -30,9 +30,8 @@ use std::future::Future;
 use std::ops::Deref;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 pub use locks::{Locks, ParkingLot, Std};
+use serde::{Deserialize, Serialize};
 pub use set::Set;
 pub use tree::{CloningTree, in_order};
 pub use turns::{between_tasks, hand_over};

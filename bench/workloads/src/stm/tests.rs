@@ -4,7 +4,8 @@
 #![expect(unused_lifetimes, reason = "the trait's lifetimes mean nothing to a memory that clones")]
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 

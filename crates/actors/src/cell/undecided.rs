@@ -1,8 +1,8 @@
 //! An actor that waits for the fate of a transaction: with a tentative turn, before a message, or to begin at all.
-use enact_sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
 use enact_stm::hooks::{Decision, Fate};
+use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::Arc;
 
 use super::waker::TurnWaker;

@@ -8,9 +8,8 @@ use enact_sync::unmodelled::{Arc, Weak};
 
 use super::cell::{Outcome, contain_callback as contain};
 use super::{Promise, Resolver};
-use crate::ActorError;
 use crate::deadlock::{Owner, Source};
-use crate::{tentative, timer};
+use crate::{ActorError, tentative, timer};
 
 impl<T: Send + 'static> Promise<T> {
     /// The promise of what `f` makes of the value.

@@ -36,9 +36,8 @@ use crossbeam_utils::CachePadded;
 use enact_stm::Tx;
 use enact_stm::hooks::Decision;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use enact_sync::thread;
 use enact_sync::unmodelled::Arc;
-use enact_sync::{Mutex, SpinLock};
+use enact_sync::{Mutex, SpinLock, thread};
 
 use self::calls::Call;
 use self::idle::Idle;

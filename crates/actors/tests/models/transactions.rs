@@ -1,9 +1,9 @@
 //! Transactions and the turns that their messages cause: each schedule comes to what some serial execution comes to.
 use std::collections::BTreeSet;
-
-use enact_sync::unmodelled::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+
+use enact_sync::unmodelled::Arc;
 
 use crate::play::{Marks, play};
 use crate::program::Op::{Add, Ask, Await, Become, Copy, Fail, Linger, Part, Read, Spawn, Take, Tell};

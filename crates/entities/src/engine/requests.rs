@@ -22,9 +22,8 @@ use enact_journal::{EntityKey, Journal, Seq};
 use enact_sync::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::clock;
 use super::error::{EntityError, SubmitError};
-use super::{Receipt, Shared};
+use super::{Receipt, Shared, clock};
 use crate::model::Model;
 use crate::record::{AnswerRecord, Idempotency, Record};
 use crate::tx::Timestamp;

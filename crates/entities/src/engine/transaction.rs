@@ -10,14 +10,13 @@ use enact_actors::{Promise, Resolver, actor};
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
 use tokio::time::timeout;
 
-use super::clock;
 use super::committer::{Answered, CommitError, Entry};
 use super::directory::Live;
 use super::error::{Awaited, Doubt, EntityError, SubmitError};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
-use super::{Command, Receipt, Shared, Ticket};
+use super::{Command, Receipt, Shared, Ticket, clock};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
 use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};

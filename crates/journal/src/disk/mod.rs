@@ -11,9 +11,8 @@
 mod os;
 
 use std::any::Any;
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 pub use os::{DirectoryError, OsDisk};
 

@@ -43,28 +43,27 @@ mod window;
 mod workers;
 mod writer;
 
-use std::fmt;
 use std::future::{Future, ready};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{fmt, io};
 
+use classes::Classes;
+use commits::Commits;
+use scan::Tips;
+use snapshots::Snapshots;
+use store::Store;
 pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
+use workers::Workers;
+use writer::Writer;
 
 use crate::damage::Damage;
 use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
 use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, reply};
-use classes::Classes;
-use commits::Commits;
-use scan::Tips;
-use snapshots::Snapshots;
-use store::Store;
-use workers::Workers;
-use writer::Writer;
 
 const READER_COUNT: usize = 2;
 const PANICKED: &str = "a thread of the journal has panicked";

@@ -23,13 +23,12 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::OpenError;
 use super::catalog::{Catalog, Extent};
 use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Scan, Tip, Tips, scan};
-use super::snapshots;
 use super::tail::{Active, Tail, UNFINISHED, is_full};
+use super::{OpenError, snapshots};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, DiskFile, read_all};
 use crate::record::{Position, Seq};

@@ -122,9 +122,8 @@ impl StorageBackend for Sealed {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use enact_sync::Mutex;
+    use proptest::prelude::*;
 
     use super::*;
 

@@ -1,9 +1,8 @@
 //! The thread that writes: takes groups from the queue, makes them durable, answers.
 
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use super::PANICKED;
 use super::commits::{Group, Next};

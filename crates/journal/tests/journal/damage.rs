@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::workload::{SEGMENT_BYTES, batches, block_on, key, open, options, read_all, records, whole_batches};
 use enact_journal::{
     Damage, Embedded, Flaw, Journal, NewRecord, OpenError, Options, ReadError, Seq, Snapshot, Verification, adopt_on,
     verify_on,
 };
 use enact_journal_kit::sim::SimDisk;
+
+use crate::workload::{SEGMENT_BYTES, batches, block_on, key, open, options, read_all, records, whole_batches};
 
 /// What a damaged journal did.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::workload::{block_on, key};
 use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Refusal, Seq};
 use enact_journal_kit::sim::{SimDisk, Step};
+
+use crate::workload::{block_on, key};
 
 /// A disk whose file syncs wait while the gate is closed.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::workload::{batches, block_on, open, read_all, whole_batches};
 use enact_journal::{AppendError, CloseError, Journal, Kind, NewRecord, Refusal, Seq};
 use enact_journal_kit::sim::{Fault, SimDisk, Step};
+
+use crate::workload::{batches, block_on, open, read_all, whole_batches};
 
 const FAULTS: [Fault; 6] =
     [Fault::Refused, Fault::Torn, Fault::AfterDone, Fault::SyncLost, Fault::Full, Fault::FullAfterDone];

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::workload::{block_on, key};
 use enact_journal::{AppendError, Fault, Journal, Kind, Memory, NewRecord, Position, ReadError, Refusal, Seq};
+
+use crate::workload::{block_on, key};
 
 fn record(expected: u64) -> Vec<NewRecord> {
     vec![NewRecord { entity: key(0), expected: Seq(expected), kind: Kind(0), payload: vec![] }]

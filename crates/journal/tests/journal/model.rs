@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::workload::{block_on, key};
 use enact_journal::{
     AppendError, Embedded, EntityKey, Journal, Kind, Memory, NewRecord, Position, Record, Refusal, Seq, Snapshot,
 };
 use enact_journal_kit::sim::SimDisk;
 use proptest::prelude::*;
+
+use crate::workload::{block_on, key};
 
 #[derive(Clone, Debug)]
 enum Operation {

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::workload::{batches, block_on, open, read_all, whole_batches};
 use enact_journal::{Journal, NewRecord, Record};
 use enact_journal_kit::sim::{Fault, SimDisk, Step};
+
+use crate::workload::{batches, block_on, open, read_all, whole_batches};
 
 /// All subsets of so many un-synced pieces are tried, otherwise as many random ones.
 const PIECES_MAX: usize = 6;

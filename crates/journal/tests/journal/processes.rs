@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::workload::{SEGMENT_BYTES, batches, block_on, read_all, whole_batches};
 use enact_journal::{Embedded, Journal, OpenError, Options};
+
+use crate::workload::{SEGMENT_BYTES, batches, block_on, read_all, whole_batches};
 
 const DIRECTORY: &str = "ENACT_JOURNAL_TEST_DIRECTORY";
 

@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::workload::{batches, block_on, key, open, read_all, records};
 use enact_journal::{Embedded, Journal, Kind, Seq, Snapshot, SnapshotError};
 use enact_journal_kit::sim::{Fault, SimDisk};
+
+use crate::workload::{batches, block_on, key, open, read_all, records};
 
 const FILE: &str = "snapshots.redb";
 const ASIDE: &str = "snapshots.redb.damaged";

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use enact_journal::disk::Disk;
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Position, Record, Seq};
-
 pub(crate) use enact_journal_kit::contract::block_on;
 
 /// Small segments, so that a few dozen appends seal several.

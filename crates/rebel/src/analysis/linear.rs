@@ -10,13 +10,12 @@
 
 use std::mem::discriminant;
 
+use super::interval::Interval;
 use crate::evaluate::Evaluator;
 use crate::instance::{EventCall, Instance};
 use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Rule};
 use crate::model::{Body, Class};
 use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
-
-use super::interval::Interval;
 
 /// A call that happens exactly if the instance is in one of its states and all its thresholds hold, and then stays in
 /// that state and adds its deltas.

@@ -6,11 +6,13 @@
 //!
 //! A thread that looks takes a processor from those that it waits for. So there is always one left for these, on a machine
 //! with one processor nobody looks, and neither does a task, whose thread has others to run.
-use crate::context;
-use enact_sync::unmodelled::{AtomicU64, LazyLock};
-use enact_sync::{hint, thread};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+use enact_sync::unmodelled::{AtomicU64, LazyLock};
+use enact_sync::{hint, thread};
+
+use crate::context;
 
 /// What a sleep and a wake-up take.
 const PATIENCE: Duration = Duration::from_micros(25);

@@ -1,16 +1,18 @@
 //! Running on a thread that sleeps while there is nothing to do.
-use super::{Atomically, Body};
-use crate::call::engine::{Next, Patience};
-use crate::context;
-use crate::fate::Decision;
-use crate::hooks::Retracted;
-use enact_sync::atomic::{AtomicBool, Ordering};
-use enact_sync::{Condvar, Mutex, hint, unmodelled};
 use std::cell::OnceCell;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
+
+use enact_sync::atomic::{AtomicBool, Ordering};
+use enact_sync::{Condvar, Mutex, hint, unmodelled};
+
+use super::{Atomically, Body};
+use crate::call::engine::{Next, Patience};
+use crate::context;
+use crate::fate::Decision;
+use crate::hooks::Retracted;
 
 /// So often a thread looks before it sleeps: most locks and turns are waited for shorter than a sleep and a wake-up take.
 const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 0 } else { 100 };

@@ -1,4 +1,11 @@
 //! What happens between attempts.
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use enact_sync::{Arc, hint, thread};
+use smallvec::SmallVec;
+
 use super::awake::Awake;
 use super::timer::Alarm;
 use super::{Atomically, Body, Course, Nap, Progress, Stage, Verdict};
@@ -11,11 +18,6 @@ use crate::lock::Account;
 use crate::serial_lock::{Purpose, Ticket, Turn, Underway};
 use crate::sleepers::Sleeper;
 use crate::transaction::{Abort, Cause, Descriptor, Mode, Reason, Refused, Tx};
-use enact_sync::{Arc, hint, thread};
-use smallvec::SmallVec;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::task::{Poll, Waker};
-use std::time::Instant;
 
 /// After so many attempts lost to others a transaction gets priority.
 const LOSSES_BEFORE_PRIORITY: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 8 };

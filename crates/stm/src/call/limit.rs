@@ -1,14 +1,15 @@
 //! Transactions with a limit: of the runs of their closure, or of their time.
-use super::engine::{Next, Patience};
-use super::timer::Alarm;
-use super::{Atomically, Body, Progress, Stage, block};
-use crate::hooks::Retracted;
 use std::fmt;
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+use super::engine::{Next, Patience};
+use super::timer::Alarm;
+use super::{Atomically, Body, Progress, Stage, block};
+use crate::hooks::Retracted;
 
 /// A transaction that is given up at a limit: [`run`](Self::run) it on this thread, or `.await` it.
 ///

@@ -6,8 +6,17 @@ mod engine;
 mod limit;
 mod timer;
 
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
 pub(crate) use block::block_on;
+use enact_sync::Arc;
 pub use limit::{GaveUp, Limited};
+use smallvec::SmallVec;
 
 use crate::defer::{AfterCommit, Sleep};
 use crate::fate::Fate;
@@ -16,14 +25,6 @@ use crate::lock::{Account, Owner};
 use crate::serial_lock::{Priority, Ticket, Turn};
 use crate::sleepers::{Claim, Sleeper};
 use crate::transaction::{Abort, Descriptor, Failed, Kept, Mode, Tx};
-use enact_sync::Arc;
-use smallvec::SmallVec;
-use std::fmt;
-use std::future::Future;
-use std::marker::PhantomData;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Instant;
 
 /// A transaction that has not run yet: [`run`](Self::run) it on this thread, or `.await` it.
 ///

@@ -1,9 +1,10 @@
 //! One thread that wakes tasks at their deadlines; started by the first one.
-use crate::waking::wake_all;
 use std::collections::BTreeMap;
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
+
+use crate::waking::wake_all;
 
 #[derive(Default)]
 struct Timer {

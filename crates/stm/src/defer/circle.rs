@@ -17,11 +17,13 @@
 //! sleeper of a hopeless set is awake: what would have woken it has changed one of these locks. So there is no false
 //! report, and no hopeless set of such sleeps without one. Shown by the model
 //! `of_two_operations_in_a_circle_one_is_told_in_every_schedule`.
-use crate::domain::DOMAIN;
-use crate::lock::{OwnerId, TxLock};
-use enact_sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
+
+use enact_sync::Mutex;
+
+use crate::domain::DOMAIN;
+use crate::lock::{OwnerId, TxLock};
 
 /// A lock that an operation sleeps on.
 #[derive(Debug, Clone)]

@@ -1,14 +1,16 @@
 //! Objects that deferred operations work on.
-use crate::context;
-use crate::lock::{Name, TxLock};
-use crate::transaction::{Abort, Tx};
-use crate::variable::TCell;
-use enact_sync::Mutex;
-use enact_sync::unmodelled::Arc;
 use std::any::type_name;
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+
+use enact_sync::Mutex;
+use enact_sync::unmodelled::Arc;
+
+use crate::context;
+use crate::lock::{Name, TxLock};
+use crate::transaction::{Abort, Tx};
+use crate::variable::TCell;
 
 /// An object with a part that transactions share and a part that only deferred operations touch.
 ///

@@ -1,8 +1,9 @@
 //! Lists of objects for a deferred operation.
+use enact_sync::unmodelled::Arc;
+
 use super::object::{Deferrable, Held};
 use crate::lock::{OwnerId, TxLock};
 use crate::transaction::{Abort, Tx};
-use enact_sync::unmodelled::Arc;
 
 mod sealed {
     pub trait Sealed {}

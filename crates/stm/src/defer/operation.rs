@@ -1,12 +1,4 @@
 //! Operations between the commit that has promised them and their end.
-use super::objects::{Objects, release};
-use crate::call::block_on;
-use crate::context;
-use crate::lock::{Account, OwnerId, TxLock};
-use crate::serial_lock::Underway;
-use crate::transaction::{Abort, Descriptor, Tx};
-use enact_sync::Mutex;
-use enact_sync::unmodelled::Arc;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,6 +6,16 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use enact_sync::Mutex;
+use enact_sync::unmodelled::Arc;
+
+use super::objects::{Objects, release};
+use crate::call::block_on;
+use crate::context;
+use crate::lock::{Account, OwnerId, TxLock};
+use crate::serial_lock::Underway;
+use crate::transaction::{Abort, Descriptor, Tx};
 
 type Panic = Box<dyn Any + Send>;
 

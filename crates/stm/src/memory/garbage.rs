@@ -11,12 +11,13 @@
 //! that announcement is over. An announcement that begins later than a node was retired does not forbid it, so a node is
 //! looked at once for each descriptor that was pinned when it was retired, at most.
 #![expect(unsafe_code, reason = "retired values of any type are dropped by address")]
+use enact_sync::Mutex;
+use enact_sync::atomic::{Ordering, fence};
+
 use crate::contain::contain;
 use crate::domain::DOMAIN;
 use crate::memory::ring::Ring;
 use crate::variable::node::Free;
-use enact_sync::Mutex;
-use enact_sync::atomic::{Ordering, fence};
 
 /// So many retired nodes are worth a fence and a look at all announcements.
 pub(crate) const BATCH: usize = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 128 };

@@ -51,13 +51,13 @@ mod garbage;
 mod pin;
 mod ring;
 
+use crossbeam_utils::CachePadded;
+use enact_sync::atomic::{AtomicU64, Ordering};
 pub(crate) use garbage::{BATCH, Garbage};
 pub(crate) use pin::Pin;
 
 use crate::context;
 use crate::domain::DOMAIN;
-use crossbeam_utils::CachePadded;
-use enact_sync::atomic::{AtomicU64, Ordering};
 
 /// The epoch of the process.
 pub(crate) struct Memory {

@@ -1,6 +1,7 @@
 //! The interval of epochs that a descriptor announces.
-use crate::domain::DOMAIN;
 use enact_sync::atomic::{AtomicU64, Ordering, ordered};
+
+use crate::domain::DOMAIN;
 
 /// What one descriptor announces; written by it alone.
 #[derive(Debug)]

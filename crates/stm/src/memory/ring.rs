@@ -6,11 +6,13 @@
 //! store to its end, which the other loads with acquire. Shown by the model
 //! `a_value_is_dropped_once_whichever_thread_collects`.
 #![expect(unsafe_code, reason = "two threads own different places of one ring")]
-use super::garbage::{BATCH, Retired};
-use enact_sync::atomic::{AtomicU64, Ordering};
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
+
+use enact_sync::atomic::{AtomicU64, Ordering};
+
+use super::garbage::{BATCH, Retired};
 
 /// A queue of [`BATCH`] places with one end for the descriptor and one for a taker.
 pub(super) struct Ring {

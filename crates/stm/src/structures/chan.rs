@@ -3,8 +3,9 @@
 //! # Shape
 //! A chain of places. Each is filled once, with a value and the place after it; the channel knows the last place, which is
 //! empty, and every reader the place that it comes to next. Nothing leads back, so what all readers have passed is freed.
-use crate::{Abort, Linked, TLink, TVar, Tx};
 use std::sync::Arc;
+
+use crate::{Abort, Linked, TLink, TVar, Tx};
 
 /// The sending side of a broadcast channel.
 ///

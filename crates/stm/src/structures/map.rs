@@ -6,10 +6,11 @@
 //! bucket, the one that is full, and nobody meets a table that is being moved. Buckets that were split stay split.
 //!
 //! A bucket is replaced as a whole; its entries are shared between the old and the new one.
-use crate::{Abort, TVar, Tx};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
+
+use crate::{Abort, TVar, Tx};
 
 /// A bucket with more entries is split, as long as there are bits left to tell them apart.
 const ENTRIES_MAX: usize = 8;

@@ -10,9 +10,11 @@
 //! * *Unbounded*: a chain of segments of [`SEGMENT`] slots. The push that finds the last segment full adds one; the pop that
 //!   comes to the end of the first drops it, and cuts it off from the next, so that a transaction that still refers to it
 //!   does not keep everything that comes later.
-use crate::{Abort, Linked, TCell, TLink, TVar, Tx};
-use crossbeam_utils::CachePadded;
 use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+
+use crate::{Abort, Linked, TCell, TLink, TVar, Tx};
 
 const SEGMENT: u64 = 32;
 

@@ -1,8 +1,9 @@
 //! A hash set: a map without values.
-use super::TMap;
-use crate::{Abort, Tx};
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, RandomState};
+
+use super::TMap;
+use crate::{Abort, Tx};
 
 /// A hash set. It conflicts, grows and costs as [`TMap`] does.
 ///

@@ -1,5 +1,10 @@
 //! How a transaction reads and writes each kind of variable.
 #![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
+use std::any::TypeId;
+
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::Arc;
+
 use super::log::{State, Write};
 use super::{Abort, Descriptor, Mode, Reason, Tx};
 use crate::transaction::effects::{Commute, Condition, Undo};
@@ -8,9 +13,6 @@ use crate::variable::link::{self, Linked};
 use crate::variable::node::{self, Form, Node, Type};
 use crate::variable::versioned_lock::{self, VersionedLock};
 use crate::variable::{TCell, TLink, TVar, Word};
-use enact_sync::atomic::Ordering;
-use enact_sync::unmodelled::Arc;
-use std::any::TypeId;
 
 mod sealed {
     pub trait Sealed {}

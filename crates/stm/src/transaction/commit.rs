@@ -1,5 +1,7 @@
 //! Publishing what an attempt has written, all of it at one moment or nothing.
 #![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
+use enact_sync::atomic::{Ordering, ordered};
+
 use super::{Cause, Descriptor, Mode};
 use crate::domain::{CHOOSES, DOMAIN};
 use crate::transaction::log::{Read, Write};
@@ -8,7 +10,6 @@ use crate::variable::cell::CellCore;
 use crate::variable::link::LinkCore;
 use crate::variable::node::{self, Form, Free, Node};
 use crate::variable::versioned_lock::{FLAGS, LOCKED, VERSION_MAX, VersionedLock, WAITED, mark, version};
-use enact_sync::atomic::{Ordering, ordered};
 
 /// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
 const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 128 };
@@ -280,10 +281,11 @@ impl Locks<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
     use crate::atomically;
     use crate::variable::TCell;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
     fn the_commit_after_the_last_version_panics_and_changes_nothing() {

@@ -1,5 +1,13 @@
 //! What an attempt has besides its reads and writes: rarely anything, so it is kept apart.
 #![expect(unsafe_code, reason = "the write set holds addresses of variables and values")]
+use std::any::TypeId;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
+
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::Arc;
+
 use super::Descriptor;
 use crate::contain::{contain, drop_each};
 use crate::context;
@@ -12,12 +20,6 @@ use crate::transaction::log::{State, Write};
 use crate::variable::cell::CellCore;
 use crate::variable::node::{Form, Free};
 use crate::variable::versioned_lock::{FLAGS, VersionedLock};
-use enact_sync::atomic::Ordering;
-use enact_sync::unmodelled::Arc;
-use std::any::TypeId;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::time::Instant;
 
 /// A condition on the value of a variable: over the bits of a cell or the address of a node, whose type is `of`.
 #[derive(Clone)]

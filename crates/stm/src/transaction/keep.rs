@@ -1,10 +1,11 @@
 //! Work that does not depend on the attempt, done once.
 #![expect(unsafe_code, reason = "a kept value is borrowed for as long as its attempt")]
-use super::{Abort, Descriptor, Tx};
-use crate::contain::drop_each;
 use std::any::Any;
 use std::fmt;
 use std::panic::Location;
+
+use super::{Abort, Descriptor, Tx};
+use crate::contain::drop_each;
 
 /// What a transaction keeps over its re-runs: by the place in the source that asked, and how often it has asked before.
 #[derive(Default)]

@@ -3,9 +3,10 @@
 //! # Who may touch what
 //! The descriptor whose attempt it is. The pointers are to the versioned locks of variables that the attempt borrows
 //! for `'t`, so they are good until the logs are cleared at its end.
+use std::any::TypeId;
+
 use crate::variable::node::Type;
 use crate::variable::versioned_lock::VersionedLock;
-use std::any::TypeId;
 
 /// A variable that was read, and its versioned lock without flags.
 #[derive(Debug, Clone, Copy)]

@@ -56,8 +56,11 @@ pub use abort::{Abort, Failed};
 pub(crate) use abort::{Cause, Reason};
 pub use access::Variable;
 pub(crate) use commit::Refused;
+use crossbeam_utils::CachePadded;
 pub(crate) use effects::{Condition, Effect, Extras};
+use enact_sync::atomic::{Ordering, ordered};
 pub(crate) use keep::Kept;
+use log::{Read, Write, WriteSet};
 pub(crate) use read::wait_a_little;
 pub use tx::{Expired, Tx, Version};
 
@@ -66,9 +69,6 @@ use crate::domain::DOMAIN;
 use crate::memory::BATCH;
 use crate::variable::node::{Free, Type};
 use crate::variable::versioned_lock::VersionedLock;
-use crossbeam_utils::CachePadded;
-use enact_sync::atomic::{Ordering, ordered};
-use log::{Read, Write, WriteSet};
 
 /// How an attempt reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,13 @@
 //! belongs to its variable; only who has locked the variable changes it. Every commit removes what no snapshot needs any
 //! more, so a chain is never longer than the number of snapshots that run, and one.
 #![expect(unsafe_code, reason = "past values are read while a snapshot protects them")]
+use enact_sync::atomic::{AtomicU64, Ordering};
+
 use super::Descriptor;
 use crate::descriptor::ANNOUNCED;
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Free};
 use crate::variable::versioned_lock::version;
-use enact_sync::atomic::{AtomicU64, Ordering};
 
 impl Descriptor {
     /// Collects the times of running snapshots, of which there were so many when all locks were held.

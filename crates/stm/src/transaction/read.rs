@@ -1,5 +1,8 @@
 //! Reading: the present state, checked, or a snapshot of the past, never in conflict.
 #![expect(unsafe_code, reason = "an attempt reads values that its epoch protects")]
+use enact_sync::atomic::{Ordering, fence, ordered};
+use enact_sync::{hint, thread};
+
 use super::{Abort, Cause, Descriptor, Mode, Reason};
 use crate::descriptor::ANNOUNCED;
 use crate::domain::{CHOOSES, DOMAIN};
@@ -7,8 +10,6 @@ use crate::transaction::log::Read;
 use crate::variable::cell::CellCore;
 use crate::variable::node;
 use crate::variable::versioned_lock::{FLAGS, LOCKED, VersionedLock, WAITED, owner, version};
-use enact_sync::atomic::{Ordering, fence, ordered};
-use enact_sync::{hint, thread};
 
 /// A lock is held for some tens of nanoseconds, unless its holder has lost its processor.
 const SPINS: u32 = if cfg!(any(enact_loom, enact_shuttle)) { 2 } else { 96 };

@@ -1,11 +1,12 @@
 //! What the closure of a transaction gets to work with.
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Instant;
+
 use super::{Abort, Descriptor, Effect, Failed, Reason, Variable};
 use crate::context;
 use crate::fate::Fate;
 use crate::lock::OwnerId;
-use std::fmt;
-use std::marker::PhantomData;
-use std::time::Instant;
 
 /// A running attempt of a transaction.
 ///

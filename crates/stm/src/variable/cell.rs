@@ -1,12 +1,14 @@
 //! A transactional variable whose small value is stored in place.
 #![expect(unsafe_code, reason = "a word is read while it may be written, and checked afterwards")]
+use std::fmt;
+use std::marker::PhantomData;
+
+use enact_sync::atomic::{AtomicU64, Ordering};
+
 use crate::domain::DOMAIN;
 use crate::variable::Word;
 use crate::variable::node::{self, Free};
 use crate::variable::versioned_lock::{VersionedLock, WAITED};
-use enact_sync::atomic::{AtomicU64, Ordering};
-use std::fmt;
-use std::marker::PhantomData;
 
 /// The part of a cell that does not depend on its type.
 #[derive(Debug)]

@@ -1,16 +1,18 @@
 //! A transactional variable that leads straight to a counted node.
 #![expect(unsafe_code, reason = "a link is the address of a counted node")]
-use crate::domain::DOMAIN;
-use crate::variable::cell::CellCore;
-use crate::variable::node::{self, Form, Type};
-use enact_sync::atomic::{AtomicU64, Ordering};
-use enact_sync::unmodelled::Arc;
 use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
+
+use enact_sync::atomic::{AtomicU64, Ordering};
+use enact_sync::unmodelled::Arc;
+
+use crate::domain::DOMAIN;
+use crate::variable::cell::CellCore;
+use crate::variable::node::{self, Form, Type};
 
 /// The part of a link that does not depend on its type.
 #[derive(Debug)]

@@ -6,9 +6,10 @@
 //!   protects an epoch in which the node was reachable (see [`memory`](crate::memory)).
 //! * `value`: shared references only, from the moment it is in the node until the node is freed.
 #![expect(unsafe_code, reason = "a value lies behind an untyped header")]
+use std::any::TypeId;
+
 use enact_sync::atomic::{AtomicU64, Ordering};
 use enact_sync::unmodelled::AtomicU64 as Unmodelled;
-use std::any::TypeId;
 
 /// What all nodes begin with.
 #[derive(Debug)]

@@ -1,11 +1,13 @@
 //! A transactional variable for a value of any type.
 #![expect(unsafe_code, reason = "a variable is the address of its value")]
+use std::fmt;
+use std::marker::PhantomData;
+
+use enact_sync::atomic::Ordering;
+
 use crate::domain::DOMAIN;
 use crate::variable::node::{self, Node};
 use crate::variable::versioned_lock::{FLAGS, VersionedLock, WAITED};
-use enact_sync::atomic::Ordering;
-use std::fmt;
-use std::marker::PhantomData;
 
 /// A transactional variable for a value of any type.
 ///

@@ -1,10 +1,12 @@
 //! S4-atomic, S4-other, S4-multi: what others see of a transaction and its operations.
-use crate::{BOTH, Task, elsewhere, object, once};
-use enact_stm::{Deferrable, TCell, atomically};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+use enact_stm::{Deferrable, TCell, atomically};
 use tokio::sync::oneshot;
+
+use crate::{BOTH, Task, elsewhere, object, once};
 
 // Case S4-atomic.
 #[test]

@@ -1,9 +1,11 @@
 //! A transaction whose future is dropped: before its commit nothing has happened, after it everything does.
-use crate::{Task, is_held, object, once};
-use enact_stm::{Deferrable, Failed, TCell, TVar, Watch, atomically, hooks, try_atomically};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
+
+use enact_stm::{Deferrable, Failed, TCell, TVar, Watch, atomically, hooks, try_atomically};
 use tokio::sync::oneshot;
+
+use crate::{Task, is_held, object, once};
 
 /// Commits `x = 1` and defers: an operation that waits for `finish`, one that blocks, one that panics if asked to.
 fn transaction(

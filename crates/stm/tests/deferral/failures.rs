@@ -1,9 +1,11 @@
 //! S4-panic: operations that fail, and objects that were left in an unknown state.
-use crate::{BOTH, Task, is_held, message, object, once, panic_of, private_of, step_aside};
-use enact_stm::{Deferrable, Deferred, Poisoned, TCell, atomically};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
+
+use enact_stm::{Deferrable, Deferred, Poisoned, TCell, atomically};
 use tokio::sync::oneshot;
+
+use crate::{BOTH, Task, is_held, message, object, once, panic_of, private_of, step_aside};
 
 // Case S4-panic.
 #[test]

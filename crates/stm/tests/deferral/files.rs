@@ -1,8 +1,10 @@
 //! S4-L4 and S4-L5: durable output in a guaranteed order, and a pool of open files.
-use crate::{Task, once};
-use enact_stm::{Deferrable, TCell, TMap, atomically};
 use std::sync::{Arc, Mutex};
+
+use enact_stm::{Deferrable, TCell, TMap, atomically};
 use tokio::sync::oneshot;
+
+use crate::{Task, once};
 
 /// What two devices were asked to do, in the order in which it happened.
 type Trace = Arc<Mutex<Vec<&'static str>>>;

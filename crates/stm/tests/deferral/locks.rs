@@ -1,8 +1,10 @@
 //! S4-L2a to S4-L2d and S4-sub: listing 2, the lock by itself.
-use crate::{Task, elsewhere, once, panic_of};
-use enact_stm::{Failed, Owner, TCell, TxLock, atomically, try_atomically};
 use std::sync::mpsc;
 use std::thread;
+
+use enact_stm::{Failed, Owner, TCell, TxLock, atomically, try_atomically};
+
+use crate::{Task, elsewhere, once, panic_of};
 
 fn holder(lock: &TxLock) -> Option<(enact_stm::OwnerId, u32)> {
     once(|tx| lock.holder(tx))

@@ -1,11 +1,13 @@
 //! S4-L3, S4-L6, S4-L7: logging from critical sections, offsets, and a device that fails.
-use crate::{BOTH, How, once, panic_of};
-use enact_stm::{Deferrable, TCell, atomically};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::sync::Arc;
 use std::thread;
+
+use enact_stm::{Deferrable, TCell, atomically};
+
+use crate::{BOTH, How, once, panic_of};
 
 const THREADS: u64 = 4;
 const EACH: u64 = 50;

@@ -1,8 +1,10 @@
 //! S4-inner: operations that run transactions, which defer again.
-use crate::{BOTH, How, elsewhere, is_held, object, once, panic_of, private_of};
-use enact_stm::{Deferrable, Owner, TCell, atomically};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+
+use enact_stm::{Deferrable, Owner, TCell, atomically};
+
+use crate::{BOTH, How, elsewhere, is_held, object, once, panic_of, private_of};
 
 // Case S4-inner.
 #[test]

@@ -1,9 +1,11 @@
 //! S4-L1, S4-order, S4-abort, S4-free: when operations run, and in which order.
-use crate::{BOTH, How, Task, elsewhere, is_held, object, once, panic_of, private_of};
-use enact_stm::{Failed, TCell, TMap, TVar, atomically, hooks, statistics, try_atomically};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+
+use enact_stm::{Failed, TCell, TMap, TVar, atomically, hooks, statistics, try_atomically};
+
+use crate::{BOTH, How, Task, elsewhere, is_held, object, once, panic_of, private_of};
 
 // Case S4-L1.
 #[test]

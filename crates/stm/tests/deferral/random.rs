@@ -1,10 +1,12 @@
 //! Any mixture of commits, errors, panics, waits and cancellations: an operation runs once if its transaction has
 //! committed, otherwise never, and in the end nothing is held.
-use crate::{BOTH, Task, is_held, object, once};
-use enact_stm::{Deferrable, Failed, TSet, snapshot, try_atomically};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use enact_stm::{Deferrable, Failed, TSet, snapshot, try_atomically};
+
+use crate::{BOTH, Task, is_held, object, once};
 
 const THREADS: u64 = 4;
 const EACH: u64 = 150;

@@ -1,12 +1,13 @@
 //! What the tests of deferral are written with.
 #![allow(dead_code, reason = "each test program uses some of it")]
 
-use enact_stm::{Abort, Deferrable, Deferred, Objects, Tx, atomically};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+
+use enact_stm::{Abort, Deferrable, Deferred, Objects, Tx, atomically};
 
 /// The two ways to defer: every rule holds for both.
 #[derive(Debug, Clone, Copy)]

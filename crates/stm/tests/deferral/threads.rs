@@ -1,8 +1,10 @@
 //! Threads that must not block hand their blocking operations over.
-use crate::{Task, message, object, once};
-use enact_stm::{TCell, atomically, hooks};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, ThreadId};
+
+use enact_stm::{TCell, atomically, hooks};
+
+use crate::{Task, message, object, once};
 
 fn to_another_thread(work: Box<dyn FnOnce() + Send + '_>) {
     thread::scope(|scope| scope.spawn(work).join()).expect("panics of operations are caught");

@@ -1,8 +1,9 @@
 //! Random transactions that record what they see, also in attempts that are thrown away.
-use enact_check::{Recorder, Tickets, Token, Variable};
-use enact_stm::{Abort, TCell, TLink, TVar, Tx, atomically, snapshot};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+
+use enact_check::{Recorder, Tickets, Token, Variable};
+use enact_stm::{Abort, TCell, TLink, TVar, Tx, atomically, snapshot};
 
 /// Variables of every kind, which hold tokens.
 pub(crate) struct Store {

@@ -1,7 +1,8 @@
 //! Reading and committing, inline and boxed.
-use crate::{beside, model};
 use enact_stm::{TCell, TVar, atomically, snapshot};
 use enact_sync::Arc;
+
+use crate::{beside, model};
 
 #[test]
 fn increments_of_one_cell_are_not_lost() {

@@ -1,8 +1,9 @@
 //! Deferred operations and their locks.
-use crate::{beside, model};
 use enact_stm::{Deferrable, TCell, TxLock, atomically, snapshot};
 use enact_sync::Arc;
 use enact_sync::unmodelled::Arc as Shared;
+
+use crate::{beside, model};
 
 #[test]
 fn a_transaction_and_its_operation_are_seen_together() {

@@ -1,8 +1,9 @@
 //! Transactions that commit only after others.
-use crate::{beside, model, wait_for};
 use enact_stm::{Failed, TCell, atomically, hooks, snapshot, try_atomically};
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::{Arc, Mutex};
+
+use crate::{beside, model, wait_for};
 
 /// Runs a transaction that sets `x` and hands its fate out, and at the same time one that depends on it and copies `x`.
 fn send_and_copy(fails: bool) -> (i32, i32) {

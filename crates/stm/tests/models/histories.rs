@@ -1,8 +1,9 @@
 //! Small random programs, whose histories are checked for opacity in every schedule.
-use crate::model;
-use crate::program::{self, Store};
 use enact_check::{Criterion, History};
 use enact_sync::Arc;
+
+use crate::model;
+use crate::program::{self, Store};
 
 /// Two threads beside the main one, each with random transactions over a cell and a boxed variable.
 fn check(seed: u64, count: u64) {

@@ -1,11 +1,13 @@
 //! Links: nodes stay while they are referred to, and a node that comes back is not taken for one that has stayed.
-use crate::memory::{Canary, replaced_are_dropped_once};
-use crate::{beside, model, wait_for};
+use std::sync::atomic::Ordering;
+
 use enact_stm::{Linked, TCell, TLink, atomically, collect, snapshot};
 use enact_sync::Arc;
 use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
-use std::sync::atomic::Ordering;
+
+use crate::memory::{Canary, replaced_are_dropped_once};
+use crate::{beside, model, wait_for};
 
 /// A node of a list.
 struct Node {

@@ -21,9 +21,10 @@ mod program;
 mod snapshots;
 mod waiting;
 
+use std::sync::{Mutex, PoisonError};
+
 use enact_sync::atomic::{AtomicBool, Ordering};
 use enact_sync::thread;
-use std::sync::{Mutex, PoisonError};
 
 /// How many random schedules of a scenario shuttle takes, unless `ENACT_SCHEDULES` says otherwise.
 const SCHEDULES: usize = 100_000;

@@ -1,11 +1,13 @@
 //! References stay good while values are replaced.
-use crate::{beside, model, wait_for};
+use std::convert::identity;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use enact_stm::{Parcel, TVar, Variable, atomically, collect, snapshot};
 use enact_sync::Arc;
 use enact_sync::atomic::AtomicBool as Flag;
 use enact_sync::unmodelled::Arc as Shared;
-use std::convert::identity;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::{beside, model, wait_for};
 
 /// Knows whether it was dropped: unlike freed memory, this is seen for certain.
 pub(crate) struct Canary(Shared<AtomicBool>);

@@ -1,11 +1,13 @@
 //! Running alone.
-use crate::{beside, model};
-use enact_stm::{TCell, atomically, snapshot, synchronized};
-use enact_sync::Arc;
-use enact_sync::thread::yield_now;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+
+use enact_stm::{TCell, atomically, snapshot, synchronized};
+use enact_sync::Arc;
+use enact_sync::thread::yield_now;
+
+use crate::{beside, model};
 
 #[test]
 fn an_irrevocable_transaction_runs_once_and_commits() {

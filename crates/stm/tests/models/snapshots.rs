@@ -1,7 +1,8 @@
 //! Snapshot readers beside commits.
-use crate::{beside, model};
 use enact_stm::{TCell, TVar, atomically, snapshot};
 use enact_sync::Arc;
+
+use crate::{beside, model};
 
 #[test]
 fn a_snapshot_of_cells_has_each_commit_wholly_or_not_at_all() {

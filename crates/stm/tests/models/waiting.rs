@@ -1,9 +1,10 @@
 //! Sleeping and waking.
-use crate::{beside, model};
 #[cfg(not(enact_loom))]
 use enact_stm::snapshot;
 use enact_stm::{TCell, atomically};
 use enact_sync::Arc;
+
+use crate::{beside, model};
 
 #[test]
 fn retry_and_commit_never_lose_a_wake_up() {

@@ -1,10 +1,12 @@
 //! Progress: priority, running alone, irrevocable transactions.
-use crate::{add_one, elsewhere, my_turn, poll, set};
-use enact_stm::{Deferrable, TCell, TVar, atomically, hooks, snapshot, statistics, synchronized};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
+
+use enact_stm::{Deferrable, TCell, TVar, atomically, hooks, snapshot, statistics, synchronized};
+
+use crate::{add_one, elsewhere, my_turn, poll, set};
 
 #[test]
 fn a_long_transaction_beside_short_ones_gets_priority_and_finally_runs_alone() {

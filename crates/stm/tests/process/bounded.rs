@@ -1,11 +1,13 @@
 //! Memory stays bounded beside a reader that stands still.
-use crate::{elsewhere, my_turn};
-use enact_stm::{Abort, Linked, TCell, TLink, TVar, Tx, Variable, atomically, collect, snapshot};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::convert::identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::thread;
+
+use enact_stm::{Abort, Linked, TCell, TLink, TVar, Tx, Variable, atomically, collect, snapshot};
+
+use crate::{elsewhere, my_turn};
 
 /// The system's allocator, with a count of what is in use.
 struct Counting;

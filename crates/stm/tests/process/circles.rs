@@ -1,10 +1,12 @@
 //! Deferred operations that wait for each other: the one that closes the circle is told of it, and nobody else is.
-use crate::{my_turn, set};
-use enact_stm::{Deferrable, Owner, TCell, TxLock, atomically, statistics};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use enact_stm::{Deferrable, Owner, TCell, TxLock, atomically, statistics};
+
+use crate::{my_turn, set};
 
 type Object = Arc<Deferrable<(), ()>>;
 

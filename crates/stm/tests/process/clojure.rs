@@ -1,9 +1,11 @@
 //! What comes from Clojure's refs: functions that commute, slow readers, `ensure`, joined transactions. Cases C1 to C8;
 //! C6 is with the errors.
+use std::thread;
+
+use enact_stm::{Abort, Failed, TCell, TVar, Tx, Variable, atomically, snapshot, try_atomically};
+
 use crate::forms::{FORMS, Form, elsewhere, set};
 use crate::my_turn;
-use enact_stm::{Abort, Failed, TCell, TVar, Tx, Variable, atomically, snapshot, try_atomically};
-use std::thread;
 
 // Case C1.
 #[test]

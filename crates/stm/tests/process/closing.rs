@@ -1,15 +1,17 @@
 //! What a transaction that runs alone does to itself and to others, in every form. The commits of all others wait for it, and so
 //! would those of any other test of the process.
-use crate::executor::{Step, block_on};
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use crate::my_turn;
-use crate::undecided::Undecided;
-use enact_stm::hooks::{self, Decision, Fate, Retracted};
-use enact_stm::{Deferrable, GaveUp, TCell, TxLock, atomically, snapshot, synchronized};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
+
+use enact_stm::hooks::{self, Decision, Fate, Retracted};
+use enact_stm::{Deferrable, GaveUp, TCell, TxLock, atomically, snapshot, synchronized};
+
+use crate::executor::{Step, block_on};
+use crate::forms::{FORMS, elsewhere, panic_of, set};
+use crate::my_turn;
+use crate::undecided::Undecided;
 
 #[test]
 fn every_way_to_start_a_transaction_inside_another_one_panics_and_the_thread_goes_on() {

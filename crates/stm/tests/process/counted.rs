@@ -1,11 +1,13 @@
 //! The statistics, exactly.
-use crate::{add_one, elsewhere, my_turn, poll, set};
-use enact_stm::{
-    Deferrable, Failed, Statistics, TCell, TVar, atomically, hooks, snapshot, statistics, synchronized, try_atomically,
-};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
+
+use enact_stm::{
+    Deferrable, Failed, Statistics, TCell, TVar, atomically, hooks, snapshot, statistics, synchronized, try_atomically,
+};
+
+use crate::{add_one, elsewhere, my_turn, poll, set};
 
 /// What `work` adds to the statistics.
 fn count(work: impl FnOnce()) -> Statistics {

@@ -1,10 +1,11 @@
 //! When replaced values are dropped.
-use crate::{elsewhere, my_turn, poll};
-use enact_stm::{Failed, Linked, TLink, TQueue, TVar, atomically, collect, snapshot, try_atomically};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
+
+use enact_stm::{Failed, Linked, TLink, TQueue, TVar, atomically, collect, snapshot, try_atomically};
+
+use crate::{elsewhere, my_turn, poll};
 
 /// Counts how many of its kind there are.
 struct Counted(Arc<AtomicUsize>);

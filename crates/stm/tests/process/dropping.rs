@@ -1,14 +1,15 @@
 //! What destructors of values may do to transactions, and what they may not.
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use enact_stm::{Deferrable, Owner, TCell, TVar, TxLock, atomically, try_atomically};
+
 use crate::executor::Step;
 use crate::forms::{panic_of, set};
 use crate::my_turn;
-use enact_stm::{Deferrable, Owner, TCell, TVar, TxLock, atomically, try_atomically};
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-use std::thread;
 
 /// Counts its kind, and panics when dropped if it is `armed`; so does the panic's payload.
 struct Bomb {

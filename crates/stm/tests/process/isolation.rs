@@ -1,10 +1,12 @@
 //! Isolation and opacity. Cases I1 to I10; random histories are checked elsewhere.
-use crate::forms::{FORMS, Form, elsewhere, set};
-use crate::my_turn;
-use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
+
+use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
+
+use crate::forms::{FORMS, Form, elsewhere, set};
+use crate::my_turn;
 
 /// Repeats `work` on another thread as long as `meanwhile` runs on this one, and at least once.
 fn beside<R>(work: impl Fn(usize) + Sync, meanwhile: impl FnOnce() -> R) -> R {

@@ -20,12 +20,13 @@ mod forms;
 #[path = "../semantics/undecided.rs"]
 mod undecided;
 
-use enact_stm::{TCell, atomically};
-use forms::{elsewhere, set};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+
+use enact_stm::{TCell, atomically};
+use forms::{elsewhere, set};
 
 /// Has the process for itself until dropped.
 fn my_turn() -> MutexGuard<'static, ()> {

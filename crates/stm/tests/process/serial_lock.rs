@@ -1,13 +1,14 @@
 //! The serial lock: commits between transactions that run alone, and futures that are not polled.
-use crate::{add_one, elsewhere, my_turn, poll, set};
-use enact_stm::{TCell, atomically, statistics, synchronized};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::task::Poll;
 use std::thread;
+
+use enact_stm::{TCell, atomically, statistics, synchronized};
+
+use crate::{add_one, elsewhere, my_turn, poll, set};
 
 /// Lets other threads run until `condition` holds.
 fn wait_until(mut condition: impl FnMut() -> bool) {

@@ -1,12 +1,13 @@
 //! Bad use: a clear panic instead of a hang or a wrong result, and afterwards everything works.
-use crate::executor::Step;
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, snapshot};
-use std::env;
 use std::process::Command;
 use std::sync::{Arc, mpsc};
-use std::thread;
 use std::time::Instant;
+use std::{env, thread};
+
+use enact_stm::{Abort, Deferrable, Owner, TCell, TVar, Tx, TxLock, atomically, snapshot};
+
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
 
 /// Commits when it is dropped.
 struct Guard<'v>(&'v TCell<i32>);

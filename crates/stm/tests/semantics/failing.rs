@@ -1,10 +1,12 @@
 //! Errors and panics: everything is rolled back, delivered once, and nothing is left locked. Cases H5 to H7, C6, I12.
-use crate::executor::Step;
-use crate::forms::{FORMS, Form, elsewhere, panic_of, set, tokio};
-use enact_stm::{Failed, TCell, TVar, Tx, atomically, snapshot, try_atomically};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use enact_stm::{Failed, TCell, TVar, Tx, atomically, snapshot, try_atomically};
+
+use crate::executor::Step;
+use crate::forms::{FORMS, Form, elsewhere, panic_of, set, tokio};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is refused")]

@@ -1,5 +1,4 @@
 //! Panics in what others have left with a transaction, and what a transaction must not leave to the next one.
-use enact_stm::{Deferrable, Failed, Owner, TCell, TVar, TxLock, atomically, hooks, snapshot};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -7,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
+
+use enact_stm::{Deferrable, Failed, Owner, TCell, TVar, TxLock, atomically, hooks, snapshot};
 
 /// Panics when it is dropped, once.
 struct Bomb(Arc<AtomicBool>);

@@ -1,9 +1,11 @@
 //! The ways to run a transaction, so that a case can be shown in each.
-use crate::executor;
-use enact_stm::{Atomically, Body, GaveUp, Limited, Variable, atomically};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
+
+use enact_stm::{Atomically, Body, GaveUp, Limited, Variable, atomically};
+
+use crate::executor;
 
 /// How a transaction is driven.
 #[derive(Debug, Clone, Copy)]

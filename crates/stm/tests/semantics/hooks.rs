@@ -1,14 +1,16 @@
 //! The hooks for layers above: fates, effects, dependencies.
-use crate::executor::Step;
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use crate::undecided::Undecided;
-use enact_stm::hooks::{self, Decision, Fate, Retracted};
-use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, try_atomically};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
+
+use enact_stm::hooks::{self, Decision, Fate, Retracted};
+use enact_stm::{Deferrable, Failed, TCell, TVar, atomically, snapshot, try_atomically};
+
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
+use crate::undecided::Undecided;
 
 /// What has happened, in its order.
 #[derive(Clone, Default)]

@@ -1,9 +1,11 @@
 //! Work that is done once for all attempts.
-use crate::executor::Step;
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use enact_stm::{Failed, TCell, atomically, try_atomically};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
+
+use enact_stm::{Failed, TCell, atomically, try_atomically};
+
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
 
 #[test]
 fn kept_work_is_done_once_over_all_attempts() {

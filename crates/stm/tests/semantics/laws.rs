@@ -1,8 +1,10 @@
 //! The laws of waiting and choosing (Haskell STM): programs that must be indistinguishable are run side by side.
+use std::task::Poll;
+
+use enact_stm::{Abort, TCell, Tx, atomically};
+
 use crate::executor::Step;
 use crate::forms::{FORMS, panic_of};
-use enact_stm::{Abort, TCell, Tx, atomically};
-use std::task::Poll;
 
 /// What the programs work on.
 struct State {

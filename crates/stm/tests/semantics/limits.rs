@@ -1,11 +1,13 @@
 //! Transactions with a limit: given up with no effect when they have run or waited long enough.
-use crate::executor::Step;
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use enact_stm::{Abort, Deferrable, GaveUp, Owner, TCell, Tx, TxLock, atomically, hooks, try_atomically};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
+
+use enact_stm::{Abort, Deferrable, GaveUp, Owner, TCell, Tx, TxLock, atomically, hooks, try_atomically};
+
+use crate::executor::Step;
+use crate::forms::{FORMS, elsewhere, panic_of, set};
 
 const FAR: Duration = Duration::from_secs(3600);
 

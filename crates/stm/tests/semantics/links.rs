@@ -1,8 +1,10 @@
 //! Links: variables that lead straight to counted nodes.
+use std::sync::Arc;
+
+use enact_stm::{Failed, Linked, TCell, TLink, Watch, atomically, snapshot, try_atomically};
+
 use crate::executor::Step;
 use crate::forms::{elsewhere, set};
-use enact_stm::{Failed, Linked, TCell, TLink, Watch, atomically, snapshot, try_atomically};
-use std::sync::Arc;
 
 fn number(link: &TLink<u32>) -> Option<u32> {
     atomically(|tx| Ok(tx.read(link)?.map(|node| *node))).run()

@@ -1,10 +1,12 @@
 //! When values and variables go, while others wait for them or still look at them.
-use crate::executor::Step;
-use crate::forms::{elsewhere, set};
-use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+
+use enact_stm::{Abort, TCell, TVar, Tx, atomically, snapshot};
+
+use crate::executor::Step;
+use crate::forms::{elsewhere, set};
 
 /// Commits so often that what was replaced before is freed, unless somebody may still look at it.
 fn collect(scratch: &TVar<u32>) {

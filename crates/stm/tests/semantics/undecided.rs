@@ -1,8 +1,9 @@
 //! A transaction that others depend on.
-use enact_stm::hooks::{self, Fate};
-use enact_stm::{Failed, TCell, try_atomically};
 use std::sync::{Mutex, mpsc};
 use std::thread::{self, Scope};
+
+use enact_stm::hooks::{self, Fate};
+use enact_stm::{Failed, TCell, try_atomically};
 
 /// A transaction on another thread that has written and is undecided.
 pub(crate) struct Undecided<'s> {

@@ -1,8 +1,10 @@
 //! What counts as a variable, and what fits into a cell.
+use std::sync::Arc;
+
+use enact_stm::{TCell, TVar, Watch, Word, atomically, snapshot};
+
 use crate::executor::Step;
 use crate::forms::set;
-use enact_stm::{TCell, TVar, Watch, Word, atomically, snapshot};
-use std::sync::Arc;
 
 #[test]
 fn a_shared_variable_is_used_like_the_variable_itself() {

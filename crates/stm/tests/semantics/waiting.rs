@@ -1,12 +1,14 @@
 //! Waiting: `retry`, `or_else`, deadlines, conditions, wake-ups, cancelled waiters. Cases H1 to H12.
-use crate::executor::{Step, Tasks};
-use crate::forms::{FORMS, elsewhere, panic_of, set};
-use enact_stm::{Abort, Expired, TCell, TVar, Tx, atomically};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use enact_stm::{Abort, Expired, TCell, TVar, Tx, atomically};
+
+use crate::executor::{Step, Tasks};
+use crate::forms::{FORMS, elsewhere, panic_of, set};
 
 const FAR: Duration = Duration::from_secs(3600);
 

@@ -1,10 +1,12 @@
 //! Following a variable.
-use crate::executor::Step;
-use crate::forms::{set, tokio};
-use enact_stm::{TCell, TVar, Watch};
 use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
+
+use enact_stm::{TCell, TVar, Watch};
+
+use crate::executor::Step;
+use crate::forms::{set, tokio};
 
 #[test]
 fn a_watch_begins_with_the_present_value_and_skips_what_nobody_has_looked_at() {

@@ -1,9 +1,10 @@
 //! Under many threads: nothing is lost, doubled, reordered or over its limit.
-use crate::my_turn;
-use crate::once;
-use enact_stm::{TArray, TCell, TChan, TMap, TQueue, TSemaphore, TSet, atomically, snapshot};
 use std::collections::HashSet;
 use std::thread;
+
+use enact_stm::{TArray, TCell, TChan, TMap, TQueue, TSemaphore, TSet, atomically, snapshot};
+
+use crate::{my_turn, once};
 
 const THREADS: usize = 4;
 

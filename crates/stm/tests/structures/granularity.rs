@@ -1,7 +1,9 @@
 //! What conflicts and what does not: one transaction runs inside the first attempt of another.
-use crate::{attempts_beside, once};
-use enact_stm::{TArray, TChan, TMVar, TMap, TQueue, TSemaphore, TSet};
 use std::hash::{BuildHasherDefault, Hasher};
+
+use enact_stm::{TArray, TChan, TMVar, TMap, TQueue, TSemaphore, TSet};
+
+use crate::{attempts_beside, once};
 
 /// A number is its own hash, so that a test can choose buckets.
 #[derive(Default)]

@@ -7,8 +7,9 @@ mod models;
 mod parcels;
 mod waiting;
 
-use enact_stm::{Abort, Tx, atomically};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use enact_stm::{Abort, Tx, atomically};
 
 /// Until dropped, no other test has many threads, or counts attempts: a transaction that has lost often gets priority, and
 /// those of all others are tried again.

@@ -1,8 +1,10 @@
 //! Long containers are dropped without a deep stack, and what is done with is freed.
-use crate::once;
-use enact_stm::{TChan, TMap, TQueue, TVar};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use enact_stm::{TChan, TMap, TQueue, TVar};
+
+use crate::once;
 
 /// On a stack that a recursion over the elements would not fit into.
 fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {

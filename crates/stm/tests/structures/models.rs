@@ -1,9 +1,10 @@
 //! Every container does what its plain counterpart does, in transactions of any size, committed or rolled back.
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::Debug;
+
 use enact_stm::{Failed, TArray, TChan, TMVar, TMap, TQueue, TSemaphore, TSet, snapshot, try_atomically};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::fmt::Debug;
 
 /// Runs generated transactions, the same ones each time; proptest prints and shrinks a failing one.
 fn check<S: Strategy<Value: Debug>>(strategy: &S, test: impl Fn(S::Value)) {

@@ -1,11 +1,13 @@
 //! Values that leave a transaction as a whole.
-use crate::once;
-use enact_stm::{Failed, Parcel, TMVar, TMap, TQueue, atomically, snapshot, try_atomically};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use enact_stm::{Failed, Parcel, TMVar, TMap, TQueue, atomically, snapshot, try_atomically};
+
+use crate::once;
 
 type Job = Box<dyn FnOnce() -> usize + Send>;
 

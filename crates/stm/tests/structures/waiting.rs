@@ -1,13 +1,15 @@
 //! Who waits sleeps, and is woken by what it waits for and by nothing else. Futures are polled by hand, so that every
 //! step is seen.
-use crate::once;
-use enact_stm::{TChan, TMVar, TQueue, TSemaphore, atomically};
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+
+use enact_stm::{TChan, TMVar, TQueue, TSemaphore, atomically};
+
+use crate::once;
 
 #[derive(Default)]
 struct Wakes(AtomicU32);

@@ -37,13 +37,11 @@ mod state;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_sync::{Condvar, Mutex, MutexGuard};
-
 use fate::{ChosenFate, Random, RandomFate};
 use state::{Change, FileId, State};
 
