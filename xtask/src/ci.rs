@@ -99,6 +99,7 @@ fn readme_names_the_commands() -> Outcome {
 fn style() -> Outcome {
     line("cargo fmt --all --check")?;
     line("cargo fmt --all --check --manifest-path bench/peers/Cargo.toml")?;
+    line("cargo fmt --check --manifest-path testing/fuzz/Cargo.toml")?;
     tidy::run()
 }
 

@@ -26,7 +26,30 @@ struct Sent<'a> {
     is_read: bool,
     path: Path<'a>,
     headers: Vec<(Header, &'a [u8])>,
-    body: &'a [u8],
+    body: Sending<'a>,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Sending<'a> {
+    Any(&'a [u8]),
+    /// Members that events have, with values that some of them take.
+    Members(Vec<(u8, u8)>),
+}
+
+impl Sending<'_> {
+    fn bytes(&self) -> Vec<u8> {
+        const NAMES: [&str; 8] = ["initialDeposit", "amount", "to", "from", "hue", "count", "day", "text"];
+        const VALUES: [&str; 8] = ["EUR 1.00", "EUR 0.00", "USD 5.00", "A", "B", "red", "2026-11-25", "7"];
+        match self {
+            Self::Any(bytes) => bytes.to_vec(),
+            Self::Members(members) => {
+                let text = |texts: [&'static str; 8], index: u8| texts[usize::from(index) % 8];
+                let member =
+                    |&(name, value): &(u8, u8)| (text(NAMES, name).to_owned(), Value::from(text(VALUES, value)));
+                Value::from_iter(members.iter().map(member)).to_string().into_bytes()
+            }
+        }
+    }
 }
 
 #[derive(Arbitrary, Debug)]
@@ -90,8 +113,10 @@ fuzz_target!(|sent: Sent<'_>| {
     let request = if sent.is_read { Request::get(path) } else { Request::post(path) };
     let names_host = sent.headers.iter().any(|(header, _)| matches!(header, Header::Host));
     let request = if names_host { request } else { request.header("host", "localhost") };
+    let names_type = sent.headers.iter().any(|(header, _)| matches!(header, Header::ContentType));
+    let request = if names_type { request } else { request.header("content-type", "application/json") };
     let request = sent.headers.iter().fold(request, |request, (header, value)| request.header(header.name(), *value));
-    let Ok(request) = request.body(Body::from(sent.body.to_vec())) else { return };
+    let Ok(request) = request.body(Body::from(sent.body.bytes())) else { return };
     let router = SERVER.router.clone();
     let (status, body) = SERVER.runtime.block_on(async {
         let answer = router.oneshot(request).await.expect("the router does not fail");

@@ -30,7 +30,10 @@ enum What {
     Cut,
     Lose,
     /// Other bytes of the same file.
-    CopyFrom { from: u16, len: u8 },
+    CopyFrom {
+        from: u16,
+        len: u8,
+    },
 }
 
 fn options() -> Options {
@@ -47,7 +50,8 @@ static STORE: LazyLock<SimDisk> = LazyLock::new(|| {
     let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
     for n in 0..24 {
         let expected = Seq(n as u64 / 3);
-        let record = NewRecord { entity: key(n % 3), expected, kind: Kind(n as u8 % 4), payload: vec![n as u8; n * 20] };
+        let record =
+            NewRecord { entity: key(n % 3), expected, kind: Kind(n as u8 % 4), payload: vec![n as u8; n * 20] };
         block_on(journal.append(vec![record])).expect("durable");
     }
     block_on(journal.close()).expect("closed");

@@ -5,13 +5,9 @@ use arbitrary::Arbitrary;
 use enact_rebel::{Class, Source, Timestamp, Type, Value, check};
 use libfuzzer_sys::fuzz_target;
 
-const WORDS: [&str; 64] = [
-    "class", "A", "B", "enum", "Kind", "const", "fn", "rounding", "half-even", "invariant", "initial", "final", "internal",
-    "on", "pre", "post", "sync", "if", "then", "else", "for", "in", "not", "and", "or", "initialized", "instate", "this",
-    "now", "today", "true", "false", "@identity", "Money", "Integer", "Boolean", "Set", "String", "Date", "Percentage", "a",
-    "b", "x", "s", "t", "E", "F", "EUR 5.00", "USD 1.00", "2.5%", "2026-11-25", "0", "7", "\"t\"", "(", ")", "{", "}", "[",
-    "]", ",", ":", ".", "=",
-];
+const WORDS: &str = "class A B enum Kind const fn rounding half-even invariant initial final internal on pre post sync if then \
+     else for in not and or initialized instate this now today true false @identity Money Integer Boolean Set String Date \
+     Percentage a b x s t E F EUR 5.00 USD 1.00 2.5% 2026-11-25 0 7 \"t\" ( ) { } [ ] , : . =";
 const OPERATORS: [&str; 12] = ["==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "+=", "-=", "≡"];
 
 #[derive(Arbitrary, Debug)]
@@ -23,13 +19,18 @@ enum Piece<'a> {
     /// A field.
     Field(u8, u8),
     /// A state with an event.
-    Event { from: u8, name: u8, to: u8 },
+    Event {
+        from: u8,
+        name: u8,
+        to: u8,
+    },
     Any(&'a str),
 }
 
 impl Piece<'_> {
     fn text(&self) -> String {
-        let word = |index: &u8| WORDS[usize::from(*index) % WORDS.len()];
+        let words: Vec<&str> = WORDS.split_whitespace().collect();
+        let word = |index: &u8| words[usize::from(*index) % words.len()];
         let name = |index: &u8| ["a", "b", "x", "s", "t", "E", "F"][usize::from(*index) % 7];
         match self {
             Self::Word(index) => word(index).to_owned(),
