@@ -61,20 +61,33 @@ impl FromStr for TxId {
 #[error("a transaction id is a UUID such as 0192a1b2-0000-7000-8000-000000000001")]
 pub struct ParseTxIdError;
 
-/// Counts the attempts of one transaction: a coordinator that has to begin again in another order says so by a higher
-/// number, and whatever still travels under a lower one is void.
+/// Counts the attempts of one transaction, and in each of them the rounds of questions.
+///
+/// A coordinator that has to begin again in another order counts a new attempt: whatever still travels under a lower one is
+/// void. Within an attempt it may ask a participant again, and then for something else: that is a new round. What a
+/// participant promised in an earlier round of the attempt stands, unless it is itself asked again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Attempt(pub u32);
+pub struct Attempt {
+    /// Which attempt, from 1.
+    pub number: u32,
+    /// Which round of it, from 1.
+    pub round: u32,
+}
 
 impl Attempt {
-    /// The first attempt of every transaction.
-    pub const FIRST: Self = Self(1);
+    /// The first round of the first attempt of every transaction.
+    pub const FIRST: Self = Self { number: 1, round: 1 };
 
-    /// The attempt after this one.
+    /// The first round of the attempt after this one.
     #[must_use]
     pub const fn next(self) -> Self {
-        Self(self.0 + 1)
+        Self { number: self.number + 1, round: 1 }
+    }
+
+    /// The next round of this attempt.
+    #[must_use]
+    pub const fn next_round(self) -> Self {
+        Self { number: self.number, round: self.round + 1 }
     }
 }
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use enact_entities::{
-    Action, Admission, Attempt, Condition, Decision, Durability, EntityKey, Limits, Millis, Model, Rebel, Request,
-    Slot, Strategy, Timestamp, Verdict, Work,
+    Action, Admission, Attempt, Condition, Decision, Durability, EntityKey, Input, Limits, Millis, Model, Output,
+    Participant, ParticipantOptions, Prepare, Rebel, Request, Said, Slot, Strategy, Timestamp, Verdict, Vote, Work,
 };
 use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
-use support::bank::{Bank, EventOf, Hand, InRebel, StateOf};
+use support::bank::{Bank, Event, EventOf, Hand, InRebel, State, StateOf};
 use support::chance::{Chance, for_seeds};
 use support::world::Net;
 use support::{key, tx};
@@ -294,4 +294,39 @@ fn the_protocol_makes_of_random_call_graphs_what_one_step_makes_of_them() {
         });
     }
     assert!(happened > 200 && refused > 200, "both are met: {happened} and {refused}");
+}
+
+#[test]
+fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as_its_answer() {
+    let model = Hand::load();
+    let options = ParticipantOptions::new(Strategy::Serializable, Durability::Shared);
+    let mut account = Participant::new(Arc::clone(&model), key("Account/A"), options).expect("there are accounts");
+    let prepare = |attempt, events: Vec<Event>| {
+        Input::Prepare(Prepare {
+            tx: tx(1),
+            attempt,
+            coordinator: key("Coordinator/C"),
+            work: Work::of_events(events),
+            at: Timestamp(0),
+            deadline: Millis(1_000),
+            ordered: true,
+        })
+    };
+    let votes = |outputs: Vec<Output<State, Event>>| {
+        let up = outputs.into_iter().filter_map(|output| match output {
+            Output::Send(up) => Some((up.attempt, matches!(up.said, Said::Vote(Vote::Yes { .. })))),
+            _ => None,
+        });
+        up.collect::<Vec<_>>()
+    };
+    let (first, second) = (Attempt::FIRST, Attempt::FIRST.next_round());
+    assert!(first < second && second < first.next());
+    // The first question comes twice: refused, and then, late, possible.
+    assert_eq!(votes(account.step(prepare(first, vec![Hand::deposit(1)]), Millis(0))), [(first, false)]);
+    assert_eq!(votes(account.step(prepare(first, vec![Hand::open(50)]), Millis(0))), [(first, true)]);
+    let more = vec![Hand::open(50), Hand::deposit(1)];
+    assert_eq!(votes(account.step(prepare(second, more.clone()), Millis(0))), [(second, true)]);
+    assert_eq!(votes(account.step(prepare(first, vec![Hand::open(50)]), Millis(0))), []);
+    let promised: Vec<_> = account.admission().in_progress().map(|entry| entry.work).collect();
+    assert_eq!(promised, [Work::of_events(more)]);
 }

@@ -20,7 +20,7 @@ fn prepared() -> Prepared<Event> {
     ];
     Prepared {
         tx: tx(7),
-        attempt: Attempt(2),
+        attempt: Attempt::FIRST.next().next_round(),
         slot: Slot(3),
         work: Work { actions },
         at: Timestamp(-1),

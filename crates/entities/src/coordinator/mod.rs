@@ -377,13 +377,14 @@ impl<M: Model> Coordinator<M> {
 
     fn heard(&mut self, heard: ToCoordinator<M::Event>, now: Millis, out: &mut Outputs<M>) {
         let ToCoordinator { from, tx, attempt, said, .. } = heard;
-        let current = self.transactions.get(&tx).filter(|transaction| transaction.attempt <= attempt);
+        let current = self.transactions.get(&tx).filter(|transaction| transaction.attempt.number <= attempt.number);
         let Some(transaction) = current else {
             // Forgotten, or of an earlier attempt: both are aborted.
             return self.dismiss(&from, tx, attempt, &said, out);
         };
         match &transaction.phase {
-            Phase::Voting if transaction.asked.as_ref() == Some(&from) => {
+            // A vote of an earlier round answers another question.
+            Phase::Voting if transaction.asked.as_ref() == Some(&from) && transaction.attempt <= attempt => {
                 if let Said::Vote(vote) = said {
                     self.voted(tx, from, vote, now, out);
                 }

@@ -138,6 +138,7 @@ impl<E: Clone + Eq> Transaction<E> {
             return Ok(false);
         }
         self.doubted.clear();
+        self.attempt = self.attempt.next_round();
         self.forget_guesses();
         self.replan(model, bounds)?;
         Ok(true)
