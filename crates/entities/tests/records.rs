@@ -156,7 +156,7 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let coordinator = key("Coordinator/C");
         Record::Prepared(Prepared { tx, attempt, slot, work, at: Timestamp(0), coordinator, answer })
     };
-    let (first, second) = (prepared(Attempt(1), Slot(2), 5), prepared(Attempt(2), Slot(3), 7));
+    let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
     let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };
     for order in [[first.clone(), second.clone()], [second, first]] {
         let log = [vec![committed(1, Hand::open(100))], order.to_vec(), vec![committed_second.clone()]].concat();
