@@ -51,6 +51,10 @@ fn send(log: &LogRef, lines: impl IntoIterator<Item = u32>) -> usize {
     lines.into_iter().take_while(|&line| log.tell().line(line).accepted().is_ok()).count()
 }
 
+//   runner                          sender
+//   takes line 1, answers
+//                                   hears the answer, sends line 2
+//   finds no more, goes to rest     <- the push must find the actor idle, or the rest must find the line
 #[test]
 fn a_push_beside_a_rest_is_not_lost() {
     for workers in 1..=2 {
@@ -77,6 +81,11 @@ fn messages_of_two_senders_are_all_taken_up_each_senders_in_order() {
     });
 }
 
+//   this thread                     sender
+//                                   sends 1: accepted
+//   stops the actor
+//                                   sends 2: refused; nothing after it is accepted
+//   hears the end                   hears 1's answer
 #[test]
 fn what_is_accepted_beside_a_stop_is_taken_up_and_the_rest_refused() {
     model(2, |system| {
@@ -98,6 +107,12 @@ fn what_is_accepted_beside_a_stop_is_taken_up_and_the_rest_refused() {
     });
 }
 
+//   this thread                     sender                        runner
+//                                   sends 1, 2
+//                                                                 takes 1
+//   kills the actor
+//                                   sends 3
+//                                                                 ends: 2 and 3 are answered, with an error
 #[test]
 fn every_message_beside_a_kill_is_answered_and_none_after_one_that_was_refused() {
     model(2, |system| {
@@ -111,6 +126,11 @@ fn every_message_beside_a_kill_is_answered_and_none_after_one_that_was_refused()
     });
 }
 
+//   this thread                     sender                        runner
+//   sends 11: the mailbox is full
+//                                   sends 1: waits for room
+//                                                                 takes 11: makes room, wakes a sender
+//   sends 12                        <- either of the two gets the room, and the other one is woken next
 #[test]
 fn a_sender_that_waits_for_room_is_woken() {
     model(1, |system| {

@@ -6,6 +6,10 @@ use enact_sync::Arc;
 
 use crate::{beside, model};
 
+//   buyer                           seller
+//   reads 0, retries
+//                                   writes 1, finds nobody asleep
+//   enters its sleeper              <- the entry sees the new version, or the commit sees the sleeper
 #[test]
 fn retry_and_commit_never_lose_a_wake_up() {
     model(|| {
@@ -25,6 +29,11 @@ fn retry_and_commit_never_lose_a_wake_up() {
     });
 }
 
+//   waiter                          counter
+//   reads 0: not yet
+//                                   0 -> 1: not yet, so it is not woken
+//   sleeps until at least 2
+//                                   1 -> 2: must wake it
 #[test]
 fn a_condition_that_is_met_is_never_missed() {
     model(|| {
@@ -42,6 +51,11 @@ fn a_condition_that_is_met_is_never_missed() {
     });
 }
 
+//   waiter                          writer
+//   left: reads a = 0, retries
+//                                   a := 1
+//   right: reads b = 0, retries
+//   sleeps on a and b               <- the change of a must keep it awake, though the right side never read a
 #[test]
 fn an_alternative_waits_for_what_both_sides_have_read() {
     model(|| {
