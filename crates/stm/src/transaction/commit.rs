@@ -33,9 +33,7 @@ impl Drop for Locks<'_> {
     #[cold]
     fn drop(&mut self) {
         for write in &self.descriptor.writes[..self.count] {
-            // SAFETY: the attempt still borrows the variable.
-            let word = unsafe { &*write.versioned_lock };
-            word.store(write.locked, Ordering::Release);
+            write.lock().store(write.locked, Ordering::Release);
         }
         let commits = &self.descriptor.slot.commits;
         commits.store(commits.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -188,8 +186,7 @@ impl Descriptor {
         // Most attempts write what they read, in the same order: this is the write that is looked for next.
         let mut own = self.writes.iter().peekable();
         self.reads.iter().all(|read| {
-            // SAFETY: the attempt still borrows the variable.
-            let now = unsafe { &*read.versioned_lock }.load(Ordering::Acquire) & !WAITED;
+            let now = read.lock().load(Ordering::Acquire) & !WAITED;
             now == read.seen
                 || (now == read.seen | LOCKED
                     && (own.next_if(|write| write.versioned_lock == read.versioned_lock).is_some()
@@ -208,9 +205,7 @@ impl Descriptor {
     pub(crate) fn wake(&mut self) {
         let published = self.writes.take();
         for write in published.iter().filter(|write| write.locked & WAITED != 0) {
-            // SAFETY: the attempt still borrows the variable.
-            let word = unsafe { &*write.versioned_lock };
-            DOMAIN.sleepers.wake(word, write.value, write.id());
+            DOMAIN.sleepers.wake(write.lock(), write.value, write.id());
         }
         self.writes.reuse(published);
     }
@@ -228,9 +223,7 @@ impl Locks<'_> {
         let (mut highest, mut waited) = (0, 0);
         let alone = self.descriptor.alone;
         for write in self.descriptor.writes.iter_mut() {
-            // SAFETY: the attempt still borrows the variable.
-            let word = unsafe { &*write.versioned_lock };
-            write.locked = Self::lock(word, alone)?;
+            write.locked = Self::lock(write.lock(), alone)?;
             self.count += 1;
             waited |= write.locked & WAITED;
             highest = highest.max(if write.of.is_some_and(|of| of.form == Form::Node) {

@@ -3,6 +3,7 @@
 //! # Who may touch what
 //! The descriptor whose attempt it is. The pointers are to the versioned locks of variables that the attempt borrows
 //! for `'t`, so they are good until the logs are cleared at its end.
+#![expect(unsafe_code, reason = "an entry refers to a variable that its attempt borrows")]
 use std::any::TypeId;
 
 use crate::variable::node::Type;
@@ -40,7 +41,23 @@ pub(super) enum State {
     Applied,
 }
 
+impl Read {
+    /// The versioned lock of the variable.
+    #[inline]
+    pub(super) fn lock(&self) -> &VersionedLock {
+        // SAFETY: entries are made of variables that the attempt borrows, and leave the log when it ends.
+        unsafe { &*self.versioned_lock }
+    }
+}
+
 impl Write {
+    /// The versioned lock of the variable.
+    #[inline]
+    pub(super) fn lock(&self) -> &VersionedLock {
+        // SAFETY: as for what is read.
+        unsafe { &*self.versioned_lock }
+    }
+
     /// The type of the variable, none for a cell.
     pub(super) fn id(&self) -> Option<TypeId> {
         self.of.map(|of| of.id)

@@ -321,10 +321,8 @@ impl Descriptor {
     /// The variables to sleep on: versioned lock, what was seen, and the condition if there is one.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (&VersionedLock, u64, Option<&Condition>)> {
         self.reads.iter().enumerate().map(|(n, read)| {
-            // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-            let word = unsafe { &*read.versioned_lock };
             let condition = self.extras.conditions.iter().find(|(index, _)| *index == n).map(|(_, c)| c);
-            (word, read.seen, condition)
+            (read.lock(), read.seen, condition)
         })
     }
 }

@@ -203,8 +203,7 @@ impl Descriptor {
 
     fn is_unchanged(&self) -> bool {
         self.reads.iter().all(|read| {
-            // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-            let now = unsafe { &*read.versioned_lock }.load(Ordering::Acquire) & !WAITED;
+            let now = read.lock().load(Ordering::Acquire) & !WAITED;
             now == read.seen || (self.alone && now == read.seen | LOCKED && Self::settles(read))
         })
     }
@@ -213,11 +212,9 @@ impl Descriptor {
     /// about to be refused. True if it has left what was read.
     #[cold]
     pub(super) fn settles(read: &Read) -> bool {
-        // SAFETY: the attempt that logged the pointer has not ended, so it still borrows the variable.
-        let word = unsafe { &*read.versioned_lock };
         let mut spins = 0;
         loop {
-            let now = word.load(Ordering::Acquire) & !WAITED;
+            let now = read.lock().load(Ordering::Acquire) & !WAITED;
             if now & LOCKED == 0 {
                 return now == read.seen;
             }
