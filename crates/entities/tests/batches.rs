@@ -1,4 +1,4 @@
-//! Several calls of one transaction on one instance: they happen one after the other, and nothing is merged or lost.
+//! Batches of payments in Rebel: several calls on one instance happen one after the other, and nothing is merged or lost.
 
 mod support;
 
