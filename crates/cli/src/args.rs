@@ -78,11 +78,14 @@ pub(crate) struct Serve {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
+    /// Take warnings for errors
+    #[arg(long)]
+    pub(crate) deny_warnings: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SpecFiles {
-    /// Files of the specification, read as one
+    /// Files of the specification, read as one; of a directory all that end in `.rebel`, and `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

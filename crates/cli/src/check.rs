@@ -8,6 +8,9 @@ pub(crate) fn run(args: &args::Check) -> Result<(), Failure> {
     let classes = spec.classes().len();
     let events = spec.classes().map(|class| class.events().len()).sum::<usize>();
     let warnings = spec.warnings().diagnostics().len() + spec.warnings().omitted();
+    if args.deny_warnings && warnings > 0 {
+        return Err(Failure::Warnings { warnings });
+    }
     println!("no errors: {}, {}, {}", count(classes, "class"), count(events, "event"), count(warnings, "warning"));
     Ok(())
 }

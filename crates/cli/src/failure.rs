@@ -21,7 +21,7 @@ const UNREAD_MAX: Duration = Duration::from_secs(1);
 pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
-  1  the specification has errors
+  1  the specification has errors, or warnings that are denied
   2  wrong usage, or a file of the specification cannot be read
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
@@ -33,6 +33,10 @@ Exit status:
 pub(crate) enum Failure {
     #[error("the specification has {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Spec { errors: usize },
+    #[error("the specification has {warnings} warning{}, and none is allowed", if *warnings == 1 { "" } else { "s" })]
+    Warnings { warnings: usize },
+    #[error("{} has no files that end in `.rebel`", path.display())]
+    Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("`{filter}` is not a filter of log lines: {why}")]
@@ -58,8 +62,8 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
-            Self::Spec { .. } => 1,
-            Self::Unreadable { .. } | Self::LogFilter { .. } => 2,
+            Self::Spec { .. } | Self::Warnings { .. } => 1,
+            Self::Unreadable { .. } | Self::Empty { .. } | Self::LogFilter { .. } => 2,
             Self::Listen(_) => 3,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,

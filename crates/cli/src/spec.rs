@@ -1,6 +1,6 @@
 //! From the files that a user names to a checked specification.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,50 @@ use enact_rebel::{Report, Source, Spec};
 
 use crate::failure::Failure;
 
-/// The contents of `files`, in their order.
+/// The contents of `files`, in their order, and of what lies in a directory in the order of names.
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    files.iter().map(|path| read_file(path)).collect()
+    let mut sources = Vec::new();
+    for path in files {
+        if path.as_os_str() == "-" {
+            sources.push(read_text(path, "standard input", io::stdin())?);
+        } else if path.is_dir() {
+            for path in files_in(path)? {
+                sources.push(read_file(&path)?);
+            }
+        } else {
+            sources.push(read_file(path)?);
+        }
+    }
+    Ok(sources)
+}
+
+/// The files of a specification in a directory, at least one.
+fn files_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let unreadable = |source: io::Error| Failure::Unreadable { path: directory.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "rebel") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() { Err(Failure::Empty { path: directory.to_owned() }) } else { Ok(files) }
 }
 
 fn read_file(path: &Path) -> Result<Source, Failure> {
-    let unreadable = |source: io::Error| Failure::Unreadable { path: path.to_owned(), source };
-    let file = File::open(path).map_err(unreadable)?;
+    let file = File::open(path).map_err(|source| Failure::Unreadable { path: path.to_owned(), source })?;
+    read_text(path, &path.display().to_string(), file)
+}
+
+fn read_text(path: &Path, name: &str, from: impl Read) -> Result<Source, Failure> {
     let mut text = String::new();
-    // One byte more than allowed: enough for the check to refuse it, however large the file is.
-    file.take(SOURCE_BYTES_MAX as u64 + 1).read_to_string(&mut text).map_err(unreadable)?;
-    Ok(Source::new(path.display().to_string(), text))
+    // One byte more than allowed: enough for the check to refuse it, however much there is.
+    from.take(SOURCE_BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(|source| Failure::Unreadable { path: path.to_owned(), source })?;
+    // Some editors begin a file with a mark of its byte order.
+    Ok(Source::new(name, text.strip_prefix('\u{feff}').unwrap_or(&text)))
 }
 
 /// The specification that `sources` are, its diagnostics printed.

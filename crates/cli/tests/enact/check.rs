@@ -1,8 +1,10 @@
 //! `enact check`.
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
-use crate::served::enact;
+use crate::served::{enact, program};
 
 const FINE: &str = "class Lamp\n  initial off\n    on Light(): lit\n  lit\n    on Dim(): lit\n";
 const UNUSED: &str = "const spare: Integer = 1\n";
@@ -21,9 +23,17 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
     };
     let (fine, unused) = (file("fine.rebel", FINE.as_bytes()), file("unused.rebel", UNUSED.as_bytes()));
     let (wrong, binary) = (file("wrong.rebel", WRONG.as_bytes()), file("binary.rebel", b"class \xff\xfe"));
+    let marked = file("marked.rebel", format!("\u{feff}{FINE}").as_bytes());
     let long = file("long.rebel", &[b' '; (1 << 20) + 1]);
     let missing = directory.path().join("missing.rebel").to_str().expect("UTF-8").to_owned();
-    let here = directory.path().to_str().expect("UTF-8").to_owned();
+    let [folder, empty] = ["folder", "empty"].map(|name| {
+        let path = directory.path().join(name);
+        fs::create_dir(&path).expect("a directory for the test");
+        path.to_str().expect("UTF-8").to_owned()
+    });
+    for (name, content) in [("a.rebel", FINE), ("b.rebel", UNUSED), ("notes.txt", WRONG)] {
+        file(&format!("folder/{name}"), content.as_bytes());
+    }
 
     #[rustfmt::skip]
     let rows: &[Row] = &[
@@ -36,7 +46,11 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
         (&[&missing],               2,  &[],    &["error: cannot read", "missing.rebel", "No such file"]),
         (&[&fine, &missing],        2,  &[],    &["missing.rebel"]),
         (&[&binary],                2,  &[],    &["error: cannot read", "binary.rebel", "UTF-8"]),
-        (&[&here],                  2,  &[],    &["error: cannot read", "directory"]),
+        (&[&empty],                 2,  &[],    &["error: ", "no files that end in `.rebel`"]),
+        (&[&folder],                0,  &["no errors: 1 class", "1 warning"], &["W002", "b.rebel:1:7"]),
+        (&[&folder, "--deny-warnings"], 1, &[], &["W002", "error: the specification has 1 warning, and none is allowed"]),
+        (&[&marked],                    0, &["no errors: 1 class"], &[]),
+        (&[&fine, "--deny-warnings"],   0, &["no errors: 1 class"], &[]),
         (&[],                       2,  &[],    &["FILE"]),
         (&[&fine, "--colour"],      2,  &[],    &["--colour"]),
     ];
@@ -50,6 +64,19 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
         if *status != 0 {
             assert!(stdout.is_empty(), "{arguments:?}: {stdout}");
         }
+    }
+}
+
+#[test]
+fn a_specification_comes_from_standard_input() {
+    for (text, status, said) in [(FINE, 0, "no errors: 1 class"), (WRONG, 1, "standard input:2:10")] {
+        let mut check = program();
+        check.args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut checking = check.spawn().expect("the program starts");
+        checking.stdin.take().expect("piped").write_all(text.as_bytes()).expect("it reads");
+        let ended = checking.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(status));
+        assert!(String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).contains(said));
     }
 }
 

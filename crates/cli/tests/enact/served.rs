@@ -34,7 +34,7 @@ class Account
 "#;
 
 /// The program: the one that `ENACT_PROGRAM` names, or the one that was built with the tests.
-fn program() -> Command {
+pub(crate) fn program() -> Command {
     Command::new(std::env::var_os("ENACT_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_enact").into()))
 }
 
