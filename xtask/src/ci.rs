@@ -167,10 +167,7 @@ fn transfers() -> Outcome {
 
 fn models(package: &str, checker: &str, tests: &str) -> Command {
     let mut models = command(&format!("cargo test --release --locked -p {package} {tests}"));
-    models
-        .env("RUSTFLAGS", format!("--cfg enact_{checker}"))
-        .env("CARGO_TARGET_DIR", target().join(checker))
-        .env("RUST_TEST_THREADS", "2");
+    models.env("RUSTFLAGS", format!("--cfg enact_{checker}")).env("CARGO_TARGET_DIR", target().join(checker));
     models
 }
 

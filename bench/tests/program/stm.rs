@@ -2,7 +2,7 @@
 
 use crate::enact_bench;
 
-const TINY: [&str; 6] = ["--rounds", "1", "--warm-up", "0", "--millis", "2"];
+const TINY: [&str; 6] = ["--rounds", "1", "--warm-up", "0", "--millis", "20"];
 
 #[test]
 fn stm_measures_every_workload_and_writes_all_samples() {

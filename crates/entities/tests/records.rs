@@ -3,9 +3,9 @@
 mod support;
 
 use enact_entities::{
-    Action, Answer, AnswerRecord, Attempt, Call, Condition, Decision, DecisionRecord, DecodeError, Done, Durability,
-    Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Reason, Record, RecoveryError, Refusal,
-    Slot, Snapshot, Strategy, Timestamp, Work,
+    Action, Answer, AnswerRecord, Attempt, Branch, Call, Condition, Decision, DecisionRecord, DecodeError, Done,
+    Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Reason, Record, RecoveryError,
+    Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
 };
 use support::bank::{Bank, Event, Hand, State};
 use support::{key, tx};
@@ -19,11 +19,13 @@ fn prepared() -> Prepared<Event> {
         Action::Condition(Condition::impossible(Hand::withdraw(5), "it must be poor")),
     ];
     Prepared {
-        tx: tx(7),
-        attempt: Attempt::FIRST.next().next_round(),
+        branch: Branch {
+            tx: tx(7),
+            attempt: Attempt::FIRST.next().next_round(),
+            work: Work { actions },
+            at: Timestamp(-1),
+        },
         slot: Slot(3),
-        work: Work { actions },
-        at: Timestamp(-1),
         coordinator: key("Coordinator/C"),
         answer: Answer {
             calls: vec![vec![Call::event(key("Account/B"), Event::Close)], vec![]],
@@ -94,7 +96,7 @@ fn names_are_in_the_bytes_so_that_they_can_be_read_without_the_program() {
 #[test]
 fn an_unknown_version_is_refused_with_its_number() {
     let mut bytes = all_records()[0].encode();
-    for (version, advice) in [(1, "use the program"), (3, "use a newer program")] {
+    for (version, advice) in [(2, "use the program"), (4, "use a newer program")] {
         bytes[0] = version;
         let refused = Record::<Event>::decode(&bytes).unwrap_err();
         assert_eq!(refused, DecodeError::Version { version });
@@ -154,7 +156,7 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let answer = Answer { calls: vec![vec![]], state: Some("opened".into()) };
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
-        Record::Prepared(Prepared { tx, attempt, slot, work, at: Timestamp(0), coordinator, answer })
+        Record::Prepared(Prepared { branch: Branch { tx, attempt, work, at: Timestamp(0) }, slot, coordinator, answer })
     };
     let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
     let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };

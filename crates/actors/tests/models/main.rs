@@ -22,11 +22,15 @@ mod selective;
 mod serial;
 mod transactions;
 
+use std::sync::{Mutex, PoisonError};
+
 use enact_actors::System;
 
 /// How many random schedules of a scenario, in all its variants, shuttle takes, unless `ENACT_SCHEDULES` says more
 /// or fewer.
 const SCHEDULES: usize = 100_000;
+
+static TURN: Mutex<()> = Mutex::new(());
 
 /// Explores a scenario.
 fn explore(scenario: impl Fn() + Send + Sync + 'static) {
@@ -36,6 +40,8 @@ fn explore(scenario: impl Fn() + Send + Sync + 'static) {
 /// Explores a scenario that is one of so many variants.
 fn explore_one_of(variants: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let schedules = std::env::var("ENACT_SCHEDULES").map_or(SCHEDULES, |n| n.parse().expect("a number of schedules"));
+    // Only in a normal build do all scenarios share the state of transactions.
+    let _turn = (!cfg!(enact_shuttle)).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
     enact_sync::explore(schedules / variants, scenario);
 }
 

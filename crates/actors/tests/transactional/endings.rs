@@ -90,6 +90,7 @@ fn a_kill_fails_what_waits_behind_an_undecided_message<A: Subject>() {
 
 #[test]
 fn a_kill_in_the_middle_of_a_tentative_turn_is_obeyed_when_that_is_decided() {
+    let _turn = crate::my_turn();
     for commits in [true, false] {
         let system = system(1);
         let a = system.spawn(Eager::new());
@@ -235,6 +236,7 @@ fn suspended_turns_go_on_before_an_undecided_message<A: Subject>() {
 
 #[test]
 fn dropping_a_system_beside_an_undecided_message_ends() {
+    let _turn = crate::my_turn();
     fn check<A: Subject>(commits: bool) {
         let system: System = system(1);
         let a = system.spawn(A::new());

@@ -72,6 +72,7 @@ type Send = fn(&CountedRef) -> Promise<Vec<u32>>;
 
 #[test]
 fn the_state_is_copied_once_in_a_tentative_turn_that_changes_it_and_never_in_another() {
+    let _turn = crate::my_turn();
     let rows: [(&str, Within, Send, u32, &[u32]); 5] = [
         ("look", |counted, tx| counted.within(tx).look(), CountedRef::look, 0, &[]),
         ("add", |counted, tx| counted.within(tx).add(1), |counted| counted.add(1), 1, &[1, 2]),
@@ -116,6 +117,7 @@ fn the_state_is_copied_once_in_a_tentative_turn_that_changes_it_and_never_in_ano
 
 #[test]
 fn a_message_whose_transaction_has_committed_when_it_is_taken_up_copies_nothing() {
+    let _turn = crate::my_turn();
     let system = system(2);
     let copies = Arc::new(AtomicU32::new(0));
     let counted = system.spawn(Counted { notes: vec![], copies: Arc::clone(&copies) });
@@ -401,6 +403,7 @@ fn an_ask_is_awaited_after_its_transaction<A: Subject>() {
 
 #[test]
 fn misuse_of_answers_within_a_transaction_panics() {
+    let _turn = crate::my_turn();
     let system = system(1);
     let a = system.spawn(Eager::new());
     let caught = |work: &dyn Fn()| {
@@ -465,6 +468,7 @@ macro_rules! switchboard {
 
         #[test]
         fn $test() {
+            let _turn = crate::my_turn();
             let ways: [fn(&$reference, &mut enact_stm::Tx<'_, '_>, $reference) -> Ask<u32>; 3] = [
                 |a, tx, _| a.within(tx).by_value(),
                 |a, tx, _| a.within(tx).by_promise(Promise::ready(5)),
@@ -525,6 +529,7 @@ impl Observed {
 /// A limit: the type of the state does not tell that it changes.
 #[test]
 fn what_a_tentative_turn_changes_in_an_atomic_is_not_undone() {
+    let _turn = crate::my_turn();
     let system = system(1);
     let a = system.spawn(Observed::default());
     let (t1, ask) = {

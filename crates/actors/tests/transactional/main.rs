@@ -23,3 +23,12 @@ mod spawning;
 mod table;
 mod transactions;
 mod undecided;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Has the transactions of this process for itself until dropped: an attempt that another test makes start again has sent
+/// other messages.
+fn my_turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

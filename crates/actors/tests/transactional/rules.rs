@@ -425,6 +425,7 @@ fn a_decision_is_not_missed_wherever_in_a_batch_of_turns_its_message_stands<A: S
 
 #[test]
 fn a_dependent_that_conflicts_while_its_dependency_is_pending_runs_again_after_it() {
+    let _turn = crate::my_turn();
     for commits in [true, false] {
         for form in FORMS {
             let system = system(2);
@@ -580,6 +581,7 @@ proptest! {
         threads in 1..5usize,
         rounds in 1..40u32,
     ) {
+        let _turn = crate::my_turn();
         exactly_once::<Eager>(seed, threads, rounds);
         exactly_once::<Patient>(seed, threads, rounds);
     }

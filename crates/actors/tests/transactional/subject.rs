@@ -204,6 +204,7 @@ macro_rules! for_both_kinds {
         mod eager {
             $(#[test]
             fn $case() {
+                let _turn = crate::my_turn();
                 super::$case::<crate::subject::Eager>();
             })*
         }
@@ -211,6 +212,7 @@ macro_rules! for_both_kinds {
         mod patient {
             $(#[test]
             fn $case() {
+                let _turn = crate::my_turn();
                 super::$case::<crate::subject::Patient>();
             })*
         }

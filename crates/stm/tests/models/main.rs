@@ -34,7 +34,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Explores a scenario.
 fn model(scenario: impl Fn() + Send + Sync + 'static) {
     let schedules = std::env::var("ENACT_SCHEDULES").map_or(SCHEDULES, |n| n.parse().expect("a number of schedules"));
-    // Explored once in a normal build, and beside the others: what one has replaced could wait for a reader of another.
+    // Only in a normal build do all scenarios share one memory: what one has replaced could wait for a reader of another.
     let _turn = (!cfg!(any(enact_loom, enact_shuttle))).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
     enact_sync::explore(schedules, scenario);
 }

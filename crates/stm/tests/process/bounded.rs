@@ -158,6 +158,7 @@ fn links_between_old_nodes_may_change_for_ever_beside_a_reader_that_stands_still
 fn a_snapshot_that_goes_on_keeps_two_values_a_variable_and_no_more() {
     let _turn = my_turn();
     const ROUNDS: usize = 200;
+    elsewhere(collect);
     let variables: Vec<_> = (0..VARIABLES).map(|n| TVar::new(Value::new(n))).collect();
     let before = LIVE.load(Ordering::Relaxed);
     snapshot(|tx| {
