@@ -96,6 +96,10 @@ fn two_members(system: &System) -> [MemberRef; 2] {
     members
 }
 
+//   worker                                sender
+//   1 calls 2 calls 1 ...
+//                                         sends to 1
+//   <- runs calls first, then what came
 #[test]
 fn calls_of_each_other_beside_messages_from_outside_and_those_are_answered() {
     for workers in 1..=2 {
@@ -111,6 +115,10 @@ fn calls_of_each_other_beside_messages_from_outside_and_those_are_answered() {
     }
 }
 
+//   worker                               resolver
+//   1 calls 2, which hands the call on
+//                                        resolves
+//   waits <- must see it, or be woken
 #[test]
 fn a_call_of_another_that_somebody_else_answers_meanwhile_goes_on() {
     for workers in 1..=2 {
@@ -128,6 +136,10 @@ fn a_call_of_another_that_somebody_else_answers_meanwhile_goes_on() {
 }
 
 /// The innermost turn is one of an actor that has a caller.
+//   here             worker                            stand-in
+//                    1 calls 2 calls 1, which blocks
+//   opens the gate                                     runs the gate
+//                    goes on with the callers
 #[test]
 fn calls_are_answered_by_one_that_blocks_its_thread() {
     for workers in 1..=2 {
@@ -145,6 +157,9 @@ fn calls_are_answered_by_one_that_blocks_its_thread() {
     }
 }
 
+//   here                         worker
+//                                1 calls 2, which answers
+//   kills 1 <- every call ends
 #[test]
 fn calls_of_an_actor_that_is_killed_while_the_other_answers_end() {
     for workers in 1..=2 {
@@ -164,6 +179,10 @@ fn calls_of_an_actor_that_is_killed_while_the_other_answers_end() {
     }
 }
 
+//   worker                                      sender
+//   calls itself
+//                                               sends a line
+//   <- the call does not wait behind the line
 #[test]
 fn calls_beside_messages_from_outside_and_those_are_answered() {
     for workers in 1..=2 {
@@ -178,6 +197,10 @@ fn calls_beside_messages_from_outside_and_those_are_answered() {
     }
 }
 
+//   worker                              resolver
+//   calls itself, hands the call on
+//                                       resolves
+//   waits <- must see it, or be woken
 #[test]
 fn a_call_that_somebody_else_answers_meanwhile_goes_on() {
     for workers in 1..=2 {
@@ -193,6 +216,10 @@ fn a_call_that_somebody_else_answers_meanwhile_goes_on() {
 }
 
 /// Beside a message, so that the wait may begin with the last turn of a run.
+//   worker                                                    sender
+//   calls, hands on, yields
+//                                                             sends a line
+//   last turn of the run: waits <- is resumed by the answer
 #[test]
 fn a_call_that_was_handed_on_before_it_is_waited_for_goes_on() {
     model(1, |system| {
@@ -207,6 +234,10 @@ fn a_call_that_was_handed_on_before_it_is_waited_for_goes_on() {
     });
 }
 
+//   worker                                 ender
+//   calls itself, three deep
+//                                          kills or stops
+//   <- every call is answered or refused
 #[test]
 fn calls_of_an_actor_that_is_killed_or_stops_meanwhile_end() {
     for stops in [false, true] {
@@ -225,6 +256,10 @@ fn calls_of_an_actor_that_is_killed_or_stops_meanwhile_end() {
     }
 }
 
+//   worker                               failer
+//   calls itself, three deep
+//                                        a turn panics: restart
+//   <- open calls end, later ones work
 #[test]
 fn calls_beside_a_restart_are_answered_or_cut_short() {
     model(1, |system| {
@@ -241,6 +276,9 @@ fn calls_beside_a_restart_are_answered_or_cut_short() {
     });
 }
 
+//   here                                      worker
+//                                             calls itself, three deep
+//   drops the system <- the outer call ends
 #[test]
 fn a_system_that_is_dropped_leaves_no_call_open() {
     explore(|| {

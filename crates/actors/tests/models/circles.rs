@@ -47,6 +47,9 @@ fn at_most_one_is_told(answers: &[Result<u32, ActorError>]) {
     assert_eq!(answers.iter().filter(|answer| **answer == Ok(1)).count(), answers.len() - told, "{answers:?}");
 }
 
+//   1                                        2                  3
+//   asks 2, suspends                         asks 3, suspends   asks 1, suspends
+//   <- the last to suspend sees the circle
 #[test]
 fn of_three_held_turns_in_a_circle_at_most_one_is_told_and_all_go_on() {
     for workers in 1..=2 {
@@ -60,6 +63,10 @@ fn of_three_held_turns_in_a_circle_at_most_one_is_told_and_all_go_on() {
     }
 }
 
+//   one                                                  other
+//   asks its desk, which forwards to other
+//                                                        asks its desk, which forwards to one
+//   <- the hand-over or the suspension sees the circle
 #[test]
 fn of_two_held_turns_whose_questions_are_handed_to_each_other_at_most_one_is_told_and_both_go_on() {
     for workers in 1..=2 {

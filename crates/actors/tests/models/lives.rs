@@ -27,6 +27,10 @@ impl Parent {
     }
 }
 
+//   here                                  worker
+//                                         spawns a child
+//   drops the system: ends all it knows
+//                                         registers the child <- it must end, too
 #[test]
 fn an_actor_that_is_born_beside_the_end_of_its_system_ends_with_it() {
     explore(|| {
@@ -42,6 +46,10 @@ fn an_actor_that_is_born_beside_the_end_of_its_system_ends_with_it() {
     });
 }
 
+//   here                                    outside
+//   shuts the system down
+//                                           spawns an actor
+//   the shutdown ends <- so has the actor
 #[test]
 fn an_actor_that_is_born_outside_beside_the_end_of_its_system_ends_with_it() {
     explore(|| {
@@ -56,6 +64,9 @@ fn an_actor_that_is_born_outside_beside_the_end_of_its_system_ends_with_it() {
     });
 }
 
+//   here                                          worker
+//   spawns within the transaction
+//   fails <- the actor ends without a beginning
 #[test]
 fn an_actor_of_a_transaction_that_fails_has_never_been() {
     for workers in 1..=2 {
@@ -76,6 +87,10 @@ fn an_actor_of_a_transaction_that_fails_has_never_been() {
     }
 }
 
+//   here                                  dropper          runner
+//                                         drops a handle   makes a handle of itself
+//   drops another one
+//   reads the answer <- the actor lives
 #[test]
 fn the_last_handle_goes_while_the_actor_gives_one_of_itself_away() {
     model(2, |system| {
@@ -95,6 +110,9 @@ fn the_last_handle_goes_while_the_actor_gives_one_of_itself_away() {
     });
 }
 
+//   here                              cloner               asker
+//   drops its handle                  clones, drops both   asks, drops its own
+//   <- it ends once, after the last
 #[test]
 fn handles_that_cross_each_other_keep_the_actor_until_the_last_is_gone() {
     model(2, |system| {
@@ -148,6 +166,10 @@ fn awaiter(system: &System) -> (AwaiterRef, Arc<AtomicBool>) {
     (system.spawn(Awaiter { answerer: system.spawn(Answerer), went_on: Arc::clone(&went_on) }), went_on)
 }
 
+//   turn                         answerer
+//   awaits an answer, is held
+//                                kills the turn's actor, answers
+//   <- is dropped, not resumed
 #[test]
 fn a_held_turn_that_its_answerer_kills_does_not_go_on() {
     // Of two workers, the other may have answered before the turn looks for the first time.
@@ -159,6 +181,10 @@ fn a_held_turn_that_its_answerer_kills_does_not_go_on() {
     });
 }
 
+//   here              turn                        answerer
+//                     awaits an answer
+//   kills its actor                               answers
+//                     <- one of the two ends it
 #[test]
 fn a_held_turn_that_is_killed_from_outside_while_it_is_answered_ends_once() {
     model(2, |system| {
@@ -174,6 +200,10 @@ fn a_held_turn_that_is_killed_from_outside_while_it_is_answered_ends_once() {
     });
 }
 
+//   here             worker 1                               stand-in
+//                    answers the turn, blocks on the gate
+//   opens the gate                                          runs the gate
+//                    goes on <- holds nobody
 #[test]
 fn a_held_turn_is_answered_by_one_that_blocks_its_thread() {
     for workers in 1..=2 {
@@ -216,6 +246,10 @@ impl Forgetful {
     }
 }
 
+//   here                                      runner
+//                                             turn 1 leaves its waker, ends
+//                                             turn 2 suspends
+//   calls the old waker <- turn 2 sleeps on
 #[test]
 fn a_waker_that_is_kept_by_others_wakes_no_later_turn() {
     model(2, |system| {

@@ -67,6 +67,10 @@ fn a_push_beside_a_rest_is_not_lost() {
     }
 }
 
+//   here                                             sender
+//   sends 11                                         sends 1
+//   sends 12                                         sends 2
+//   asks for the lines <- 11 before 12, 1 before 2
 #[test]
 fn messages_of_two_senders_are_all_taken_up_each_senders_in_order() {
     model(2, |system| {
@@ -143,6 +147,10 @@ fn a_sender_that_waits_for_room_is_woken() {
     });
 }
 
+//   here                                      sender
+//                                             sends 1: the mailbox is full
+//                                             sends 2: waits for room
+//   kills the actor <- must wake the sender
 #[test]
 fn a_sender_that_waits_for_room_learns_of_the_end() {
     model(1, |system| {
@@ -160,6 +168,11 @@ fn a_sender_that_waits_for_room_learns_of_the_end() {
     });
 }
 
+//   here               sender               runner
+//                      asks
+//                                           answers, goes to rest
+//   drops its handle
+//                      drops the last one   <- the rest or the drop ends the actor
 #[test]
 fn the_last_handle_is_dropped_beside_a_rest_and_the_actor_ends() {
     model(2, |system| {
@@ -173,6 +186,10 @@ fn the_last_handle_is_dropped_beside_a_rest_and_the_actor_ends() {
     });
 }
 
+//   here                          runner
+//                                 polls the promise: pending
+//   resolves it, wakes the turn
+//                                 suspends <- the wake-up must not be lost
 #[test]
 fn a_held_turn_is_woken_while_it_falls_asleep() {
     model(2, |system| {
@@ -188,6 +205,10 @@ fn a_held_turn_is_woken_while_it_falls_asleep() {
     });
 }
 
+//   here                                   runner
+//                                          suspends the turn, takes up line 2
+//   resolves the promise, wakes the turn
+//                                          goes to rest <- must resume the turn first
 #[test]
 fn a_cooperative_turn_is_woken_while_others_run() {
     model(2, |system| {
@@ -220,6 +241,11 @@ impl Forgetful {
     }
 }
 
+//   transaction                                runner
+//   sends tentatively
+//                                              runs the turn, waits for the decision
+//   calls its old waker
+//   commits <- must wake it for the decision
 #[test]
 fn a_wake_up_for_a_tentative_turn_that_has_ended_does_not_stand_for_the_one_when_it_is_decided() {
     model(2, |system| {
@@ -258,6 +284,10 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
+//   transaction                            runner
+//   sends tentatively
+//                                          begins it as the last turn of its batch
+//   commits <- must bring the actor back
 #[test]
 fn a_tentative_turn_that_is_the_last_of_its_batch_is_decided() {
     // What an actor takes up before it goes to the back of the queue.

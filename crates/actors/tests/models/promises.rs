@@ -6,6 +6,10 @@ use enact_sync::{Mutex, thread};
 
 use crate::explore;
 
+//   waiter                               settler
+//   looks: empty
+//                                        resolves
+//   sleeps <- must see it, or be woken
 #[test]
 fn an_answer_beside_a_wait_is_not_missed() {
     explore(|| {
@@ -16,6 +20,10 @@ fn an_answer_beside_a_wait_is_not_missed() {
     });
 }
 
+//   waiter                               settler
+//   looks: empty
+//                                        drops the resolver
+//   sleeps <- must see it, or be woken
 #[test]
 fn a_resolver_dropped_beside_a_wait_fails_the_promise() {
     explore(|| {
@@ -26,6 +34,9 @@ fn a_resolver_dropped_beside_a_wait_fails_the_promise() {
     });
 }
 
+//   here                                    settler    reader
+//   one handle gives up                     resolves   waits
+//   waits <- both read 7, nobody keeps it
 #[test]
 fn all_readers_get_the_answer_and_one_that_gives_up_takes_nothing_from_the_others() {
     explore(|| {
@@ -45,6 +56,8 @@ fn all_readers_get_the_answer_and_one_that_gives_up_takes_nothing_from_the_other
     });
 }
 
+//   here                settler
+//   drops the promise   resolves             <- one of the two drops the value
 #[test]
 fn an_answer_that_nobody_reads_is_dropped() {
     explore(|| {
@@ -58,6 +71,8 @@ fn an_answer_that_nobody_reads_is_dropped() {
     });
 }
 
+//   here                      settler
+//   attaches a continuation   resolves             <- one of the two runs it
 #[test]
 fn a_continuation_beside_the_answer_runs_once() {
     explore(|| {
@@ -88,6 +103,9 @@ impl Clone for Curious {
     }
 }
 
+//   here                                               reader
+//   copies the answer                                  copies the answer
+//   reads the promise in its copy <- no lock is held
 #[test]
 fn a_copy_reads_the_promise_whose_answer_it_copies() {
     explore(|| {
@@ -118,6 +136,9 @@ impl Clone for Met {
     }
 }
 
+//   reader 1          reader 2
+//   begins its copy   begins its copy
+//   ends it           ends it              <- neither waits for the other
 #[test]
 fn readers_copy_an_answer_side_by_side() {
     explore(|| {

@@ -1,4 +1,4 @@
-//! Workers: who runs what, who sleeps, and who stands in for one that blocks.
+//! Workers: what each runs, when it sleeps, and what stands in for one that blocks.
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, Promise, Resolver, Shutdown, System, actor};
@@ -42,6 +42,10 @@ impl Opener {
     }
 }
 
+//   worker                        stand-in
+//   caller 1 blocks on the gate
+//                                 caller 2 blocks on the gate
+//                                 <- another one runs the opener
 #[test]
 fn a_worker_that_blocks_hands_its_actors_over() {
     model(1, |system| {
@@ -80,6 +84,8 @@ impl Peer {
     }
 }
 
+//   peer 1            peer 2
+//   calls 2, blocks   calls 1, blocks     <- one is told, the other answered
 #[test]
 fn of_two_calls_that_wait_for_each_other_one_fails_and_the_other_goes_on() {
     for workers in 1..=2 {
@@ -111,6 +117,10 @@ impl Visitor {
     }
 }
 
+//   transaction   visitor
+//                 opens the gate: deferred to the commit
+//                 calls the gate <- waits until the effect is done
+//   commits
 #[test]
 fn a_call_in_a_tentative_turn_comes_after_what_the_turn_has_done_before() {
     model(2, |system| {
@@ -148,6 +158,11 @@ impl Relay {
     }
 }
 
+//   here                                       relays
+//                                              takes up 2
+//   looks: does anything run?
+//                                              sends 1 on
+//   <- the shutdown sees 2, or 1, or the end
 #[test]
 fn a_shutdown_waits_for_messages_that_beget_messages() {
     model(2, |system| {
@@ -161,6 +176,10 @@ fn a_shutdown_waits_for_messages_that_beget_messages() {
     });
 }
 
+//   here               sender                           worker
+//                      sends
+//   drops the system                                    takes the message up
+//                      <- hears an answer or an error
 #[test]
 fn a_system_that_is_dropped_leaves_no_promise_open() {
     explore(|| {

@@ -36,6 +36,10 @@ fn store(system: &System) -> StoreRef {
     system.spawn(Store::default())
 }
 
+//   runner                                     sender
+//   guard of put: no room, set aside
+//                                              adds room
+//   goes to rest <- must ask the guard again
 #[test]
 fn a_guard_that_becomes_true_beside_a_push_is_not_missed() {
     for workers in 1..=2 {
@@ -53,6 +57,10 @@ fn a_guard_that_becomes_true_beside_a_push_is_not_missed() {
     }
 }
 
+//   here                                           sender
+//   adds room, stops
+//                                                  puts 1, puts 2
+//   <- at most one is taken, the rest is refused
 #[test]
 fn what_is_set_aside_beside_a_stop_is_taken_up_or_refused() {
     model(2, |system| {
@@ -68,6 +76,9 @@ fn what_is_set_aside_beside_a_stop_is_taken_up_or_refused() {
     });
 }
 
+//   here                                    sender
+//   sends 1 (0), 2 (1), 3 (0), 4 (1)        the same, from 11 on
+//   <- 1 before 3, 2 before 4, 2 before 3
 #[test]
 fn each_senders_messages_of_one_priority_keep_their_order_and_more_urgent_ones_are_not_behind_later_ones() {
     model(2, |system| {

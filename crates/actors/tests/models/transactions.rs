@@ -93,6 +93,10 @@ fn once(ops: impl Into<Vec<Op>>) -> Step {
     Atomically(ops.into())
 }
 
+//   customer 1    customer 2    worker
+//   asks within   asks within
+//                               reserves tentatively: one seat
+//   commits       commits       <- the second finds no seat
 #[test]
 fn two_customers_get_one_seat_between_them() {
     let [seats, customers, sold] = [0, 1, 2];
@@ -101,6 +105,9 @@ fn two_customers_get_one_seat_between_them() {
     check(&program(&[1, 0, 0], 1, [vec![once([Take(seats), Add(sold, 1)])]], [customer(), customer()]));
 }
 
+//   client 1              client 2   turns
+//   x := 1, tells first   x += 10    first: y := x, tells second
+//   commits               z := y     second: z += 1
 #[test]
 fn a_chain_of_turns_over_shared_cells_beside_a_transaction_in_its_way() {
     let [x, y, z] = [0, 1, 2];
@@ -114,6 +121,9 @@ fn a_chain_of_turns_over_shared_cells_beside_a_transaction_in_its_way() {
     check(&program(&[0, 0, 0], 2, scripts, clients));
 }
 
+//   sender 1        sender 2
+//   tells, x += 1   tells, x += 1
+//   commits         runs again: takes its message back, sends it anew
 #[test]
 fn messages_of_transactions_that_run_again_arrive_exactly_once() {
     let (x, counter) = (0, 0);
@@ -123,6 +133,9 @@ fn messages_of_transactions_that_run_again_arrive_exactly_once() {
     check(&program(&[0], 1, [vec![Note(1)], vec![Note(2)]], [sender(0), sender(1)]));
 }
 
+//   client 1   client 2   receiver
+//   tells 0               begins 0 tentatively
+//   fails      tells 2    <- undoes 0, goes on with 1 and 2
 #[test]
 fn a_message_of_a_failed_transaction_leaves_nothing_and_what_is_behind_it_goes_on() {
     let [x, y] = [0, 1];
@@ -139,6 +152,9 @@ fn a_message_of_a_failed_transaction_leaves_nothing_and_what_is_behind_it_goes_o
     check(&program(&[0, 0], 1, scripts, clients));
 }
 
+//   client 1         client 2
+//   spawns, x += 1   spawns, x += 1
+//   commits          runs again <- its first actor has never been
 #[test]
 fn an_actor_made_in_a_transaction_that_runs_again_exists_once() {
     let [x, y] = [0, 1];
@@ -147,6 +163,9 @@ fn an_actor_made_in_a_transaction_that_runs_again_exists_once() {
     check(&Program { actors_at_first: 0, ..program });
 }
 
+//   turn of 0                 turn of 1
+//   tells 1 within, reads y   tells 0 within, reads x
+//   commits                   commits             <- neither waits for the other's turn
 #[test]
 fn actors_that_send_to_each_other_in_transactions_do_not_wait_for_each_other() {
     let [x, y] = [0, 1];
@@ -159,6 +178,10 @@ fn actors_that_send_to_each_other_in_transactions_do_not_wait_for_each_other() {
     check(&program(&[0, 0], 2, scripts, [vec![once([Read(y), Tell(0, 0), Linger, Add(x, 100)])], vec![tell(1, 1)]]));
 }
 
+//   client                   receiver
+//   tells 0; part: tells 1   begins 0 tentatively
+//   the part fails           <- 1 is gone, 0 stays
+//   part: tells 2, commits
 #[test]
 fn messages_of_a_part_that_fails_are_taken_back_and_those_around_it_stay() {
     let x = 0;
@@ -169,6 +192,10 @@ fn messages_of_a_part_that_fails_are_taken_back_and_those_around_it_stay() {
     check(&program(&[0], 1, scripts, [client(), client()]));
 }
 
+//   sender                                  turn
+//   tells
+//                                           waits until x > 0
+//   x := 1, commits <- must wake the turn
 #[test]
 fn a_transaction_in_a_tentative_turn_may_wait_for_what_its_sender_writes() {
     let [x, y] = [0, 1];
@@ -180,6 +207,9 @@ fn a_transaction_in_a_tentative_turn_may_wait_for_what_its_sender_writes() {
     check(&program(&[0, 0], 1, scripts, clients));
 }
 
+//   client 1   client 2   actor
+//   tells 0    tells 1    becomes 10, 11 tentatively
+//   commits    fails      <- is what the committed turns made of it
 #[test]
 fn what_an_actor_becomes_is_decided_with_its_turn() {
     let [x, y] = [0, 1];
@@ -195,6 +225,9 @@ fn what_an_actor_becomes_is_decided_with_its_turn() {
     check_kinds(&program(&[0, 0], 1, scripts, clients), &[KINDS[0], KINDS[1], KINDS[3], KINDS[4]]);
 }
 
+//   client 1    client 2    turns
+//   any steps   any steps   any steps
+//                           <- one serial order comes to the same
 #[test]
 fn random_programs_come_to_what_a_serial_execution_comes_to() {
     // A normal build has them in `mixed`.

@@ -4,6 +4,10 @@ use enact_sync::Arc;
 
 use crate::{beside, model};
 
+//   here                              other
+//   reads 0
+//                                     reads 0, commits 1
+//   commits <- must fail and read 1
 #[test]
 fn increments_of_one_cell_are_not_lost() {
     model(|| {
@@ -19,6 +23,10 @@ fn increments_of_one_cell_are_not_lost() {
     });
 }
 
+//   here                                            other
+//   reads node 0
+//                                                   commits node 1, retires node 0
+//   commits <- must fail: the node is another one
 #[test]
 fn increments_of_one_variable_are_not_lost() {
     model(|| {
@@ -34,6 +42,10 @@ fn increments_of_one_variable_are_not_lost() {
     });
 }
 
+//   here          other
+//   reads b = 0   reads a = 0
+//   locks a       locks b
+//   validates b   validates a         <- one of the two must fail
 #[test]
 fn crossing_transactions_are_serializable() {
     // Each copies the other's value plus one: serially 0,0 becomes 2,1 or 1,2, with write skew 1,1.
@@ -53,6 +65,10 @@ fn crossing_transactions_are_serializable() {
     });
 }
 
+//   reader                                       writer
+//   reads a = 0
+//                                                commits a = 1, b = 1
+//   reads b <- never 1: the attempt ends first
 #[test]
 fn running_code_sees_one_state_also_in_attempts_that_fail() {
     model(|| {
@@ -77,6 +93,10 @@ fn running_code_sees_one_state_also_in_attempts_that_fail() {
     });
 }
 
+//   here                        other
+//   defers + 10 to its commit   defers + 1 to its commit
+//   locks, reads 0, writes 10
+//                               locks, reads 10, writes 11
 #[test]
 fn commuting_increments_are_not_lost_and_do_not_conflict() {
     model(|| {

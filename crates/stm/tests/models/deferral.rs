@@ -5,6 +5,11 @@ use enact_sync::unmodelled::Arc as Shared;
 
 use crate::{beside, model};
 
+//   reader                                        writer
+//                                                 commits flag = 1, owns the object
+//   opens the object <- waits for the operation
+//                                                 operation: object = 1, lets it go
+//   reads 1 and 1
 #[test]
 fn a_transaction_and_its_operation_are_seen_together() {
     model(|| {
@@ -32,6 +37,9 @@ fn a_transaction_and_its_operation_are_seen_together() {
     });
 }
 
+//   here                   other
+//   wants a, then b        wants b, then a
+//   has both, or neither   waits with none in its hand
 #[test]
 fn operations_on_the_same_objects_in_any_order_exclude_each_other() {
     model(|| {
@@ -64,6 +72,11 @@ fn operations_on_the_same_objects_in_any_order_exclude_each_other() {
     });
 }
 
+//   here                  other
+//   acquires, commits
+//                         finds it held, sleeps
+//   releases: must wake
+//                         acquires
 #[test]
 fn a_lock_has_one_owner() {
     model(|| {
@@ -82,7 +95,10 @@ fn a_lock_has_one_owner() {
     });
 }
 
-/// Schedule: a thread that waits awake sees the lock free and leaves it, after a release that has woken nobody.
+//   holder                                 waits awake               sleeps
+//   releases, wakes nobody: one is awake
+//                                          sees it free, leaves it
+//                                                                    <- must be woken by the one that leaves
 #[test]
 #[cfg(not(enact_loom))]
 fn sleepers_on_a_lock_are_woken_although_others_wait_awake() {
@@ -109,7 +125,10 @@ fn sleepers_on_a_lock_are_woken_although_others_wait_awake() {
     });
 }
 
-/// Schedule: both operations have their object before either reaches for the other's.
+//   operation of a   operation of b
+//   has a            has b
+//   opens b, waits
+//                    opens a: would close the circle <- is told
 #[test]
 #[cfg(not(enact_loom))]
 fn of_two_operations_in_a_circle_one_is_told_in_every_schedule() {

@@ -44,11 +44,21 @@ fn send_and_copy(fails: bool) -> (i32, i32) {
 }
 
 // Case S0-stale.
+//   sender               receiver
+//   hands its fate out
+//                        reads x = 0, waits for the fate
+//   commits x = 1
+//                        what it read is stale <- runs again, reads 1
 #[test]
 fn a_dependent_sees_what_its_dependency_has_written() {
     model(|| assert_eq!(send_and_copy(false), (1, 11)));
 }
 
+//   sender               receiver
+//   hands its fate out
+//                        reads x, waits for the fate
+//   fails
+//                        is told <- nothing of it may be written
 #[test]
 fn a_dependent_of_an_aborted_transaction_has_no_effect() {
     model(|| assert_eq!(send_and_copy(true), (0, 0)));

@@ -24,6 +24,9 @@ fn check(seed: u64, count: u64) {
 }
 
 // Case I11.
+//   thread 1                 thread 2                                      main
+//   reads, writes, commits   reads, writes, commits                        reads, writes, commits
+//                            any overlap <- one order explains all reads
 #[test]
 fn random_programs_are_opaque_in_every_schedule() {
     for seed in 1..=3 {

@@ -32,6 +32,10 @@ fn to_canary() -> Arc<TLink<Canary>> {
     Arc::new(TLink::from(Shared::new(Canary::new())))
 }
 
+//   reader                   writer
+//   reads the link: node 0
+//                            leads to nodes 1, 2, 3; frees what nobody pins
+//   uses node 0 <- alive
 #[test]
 fn a_node_is_not_dropped_while_a_transaction_refers_to_it() {
     model(|| {
@@ -52,6 +56,10 @@ fn a_node_is_not_dropped_while_a_transaction_refers_to_it() {
     });
 }
 
+//   snapshot                                writer
+//   announces its time, reads node 0
+//                                           leads to nodes 1, 2, 3; frees what nobody announced
+//   reads node 0 again <- the same, alive
 #[test]
 fn a_node_is_not_dropped_while_a_snapshot_refers_to_it() {
     model(|| {
@@ -72,6 +80,10 @@ fn a_node_is_not_dropped_while_a_snapshot_refers_to_it() {
     });
 }
 
+//   reader                                 writer
+//   reads node 0
+//                                          leads to nodes 1, 2, 3
+//   uses node 0 <- alive after all three
 #[test]
 fn a_node_outlives_every_replacement_during_an_attempt() {
     model(|| {
@@ -97,6 +109,10 @@ fn a_node_outlives_every_replacement_during_an_attempt() {
     });
 }
 
+//   walker                                         writer
+//   reads node 1
+//                                                  unlinks node 2, collects
+//   follows node 1 to 2 or 3 <- alive either way
 #[test]
 fn a_node_that_is_taken_out_beside_a_walk_stays_until_the_walk_is_over() {
     model(|| {
@@ -133,6 +149,11 @@ fn a_node_that_is_taken_out_beside_a_walk_stays_until_the_walk_is_over() {
     });
 }
 
+//   reader                                        writer
+//   reads the link: here
+//                                                 link := none, went := 1
+//                                                 link := the same node, came_back := 1
+//   reads came_back, went <- (here, 0, 1) never
 #[test]
 fn a_node_that_has_gone_and_come_back_was_away() {
     // The states are, in this order, (here, 0, 0), (away, 0, 1), (here, 1, 1): never (here, 0, 1).
@@ -171,11 +192,18 @@ fn a_node_that_has_gone_and_come_back_was_away() {
     });
 }
 
+//   collects twice      writer
+//                       replaces node 0, retires it
+//   takes the retired   takes the retired   <- one of them drops it
 #[test]
 fn a_node_is_dropped_once_whichever_thread_collects() {
     replaced_are_dropped_once(|node| TLink::from(Shared::new(node)), |node| Some(Shared::new(node)));
 }
 
+//   snapshot                      writer
+//   reads link a
+//                                 commits a and b, twice
+//   reads link b <- as old as a
 #[test]
 fn a_snapshot_of_links_has_each_commit_wholly_or_not_at_all() {
     model(|| {

@@ -35,6 +35,10 @@ fn replace_three_times(variable: &TVar<Canary>) {
     }
 }
 
+//   reader                  writer
+//   reads value 0
+//                           replaces it three times; frees what nobody pins
+//   uses value 0 <- alive
 #[test]
 fn a_value_is_not_dropped_while_a_transaction_refers_to_it() {
     model(|| {
@@ -55,6 +59,10 @@ fn a_value_is_not_dropped_while_a_transaction_refers_to_it() {
     });
 }
 
+//   snapshot                            writer
+//   announces its time, reads value 0
+//                                       replaces it three times; frees what nobody announced
+//   reads it again <- the same, alive
 #[test]
 fn a_value_is_not_dropped_while_a_snapshot_refers_to_it() {
     model(|| {
@@ -75,6 +83,10 @@ fn a_value_is_not_dropped_while_a_snapshot_refers_to_it() {
     });
 }
 
+//   reader                                  writer
+//   reads value 0
+//                                           replaces it three times
+//   uses value 0 <- alive after all three
 #[test]
 fn a_value_outlives_every_replacement_during_an_attempt() {
     model(|| {
@@ -100,6 +112,12 @@ fn a_value_outlives_every_replacement_during_an_attempt() {
     });
 }
 
+//   snapshot                             writer
+//   reads value a0
+//                                        replaces a three times
+//   reads b: its announcement moves on
+//                                        replaces b three times
+//   uses a0 <- alive
 #[test]
 fn a_value_is_not_dropped_while_a_snapshot_that_goes_on_refers_to_it() {
     // Two variables: the announcement moves on with the second, and the value of the first stays.
@@ -157,11 +175,17 @@ where
     });
 }
 
+//   collects twice      writer
+//                       replaces value 0, retires it
+//   takes the retired   takes the retired   <- one of them drops it
 #[test]
 fn a_value_is_dropped_once_whichever_thread_collects() {
     replaced_are_dropped_once(TVar::new, identity);
 }
 
+//   here               other
+//   finds 7            finds 7
+//   commits the take   commits the take    <- one of the two finds nothing
 #[test]
 fn a_parcel_is_taken_once() {
     model(|| {

@@ -9,6 +9,11 @@ use enact_sync::thread::yield_now;
 
 use crate::{beside, model};
 
+//   alone                             ordinary
+//                                     reads a, b
+//   closes the serial lock
+//                                     commits <- refused, or was before
+//   reads, commits at its first try
 #[test]
 fn an_irrevocable_transaction_runs_once_and_commits() {
     model(|| {
@@ -36,6 +41,11 @@ fn an_irrevocable_transaction_runs_once_and_commits() {
     });
 }
 
+//   here                                      other
+//   closes the serial lock
+//                                             enters the queue, sleeps
+//   commits, gives the lock back: must wake
+//                                             runs alone
 #[test]
 fn two_that_want_to_run_alone_follow_each_other() {
     model(|| {
@@ -81,7 +91,10 @@ fn deferring(n: &Arc<TCell<u32>>) -> impl Future<Output = ()> + Unpin {
     })
 }
 
-/// Schedule: the future is polled while an operation is under way, or while another one holds the serial lock, and never again.
+//   forgets                                  defers                here
+//                                            operation under way
+//   asks for the serial lock, is forgotten
+//                                            polls to its end      runs alone <- neither waits for the forgotten one
 #[test]
 fn a_future_that_is_not_polled_again_holds_up_nobody() {
     model(|| {
@@ -105,7 +118,11 @@ fn a_future_that_is_not_polled_again_holds_up_nobody() {
     });
 }
 
-/// Schedule: the last operation ends between the look at the operations under way and the sleep.
+//   alone                                           defers
+//                                                   operation under way
+//   looks: one operation
+//                                                   the last operation ends
+//   sleeps <- must see the end, or be woken by it
 #[test]
 fn an_irrevocable_transaction_beside_operations_waits_for_their_end_and_has_them_wait() {
     model(|| {
@@ -129,7 +146,10 @@ fn an_irrevocable_transaction_beside_operations_waits_for_their_end_and_has_them
     });
 }
 
-/// Schedule: two threads hand the serial lock to each other, and a commit finds it closed.
+//   writer                                       thread 1     thread 2
+//   finds the lock closed, queues
+//                                                runs alone   runs alone
+//   <- its turn comes before either runs again
 #[test]
 #[cfg(not(enact_loom))]
 fn a_commit_that_finds_the_serial_lock_closed_waits_for_at_most_one_holder_a_thread() {

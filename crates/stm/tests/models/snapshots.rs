@@ -4,6 +4,10 @@ use enact_sync::Arc;
 
 use crate::{beside, model};
 
+//   snapshot                 writer
+//   reads a
+//                            commits a and b, twice
+//   reads b <- as old as a
 #[test]
 fn a_snapshot_of_cells_has_each_commit_wholly_or_not_at_all() {
     model(|| {
@@ -25,6 +29,10 @@ fn a_snapshot_of_cells_has_each_commit_wholly_or_not_at_all() {
     });
 }
 
+//   snapshot                 writer
+//   reads a
+//                            commits a and b, twice
+//   reads b <- as old as a
 #[test]
 fn a_snapshot_of_variables_has_each_commit_wholly_or_not_at_all() {
     model(|| {
@@ -46,6 +54,10 @@ fn a_snapshot_of_variables_has_each_commit_wholly_or_not_at_all() {
     });
 }
 
+//   reader                           writer
+//                                    commits 1, sets the flag
+//   sees the flag
+//   takes a snapshot <- must see 1
 #[test]
 fn a_snapshot_sees_what_had_returned_before_it_began() {
     model(|| {
@@ -64,6 +76,11 @@ fn a_snapshot_sees_what_had_returned_before_it_began() {
     });
 }
 
+//   snapshot                                writer
+//                                           commits a three times: the clock lags
+//   begins
+//                                           commits b at a lower version
+//   reads b = 1, a <- all three, or b = 0
 #[test]
 fn a_snapshot_never_has_the_later_of_two_commits_without_the_earlier() {
     // The commits of one cell leave the clock behind, so that the commit of the other gets a lower version than they have.
@@ -83,6 +100,10 @@ fn a_snapshot_never_has_the_later_of_two_commits_without_the_earlier() {
     });
 }
 
+//   snapshot                                        writer
+//                                                   commits twice: the clock lags
+//                                                   ends, gives its slot back
+//   asks the slots for their versions <- 2 counts
 #[test]
 fn a_snapshot_sees_what_a_thread_has_left_that_is_gone() {
     // The commits of the first cell leave the clock behind; their thread gives its slot back, and the snapshot does not ask it.

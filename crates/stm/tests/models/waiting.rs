@@ -78,6 +78,10 @@ fn an_alternative_waits_for_what_both_sides_have_read() {
 }
 
 // loom would explore three threads for hours.
+//   here                   first             second
+//                          reads 0, sleeps   reads 0, sleeps
+//   writes 2: wakes both
+//                          takes 1           takes 1 <- nobody sleeps on
 #[cfg(not(enact_loom))]
 #[test]
 fn two_sleepers_are_both_woken() {
