@@ -111,8 +111,8 @@ mod tx;
 pub use enact_journal::EntityKey;
 
 pub use self::admission::{
-    Admission, Answer, Applied, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range, Rejection,
-    Request, Strategy, Verdict, Wait, Why,
+    Admission, Answer, Applied, Branch, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range,
+    Rejection, Request, Strategy, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,

@@ -6,9 +6,8 @@
 //! forgotten the transaction, has it aborted.
 
 use crate::EntityKey;
-use crate::admission::{Answer, Decision, Rejection, Wait};
-use crate::model::Work;
-use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
+use crate::admission::{Answer, Decision, Rejection, Request, Wait};
+use crate::tx::{Attempt, Slot, TxId};
 
 /// From a coordinator to a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,20 +21,10 @@ pub enum ToParticipant<E> {
 /// Asks a participant to vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepare<E> {
-    /// The transaction.
-    pub tx: TxId,
-    /// Its attempt; a higher one voids what is left of the lower ones.
-    pub attempt: Attempt,
-    /// Whom to answer.
+    /// The coordinator to answer.
     pub coordinator: EntityKey,
-    /// What is to happen here.
-    pub work: Work<E>,
-    /// The time of the event.
-    pub at: Timestamp,
-    /// Until when the participant may delay it.
-    pub deadline: Millis,
-    /// Whether the participant may delay it: nothing that comes later in the order of keys is held.
-    pub ordered: bool,
+    /// What is asked. A higher attempt voids what is left of the lower ones.
+    pub request: Request<E>,
 }
 
 /// Tells a participant the decision.
@@ -45,7 +34,7 @@ pub struct Decide {
     pub tx: TxId,
     /// The attempt that is decided.
     pub attempt: Attempt,
-    /// Whom to answer.
+    /// The coordinator to answer.
     pub coordinator: EntityKey,
     /// The slot that is decided; an abort may leave it open and then means whatever is there of this attempt.
     pub slot: Option<Slot>,

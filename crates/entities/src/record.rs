@@ -16,13 +16,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::admission::{Answer, Decision};
-use crate::model::Work;
+use crate::admission::{Answer, Branch, Decision};
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
-/// The version that this program writes. Version 1 had one event per transaction and entity.
-const VERSION: u8 = 2;
+/// The version that this program writes; it reads no other.
+const VERSION: u8 = 3;
 
 /// One record of an entity or of a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,17 +62,11 @@ pub enum Record<E> {
 /// What a participant must know again after a crash to keep its vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared<E> {
-    /// The transaction.
-    pub tx: TxId,
-    /// Its attempt.
-    pub attempt: Attempt,
+    /// What the transaction does here.
+    pub branch: Branch<E>,
     /// Its slot.
     pub slot: Slot,
-    /// What it does here.
-    pub work: Work<E>,
-    /// The time of the event.
-    pub at: Timestamp,
-    /// Whom to ask.
+    /// The coordinator to ask.
     pub coordinator: EntityKey,
     /// What was voted.
     pub answer: Answer<E>,
@@ -86,7 +79,7 @@ pub struct DecisionRecord {
     pub tx: TxId,
     /// The attempt that committed.
     pub attempt: Attempt,
-    /// Who must be told, with their slots; nobody if they share the journal and find their own records there.
+    /// The participants that must be told, with their slots; none if they share the journal and find their own records there.
     pub participants: Vec<(EntityKey, Slot)>,
     /// What the client is told, and under which key.
     pub answer: AnswerRecord,

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use enact_entities::{
-    Action, Admission, Attempt, Condition, Decision, Durability, EntityKey, Input, Limits, Millis, Model, Output,
-    Participant, ParticipantOptions, Prepare, Rebel, Request, Said, Slot, Strategy, Timestamp, Verdict, Vote, Work,
+    Action, Admission, Attempt, Branch, Condition, Decision, Durability, EntityKey, Input, Limits, Millis, Model,
+    Output, Participant, ParticipantOptions, Prepare, Rebel, Request, Said, Slot, Strategy, Timestamp, Verdict, Vote,
+    Work,
 };
 use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
 use support::bank::{Bank, Event, EventOf, Hand, InRebel, State, StateOf};
@@ -73,10 +74,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
     for n in 1..=6 {
         let work = random_work::<B>(&mut chance);
         let request = Request {
-            tx: tx(n),
-            attempt: Attempt::FIRST,
-            work: work.clone(),
-            at: Timestamp(0),
+            branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: work.clone(), at: Timestamp(0) },
             deadline: Millis::NEVER,
             ordered: false,
         };
@@ -95,7 +93,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
             _ => delayed += 1,
         }
     }
-    let in_progress: Vec<_> = admission.in_progress().map(|entry| (entry.tx, entry.work)).collect();
+    let in_progress: Vec<_> = admission.in_progress().map(|entry| (entry.branch.tx, entry.branch.work)).collect();
     for (tx, work) in in_progress {
         let commits = chance.percent(60);
         admission.decide(tx, if commits { Decision::Commit } else { Decision::Abort });
@@ -303,13 +301,12 @@ fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as
     let mut account = Participant::new(Arc::clone(&model), key("Account/A"), options).expect("there are accounts");
     let prepare = |attempt, events: Vec<Event>| {
         Input::Prepare(Prepare {
-            tx: tx(1),
-            attempt,
             coordinator: key("Coordinator/C"),
-            work: Work::of_events(events),
-            at: Timestamp(0),
-            deadline: Millis(1_000),
-            ordered: true,
+            request: Request {
+                branch: Branch { tx: tx(1), attempt, work: Work::of_events(events), at: Timestamp(0) },
+                deadline: Millis(1_000),
+                ordered: true,
+            },
         })
     };
     let votes = |outputs: Vec<Output<State, Event>>| {
@@ -327,6 +324,6 @@ fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as
     let more = vec![Hand::open(50), Hand::deposit(1)];
     assert_eq!(votes(account.step(prepare(second, more.clone()), Millis(0))), [(second, true)]);
     assert_eq!(votes(account.step(prepare(first, vec![Hand::open(50)]), Millis(0))), []);
-    let promised: Vec<_> = account.admission().in_progress().map(|entry| entry.work).collect();
+    let promised: Vec<_> = account.admission().in_progress().map(|entry| entry.branch.work).collect();
     assert_eq!(promised, [Work::of_events(more)]);
 }

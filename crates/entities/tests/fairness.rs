@@ -5,8 +5,8 @@ mod support;
 use std::collections::{BTreeMap, VecDeque};
 
 use enact_entities::{
-    Admission, Attempt, Decision, Durability, Limits, Millis, Reply, Request, Slot, Strategy, Timestamp, Verdict, Why,
-    Work,
+    Admission, Attempt, Branch, Decision, Durability, Limits, Millis, Reply, Request, Slot, Strategy, Timestamp,
+    Verdict, Why, Work,
 };
 use support::bank::{Bank, Event, Hand};
 use support::chance::{Chance, for_seeds};
@@ -15,10 +15,7 @@ use support::{key, tx};
 
 fn request(n: u128, event: Event) -> Request<Event> {
     Request {
-        tx: tx(n),
-        attempt: Attempt::FIRST,
-        work: Work::event(event),
-        at: Timestamp(0),
+        branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
         deadline: Millis(n as u64 * 10),
         ordered: true,
     }

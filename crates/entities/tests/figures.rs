@@ -2,7 +2,9 @@
 
 mod support;
 
-use enact_entities::{Admission, Attempt, Decision, Limits, Millis, Request, Slot, Strategy, Timestamp, Verdict, Work};
+use enact_entities::{
+    Admission, Attempt, Branch, Decision, Limits, Millis, Request, Slot, Strategy, Timestamp, Verdict, Work,
+};
 use support::bank::{Bank, Hand, InRebel, Listing2};
 use support::{key, tx};
 
@@ -62,10 +64,7 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
             (None, Withdraw(amount) | Deposit(amount)) => {
                 let event = if matches!(act, Withdraw(_)) { B::withdraw(*amount) } else { B::deposit(*amount) };
                 let request = Request {
-                    tx: action,
-                    attempt: Attempt::FIRST,
-                    work: Work::event(event),
-                    at: Timestamp(0),
+                    branch: Branch { tx: action, attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
                     deadline: Millis::NEVER,
                     ordered: true,
                 };

@@ -5,8 +5,8 @@ mod support;
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Attempt, Bound, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel, Rejection,
-    Relation, Reply, Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
+    Admission, Attempt, Bound, Branch, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel,
+    Rejection, Relation, Reply, Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Money, Source, Spec, Value, check};
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -205,7 +205,7 @@ fn a_withdrawal_in_rebel_is_linear_and_names_money_by_field_and_currency() {
 
 fn request<E>(n: u128, event: E) -> Request<E> {
     let (tx, attempt, work) = (support::tx(n), Attempt::FIRST, Work::event(event));
-    Request { tx, attempt, work, at: Timestamp(0), deadline: Millis::NEVER, ordered: true }
+    Request { branch: Branch { tx, attempt, work, at: Timestamp(0) }, deadline: Millis::NEVER, ordered: true }
 }
 
 /// An account of the rich bank with 1,000 euros and 500 more to overdraw.

@@ -6,8 +6,8 @@ mod support;
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Attempt, Decision, Limits, Millis, Model, Prospect, Relation, Request, Slot, Strategy, Timestamp,
-    Verdict, Wait, Why, Work,
+    Admission, Attempt, Branch, Decision, Limits, Millis, Model, Prospect, Relation, Request, Slot, Strategy,
+    Timestamp, Verdict, Wait, Why, Work,
 };
 use proptest::prelude::{Just, ProptestConfig, any, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -49,10 +49,7 @@ fn event<B: Bank>(text: &str) -> EventOf<B> {
 
 fn request<E>(n: u128, event: E) -> Request<E> {
     Request {
-        tx: tx(n),
-        attempt: Attempt::FIRST,
-        work: Work::event(event),
-        at: Timestamp(0),
+        branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
         deadline: Millis::NEVER,
         ordered: true,
     }
@@ -391,7 +388,7 @@ fn same_with_and_without_shortcuts(strategy: Strategy, balance: i64, acts: &[Act
                 let open: Vec<_> = slow.in_progress().filter(|entry| !entry.committed).collect();
                 let Some(entry) = open.get(which % open.len().max(1)) else { continue };
                 let decision = if *commit { Decision::Commit } else { Decision::Abort };
-                assert_eq!(fast.decide(entry.tx, decision), slow.decide(entry.tx, decision));
+                assert_eq!(fast.decide(entry.branch.tx, decision), slow.decide(entry.branch.tx, decision));
             }
         }
         assert_eq!(fast.base(), slow.base());

@@ -1,4 +1,4 @@
-//! One entity as its model sees it: what a job would do in a given state.
+//! One entity as its model sees it: what a branch would do in a given state.
 
 use std::sync::Arc;
 
@@ -9,13 +9,17 @@ use crate::model::{Action, Call, Calls, Condition, Demand, Field, Linear, Model,
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 
-/// What one transaction wants of the entity.
-#[derive(Clone, Debug)]
-pub(crate) struct Job<E> {
-    pub(crate) tx: TxId,
-    pub(crate) attempt: Attempt,
-    pub(crate) work: Work<E>,
-    pub(crate) at: Timestamp,
+/// What one transaction does at one entity: its branch there, as the standards for distributed transactions call it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Branch<E> {
+    /// The transaction.
+    pub tx: TxId,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// What is to happen here.
+    pub work: Work<E>,
+    /// The time of its events.
+    pub at: Timestamp,
 }
 
 /// What an admitted transaction is told: the same in every outcome of what was open when it was admitted.
@@ -39,20 +43,20 @@ pub struct Rejection<E> {
     pub calls: Vec<Vec<Call<E>>>,
 }
 
-/// The state after a job, and what the transaction is told.
+/// The state after a branch, and what the transaction is told.
 pub(super) struct Step<M: Model> {
     pub(super) state: M::State,
     pub(super) answer: Answer<M::Event>,
 }
 
-/// A job that the interval domain can judge.
+/// A branch that the interval domain can judge.
 #[derive(Clone, Debug)]
 pub(super) struct Shape<E> {
     pub(super) linear: Linear,
     pub(super) calls: Vec<Vec<Call<E>>>,
 }
 
-/// Why a job cannot happen in one state.
+/// Why a branch cannot happen in one state.
 pub(super) struct Stop<E> {
     pub(super) reasons: Vec<Reason>,
     /// How many actions come before the one that is refused.
@@ -95,23 +99,23 @@ impl<M: Model> Entity<M> {
         self.model.state_name(&self.key, state)
     }
 
-    /// What `job` does in `state`, or every reason of the first action that cannot be.
-    pub(super) fn step(&self, job: &Job<M::Event>, state: &M::State) -> Result<Step<M>, Stop<M::Event>> {
-        let actions = &job.work.actions;
+    /// What `branch` does in `state`, or every reason of the first action that cannot be.
+    pub(super) fn step(&self, branch: &Branch<M::Event>, state: &M::State) -> Result<Step<M>, Stop<M::Event>> {
+        let actions = &branch.work.actions;
         let mut state = state.clone();
         let mut calls = Vec::new();
         for (before, action) in actions.iter().enumerate() {
             let reasons = match action {
                 // Conditions in a row are told together.
-                Action::Condition(condition) => match self.broken(condition, job.at, &state) {
+                Action::Condition(condition) => match self.broken(condition, branch.at, &state) {
                     None => Vec::new(),
                     Some(first) => {
                         let others = conditions_in_a_row(&actions[before + 1..]);
-                        let others = others.filter_map(|condition| self.broken(condition, job.at, &state));
+                        let others = others.filter_map(|condition| self.broken(condition, branch.at, &state));
                         std::iter::once(first).chain(others).collect()
                     }
                 },
-                Action::Event(event) => match self.possible(event, job.at, &state) {
+                Action::Event(event) => match self.possible(event, branch.at, &state) {
                     Ok((next, called)) => {
                         state = next;
                         calls.push(called);
@@ -124,12 +128,12 @@ impl<M: Model> Entity<M> {
                 return Err(Stop { reasons, before, calls });
             }
         }
-        if !job.work.has_event() {
+        if !branch.work.has_event() {
             return Ok(Step { state, answer: Answer { calls, state: None } });
         }
-        let reasons = self.model.broken(&self.key, &state, job.at);
+        let reasons = self.model.broken(&self.key, &state, branch.at);
         if !reasons.is_empty() {
-            return Err(Stop { reasons, before: job.work.actions.len(), calls });
+            return Err(Stop { reasons, before: branch.work.actions.len(), calls });
         }
         let name = self.state_name(&state).to_owned();
         Ok(Step { state, answer: Answer { calls, state: Some(name) } })
@@ -149,28 +153,28 @@ impl<M: Model> Entity<M> {
         }
     }
 
-    /// The calls of each event of a job, if they are the same in every state.
-    fn fixed_calls(&self, job: &Job<M::Event>) -> Option<Vec<Vec<Call<M::Event>>>> {
-        let calls = job.work.events().map(|event| match self.model.calls(&self.key, None, event, job.at) {
+    /// The calls of each event of a branch, if they are the same in every state.
+    fn fixed_calls(&self, branch: &Branch<M::Event>) -> Option<Vec<Vec<Call<M::Event>>>> {
+        let calls = branch.work.events().map(|event| match self.model.calls(&self.key, None, event, branch.at) {
             Calls::Known(calls) => Some(calls),
             Calls::DependsOnState | Calls::Refused(_) => None,
         });
         calls.collect()
     }
 
-    /// Whether every condition of `job` holds at its place, if `state` is what it finds. An event that is not possible there
+    /// Whether every condition of `branch` holds at its place, if `state` is what it finds. An event that is not possible there
     /// says nothing of the conditions behind it: they count as broken.
-    pub(super) fn conditions_hold(&self, job: &Job<M::Event>, state: &M::State) -> bool {
-        let mut left = job.work.conditions().count();
+    pub(super) fn conditions_hold(&self, branch: &Branch<M::Event>, state: &M::State) -> bool {
+        let mut left = branch.work.conditions().count();
         let mut state = state.clone();
-        for action in &job.work.actions {
+        for action in &branch.work.actions {
             if left == 0 {
                 break;
             }
             match action {
-                Action::Condition(condition) if self.broken(condition, job.at, &state).is_some() => return false,
+                Action::Condition(condition) if self.broken(condition, branch.at, &state).is_some() => return false,
                 Action::Condition(_) => left -= 1,
-                Action::Event(event) => match self.model.next(&self.key, &state, event, job.at) {
+                Action::Event(event) => match self.model.next(&self.key, &state, event, branch.at) {
                     Ok(next) => state = next,
                     Err(_) => return false,
                 },
@@ -179,9 +183,9 @@ impl<M: Model> Entity<M> {
         true
     }
 
-    /// Whether every condition of `job` holds of the life cycle in `state`, which its events do not move.
-    pub(super) fn life_cycle_allows(&self, job: &Job<M::Event>, state: &M::State) -> bool {
-        job.work.conditions().all(|condition| self.broken(condition, job.at, state).is_none())
+    /// Whether every condition of `branch` holds of the life cycle in `state`, which its events do not move.
+    pub(super) fn life_cycle_allows(&self, branch: &Branch<M::Event>, state: &M::State) -> bool {
+        branch.work.conditions().all(|condition| self.broken(condition, branch.at, state).is_none())
     }
 
     fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
@@ -197,46 +201,46 @@ impl<M: Model> Entity<M> {
         (!holds).then(broken)
     }
 
-    /// Applies an admitted job.
+    /// Applies an admitted branch.
     ///
     /// # Panics
     /// If the model refuses what admission has promised: the model broke one of its laws.
-    pub(super) fn apply(&self, job: &Job<M::Event>, state: M::State) -> M::State {
-        job.work.events().fold(state, |state, event| match self.model.next(&self.key, &state, event, job.at) {
+    pub(super) fn apply(&self, branch: &Branch<M::Event>, state: M::State) -> M::State {
+        branch.work.events().fold(state, |state, event| match self.model.next(&self.key, &state, event, branch.at) {
             Ok(next) => next,
             Err(reasons) => panic!(
                 "{} of {} was admitted at {} and is refused in {state:?}: {reasons:?}",
                 self.model.event_name(event),
-                job.tx,
+                branch.tx,
                 self.key
             ),
         })
     }
 
-    /// The job as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
+    /// The branch as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
     /// conditions look only at the life cycle, which linear events do not move.
-    pub(super) fn shape(&self, job: &Job<M::Event>) -> Option<Shape<M::Event>> {
-        if job.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
+    pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
+        if branch.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;
         }
-        let events: Vec<M::Event> = job.work.events().cloned().collect();
+        let events: Vec<M::Event> = branch.work.events().cloned().collect();
         let linear = if events.is_empty() {
             Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() }
         } else {
-            self.model.linear(&self.key, &events, job.at)?
+            self.model.linear(&self.key, &events, branch.at)?
         };
-        Some(Shape { linear, calls: self.fixed_calls(job)? })
+        Some(Shape { linear, calls: self.fixed_calls(branch)? })
     }
 
-    /// What is known of two jobs that are one event each.
-    pub(super) fn relation(&self, open: &Job<M::Event>, incoming: &Job<M::Event>) -> Relation {
+    /// What is known of two branches that are one event each.
+    pub(super) fn relation(&self, open: &Branch<M::Event>, incoming: &Branch<M::Event>) -> Relation {
         match (open.work.only_event(), incoming.work.only_event()) {
             (Some(first), Some(second)) => self.model.relation(&self.key, first, second),
             _ => Relation::Dynamic,
         }
     }
 
-    /// The refusal of a job that stops there.
+    /// The refusal of a branch that stops there.
     pub(super) fn rejection(&self, work: &Work<M::Event>, stop: Stop<M::Event>) -> Rejection<M::Event> {
         let Stop { reasons, before, calls } = stop;
         let event = match work.actions.get(before) {
@@ -245,7 +249,7 @@ impl<M: Model> Entity<M> {
                 let texts = conditions_in_a_row(&work.actions[before..]).map(|condition| condition.text.as_str());
                 texts.collect::<Vec<_>>().join(", ")
             }
-            None => self.job_name(work),
+            None => self.work_name(work),
         };
         Rejection { refusal: Refusal { entity: self.key.clone(), event, reasons }, before, calls }
     }
@@ -257,8 +261,8 @@ impl<M: Model> Entity<M> {
         }
     }
 
-    /// The name of what a job does: its events, or else its conditions; each once in a row.
-    pub(super) fn job_name(&self, work: &Work<M::Event>) -> String {
+    /// The name of what a branch does: its events, or else its conditions; each once in a row.
+    pub(super) fn work_name(&self, work: &Work<M::Event>) -> String {
         let has_event = work.has_event();
         let named = work.actions.iter().filter(|action| matches!(action, Action::Event(_)) == has_event);
         let mut names: Vec<&str> = named.map(|action| self.action_name(action)).collect();

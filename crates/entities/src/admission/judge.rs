@@ -7,7 +7,7 @@
 //!
 //! Each says the same as the last one or leaves the question to the next.
 
-use super::entity::{Answer, Entity, Job, Shape, Stop};
+use super::entity::{Answer, Branch, Entity, Shape, Stop};
 use super::interval::Span;
 use super::progress::{Outcomes, Progress};
 use super::{Limits, Strategy};
@@ -45,31 +45,35 @@ pub(super) fn judge<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
     limits: &Limits,
-    job: &Job<M::Event>,
+    branch: &Branch<M::Event>,
     shape: Option<&Shape<M::Event>>,
 ) -> Judgement<M> {
     if progress.open_count() >= strategy.open_max(limits) {
         return Judgement::Delay(Cause::Bound);
     }
-    by_relation(progress, strategy, job)
-        .or_else(|| by_interval(progress, strategy, job, shape))
-        .unwrap_or_else(|| by_outcomes(progress, strategy, job))
+    by_relation(progress, strategy, branch)
+        .or_else(|| by_interval(progress, strategy, branch, shape))
+        .unwrap_or_else(|| by_outcomes(progress, strategy, branch))
 }
 
-fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Option<Judgement<M>> {
+fn by_relation<M: Model>(
+    progress: &Progress<M>,
+    strategy: Strategy,
+    branch: &Branch<M::Event>,
+) -> Option<Judgement<M>> {
     let entity = &progress.entity;
-    let mut effects = progress.entries().rev().filter(|entry| entry.job.work.has_event()).peekable();
+    let mut effects = progress.entries().rev().filter(|entry| entry.branch.work.has_event()).peekable();
     // Every outcome is one before or one after the last effect, so its relation alone may say never.
     let last = effects.peek()?;
-    if entity.relation(&last.job, job) == Relation::Never {
-        return refusal(progress, job);
+    if entity.relation(&last.branch, branch) == Relation::Never {
+        return refusal(progress, branch);
     }
-    let unaffected = effects.all(|entry| entity.relation(&entry.job, job) == Relation::Invariant)
-        && !progress.open().any(|(_, entry)| entry.job.work.has_condition());
+    let unaffected = effects.all(|entry| entity.relation(&entry.branch, branch) == Relation::Invariant)
+        && !progress.open().any(|(_, entry)| entry.branch.work.has_condition());
     if !unaffected {
         return None;
     }
-    match (entity.step(job, &progress.certain()), strategy) {
+    match (entity.step(branch, &progress.certain()), strategy) {
         (Err(stop), _) => Some(Judgement::Reject(stop)),
         (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
         (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
@@ -77,26 +81,26 @@ fn by_relation<M: Model>(progress: &Progress<M>, strategy: Strategy, job: &Job<M
 }
 
 /// The refusal of what fails in every outcome, with the reasons it has if every open one aborts.
-fn refusal<M: Model>(progress: &Progress<M>, job: &Job<M::Event>) -> Option<Judgement<M>> {
-    progress.entity.step(job, &progress.certain()).err().map(Judgement::Reject)
+fn refusal<M: Model>(progress: &Progress<M>, branch: &Branch<M::Event>) -> Option<Judgement<M>> {
+    progress.entity.step(branch, &progress.certain()).err().map(Judgement::Reject)
 }
 
 fn by_interval<M: Model>(
     progress: &Progress<M>,
     strategy: Strategy,
-    job: &Job<M::Event>,
+    branch: &Branch<M::Event>,
     shape: Option<&Shape<M::Event>>,
 ) -> Option<Judgement<M>> {
     let Shape { linear, calls } = shape.filter(|_| progress.interval.is_exact())?;
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
-    let life_cycle = !job.work.has_event() || linear.states.iter().any(|name| name == state);
-    if !(life_cycle && entity.life_cycle_allows(job, progress.base())) {
-        return refusal(progress, job);
+    let life_cycle = !branch.work.has_event() || linear.states.iter().any(|name| name == state);
+    if !(life_cycle && entity.life_cycle_allows(branch, progress.base())) {
+        return refusal(progress, branch);
     }
     match progress.interval.span(linear, |field| progress.number(field)) {
-        Span::None => refusal(progress, job),
+        Span::None => refusal(progress, branch),
         Span::Mixed => Some(Judgement::Delay(Cause::Verdict)),
         Span::Unknown => None,
         Span::All => {
@@ -105,18 +109,18 @@ fn by_interval<M: Model>(
             {
                 return Some(Judgement::Delay(Cause::Order));
             }
-            let name = job.work.has_event().then(|| state.to_owned());
+            let name = branch.work.has_event().then(|| state.to_owned());
             let answer = Answer { calls: calls.clone(), state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }
     }
 }
 
-fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Judgement<M> {
+fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Judgement<M> {
     let Some(outcomes) = progress.outcomes() else { return Judgement::Delay(Cause::Outcomes) };
     let (mut answer, mut stopped, mut same_answer) = (None, None, true);
     for state in outcomes.iter() {
-        match progress.entity.step(job, state) {
+        match progress.entity.step(branch, state) {
             Ok(step) => same_answer &= *answer.get_or_insert_with(|| step.answer.clone()) == step.answer,
             Err(stop) => match stopped.take() {
                 None => stopped = Some(stop),
@@ -137,11 +141,11 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &J
         return Judgement::Delay(Cause::Answer);
     }
     for position in sensitive(progress, strategy) {
-        if conflicts(progress, strategy, position, job) != Some(false) {
+        if conflicts(progress, strategy, position, branch) != Some(false) {
             return Judgement::Delay(Cause::Order);
         }
     }
-    match progress.extend(&outcomes, job, false) {
+    match progress.extend(&outcomes, branch, false) {
         Some(outcomes) => Judgement::Admit { answer, outcomes: Some(outcomes) },
         None => Judgement::Delay(Cause::Outcomes),
     }
@@ -158,21 +162,21 @@ fn further<E: Eq>(one: Stop<E>, other: Stop<E>) -> Option<Stop<E>> {
 fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize> {
     progress
         .open()
-        .filter(|(_, entry)| strategy == Strategy::Serializable || entry.job.work.has_condition())
+        .filter(|(_, entry)| strategy == Strategy::Serializable || entry.branch.work.has_condition())
         .map(|(position, _)| position)
         .collect()
 }
 
-/// Whether `job` disturbs the open entry at `position` in any outcome of the others; nothing if there are too many.
+/// Whether `branch` disturbs the open entry at `position` in any outcome of the others; nothing if there are too many.
 pub(super) fn conflicts<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
     position: usize,
-    job: &Job<M::Event>,
+    branch: &Branch<M::Event>,
 ) -> Option<bool> {
     let outcomes = progress.outcomes_without(position)?;
-    let open = &progress.entries().nth(position).expect("the position is valid").job;
-    Some(outcomes.iter().any(|state| disturbs(&progress.entity, strategy, open, job, state)))
+    let open = &progress.entries().nth(position).expect("the position is valid").branch;
+    Some(outcomes.iter().any(|state| disturbs(&progress.entity, strategy, open, branch, state)))
 }
 
 /// Whether `newcomer`, possible in `state`, takes away what `open` relies on there: its conditions, and under
@@ -180,8 +184,8 @@ pub(super) fn conflicts<M: Model>(
 fn disturbs<M: Model>(
     entity: &Entity<M>,
     strategy: Strategy,
-    open: &Job<M::Event>,
-    newcomer: &Job<M::Event>,
+    open: &Branch<M::Event>,
+    newcomer: &Branch<M::Event>,
     state: &M::State,
 ) -> bool {
     let Ok(new) = entity.step(newcomer, state) else { return false };
@@ -204,8 +208,8 @@ fn disturbs<M: Model>(
 pub(super) fn hinders<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
-    (first, first_shape): (&Job<M::Event>, Option<&Shape<M::Event>>),
-    (waiting, waiting_shape): (&Job<M::Event>, Option<&Shape<M::Event>>),
+    (first, first_shape): (&Branch<M::Event>, Option<&Shape<M::Event>>),
+    (waiting, waiting_shape): (&Branch<M::Event>, Option<&Shape<M::Event>>),
 ) -> bool {
     if let (Some(a), Some(b), true) = (first_shape, waiting_shape, progress.interval.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, |field| progress.number(field));

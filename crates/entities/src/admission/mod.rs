@@ -52,14 +52,14 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-pub use self::entity::{Answer, Rejection};
-use self::entity::{Entity, Job, Shape};
+pub use self::entity::{Answer, Branch, Rejection};
+use self::entity::{Entity, Shape};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
-use crate::model::{Model, Work};
-use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
+use crate::model::Model;
+use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// Which transactions may be open together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,16 +104,10 @@ impl Default for Limits {
 }
 
 /// One transaction's request to one entity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<E> {
-    /// The transaction.
-    pub tx: TxId,
-    /// Its attempt.
-    pub attempt: Attempt,
-    /// What it wants to do here.
-    pub work: Work<E>,
-    /// The time of its event.
-    pub at: Timestamp,
+    /// What the transaction wants to do here.
+    pub branch: Branch<E>,
     /// How long it may be delayed.
     pub deadline: Millis,
     /// Whether it may be delayed at all: only if its transaction holds nothing that comes later in the order of keys.
@@ -173,16 +167,10 @@ impl<E> Default for Consequences<E> {
 /// A transaction that is open, or committed and not applied yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InProgress<E> {
-    /// The transaction.
-    pub tx: TxId,
-    /// Its attempt.
-    pub attempt: Attempt,
+    /// What the transaction does here.
+    pub branch: Branch<E>,
     /// Its slot.
     pub slot: Slot,
-    /// What it does here.
-    pub work: Work<E>,
-    /// The time of its event.
-    pub at: Timestamp,
     /// What it was told when it was admitted.
     pub answer: Answer<E>,
     /// Whether its commit is decided.
@@ -218,7 +206,7 @@ pub struct FieldRange {
 /// ```
 /// use std::sync::Arc;
 /// use enact_entities::{
-///     Admission, Attempt, Calls, Decision, EntityKey, Limits, Millis, Model, Reason, Request, Slot, Strategy, Timestamp,
+///     Admission, Attempt, Branch, Calls, Decision, EntityKey, Limits, Millis, Model, Reason, Request, Slot, Strategy, Timestamp,
 ///     TxId, Verdict, Work,
 /// };
 ///
@@ -253,10 +241,12 @@ pub struct FieldRange {
 /// let key = EntityKey::new("Account", "NL01")?;
 /// let mut account = Admission::new(Arc::new(Balances), key, 100, Slot::FIRST, Strategy::Psac, Limits::default());
 /// let request = |tx, amount| Request {
-///     tx: TxId::from_u128(tx),
-///     attempt: Attempt::FIRST,
-///     work: Work::event(amount),
-///     at: Timestamp(0),
+///     branch: Branch {
+///         tx: TxId::from_u128(tx),
+///         attempt: Attempt::FIRST,
+///         work: Work::event(amount),
+///         at: Timestamp(0),
+///     },
 ///     deadline: Millis(1_000),
 ///     ordered: true,
 /// };
@@ -280,7 +270,7 @@ pub struct Admission<M: Model> {
 }
 
 struct Delayed<E> {
-    job: Job<E>,
+    branch: Branch<E>,
     deadline: Millis,
     shape: Option<Shape<E>>,
     cause: Cause,
@@ -336,7 +326,7 @@ impl<M: Model> Admission<M> {
 
     /// The attempt under which `tx` is delayed, if it is.
     pub fn delayed_attempt(&self, tx: TxId) -> Option<Attempt> {
-        self.delayed.iter().find_map(|delayed| (delayed.job.tx == tx).then_some(delayed.job.attempt))
+        self.delayed.iter().find_map(|delayed| (delayed.branch.tx == tx).then_some(delayed.branch.attempt))
     }
 
     /// How many transactions are delayed.
@@ -351,7 +341,7 @@ impl<M: Model> Admission<M> {
 
     /// The slot of the first effect that is not applied, or [`next_slot`](Self::next_slot) if there is none.
     pub fn first_unapplied(&self) -> Slot {
-        let first = self.progress.entries().find(|entry| entry.job.work.has_event());
+        let first = self.progress.entries().find(|entry| entry.branch.work.has_event());
         first.map_or(self.next_slot(), |entry| entry.slot)
     }
 
@@ -372,9 +362,10 @@ impl<M: Model> Admission<M> {
 
     /// Names a transaction that is waited for.
     pub(crate) fn wait_for(&self, tx: TxId, why: Why) -> Wait {
-        let delayed = || self.delayed.iter().find(|delayed| delayed.job.tx == tx).map(|delayed| &delayed.job.work);
-        let work = self.progress.find(tx).map(|entry| &entry.job.work).or_else(delayed);
-        let event = work.map_or_else(String::new, |work| self.progress.entity.job_name(work));
+        let delayed =
+            || self.delayed.iter().find(|delayed| delayed.branch.tx == tx).map(|delayed| &delayed.branch.work);
+        let work = self.progress.find(tx).map(|entry| &entry.branch.work).or_else(delayed);
+        let event = work.map_or_else(String::new, |work| self.progress.entity.work_name(work));
         Wait { tx, event, why }
     }
 
@@ -420,16 +411,15 @@ impl<M: Model> Admission<M> {
     /// Logarithmic in what is in progress if all of it and the newcomer are linear. Otherwise the newcomer is evaluated
     /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
-        if let Some(entry) = self.progress.find(request.tx) {
+        let Request { branch, deadline, ordered } = request;
+        if let Some(entry) = self.progress.find(branch.tx) {
             return Verdict::Admitted(entry.slot, entry.answer.clone());
         }
-        if self.delayed_attempt(request.tx).is_some() {
+        if self.delayed_attempt(branch.tx).is_some() {
             return Verdict::Delayed;
         }
-        let Request { tx, attempt, work, at, deadline, ordered } = request;
-        let job = Job { tx, attempt, work, at };
-        let shape = self.progress.entity.shape(&job);
-        let mut newcomer = Delayed { job, deadline, shape, cause: Cause::Bound, overtaken: 0 };
+        let shape = self.progress.entity.shape(&branch);
+        let mut newcomer = Delayed { branch, deadline, shape, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }
@@ -445,9 +435,9 @@ impl<M: Model> Admission<M> {
 
     /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
-        let (job, shape) = (&newcomer.job, newcomer.shape.as_ref());
-        match judge(&mut self.progress, self.strategy, &self.limits, job, shape) {
-            Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&job.work, stop))),
+        let (branch, shape) = (&newcomer.branch, newcomer.shape.as_ref());
+        match judge(&mut self.progress, self.strategy, &self.limits, branch, shape) {
+            Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop))),
             Judgement::Delay(cause) => {
                 newcomer.cause = cause;
                 None
@@ -456,14 +446,14 @@ impl<M: Model> Admission<M> {
                 let overtaken = self.overtaken_by(newcomer, ahead);
                 let exhausted = |&&i: &&usize| self.delayed[i].overtaken >= self.limits.overtakes_max;
                 if let Some(&i) = overtaken.iter().find(exhausted) {
-                    newcomer.cause = Cause::Turn(self.delayed[i].job.tx);
+                    newcomer.cause = Cause::Turn(self.delayed[i].branch.tx);
                     return None;
                 }
                 for i in overtaken {
                     self.delayed[i].overtaken += 1;
                 }
                 let slot = self.progress.push(
-                    newcomer.job.clone(),
+                    newcomer.branch.clone(),
                     answer.clone(),
                     newcomer.shape.as_ref().map(|shape| shape.linear.clone()),
                     outcomes,
@@ -475,10 +465,10 @@ impl<M: Model> Admission<M> {
 
     fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
         let progress = &mut self.progress;
-        let first = (&newcomer.job, newcomer.shape.as_ref());
+        let first = (&newcomer.branch, newcomer.shape.as_ref());
         let waiting = self.delayed[..ahead].iter().enumerate();
         waiting
-            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.job, d.shape.as_ref())))
+            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.branch, d.shape.as_ref())))
             .map(|(i, _)| i)
             .collect()
     }
@@ -501,7 +491,7 @@ impl<M: Model> Admission<M> {
 
     fn withdraw(&mut self, tx: TxId) -> bool {
         let before = self.delayed.len();
-        self.delayed.retain(|delayed| delayed.job.tx != tx);
+        self.delayed.retain(|delayed| delayed.branch.tx != tx);
         self.delayed.len() < before
     }
 
@@ -510,7 +500,7 @@ impl<M: Model> Admission<M> {
         let mut settled = Vec::new();
         for mut delayed in std::mem::take(&mut self.delayed) {
             match self.settle(&mut delayed, self.delayed.len()) {
-                Some(verdict) => settled.push((delayed.job.tx, verdict)),
+                Some(verdict) => settled.push((delayed.branch.tx, verdict)),
                 None => self.delayed.push(delayed),
             }
         }
@@ -524,13 +514,13 @@ impl<M: Model> Admission<M> {
         if late.is_empty() {
             return Consequences::default();
         }
-        let expired = late.iter().map(|delayed| (delayed.job.tx, self.explain(delayed))).collect();
+        let expired = late.iter().map(|delayed| (delayed.branch.tx, self.explain(delayed))).collect();
         Consequences { expired, applied: Vec::new(), settled: self.retry() }
     }
 
     /// What `tx` waits for, if it is delayed.
     pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
-        let i = self.delayed.iter().position(|delayed| delayed.job.tx == tx)?;
+        let i = self.delayed.iter().position(|delayed| delayed.branch.tx == tx)?;
         let delayed = self.delayed.remove(i);
         let waits = self.explain(&delayed);
         self.delayed.insert(i, delayed);
@@ -539,15 +529,15 @@ impl<M: Model> Admission<M> {
 
     fn explain(&mut self, waiting: &Delayed<M::Event>) -> Vec<Wait> {
         if let Cause::Turn(tx) = waiting.cause
-            && let Some(ahead) = self.delayed.iter().find(|delayed| delayed.job.tx == tx)
+            && let Some(ahead) = self.delayed.iter().find(|delayed| delayed.branch.tx == tx)
         {
-            let event = self.progress.entity.job_name(&ahead.job.work);
+            let event = self.progress.entity.work_name(&ahead.branch.work);
             return vec![Wait { tx, event, why: Why::Turn }];
         }
         wait::explain(
             &mut self.progress,
             self.strategy,
-            &waiting.job,
+            &waiting.branch,
             waiting.shape.as_ref().map(|shape| &shape.linear),
             waiting.cause,
         )
@@ -556,10 +546,10 @@ impl<M: Model> Admission<M> {
     /// Takes up again, in slot order, what was in progress before a restart, and goes on with `next_slot`.
     pub(crate) fn restore(&mut self, entries: impl IntoIterator<Item = InProgress<M::Event>>, next_slot: Slot) {
         for entry in entries {
-            let InProgress { tx, attempt, slot, work, at, answer, committed } = entry;
-            let job = Job { tx, attempt, work, at };
-            let linear = self.progress.entity.shape(&job).map(|shape| shape.linear);
-            self.progress.restore(slot, job, answer, linear, None);
+            let InProgress { branch, slot, answer, committed } = entry;
+            let tx = branch.tx;
+            let linear = self.progress.entity.shape(&branch).map(|shape| shape.linear);
+            self.progress.restore(slot, branch, answer, linear, None);
             if committed {
                 self.progress.commit(tx);
             }
@@ -569,14 +559,6 @@ impl<M: Model> Admission<M> {
 }
 
 fn describe<M: Model>(entry: &progress::Entry<M>) -> InProgress<M::Event> {
-    let progress::Entry { job, slot, answer, committed, .. } = entry;
-    InProgress {
-        tx: job.tx,
-        attempt: job.attempt,
-        slot: *slot,
-        work: job.work.clone(),
-        at: job.at,
-        answer: answer.clone(),
-        committed: *committed,
-    }
+    let progress::Entry { branch, slot, answer, committed, .. } = entry;
+    InProgress { branch: branch.clone(), slot: *slot, answer: answer.clone(), committed: *committed }
 }

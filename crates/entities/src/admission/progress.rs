@@ -11,7 +11,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::Applied;
-use super::entity::{Answer, Entity, Job};
+use super::entity::{Answer, Branch, Entity};
 use super::interval::Interval;
 use crate::model::{Field, Linear, Model};
 use crate::tx::{Slot, TxId};
@@ -32,7 +32,7 @@ pub(super) struct Progress<M: Model> {
 }
 
 pub(super) struct Entry<M: Model> {
-    pub(super) job: Job<M::Event>,
+    pub(super) branch: Branch<M::Event>,
     pub(super) slot: Slot,
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
@@ -103,7 +103,7 @@ impl<M: Model> Progress<M> {
     pub(super) fn certain(&self) -> M::State {
         let mut state = self.base().clone();
         for entry in self.entries.iter().filter(|entry| entry.committed) {
-            state = self.entity.apply(&entry.job, state);
+            state = self.entity.apply(&entry.branch, state);
         }
         state
     }
@@ -111,13 +111,13 @@ impl<M: Model> Progress<M> {
     /// Appends an admitted entry and gives it the next slot.
     pub(super) fn push(
         &mut self,
-        job: Job<M::Event>,
+        branch: Branch<M::Event>,
         answer: Answer<M::Event>,
         linear: Option<Linear>,
         outcomes: Option<Outcomes<M::State>>,
     ) -> Slot {
         let slot = self.next_slot;
-        self.restore(slot, job, answer, linear, outcomes);
+        self.restore(slot, branch, answer, linear, outcomes);
         slot
     }
 
@@ -125,7 +125,7 @@ impl<M: Model> Progress<M> {
     pub(super) fn restore(
         &mut self,
         slot: Slot,
-        job: Job<M::Event>,
+        branch: Branch<M::Event>,
         answer: Answer<M::Event>,
         linear: Option<Linear>,
         outcomes: Option<Outcomes<M::State>>,
@@ -134,10 +134,10 @@ impl<M: Model> Progress<M> {
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
         let linear = self.interval.open(linear);
-        self.slots.insert(job.tx, slot);
+        self.slots.insert(branch.tx, slot);
         self.open += 1;
         let outcomes = outcomes.filter(|_| known);
-        self.entries.push_back(Entry { job, slot, answer, committed: false, linear, outcomes });
+        self.entries.push_back(Entry { branch, slot, answer, committed: false, linear, outcomes });
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -174,7 +174,7 @@ impl<M: Model> Progress<M> {
         while let Some(entry) = self.entries.get(i) {
             if entry.committed {
                 applied.push(self.apply(i));
-            } else if !entry.job.work.has_event() {
+            } else if !entry.branch.work.has_event() {
                 i += 1;
             } else {
                 break;
@@ -185,17 +185,17 @@ impl<M: Model> Progress<M> {
 
     fn apply(&mut self, i: usize) -> Applied {
         let entry = self.entries.remove(i).expect("the position is valid");
-        self.slots.remove(&entry.job.tx);
+        self.slots.remove(&entry.branch.tx);
         self.interval.apply(entry.linear.as_ref());
-        if entry.job.work.has_event() {
-            let state = self.entity.apply(&entry.job, self.base().clone());
+        if entry.branch.work.has_event() {
+            let state = self.entity.apply(&entry.branch, self.base().clone());
             self.base = Arc::new(IndexSet::from([state]));
         }
         // What follows the head has the same outcomes as before; conditions that stay before it have others.
         if i > 0 {
             self.forget_outcomes(0);
         }
-        Applied { tx: entry.job.tx, slot: entry.slot }
+        Applied { tx: entry.branch.tx, slot: entry.slot }
     }
 
     fn forget_outcomes(&mut self, from: usize) {
@@ -218,7 +218,7 @@ impl<M: Model> Progress<M> {
         };
         for i in known..count {
             let entry = &self.entries[i];
-            outcomes = self.extend(&outcomes, &entry.job, entry.committed)?;
+            outcomes = self.extend(&outcomes, &entry.branch, entry.committed)?;
             self.entries[i].outcomes = Some(Arc::clone(&outcomes));
         }
         Some(outcomes)
@@ -228,7 +228,7 @@ impl<M: Model> Progress<M> {
     pub(super) fn outcomes_without(&mut self, skipped: usize) -> Option<Outcomes<M::State>> {
         let mut outcomes = self.outcomes_before(skipped)?;
         for entry in self.entries.range(skipped + 1..) {
-            outcomes = self.extend(&outcomes, &entry.job, entry.committed)?;
+            outcomes = self.extend(&outcomes, &entry.branch, entry.committed)?;
         }
         Some(outcomes)
     }
@@ -236,14 +236,14 @@ impl<M: Model> Progress<M> {
     /// For every outcome of everything but the entry at `chosen`: the state with its effect, and the one without.
     pub(super) fn outcomes_with_and_without(&mut self, chosen: usize) -> Option<IndexSet<(M::State, M::State)>> {
         let before = self.outcomes_before(chosen)?;
-        let job = &self.entries[chosen].job;
+        let branch = &self.entries[chosen].branch;
         let mut pairs: IndexSet<_> =
-            before.iter().map(|state| (self.entity.apply(job, state.clone()), state.clone())).collect();
+            before.iter().map(|state| (self.entity.apply(branch, state.clone()), state.clone())).collect();
         for entry in self.entries.range(chosen + 1..) {
             let mut next = IndexSet::with_capacity(pairs.len() * 2);
             for (with, without) in pairs {
                 let both =
-                    (self.entity.apply(&entry.job, with.clone()), self.entity.apply(&entry.job, without.clone()));
+                    (self.entity.apply(&entry.branch, with.clone()), self.entity.apply(&entry.branch, without.clone()));
                 if !entry.committed {
                     next.insert((with, without));
                 }
@@ -261,15 +261,15 @@ impl<M: Model> Progress<M> {
     pub(super) fn extend(
         &self,
         outcomes: &Outcomes<M::State>,
-        job: &Job<M::Event>,
+        branch: &Branch<M::Event>,
         committed: bool,
     ) -> Option<Outcomes<M::State>> {
-        if !job.work.has_event() {
+        if !branch.work.has_event() {
             return Some(Arc::clone(outcomes));
         }
         let mut next = if committed { IndexSet::with_capacity(outcomes.len()) } else { IndexSet::clone(outcomes) };
         for state in outcomes.iter() {
-            next.insert(self.entity.apply(job, state.clone()));
+            next.insert(self.entity.apply(branch, state.clone()));
             if next.len() > self.outcomes_max {
                 return None;
             }

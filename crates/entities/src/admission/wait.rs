@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Strategy;
-use super::entity::Job;
+use super::entity::Branch;
 use super::interval::{Ends, Span, added, holds_over};
 use super::judge::{Cause, conflicts};
 use super::progress::Progress;
@@ -91,23 +91,23 @@ impl fmt::Display for Prospect {
     }
 }
 
-/// The open transactions that `job` waits for because of `cause`; never none of them, as long as one is open.
+/// The open transactions that `branch` waits for because of `cause`; never none of them, as long as one is open.
 ///
 /// # Complexity
 /// Under [`Cause::Verdict`] and [`Cause::Order`] all outcomes are looked at once per open transaction.
 pub(super) fn explain<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
-    job: &Job<M::Event>,
+    branch: &Branch<M::Event>,
     linear: Option<&Linear>,
     cause: Cause,
 ) -> Vec<Wait> {
     let found = match cause {
         Cause::Verdict => match linear {
             Some(linear) if progress.interval.is_exact() => by_interval(progress, linear),
-            _ => by_outcomes(progress, job),
+            _ => by_outcomes(progress, branch),
         },
-        Cause::Order => in_the_way(progress, strategy, job),
+        Cause::Order => in_the_way(progress, strategy, branch),
         _ => Vec::new(),
     };
     if found.is_empty() { everything_open(progress, cause) } else { found }
@@ -126,32 +126,32 @@ fn everything_open<M: Model>(progress: &Progress<M>, cause: Cause) -> Vec<Wait> 
 }
 
 fn wait<M: Model>(progress: &Progress<M>, position: usize, why: Why) -> Wait {
-    let job = &progress.entries().nth(position).expect("the position is valid").job;
-    Wait { tx: job.tx, event: progress.entity.job_name(&job.work), why }
+    let branch = &progress.entries().nth(position).expect("the position is valid").branch;
+    Wait { tx: branch.tx, event: progress.entity.work_name(&branch.work), why }
 }
 
 fn open_positions<M: Model>(progress: &Progress<M>) -> Vec<usize> {
     progress.open().map(|(position, _)| position).collect()
 }
 
-fn in_the_way<M: Model>(progress: &mut Progress<M>, strategy: Strategy, job: &Job<M::Event>) -> Vec<Wait> {
+fn in_the_way<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Vec<Wait> {
     let mut waits = Vec::new();
     for position in open_positions(progress) {
-        if conflicts(progress, strategy, position, job) == Some(true) {
+        if conflicts(progress, strategy, position, branch) == Some(true) {
             waits.push(wait(progress, position, Why::Order));
         }
     }
     waits
 }
 
-fn by_outcomes<M: Model>(progress: &mut Progress<M>, job: &Job<M::Event>) -> Vec<Wait> {
+fn by_outcomes<M: Model>(progress: &mut Progress<M>, branch: &Branch<M::Event>) -> Vec<Wait> {
     let mut waits = Vec::new();
     for position in open_positions(progress) {
         let Some(pairs) = progress.outcomes_with_and_without(position) else { continue };
         let verdicts: Vec<(bool, bool)> = pairs
             .iter()
             .map(|(with, without)| {
-                (progress.entity.step(job, with).is_ok(), progress.entity.step(job, without).is_ok())
+                (progress.entity.step(branch, with).is_ok(), progress.entity.step(branch, without).is_ok())
             })
             .collect();
         if verdicts.iter().any(|(with, without)| with != without) {

@@ -8,14 +8,14 @@ use crate::tx::TxId;
 /// The answers under the keys of clients; the oldest ones are forgotten first.
 #[derive(Debug)]
 pub(super) struct Answers {
-    entries: BTreeMap<String, Entry>,
+    requests: BTreeMap<String, Remembered>,
     /// The keys of the answered, oldest first.
     answered: VecDeque<String>,
     answered_max: usize,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum Remembered {
     Running { fingerprint: [u8; 32] },
     Answered { fingerprint: [u8; 32], answer: AnswerRecord },
 }
@@ -35,51 +35,51 @@ pub(super) enum Known {
 
 impl Answers {
     pub(super) fn new(answered_max: usize) -> Self {
-        Self { entries: BTreeMap::new(), answered: VecDeque::new(), answered_max }
+        Self { requests: BTreeMap::new(), answered: VecDeque::new(), answered_max }
     }
 
     /// Says what is known of a request; one that is new counts as running from now on.
     pub(super) fn begin(&mut self, request: &Idempotency) -> Known {
         let fingerprint = request.fingerprint;
-        match self.entries.get(&request.key) {
+        match self.requests.get(&request.key) {
             None => {
-                self.entries.insert(request.key.clone(), Entry::Running { fingerprint });
+                self.requests.insert(request.key.clone(), Remembered::Running { fingerprint });
                 Known::New
             }
-            Some(Entry::Running { fingerprint: other } | Entry::Answered { fingerprint: other, .. })
+            Some(Remembered::Running { fingerprint: other } | Remembered::Answered { fingerprint: other, .. })
                 if *other != fingerprint =>
             {
                 Known::Reused
             }
-            Some(Entry::Running { .. }) => Known::Running,
-            Some(Entry::Answered { answer, .. }) => Known::Answered(answer.clone()),
+            Some(Remembered::Running { .. }) => Known::Running,
+            Some(Remembered::Answered { answer, .. }) => Known::Answered(answer.clone()),
         }
     }
 
     /// A running request ended without an answer: it may be repeated as a new one.
     pub(super) fn cancel(&mut self, request: &Idempotency) {
-        self.entries.remove(&request.key);
+        self.requests.remove(&request.key);
     }
 
     /// Keeps an answer, if the request had a key.
     pub(super) fn keep(&mut self, answer: &AnswerRecord) {
         let Some(Idempotency { key, fingerprint }) = &answer.idempotency else { return };
-        let entry = Entry::Answered { fingerprint: *fingerprint, answer: answer.clone() };
-        if let Some(Entry::Answered { .. }) = self.entries.insert(key.clone(), entry) {
+        let remembered = Remembered::Answered { fingerprint: *fingerprint, answer: answer.clone() };
+        if let Some(Remembered::Answered { .. }) = self.requests.insert(key.clone(), remembered) {
             return;
         }
         self.answered.push_back(key.clone());
         if self.answered.len() > self.answered_max
             && let Some(oldest) = self.answered.pop_front()
         {
-            self.entries.remove(&oldest);
+            self.requests.remove(&oldest);
         }
     }
 
     /// All answers, oldest first.
     pub(super) fn all(&self) -> impl Iterator<Item = &AnswerRecord> {
-        self.answered.iter().filter_map(|key| match self.entries.get(key) {
-            Some(Entry::Answered { answer, .. }) => Some(answer),
+        self.answered.iter().filter_map(|key| match self.requests.get(key) {
+            Some(Remembered::Answered { answer, .. }) => Some(answer),
             _ => None,
         })
     }

@@ -31,7 +31,7 @@
 //!
 //! # What a crash leaves
 //! Before the decision is durable: nothing, and participants that ask are told to abort. After it: the decision with the slots of the
-//! participants, who are told again.
+//! participants, which are told again.
 
 mod answers;
 mod plan;

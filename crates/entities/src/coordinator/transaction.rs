@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Begin;
 use super::plan::{Bounds, Learned, Lesson, Plan, plan};
 use crate::EntityKey;
-use crate::admission::{Answer, Rejection};
+use crate::admission::{Answer, Branch, Rejection, Request};
 use crate::message::{Prepare, Said, Vote};
 use crate::model::{Call, Calls, Model, Work};
 use crate::reason::Refusal;
@@ -189,19 +189,12 @@ impl<E: Clone + Eq> Transaction<E> {
     pub(super) fn prepare(&self, tx: TxId, coordinator: &EntityKey) -> Option<(EntityKey, Prepare<E>)> {
         let to = self.asked.clone()?;
         let ordered = self.yes.last_key_value().is_none_or(|(held, _)| *held < to);
-        let prepare = Prepare {
-            tx,
-            attempt: self.attempt,
-            coordinator: coordinator.clone(),
-            work: self.plan.work(&to)?.clone(),
-            at: self.at,
-            deadline: self.deadline,
-            ordered,
-        };
-        Some((to, prepare))
+        let branch = Branch { tx, attempt: self.attempt, work: self.plan.work(&to)?.clone(), at: self.at };
+        let request = Request { branch, deadline: self.deadline, ordered };
+        Some((to, Prepare { coordinator: coordinator.clone(), request }))
     }
 
-    /// Takes everybody who may hold a slot for this attempt.
+    /// Takes all participants that may hold a slot for this attempt.
     pub(super) fn take_held(&mut self) -> Vec<(EntityKey, Option<Slot>)> {
         let voted = std::mem::take(&mut self.yes).into_iter().map(|(key, yes)| (key, Some(yes.slot)));
         voted.chain(self.asked.take().map(|key| (key, None))).collect()

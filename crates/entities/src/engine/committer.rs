@@ -36,7 +36,7 @@ pub(super) struct Tail(Mutex<Option<(Generation, Seq)>>);
 struct Generation(u64);
 
 /// One record to be appended behind the others of its entity.
-pub(super) struct Entry {
+pub(super) struct Append {
     pub(super) key: EntityKey,
     pub(super) tail: Arc<Tail>,
     pub(super) kind: Kind,
@@ -92,22 +92,22 @@ impl<J: Journal> Committer<J> {
         self.state.lock().under_way.state(slow_after, self.clock.now())
     }
 
-    /// Appends all of it atomically; the positions of the entries, in their order.
+    /// Appends all of it atomically; the positions of the appends, in their order.
     ///
-    /// Several entries may be of one entity. Nothing is submitted once `progress` is late.
+    /// Several appends may be of one entity. Nothing is submitted once `progress` is late.
     ///
     /// # Cancel safety
     /// Once submitted, the append takes its course whether it is awaited or not.
     pub(super) async fn append(
         &self,
-        mut entries: Vec<Entry>,
+        mut appends: Vec<Append>,
         mut answered: Option<Answered>,
         progress: &Progress,
     ) -> Result<Vec<Seq>, CommitError> {
         loop {
-            progress.wait(Stage::Journal, self.locate(&entries)).await??;
+            progress.wait(Stage::Journal, self.locate(&appends)).await??;
             let settled = self.settled.notified();
-            match self.submit(&mut entries, &mut answered, progress)? {
+            match self.submit(&mut appends, &mut answered, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
                     let result = append.await;
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
@@ -126,9 +126,9 @@ impl<J: Journal> Committer<J> {
     }
 
     /// Learns where the entities are that have not been appended to in this generation.
-    async fn locate(&self, entries: &[Entry]) -> Result<(), ReadError> {
+    async fn locate(&self, appends: &[Append]) -> Result<(), ReadError> {
         let generation = self.state.lock().generation;
-        for Entry { key, tail, .. } in entries {
+        for Append { key, tail, .. } in appends {
             if matches!(*tail.0.lock(), Some((known, _)) if known == generation) {
                 continue;
             }
@@ -145,7 +145,7 @@ impl<J: Journal> Committer<J> {
     /// Gives out the positions and submits; takes the payloads only then.
     fn submit(
         &self,
-        entries: &mut [Entry],
+        appends: &mut [Append],
         answered: &mut Option<Answered>,
         progress: &Progress,
     ) -> Result<Submission<'_, J, impl Future<Output = Appended> + use<J>>, Late> {
@@ -153,14 +153,14 @@ impl<J: Journal> Committer<J> {
         if state.refused {
             return Ok(Submission::Refusing);
         }
-        let located = |entry: &Entry| matches!(*entry.tail.0.lock(), Some((known, _)) if known == state.generation);
-        if !entries.iter().all(located) {
+        let located = |append: &Append| matches!(*append.tail.0.lock(), Some((known, _)) if known == state.generation);
+        if !appends.iter().all(located) {
             return Ok(Submission::Unlocated);
         }
         progress.record()?;
-        let mut seqs = Vec::with_capacity(entries.len());
-        let mut batch = Vec::with_capacity(entries.len() + 1);
-        for Entry { key, tail, kind, payload } in entries {
+        let mut seqs = Vec::with_capacity(appends.len());
+        let mut batch = Vec::with_capacity(appends.len() + 1);
+        for Append { key, tail, kind, payload } in appends {
             let mut tail = tail.0.lock();
             let (_, last) = tail.as_mut().expect("all entities have been located");
             batch.push(NewRecord { entity: key.clone(), expected: *last, kind: *kind, payload: mem::take(payload) });

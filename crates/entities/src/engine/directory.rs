@@ -1,4 +1,4 @@
-//! Which entities are live, and who keeps them so.
+//! Which entities are live, and what keeps them so.
 //!
 //! # Problem
 //! An entity has at most one actor at a time, however many transactions ask for it at once, and memory stays bounded

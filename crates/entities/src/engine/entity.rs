@@ -209,7 +209,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             return cx.reply(Err(cause.clone()));
         }
         let (vote, resolver) = Promise::pair();
-        self.votes.insert((prepare.tx, prepare.attempt), resolver);
+        self.votes.insert((prepare.request.branch.tx, prepare.request.branch.attempt), resolver);
         self.step(cx, Input::Prepare(prepare));
         cx.forward(vote)
     }

@@ -10,7 +10,7 @@ use enact_actors::{Promise, Resolver, actor};
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
 use tokio::time::timeout;
 
-use super::committer::{Answered, CommitError, Entry};
+use super::committer::{Answered, Append, CommitError};
 use super::directory::Live;
 use super::error::{Awaited, Doubt, EntityError, SubmitError};
 use super::loading::Stage;
@@ -144,7 +144,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     /// Asks for a vote; a tick if there is none at `tick_at`.
     async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>, tick_at: Millis) -> CoordinatorInput<M::Event> {
-        let (tx, attempt, coordinator) = (prepare.tx, prepare.attempt, prepare.coordinator.clone());
+        let (tx, attempt) = (prepare.request.branch.tx, prepare.request.branch.attempt);
+        let coordinator = prepare.coordinator.clone();
         let vote = match self.hold(&to) {
             Err(cause) => self.cannot_vote(cause),
             Ok(live) => match self.progress.reach(live.stage()) {
@@ -203,7 +204,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         for (key, record) in records {
             let (kind, payload) = (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
-                Some(live) => entries.push(Entry { key, tail: Arc::clone(&live.tail), kind, payload }),
+                Some(live) => entries.push(Append { key, tail: Arc::clone(&live.tail), kind, payload }),
                 // The coordinator's own record: needed again only by a repetition of the request.
                 None => {
                     answered =

@@ -38,7 +38,7 @@ use self::read::{Reads, Unanswered};
 pub use self::recovery::RecoveryError;
 use crate::EntityKey;
 use crate::admission::{
-    Admission, Applied, Consequences, Decision, InProgress, Limits, Request, Strategy, Verdict, Wait,
+    Admission, Applied, Branch, Consequences, Decision, InProgress, Limits, Strategy, Verdict, Wait,
 };
 use crate::message::{Decide, Prepare, Said, ToCoordinator, Vote};
 use crate::model::Model;
@@ -276,7 +276,8 @@ impl<M: Model> Participant<M> {
     }
 
     fn prepare(&mut self, prepare: Prepare<M::Event>, now: Millis, out: &mut Outputs<M>) {
-        let Prepare { tx, attempt, coordinator, work, at, deadline, ordered } = prepare;
+        let Prepare { coordinator, request } = prepare;
+        let Branch { tx, attempt, .. } = request.branch;
         if let Some(standing) = self.standings.get(&tx) {
             if standing.attempt > attempt || matches!(standing.stage, Stage::Committed) {
                 return;
@@ -289,11 +290,11 @@ impl<M: Model> Participant<M> {
             }
             self.abort(tx, now, out);
         }
-        if deadline <= now {
+        if request.deadline <= now {
             return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
         }
         self.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Delayed });
-        let verdict = self.admission.request(Request { tx, attempt, work, at, deadline, ordered });
+        let verdict = self.admission.request(request);
         self.settle(tx, verdict, now, out);
     }
 
@@ -310,7 +311,7 @@ impl<M: Model> Participant<M> {
     }
 
     fn turn_away(&mut self, tx: TxId, vote: Vote<M::Event>, out: &mut Outputs<M>) {
-        let standing = self.standings.remove(&tx).expect("who is turned away had a standing");
+        let standing = self.standings.remove(&tx).expect("a transaction that is turned away had a standing");
         self.vote(&standing.coordinator, tx, standing.attempt, vote, out);
     }
 
@@ -330,17 +331,17 @@ impl<M: Model> Participant<M> {
     }
 
     fn in_progress(&self, tx: TxId) -> InProgress<M::Event> {
-        self.admission.find(tx).expect("who has been admitted is in progress")
+        self.admission.find(tx).expect("an admitted transaction is in progress")
     }
 
     fn standing(&mut self, tx: TxId) -> &mut Standing {
-        self.standings.get_mut(&tx).expect("who is in progress has a standing")
+        self.standings.get_mut(&tx).expect("a transaction in progress has a standing")
     }
 
     fn prepared(&self, entry: InProgress<M::Event>) -> Prepared<M::Event> {
-        let InProgress { tx, attempt, slot, work, at, answer, .. } = entry;
-        let coordinator = self.standings[&tx].coordinator.clone();
-        Prepared { tx, attempt, slot, work, at, coordinator, answer }
+        let InProgress { branch, slot, answer, .. } = entry;
+        let coordinator = self.standings[&branch.tx].coordinator.clone();
+        Prepared { branch, slot, coordinator, answer }
     }
 
     /// Sets when a transaction that has voted asks for its decision.
@@ -358,8 +359,8 @@ impl<M: Model> Participant<M> {
     }
 
     fn vote_yes(&self, tx: TxId, out: &mut Outputs<M>) {
-        let InProgress { attempt, slot, answer, .. } = self.in_progress(tx);
-        self.vote(&self.standings[&tx].coordinator, tx, attempt, Vote::Yes { slot, answer }, out);
+        let InProgress { branch, slot, answer, .. } = self.in_progress(tx);
+        self.vote(&self.standings[&tx].coordinator, tx, branch.attempt, Vote::Yes { slot, answer }, out);
     }
 
     fn vote(&self, to: &EntityKey, tx: TxId, attempt: Attempt, vote: Vote<M::Event>, out: &mut Outputs<M>) {

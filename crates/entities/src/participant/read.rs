@@ -134,6 +134,6 @@ fn waits_of<M: Model>(read: &Read, admission: &Admission<M>) -> Vec<Wait> {
     let name = |tx| admission.wait_for(tx, Why::Value);
     match read.after.filter(|&tx| is_here(admission, tx)) {
         Some(tx) => vec![name(tx)],
-        None => admission.in_progress().filter(|entry| !entry.committed).map(|entry| name(entry.tx)).collect(),
+        None => admission.in_progress().filter(|entry| !entry.committed).map(|entry| name(entry.branch.tx)).collect(),
     }
 }

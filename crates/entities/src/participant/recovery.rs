@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Durability, Outputs, Participant, ParticipantOptions, Stage, Standing};
 use crate::EntityKey;
-use crate::admission::{Answer, Decision, InProgress};
+use crate::admission::{Answer, Branch, Decision, InProgress};
 use crate::message::Said;
 use crate::model::{Model, Work};
 use crate::reason::Reason;
@@ -99,7 +99,8 @@ impl<M: Model> Participant<M> {
         let mut out = Vec::new();
         let mut entries = Vec::with_capacity(pending.len());
         for (slot, Pending { prepared, committed }) in pending {
-            let Prepared { tx, attempt, work, at, coordinator, answer, .. } = prepared;
+            let Prepared { branch, coordinator, answer, .. } = prepared;
+            let (tx, attempt) = (branch.tx, branch.attempt);
             if !committed {
                 participant.say(&coordinator, tx, attempt, Said::Ask(slot), &mut out);
             }
@@ -107,7 +108,7 @@ impl<M: Model> Participant<M> {
             if !committed {
                 participant.ask_again(tx, participant.ask_after, now);
             }
-            entries.push(InProgress { tx, attempt, slot, work, at, answer, committed });
+            entries.push(InProgress { branch, slot, answer, committed });
         }
         participant.admission.restore(entries, next_slot);
         (participant, out)
@@ -130,8 +131,8 @@ impl<M: Model> Replay<M> {
             Record::Committed { tx, slot, events, at } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), state: None };
-                let (work, coordinator, attempt) = (Work::of_events(events), key.clone(), Attempt::FIRST);
-                let prepared = Prepared { tx, attempt, slot, work, at, coordinator, answer };
+                let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
+                let prepared = Prepared { branch, slot, coordinator: key.clone(), answer };
                 self.add(Pending { prepared, committed: true });
             }
             Record::Committed { tx, slot, .. } | Record::Outcome { tx, slot, decision: Decision::Commit } => {
@@ -146,23 +147,27 @@ impl<M: Model> Replay<M> {
     }
 
     fn add(&mut self, pending: Pending<M::Event>) {
-        let Prepared { tx, attempt, slot, .. } = pending.prepared;
+        let Prepared { branch: Branch { tx, attempt, .. }, slot, .. } = pending.prepared;
         if slot < self.known {
             return;
         }
         self.next_slot = self.next_slot.max(slot.next());
         // That an earlier attempt was aborted may not have been written: a later one says so, too.
-        let is_void = |other: &Pending<M::Event>| other.prepared.tx == tx && other.prepared.attempt > attempt;
+        let is_void =
+            |other: &Pending<M::Event>| other.prepared.branch.tx == tx && other.prepared.branch.attempt > attempt;
         if self.pending.values().any(is_void) {
             return;
         }
-        self.pending.retain(|_, other| other.prepared.tx != tx || other.committed || other.prepared.attempt >= attempt);
+        self.pending.retain(|_, other| {
+            let branch = &other.prepared.branch;
+            branch.tx != tx || other.committed || branch.attempt >= attempt
+        });
         self.pending.insert(slot, pending);
     }
 
     fn commit(&mut self, tx: TxId, slot: Slot) -> Option<()> {
         match self.pending.get_mut(&slot) {
-            Some(pending) if pending.prepared.tx == tx => pending.committed = true,
+            Some(pending) if pending.prepared.branch.tx == tx => pending.committed = true,
             // The snapshot has its effect already.
             None if slot < self.known => {}
             _ => return None,
@@ -173,13 +178,14 @@ impl<M: Model> Replay<M> {
     /// The first committed one, if no open effect stands before it.
     fn ready_head(&self) -> Option<Slot> {
         let mut heads =
-            self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.work.has_event());
+            self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.branch.work.has_event());
         heads.next().filter(|(_, entry)| entry.committed).map(|(&slot, _)| slot)
     }
 
     fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
         while let Some(slot) = self.ready_head() {
-            let Prepared { tx, work, at, .. } = self.pending.remove(&slot).expect("it was found").prepared;
+            let prepared = self.pending.remove(&slot).expect("it was found").prepared;
+            let Branch { tx, work, at, .. } = prepared.branch;
             for event in work.events() {
                 self.base = model
                     .next(entity, &self.base, event, at)

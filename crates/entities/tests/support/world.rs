@@ -25,7 +25,7 @@ pub enum Packet<E = Event> {
 impl<E> Packet<E> {
     pub fn tx(&self) -> TxId {
         match self {
-            Self::Down(_, ToParticipant::Prepare(prepare)) => prepare.tx,
+            Self::Down(_, ToParticipant::Prepare(prepare)) => prepare.request.branch.tx,
             Self::Down(_, ToParticipant::Decide(decide)) => decide.tx,
             Self::Up(up) => up.tx,
         }
