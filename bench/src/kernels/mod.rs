@@ -4,7 +4,7 @@
 //! * *await*: every call is a message with a promise, and the caller awaits it in a cooperative handler, so that its
 //!   actor serves the call meanwhile. All callers of a chain of calls are suspended at once.
 //! * *held*: as await, in a handler that holds its actor while it waits.
-//! * *forward*: a tail call hands the caller's promise on; who calls has ended by then.
+//! * *forward*: a tail call hands the caller's promise on; the caller's turn has ended by then.
 //! * *sync*: a call of oneself is a call of a Rust method; another actor is called with `call(cx)`.
 //! * *native*: a function without actors.
 //! * *seq* and *rayon*: the rows of the matrix product in a loop, and in a parallel loop.

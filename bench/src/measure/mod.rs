@@ -87,7 +87,7 @@ pub fn race<E>(
 
 /// As [`race`], but a contender that fails leaves the race without a result, and the others go on.
 ///
-/// Also returns who left, by name, and why. There may be nobody left.
+/// Also returns the contenders that left, by name, and why. There may be none left.
 /// # Panics
 /// Without a contender or a round.
 pub fn race_of_the_able<E>(

@@ -1,6 +1,6 @@
 //! A-star search: workers explore a graph, and the most urgent node first; a message to stop overtakes all.
 //!
-//! The published program has no heuristic: it is a guided search in breadth. Who claims a node first is its parent.
+//! The published program has no heuristic: it is a guided search in breadth. The first actor to claim a node is its parent.
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -100,7 +100,7 @@ impl Graph {
     }
 }
 
-/// Who has claimed each node.
+/// The actor that has claimed each node.
 struct Parents(Vec<AtomicU32>);
 
 const NOBODY: Node = Node::MAX;

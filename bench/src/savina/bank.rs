@@ -107,7 +107,7 @@ struct Account<M: Money> {
     id: usize,
     initial: M,
     balance: M,
-    /// Who asked for the transfer under way, where messages are set aside.
+    /// The account that asked for the transfer under way, where messages are set aside.
     teller: Option<TellerRef<M>>,
     report: Report<(usize, i64)>,
     _presence: Presence,

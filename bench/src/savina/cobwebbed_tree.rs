@@ -44,7 +44,7 @@ struct Root {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Totals {
     size: u64,
-    /// Depends on who asks first.
+    /// Depends on the order of the questions.
     height: u64,
     answers: u64,
     grants: u64,
@@ -188,7 +188,7 @@ pub(super) struct Prepared {
     tree: Tree,
 }
 
-/// What does not depend on who asks when.
+/// What does not depend on the order of the questions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tree {
     totals: Totals,

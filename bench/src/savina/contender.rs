@@ -1,4 +1,4 @@
-//! Who takes part: a program in a process of its own, which is asked for one run at a time.
+//! A contender: a program in a process of its own, which is asked for one run at a time.
 //!
 //! Enact runs in such a process like everybody else. Each is started anew for each benchmark, so that none measures what
 //! another left behind, above all in memory. One that does not answer within its limit is killed.

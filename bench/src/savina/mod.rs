@@ -197,10 +197,10 @@ pub enum SavinaError {
     },
 }
 
-/// Measures every benchmark that `options` name, with `program` to run Enact; who fails does not end the others.
+/// Measures every benchmark that `options` name, with `program` to run Enact; a failure does not end the others.
 ///
 /// # Errors
-/// [`SavinaError`] when a parameter or a file cannot be had; who failed is in the results.
+/// [`SavinaError`] when a parameter or a file cannot be had; failures are in the results.
 pub fn run(options: &Options, program: &Path) -> Result<Results, SavinaError> {
     let plan = Plan { rounds: options.iterations.get(), warm_up: options.warm_up };
     let mut results = Results::begun(command(), options.warm_up);

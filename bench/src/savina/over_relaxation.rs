@@ -96,7 +96,7 @@ struct Point {
     _presence: Presence,
 }
 
-/// Who a point tells its last value.
+/// The actor that a point tells its last value.
 #[derive(Clone)]
 enum Half {
     Runner(RunnerRef),

@@ -142,7 +142,7 @@ impl Peers {
         self.present.iter().map(library).collect()
     }
 
-    /// Who is missing, and why.
+    /// What is missing, and why.
     pub(super) fn absent(&self) -> Vec<String> {
         self.absent.iter().map(ToString::to_string).collect()
     }

@@ -24,7 +24,7 @@ struct Arbitrator {
     /// By fork: whether it is on the table.
     is_free: Vec<bool>,
     is_eating: Vec<bool>,
-    /// Who waits for forks, where nobody is refused.
+    /// The philosophers that wait for forks, where none is refused.
     hungry: Option<VecDeque<(usize, PhilosopherRef)>>,
     present: usize,
     tally: Tally,
@@ -166,7 +166,7 @@ impl Program for Philosophers {
         equal("meals beside a neighbour's", found.map(|tally| tally.collisions), Some(0))?;
         holds("all forks lie on the table at the end", found.is_some_and(|tally| tally.all_free))?;
         let denials = found.map_or(0, |tally| tally.denials);
-        holds("nobody is refused who is kept", denials == 0 || variant != Variant::Strict)?;
+        holds("a philosopher that is kept is not refused", denials == 0 || variant != Variant::Strict)?;
         let messages = 4 * meals + 2 * denials + self.philosophers as u64;
         Ok(Verified::after(messages).with_fact("denials", denials))
     }

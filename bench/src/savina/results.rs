@@ -29,7 +29,7 @@ pub struct Results {
     pub benchmarks: Vec<BenchmarkResult>,
     /// From before a process exists to its first verified result, in fresh processes; the rate is starts a second.
     pub cold_start: Option<Race>,
-    /// Who started and has no result.
+    /// The contenders that started and have no result.
     pub dropouts: Vec<Dropout>,
     /// Programs of peers that could not be built here, and why.
     pub absent: Vec<String>,
@@ -159,10 +159,10 @@ impl Results {
         write_json(self, path)
     }
 
-    /// Whether everybody who started has a result.
+    /// Whether every contender that started has a result.
     ///
     /// # Errors
-    /// The first one who has none.
+    /// The first one that has none.
     pub fn verdict(&self) -> Result<(), Dropout> {
         self.dropouts.first().map_or(Ok(()), |first| Err(first.clone()))
     }

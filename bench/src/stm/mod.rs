@@ -135,7 +135,7 @@ pub enum StmBenchError {
     },
 }
 
-/// Who takes part.
+/// A contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Contender {
     Enact,

@@ -24,7 +24,7 @@ const TICKETS: usize = 64;
 pub(super) struct Costs {
     /// The search for one slot.
     pub(super) find_ns: u64,
-    /// Some tickets, in order of time: that they differ decides who commits first.
+    /// Some tickets, in order of time: their differences decide which transaction commits first.
     pub(super) tickets_ns: Vec<u64>,
     /// Booking an item, with the commit.
     pub(super) book_ns: u64,

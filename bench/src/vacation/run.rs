@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub(super) const ABORTS: &str = "aborts/customer";
 pub(super) const HASHES: &str = "hashes/customer";
 
-/// Who works, and how.
+/// The team, and how it works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Team {
     /// One transaction a customer.

@@ -11,7 +11,7 @@
 //! actor takes nothing else.
 //!
 //! # What is left out
-//! The priority of who has lost often, which changes who loses but not how many; caches, memory bandwidth and the speed
+//! The priority of a transaction that has lost often, which changes the losers but not their number; caches, memory bandwidth and the speed
 //! of cores that share a socket; the actor that counts what is done; that a message to an actor at rest wakes it. So it
 //! is near for tickets with a hash, and too fast for the split version without one, which is all messages.
 use std::cmp::Reverse;
@@ -248,7 +248,7 @@ impl<'a> World<'a> {
             Step::Finding => self.found(actor),
             Step::Booking => self.booked(actor),
             Step::Checking => self.commit(actor),
-            Step::Waiting => unreachable!("who waits has no event"),
+            Step::Waiting => unreachable!("a waiting actor has no event"),
         }
         self.fill_cores();
     }

@@ -43,7 +43,7 @@ pub enum ActorError {
     /// The value could only come after the turn that waits for it has ended.
     #[error("deadlock: {cycle}; let a handler of the cycle take `cx: Cx<Self>` instead of `&mut self`")]
     Deadlock {
-        /// Who waits for whom.
+        /// The actors that wait for each other.
         cycle: Cycle,
     },
     /// Nothing came within the time given to [`Promise::timeout`](crate::Promise::timeout).
@@ -102,7 +102,7 @@ impl fmt::Debug for Cycle {
 /// The end of an actor, as its watchers see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Who is gone.
+    /// The actor that is gone.
     pub actor: Identity,
     /// Why.
     pub reason: ExitReason,

@@ -1,4 +1,4 @@
-//! Who an actor is, in errors, logs and notices.
+//! The identity of an actor, in errors, logs and notices.
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::Ordering;

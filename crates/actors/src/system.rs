@@ -93,7 +93,7 @@ impl Builder {
     /// How many turns can run at the same time; as many as the machine has cores unless set.
     ///
     /// Workers are not bound to CPUs. On Linux a worker that wakes another rules its own CPU out for the moment of the
-    /// wake-up, so that they do not share it; who binds the threads, or the process, is not interfered with.
+    /// wake-up, so that they do not share it; threads, or a process, that were bound from outside are left alone.
     ///
     /// # Panics
     /// If `workers` is zero.

@@ -138,7 +138,7 @@ fn a_wait_that_comes_back_to_a_held_actor_names_the_circle() {
         (&[(&a, Get), (&b, Await), (&a, Get)], &[&a, &b]),
         (&[(&a, Call), (&b, Await), (&c, Await), (&a, Get)], &[&a, &b, &c]),
         (&[(&a, Combined), (&b, Combined), (&a, Get)], &[&a, &b]),
-        // Who has forwarded waits for nothing any more.
+        // A turn that has forwarded waits for nothing any more.
         (&[(&a, Get), (&b, Forward), (&a, Get)], &[&a]),
         (&[(&a, Get), (&b, Forward), (&c, Get), (&a, Get)], &[&a, &c]),
     ];

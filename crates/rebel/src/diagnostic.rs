@@ -265,24 +265,24 @@ impl fmt::Display for Report {
 
 impl std::error::Error for Report {}
 
-type Place = (usize, Range<usize>);
+type Region = (usize, Range<usize>);
 
-fn place(span: Span) -> Place {
+fn region(span: Span) -> Region {
     (span.source, span.start..span.end)
 }
 
-fn draw(diagnostic: &Diagnostic, colour: bool) -> Drawing<'static, Place> {
+fn draw(diagnostic: &Diagnostic, colour: bool) -> Drawing<'static, Region> {
     let (kind, main) = if diagnostic.code.is_warning() {
         (ReportKind::Warning, Color::Yellow)
     } else {
         (ReportKind::Error, Color::Red)
     };
-    let mut drawing = Drawing::build(kind, place(diagnostic.labels[0].span))
+    let mut drawing = Drawing::build(kind, region(diagnostic.labels[0].span))
         .with_config(Config::default().with_color(colour).with_index_type(IndexType::Byte))
         .with_code(diagnostic.code)
         .with_message(printable(&diagnostic.message));
     for (index, label) in diagnostic.labels.iter().enumerate() {
-        let drawn = Drawn::new(place(label.span)).with_message(printable(&label.text));
+        let drawn = Drawn::new(region(label.span)).with_message(printable(&label.text));
         drawing.add_label(drawn.with_color(if index == 0 { main } else { Color::Cyan }));
     }
     if let Some(help) = &diagnostic.help {

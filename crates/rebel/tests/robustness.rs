@@ -252,7 +252,7 @@ fn too_many_findings_are_counted_and_not_kept() {
     assert!(report.render(false).contains("5 more findings are not shown"));
 }
 
-/// A source cannot write to the terminal of who reads the diagnostic, nor reverse the text around it.
+/// A source cannot write to the terminal on which the diagnostic is read, nor reverse the text around it.
 #[test]
 fn control_characters_of_the_source_are_not_drawn() {
     let report = check(vec![Source::new("a\u{1b}[2Jb", "class A x: \u{1b}[31m\u{202e} initial a")]).unwrap_err();

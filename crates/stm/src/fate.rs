@@ -17,7 +17,7 @@ pub struct Fate {
 }
 
 struct Shared {
-    /// Counts the fates there have been: who came first.
+    /// Counts the fates there have been, which orders them.
     serial: u64,
     state: Mutex<State>,
 }

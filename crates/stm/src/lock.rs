@@ -17,7 +17,7 @@ const DEPTH_MASK: u64 = (1 << DEPTH_BITS) - 1;
 
 static OWNERS: AtomicU64 = AtomicU64::new(2);
 
-/// Who holds a lock: a transaction, or the deferred operations that follow it.
+/// The owner of a lock: a transaction, or the deferred operations that follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(NonZeroU64);
 
@@ -253,7 +253,7 @@ impl TxLock {
         }
     }
 
-    /// Undoes one [`acquire`](Self::acquire) of the transaction's owner; the last one frees the lock and wakes who waits.
+    /// Undoes one [`acquire`](Self::acquire) of the transaction's owner; the last one frees the lock and wakes its waiters.
     ///
     /// # Errors
     /// If the attempt has to be run again.
@@ -268,7 +268,7 @@ impl TxLock {
         Ok(())
     }
 
-    /// Who has the lock, and how often it was acquired.
+    /// The owner, and how often it was acquired.
     ///
     /// # Errors
     /// If the attempt has to be run again.

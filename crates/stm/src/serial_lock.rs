@@ -10,14 +10,14 @@
 //! one transaction, the *holder*, runs alone, and other commits are refused. [`DRAINING`]: a transaction waits for the
 //! end of the deferred operations under way, in order to run irrevocably; commits that would start new ones are refused.
 //!
-//! A transaction that wants to run alone has a *ticket*, which is a place in the queue, and so has each commit that was
-//! refused. A place is *ready*, except that an irrevocable transaction is not while operations are under way, and
-//! neither is a commit behind it that starts operations. The *turn* is that of the first ready place. If all that is
-//! ready are refused commits, the serial lock is open to them, and they keep their places until one of their attempts
+//! A transaction that wants to run alone is a *waiter* in the queue, named by its *ticket*, and so is each commit that was
+//! refused. A waiter is *ready*, except that an irrevocable transaction is not while operations are under way, and
+//! neither is a commit behind it that starts operations. The *turn* is that of the first ready waiter. If all that is
+//! ready are refused commits, the serial lock is open to them, and they keep their tickets until one of their attempts
 //! commits; otherwise they run alone as well, each at its turn.
 //!
 //! # Who may touch what
-//! The word's flags for closing and draining, the holder and the places are changed under the lock of the queue. The
+//! The word's flags for closing and draining, the holder and the waiters are changed under the lock of the queue. The
 //! serial lock is held only within one poll, or by a thread that does not sleep meanwhile: the poll that finds its turn
 //! come takes the serial lock, closes it, runs the attempt, and gives the serial lock back before it returns. An
 //! attempt that runs alone and loses to a deferred operation is repeated in the same poll; one that sleeps or waits for
@@ -36,8 +36,8 @@
 //!   `n` threads that run alone again and again it comes after at most `n` holders besides the one that has refused it.
 //! * While an irrevocable transaction waits for operations, no commit behind it starts one, so that those under way are
 //!   finitely many; all else passes it meanwhile.
-//! * A thread at its turn is sure to come. A task may not be polled: a place behind it stands back a bounded number of
-//!   times, which lets its executor poll the task, and then passes it. A place that was passed is *dormant*: it counts
+//! * A thread at its turn is sure to come. A task may not be polled: a waiter behind it stands back a bounded number of
+//!   times, which lets its executor poll the task, and then passes it. A waiter that was passed is *dormant*: it counts
 //!   as absent until its task is polled again, and has kept its rank. So a task that is forgotten costs others a
 //!   bounded number of yields once.
 //! * A thread that is awake may run alone before older irrevocable threads that sleep, because waking one takes several
@@ -48,8 +48,8 @@
 //! these, but no other commit.
 //!
 //! # No lost wake-up
-//! A place leaves its waker under the lock under which it finds that its turn has not come. Each step that can bring a
-//! turn forward takes the wakers of all that can be next, under the same lock: the serial lock is given back, a place
+//! A waiter leaves its waker under the lock under which it finds that its turn has not come. Each step that can bring a
+//! turn forward takes the wakers of all that can be next, under the same lock: the serial lock is given back, a waiter
 //! is given up, passed or not ready any more, the last operation ends. The last is seen because an operation that ends
 //! is counted out first and then looks at the word, with a fence in between, and the word says that somebody drains
 //! before the operations are counted.
@@ -97,10 +97,10 @@ struct Queue {
     /// How often in a row a thread that was awake has run alone before the first that was ready.
     barged: u32,
     /// In the order of their numbers, the holder's among them.
-    places: VecDeque<Place>,
+    waiters: VecDeque<Waiter>,
 }
 
-struct Place {
+struct Waiter {
     number: NonZeroU64,
     purpose: Purpose,
     /// Its commit is known to start deferred operations.
@@ -113,7 +113,7 @@ struct Place {
     is_dormant: bool,
     /// How often it has stood back for tasks.
     stood_back: u32,
-    /// Of who waits at it, unless that was called.
+    /// Of what waits at it, unless that was called.
     waker: Option<Waker>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) enum Turn {
 #[derive(Debug)]
 pub(crate) struct Priority(());
 
-/// A place in the queue, given up by [`SerialLock::give_back`].
+/// The number of a waiter in the queue, given up by [`SerialLock::give_back`].
 #[derive(Debug)]
 pub(crate) struct Ticket(NonZeroU64);
 
@@ -176,7 +176,7 @@ impl SerialLock {
             filter: AtomicU64::new(0),
             is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
-            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, places: VecDeque::new() }),
+            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, waiters: VecDeque::new() }),
         }
     }
 
@@ -187,7 +187,7 @@ impl SerialLock {
             filter: AtomicU64::new(0),
             is_preferred: AtomicBool::new(false),
             operations: CachePadded::new(AtomicU64::new(0)),
-            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, places: VecDeque::new() }),
+            queue: Mutex::new(Queue { last: 0, holder: None, barged: 0, waiters: VecDeque::new() }),
         }
     }
 
@@ -239,13 +239,13 @@ impl SerialLock {
         self.is_preferred.store(false, Ordering::Release);
     }
 
-    /// Asks for a place behind all others.
+    /// Enters the queue behind all others.
     pub(crate) fn ask(&self, purpose: Purpose, defers: bool, is_of_thread: bool) -> Ticket {
         let mut queue = self.queue.lock();
         queue.last += 1;
         let number = NonZeroU64::new(queue.last).expect("numbers begin with 1");
         let (is_awake, is_dormant, stood_back, waker) = (false, false, 0, None);
-        queue.places.push_back(Place {
+        queue.waiters.push_back(Waiter {
             number,
             purpose,
             defers,
@@ -277,27 +277,27 @@ impl SerialLock {
     pub(crate) fn is_next(&self, ticket: &Ticket) -> bool {
         let queue = self.queue.lock();
         queue
-            .places
+            .waiters
             .iter()
-            .find(|place| Some(place.number) != queue.holder)
-            .is_some_and(|place| place.number == ticket.0)
+            .find(|waiter| Some(waiter.number) != queue.holder)
+            .is_some_and(|waiter| waiter.number == ticket.0)
     }
 
     // Wakers are of users: neither cloned nor dropped under a lock.
     fn poll_turn_and_leave(&self, ticket: &Ticket, mut waker: Option<Waker>) -> Poll<Turn> {
         let mut queue = self.queue.lock();
         let n = queue.index(ticket.0);
-        queue.places[n].is_dormant = false;
-        queue.places[n].is_awake = false;
+        queue.waiters[n].is_dormant = false;
+        queue.waiters[n].is_awake = false;
         let is_quiet = self.drain(&queue);
         let turn = queue.turn_of(n, is_quiet);
         match turn {
             Some(Turn::Alone { .. }) => queue.holder = Some(ticket.0),
             Some(Turn::Open) => {}
-            Some(Turn::StandBack) => queue.places[n].stood_back += 1,
+            Some(Turn::StandBack) => queue.waiters[n].stood_back += 1,
             None => {
-                queue.places[n].is_awake = waker.is_none();
-                std::mem::swap(&mut queue.places[n].waker, &mut waker);
+                queue.waiters[n].is_awake = waker.is_none();
+                std::mem::swap(&mut queue.waiters[n].waker, &mut waker);
             }
         }
         let called = self.call(&mut queue);
@@ -316,21 +316,21 @@ impl SerialLock {
             self.open(&mut queue);
         }
         let n = queue.index(number);
-        let place = queue.places.remove(n);
+        let waiter = queue.waiters.remove(n);
         let called = self.call(&mut queue);
         drop(queue);
-        drop(place);
+        drop(waiter);
         wake_all(called);
     }
 
-    /// Keeps the place of a commit that was refused at its turn: it is known by then whether it starts operations.
+    /// Keeps the ticket of a commit that was refused at its turn: it is known by then whether it starts operations.
     pub(crate) fn wait_again(&self, ticket: &Ticket, defers: bool) {
         let mut queue = self.queue.lock();
         if queue.holder == Some(ticket.0) {
             self.open(&mut queue);
         }
         let n = queue.index(ticket.0);
-        queue.places[n].defers = defers;
+        queue.waiters[n].defers = defers;
         let called = self.call(&mut queue);
         drop(queue);
         wake_all(called);
@@ -375,10 +375,10 @@ impl SerialLock {
         }
         let is_open = queue.is_open(is_quiet);
         let mut called = Vec::new();
-        for n in 0..queue.places.len() {
+        for n in 0..queue.waiters.len() {
             if queue.is_ready(n, is_quiet) {
-                called.extend(queue.places[n].waker.take());
-                if queue.places[n].is_of_thread && !is_open {
+                called.extend(queue.waiters[n].waker.take());
+                if queue.waiters[n].is_of_thread && !is_open {
                     break;
                 }
             }
@@ -399,48 +399,48 @@ impl SerialLock {
 
 impl Queue {
     fn index(&self, number: NonZeroU64) -> usize {
-        let found = self.places.binary_search_by_key(&number, |place| place.number);
-        found.expect("a ticket has its place until it is given back")
+        let found = self.waiters.binary_search_by_key(&number, |waiter| waiter.number);
+        found.expect("a waiter is in the queue until its ticket is given back")
     }
 
     fn has_irrevocable(&self) -> bool {
-        self.is_behind_irrevocable(self.places.len())
+        self.is_behind_irrevocable(self.waiters.len())
     }
 
     fn is_behind_irrevocable(&self, n: usize) -> bool {
-        self.places.range(..n).any(|place| place.purpose == Purpose::Irrevocable && !place.is_dormant)
+        self.waiters.range(..n).any(|waiter| waiter.purpose == Purpose::Irrevocable && !waiter.is_dormant)
     }
 
     fn is_ready(&self, n: usize, is_quiet: bool) -> bool {
-        let place = &self.places[n];
-        match place.purpose {
-            _ if place.is_dormant => false,
+        let waiter = &self.waiters[n];
+        match waiter.purpose {
+            _ if waiter.is_dormant => false,
             Purpose::Irrevocable => is_quiet,
-            Purpose::Alone | Purpose::Commit => !place.defers || is_quiet || !self.is_behind_irrevocable(n),
+            Purpose::Alone | Purpose::Commit => !waiter.defers || is_quiet || !self.is_behind_irrevocable(n),
         }
     }
 
-    /// True if no place that is ready needs a turn of its own.
+    /// True if no waiter that is ready needs a turn of its own.
     fn is_open(&self, is_quiet: bool) -> bool {
         let is_draining = self.has_irrevocable();
-        let needs_turn = |place: &Place| place.purpose != Purpose::Commit || (place.defers && is_draining);
-        !(0..self.places.len()).any(|n| needs_turn(&self.places[n]) && self.is_ready(n, is_quiet))
+        let needs_turn = |waiter: &Waiter| waiter.purpose != Purpose::Commit || (waiter.defers && is_draining);
+        !(0..self.waiters.len()).any(|n| needs_turn(&self.waiters[n]) && self.is_ready(n, is_quiet))
     }
 
     /// True if a thread may run alone before older ones: among irrevocable threads only, so that no commit waits for
     /// more of them than stand before it.
     fn may_barge(&self) -> bool {
-        let is_such = |place: &Place| place.purpose == Purpose::Irrevocable && place.is_of_thread;
-        self.barged < BARGED_MAX && (self.places.iter().all(is_such) || cfg!(planted = "barge_past_commits"))
+        let is_such = |waiter: &Waiter| waiter.purpose == Purpose::Irrevocable && waiter.is_of_thread;
+        self.barged < BARGED_MAX && (self.waiters.iter().all(is_such) || cfg!(planted = "barge_past_commits"))
     }
 
     /// True if the next turn is that of a thread that is awake, which need not be waited for.
     fn leaves_it_to_the_awake(&self, is_quiet: bool) -> bool {
-        let mut ready = (0..self.places.len()).filter(|n| self.is_ready(*n, is_quiet));
-        self.barged < BARGED_BEFORE_CALL && self.may_barge() && ready.any(|n| self.places[n].is_awake)
+        let mut ready = (0..self.waiters.len()).filter(|n| self.is_ready(*n, is_quiet));
+        self.barged < BARGED_BEFORE_CALL && self.may_barge() && ready.any(|n| self.waiters[n].is_awake)
     }
 
-    /// What the ticket of a place is good for, or nothing. Passes tasks that have been stood back for often enough.
+    /// What the ticket of a waiter is good for, or nothing. Passes tasks that have been stood back for often enough.
     fn turn_of(&mut self, n: usize, is_quiet: bool) -> Option<Turn> {
         if self.holder.is_some() || !self.is_ready(n, is_quiet) {
             return None;
@@ -449,15 +449,15 @@ impl Queue {
             return Some(Turn::Open);
         }
         let (may_barge, mut barges) = (self.may_barge(), false);
-        let stands_back = self.places[n].stood_back < STAND_BACK_MAX;
+        let stands_back = self.waiters[n].stood_back < STAND_BACK_MAX;
         for before in 0..n {
             if self.is_ready(before, is_quiet) {
-                match self.places[before].is_of_thread {
+                match self.waiters[before].is_of_thread {
                     true if may_barge => barges = true,
                     true => return None,
                     false if stands_back => return Some(Turn::StandBack),
                     false if cfg!(planted = "wait_for_tasks_that_do_not_come") => return None,
-                    false => self.places[before].is_dormant = true,
+                    false => self.waiters[before].is_dormant = true,
                 }
             }
         }

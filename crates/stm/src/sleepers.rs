@@ -1,4 +1,4 @@
-//! Who sleeps until a variable changes.
+//! The threads and tasks that sleep until a variable changes.
 //!
 //! # Protocol
 //! A sleeper registers under the lock of the variable's stripe: if the versioned lock is still what the sleeper has
@@ -55,7 +55,7 @@ struct Stripe(Mutex<Known>);
 /// What lies under the lock of a stripe.
 #[derive(Default)]
 struct Known {
-    entries: Vec<Entry>,
+    registrations: Vec<Registration>,
     contests: Vec<Contest>,
 }
 
@@ -77,18 +77,18 @@ impl Drop for Claim {
     }
 }
 
-struct Entry {
+struct Registration {
     address: usize,
     sleeper: Arc<Sleeper>,
     condition: Option<Condition>,
-    /// The variable is a lock, and this owner waits for it and has not looked who has it.
+    /// The variable is a lock, and this owner waits for it and has not looked at its holder.
     waits_for: Option<OwnerId>,
 }
 
 /// Those of one variable that were taken out, mostly one.
-type Due = SmallVec<[Entry; 1]>;
+type Due = SmallVec<[Registration; 1]>;
 
-impl Entry {
+impl Registration {
     /// True if a change to `value` is worth a wake-up; a lock that is free is not when it `passes` sleepers.
     fn is_due(&self, value: u64, of: Option<TypeId>, passes: bool) -> bool {
         match self.waits_for {
@@ -101,9 +101,9 @@ impl Entry {
 /// Wakes sleepers that were taken out. Their conditions may own anything: if dropping one panics, the panic hook has said
 /// so, and the others are woken all the same.
 fn wake_entries(due: Due) {
-    for entry in due {
-        entry.sleeper.wake();
-        contain(|| drop(entry));
+    for registration in due {
+        registration.sleeper.wake();
+        contain(|| drop(registration));
     }
 }
 
@@ -189,7 +189,12 @@ impl Sleepers {
                 break;
             }
         }
-        stripe.entries.push(Entry { address, sleeper: Arc::clone(sleeper), condition: condition.cloned(), waits_for });
+        stripe.registrations.push(Registration {
+            address,
+            sleeper: Arc::clone(sleeper),
+            condition: condition.cloned(),
+            waits_for,
+        });
         true
     }
 
@@ -199,8 +204,9 @@ impl Sleepers {
         let address = std::ptr::from_ref(versioned_lock).addr();
         let mut stripe = self.stripe(address).lock();
         let passes = value == 0 && stripe.passes(address);
-        let is_due = |entry: &mut Entry| entry.address == address && entry.is_due(value, of, passes);
-        let due: Due = stripe.entries.extract_if(.., is_due).collect();
+        let is_due =
+            |registration: &mut Registration| registration.address == address && registration.is_due(value, of, passes);
+        let due: Due = stripe.registrations.extract_if(.., is_due).collect();
         if !stripe.has_sleepers(address) {
             stripe.end_contest(address);
             let now = versioned_lock.load(Ordering::Acquire);
@@ -213,7 +219,7 @@ impl Sleepers {
         wake_entries(due);
     }
 
-    /// Wakes all who sleep on a variable that is about to be gone.
+    /// Wakes all that sleep on a variable that is about to be gone.
     pub(crate) fn wake_for_good(&self, versioned_lock: &VersionedLock) {
         let address = std::ptr::from_ref(versioned_lock).addr();
         let due = self.stripe(address).lock().take_sleepers(address);
@@ -251,10 +257,10 @@ impl Sleepers {
     /// Takes a sleeper out again, wherever it still is.
     pub(crate) fn forget(&self, addresses: &[usize], sleeper: &Arc<Sleeper>) {
         for address in addresses {
-            let is_it = |entry: &mut Entry| Arc::ptr_eq(&entry.sleeper, sleeper);
+            let is_it = |registration: &mut Registration| Arc::ptr_eq(&registration.sleeper, sleeper);
             // Dropped without the lock: conditions are of users, and may own anything.
             let mut stripe = self.stripe(*address).lock();
-            let gone: Due = stripe.entries.extract_if(.., is_it).collect();
+            let gone: Due = stripe.registrations.extract_if(.., is_it).collect();
             if !stripe.has_sleepers(*address) {
                 stripe.end_contest(*address);
             }
@@ -266,11 +272,11 @@ impl Sleepers {
 
 impl Known {
     fn has_sleepers(&self, address: usize) -> bool {
-        self.entries.iter().any(|entry| entry.address == address)
+        self.registrations.iter().any(|registration| registration.address == address)
     }
 
     fn take_sleepers(&mut self, address: usize) -> Due {
-        self.entries.extract_if(.., |entry| entry.address == address).collect()
+        self.registrations.extract_if(.., |registration| registration.address == address).collect()
     }
 
     /// The contest for a lock, which begins with this call if there is none.

@@ -54,7 +54,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Checkers know no spinning: what matters is who has the lock.
+/// Checkers know no spinning: what matters is which thread has the lock.
 pub type SpinLock<T> = Mutex<T>;
 /// What keeps a [`SpinLock`].
 pub type SpinLockGuard<'a, T> = MutexGuard<'a, T>;

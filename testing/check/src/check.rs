@@ -131,7 +131,7 @@ impl Check<'_> {
         let Some(missed) = self.versions.after(place) else { return Ok(()) };
         let overwriter = self.versions.all[missed as usize].writer.expect("only the first version has no writer");
         self.edges.push(attempt, overwriter, Kind::Anti, missed);
-        // Who writes what it has read, and does not replace that version, has missed the one that did.
+        // A transaction that writes what it has read, and does not replace that version, has missed the one that did.
         if let Some(write) = &access.write
             && let Some(Source::Version(written)) = self.versions.source(variable, write.last)
             && written > missed

@@ -6,7 +6,7 @@
 //! cache and a branch that is always predicted.
 //!
 //! # Ordering
-//! Everything is relaxed. Who counts is told so before the run's first message is sent, and read after its last actor
+//! Everything is relaxed. The counting run is told so before the run's first message is sent, and read after its last actor
 //! has gone, and both are ordered by the messages; an allocation of a thread that has nothing to do with the run may be
 //! counted or not.
 #![expect(unsafe_code, reason = "an allocator cannot be written without; it only passes on what it is given")]

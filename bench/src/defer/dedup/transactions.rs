@@ -172,7 +172,7 @@ impl Version for DeferredOutput {
     }
 }
 
-/// A chunk whose compressed form is the private part of an object: who needs it waits for the operation on it.
+/// A chunk whose compressed form is the private part of an object: a thread that needs it waits for the operation on it.
 pub(super) struct DeferredChunk {
     fingerprint: Fingerprint,
     original: Part,

@@ -233,7 +233,7 @@ fn who_is_faster(rows: &[Row<'_>]) -> String {
     ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
     let [ahead, behind, open] = tally(rows);
     match &ratios[..] {
-        [] => "No other library took part in what was run, so nothing is said about who is faster.".to_owned(),
+        [] => "No other library took part in what was run, so nothing is said about which is faster.".to_owned(),
         [(only, name)] => {
             format!("In {name}, its message rate is {} times that of the best other library.", in_short(*only))
         }
@@ -375,7 +375,7 @@ fn method(results: &[Results], rows: &[Row<'_>]) -> Vec<Block> {
     let points = [
         "A round runs every contender once, in an order that changes from round to round. Ratios are taken within a round, so \
          that what disturbs the machine hits both; figures of different measurements are never compared.",
-        "Every run is verified by an oracle after its clock has stopped. Who gives a wrong result, breaks off or takes too \
+        "Every run is verified by an oracle after its clock has stopped. A program that gives a wrong result, breaks off or takes too \
          long has none and is listed.",
         "All programs do the same work: the same messages, generators and kernels, on the same number of worker threads.",
         "Intervals are 95 % percentile-bootstrap intervals of the median, 10,000 resamples; fewer than five rounds have none.",

@@ -3,7 +3,7 @@
 /// What a reader of its figures should know.
 pub(super) fn of(benchmark: &str) -> Option<&'static str> {
     const COMPUTES: &str = "Dominated by computation: the runtime shows only in how evenly it shares the work out";
-    const ONE_ALIVE: &str = "One message is on its way at a time, so a second worker cannot help: who keeps both actors on one \
+    const ONE_ALIVE: &str = "One message is on its way at a time, so a second worker cannot help: a library that keeps both actors on one \
                              thread, as actix on one arbiter does, saves the hand-over between threads";
     Some(match benchmark {
         "pp" | "thr" => ONE_ALIVE,

@@ -7,7 +7,7 @@ pub trait Locks: 'static {
     /// Where threads wait for a change.
     type Condition: Default + Send + Sync;
 
-    /// Waits until `may_go` holds, then changes the data; all who wait look again.
+    /// Waits until `may_go` holds, then changes the data; all that wait look again.
     fn change_when<T: Send>(
         lock: &Self::Lock<T>,
         condition: &Self::Condition,

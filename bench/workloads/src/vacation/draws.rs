@@ -29,7 +29,7 @@ pub enum Use {
     Slot(usize),
     /// Ticket number, password and salt.
     Ticket,
-    /// Who searches for the slots.
+    /// The searchers for the slots.
     Workers,
     /// Whether the attempt is made to fail.
     Fault,

@@ -1,4 +1,4 @@
-//! Vacation: customers who book two flights, a room and a car each, and get a password whose hash is expensive.
+//! Vacation: customers that book two flights, a room and a car each, and get a password whose hash is expensive.
 //!
 //! # What one customer's transaction does
 //! 1. *Find* two flights, a room and a car ([`SLOTS`]): for each the cheapest of some items drawn at random that has

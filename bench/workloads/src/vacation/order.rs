@@ -56,7 +56,7 @@ pub(super) fn serial_order(size: &Size, commits: &[Commit]) -> Result<Vec<usize>
     sorted(commits.len(), edges).map_err(|left| WrongVacation::Circle { commits: left })
 }
 
-/// For each object, who has made its versions from 1 on.
+/// For each object, the transactions that have made its versions from 1 on.
 fn makers(size: &Size, commits: &[Commit]) -> Result<Vec<Vec<usize>>, WrongVacation> {
     let mut changes = vec![Vec::new(); 3 * size.items + size.customers];
     for (maker, commit) in commits.iter().enumerate() {
@@ -70,7 +70,7 @@ fn makers(size: &Size, commits: &[Commit]) -> Result<Vec<Vec<usize>>, WrongVacat
         changes.sort_unstable();
         for place in 0..changes.len() {
             let (seen, maker) = changes[place];
-            // Who books an item twice sees it once.
+            // A booking that takes an item twice sees it once.
             let is_next = seen == place || place > 0 && changes[place - 1] == (seen, maker);
             if !is_next {
                 return Err(WrongVacation::Version { object, version: place + 1 });

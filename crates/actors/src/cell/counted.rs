@@ -12,7 +12,7 @@ use super::{Activation, ActorCell};
 /// A reference to an actor that counts as a handle.
 ///
 /// An actor counts its handles, to end when it has none. All of them together are one reference of the `Arc`, so that to
-/// clone a handle costs one count and not two: who adds the first handle adds the reference, who drops the last drops it.
+/// clone a handle costs one count and not two: the first handle adds the reference, the last one drops it.
 /// The two may cross; a thread that adds a handle when there is none has a reference of its own, and the sums come out
 /// even.
 pub(crate) struct CellRef(ManuallyDrop<Arc<ActorCell>>);

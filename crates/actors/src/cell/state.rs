@@ -79,7 +79,7 @@ impl StateSlot {
     /// The caller runs the actor.
     #[inline]
     unsafe fn claim(&self) -> bool {
-        // Acquire: pairs with the one who has put it there.
+        // Acquire: pairs with the store that put it there.
         if !self.is_here.load(Ordering::Acquire) {
             return false;
         }
@@ -112,7 +112,7 @@ impl StateSlot {
         let here = UnsafeCell::raw_get(unsafe { &raw const (*at).kept });
         // SAFETY: it is empty because its only value is in our hand; so nobody reads it.
         unsafe { here.write(MaybeUninit::new(kept)) };
-        // Release: pairs with the one who takes it. From here on the actor may end, and the slot be gone.
+        // Release: pairs with the load that takes it. From here on the actor may end, and the slot be gone.
         // SAFETY: the slot is there until this is seen.
         unsafe { (*at).is_here.store(true, Ordering::Release) };
     }
@@ -135,7 +135,7 @@ impl Lent {
     /// The state of the actor whose turn this thread is in, unless some turn owns it already.
     pub(crate) fn take_in_turn(cell: &Arc<ActorCell>) -> Option<Self> {
         assert!(frame::is_turn_of(cell.id()), "a state is lent to turns of its actor");
-        // SAFETY: who is in a turn of the actor runs it.
+        // SAFETY: a thread that is in a turn of the actor runs it.
         unsafe { Self::take(cell) }
     }
 
@@ -259,7 +259,7 @@ impl Lender {
     /// Puts the state back, for turns of another kind and for what replaces it.
     pub(crate) fn put_back(&mut self) {
         if mem::take(&mut self.has_state) {
-            // Release: pairs with the one who takes it.
+            // Release: pairs with the load that takes it.
             self.cell.state.is_here.store(true, Ordering::Release);
         }
     }

@@ -1,4 +1,4 @@
-//! Who is suspended, and what that leads to.
+//! The suspended turns, and what each leads to.
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::fence;
@@ -267,7 +267,7 @@ pub(super) fn follow(mut owner: Owner) -> Owner {
     Owner::Unknown
 }
 
-/// The suspended turns that `owner` needs directly, dead or not, where `holder` tells who holds an actor.
+/// The suspended turns that `owner` needs directly, dead or not, where `holder` gives the turn that holds an actor.
 pub(super) fn turns_behind(owner: Owner, holder: &impl Fn(ActorId) -> Option<Turn>, found: &mut impl FnMut(Turn)) {
     visit(owner, NESTING_MAX, holder, found);
 }

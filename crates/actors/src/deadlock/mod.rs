@@ -1,4 +1,4 @@
-//! Who waits for whom, and the wait that can never end.
+//! The graph of waits, and the wait that can never end.
 //!
 //! # Problem
 //! A turn that holds its actor while it waits (`async fn(&mut self)`, a synchronous call, a send that waits for room)
@@ -152,7 +152,7 @@ impl Suspension {
     }
 }
 
-/// Who is to be woken.
+/// The turns to be woken.
 pub(crate) enum Sleeper {
     Turn(Arc<TurnWaker>),
     Thread(Waker),

@@ -504,7 +504,7 @@ impl Records {
 
     #[cold]
     fn grow(&mut self, words: usize) {
-        // Not by reallocation, which waits for other users of the arena that the memory is from, and with it all who send here.
+        // Not by reallocation, which waits for other users of the arena that the memory is from, and with it all senders to this actor.
         let mut longer = BUFFERS.take((self.words.len() + words).max(2 * self.words.capacity()));
         longer.extend_from_slice(&self.words[self.head..]);
         self.head = 0;

@@ -216,7 +216,7 @@ impl<T: Send + 'static> Cell<T> {
     /// Whether the answer has come.
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
-        // Acquire: who sees it settled sees what was done before.
+        // Acquire: a reader that sees it settled sees what was done before.
         self.is_settled.load(Ordering::Acquire)
     }
 

@@ -11,7 +11,7 @@
 //! Moving an actor to another core costs more than many runs do, so a worker whose runs are short wakes
 //! nobody for what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next one is long after
 //! all, one of those that sleep while others are awake is the *sentinel*: it looks around again and again, with pauses
-//! that grow, and sleeps without end only when everybody does. Who finds work has another worker look around, too, so
+//! that grow, and sleeps without end only when everybody does. A worker that finds work makes another one look around, so
 //! that somebody becomes the sentinel.
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
@@ -60,14 +60,14 @@ impl Idle {
     }
 
     /// To be called by a worker that has added work to its own queue and would be glad of help. It goes on without any
-    /// if it overlooks who is about to sleep: that one, or the sentinel, looks around once more.
+    /// if it overlooks a worker that is about to sleep: that one, or the sentinel, looks around once more.
     pub(crate) fn ask_for_help(&self) {
         if self.can_help() {
             self.wake_one();
         }
     }
 
-    /// Whether somebody sleeps who would find work, and nobody searches for it already.
+    /// Whether a worker sleeps that would find work, and none searches for it already.
     #[inline]
     pub(crate) fn can_help(&self) -> bool {
         self.searching.load(Ordering::Relaxed) == 0 && self.asleep_count.load(Ordering::Relaxed) > 0
@@ -81,7 +81,7 @@ impl Idle {
         self.searching.fetch_add(1, Ordering::Relaxed);
         drop(asleep);
         let wake = || self.parkers[worker].unpark();
-        // Who wakes a worker from outside often waits next, and leaves it its CPU.
+        // A thread that wakes a worker from outside often waits next, and leaves it its CPU.
         if local::is_worker() { placement.wake_apart(wake) } else { wake() }
     }
 

@@ -59,7 +59,7 @@ mod linux {
             let Some((thread, allowed)) = self.0 else { return false };
             let mut apart = allowed;
             apart.unset(sched_getcpu());
-            // Who has been bound since is left alone.
+            // A thread that was bound since is left alone.
             apart.count() > 0
                 && sched_getaffinity(Some(thread)).is_ok_and(|now| now == allowed)
                 && sched_setaffinity(Some(thread), &apart).is_ok()

@@ -49,7 +49,7 @@ pub(crate) struct Core {
 }
 
 /// What a worker does next.
-enum Step {
+enum Work {
     Run(Runnable),
     /// One turn of an actor, for a call.
     Answer(Runnable),
@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// What to do next; `None` once the system has ended.
-    fn next(&mut self, scheduler: &Scheduler) -> Option<Step> {
+    fn next(&mut self, scheduler: &Scheduler) -> Option<Work> {
         self.nested = 0;
         if let Some(now) = self.pace.count() {
             self.waiting.enter_patient(now);
@@ -135,24 +135,24 @@ impl Core {
         if !self.calls.are_none() {
             return self.next_for_calls(scheduler);
         }
-        self.next_actor(scheduler).map(Step::Run)
+        self.next_actor(scheduler).map(Work::Run)
     }
 
     /// What to do next for the last call, or for all if others wait.
-    fn next_for_calls(&mut self, scheduler: &Scheduler) -> Option<Step> {
+    fn next_for_calls(&mut self, scheduler: &Scheduler) -> Option<Work> {
         let slot = &scheduler.slots[self.index];
         self.slot_streak = self.slot_streak.saturating_add(1);
         let is_long = self.slot_streak > SLOT_STREAK_MAX;
         if scheduler.is_waited_for() || (is_long && !self.deque.is_empty()) {
-            return Some(Step::LookAtAll(self.calls.take()));
+            return Some(Work::LookAtAll(self.calls.take()));
         }
         if let Some(called) = self.calls.take_called(slot) {
-            return Some(Step::Answer(called));
+            return Some(Work::Answer(called));
         }
         if is_long && slot.lock().is_some() {
-            return Some(Step::LookAtAll(self.calls.take()));
+            return Some(Work::LookAtAll(self.calls.take()));
         }
-        self.calls.pop().map(Step::LookAt)
+        self.calls.pop().map(Work::LookAt)
     }
 
     /// The next actor to run; `None` once the system has ended.
@@ -290,10 +290,10 @@ pub(crate) fn run(scheduler: &Arc<Scheduler>) {
             let worker = core.index;
             local::put_core(core);
             match step {
-                Step::Run(actor) => actor.run(),
-                Step::Answer(actor) => actor.take_called_turn(worker),
-                Step::LookAt(call) => call.look(),
-                Step::LookAtAll(calls) => calls.into_iter().for_each(Call::look),
+                Work::Run(actor) => actor.run(),
+                Work::Answer(actor) => actor.take_called_turn(worker),
+                Work::LookAt(call) => call.look(),
+                Work::LookAtAll(calls) => calls.into_iter().for_each(Call::look),
             }
             if !local::has_core() {
                 scheduler.unblocked();

@@ -1,7 +1,7 @@
 //! Bigger random programs, with more serial executions than anybody could list: what everybody has read and written is
 //! recorded, and searched for a cycle.
 //!
-//! The cells are variables, and so are the states of actors and the messages. A message is written by who sends it and
+//! The cells are variables, and so are the states of actors and the messages. A message is written by its sender and
 //! read by the turn that it becomes, so a turn of a message that was never sent reads what nobody has written; what a
 //! turn does between its transactions is an attempt of its own, which replaces the state. An actor keeps its record in
 //! its state: it knows of no turn that has never been.

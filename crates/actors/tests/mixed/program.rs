@@ -1,7 +1,7 @@
 //! Programs of transactional actors, written down as data: played with real actors here, and step by step in
 //! [`serial`](crate::serial).
 //!
-//! Numbers are all there is. A transaction gives the numbers that it has read, and who ran it notes them; a part or a
+//! Numbers are all there is. A transaction gives the numbers that it has read, and its runner notes them; a part or a
 //! transaction that fails gives [`FAILED`]. What is compared are the cells and everybody's notes when all is quiet.
 use std::fmt;
 

@@ -251,7 +251,7 @@ impl<'a> Folding<'a> {
     }
 
     fn body(mut self, body: &Body) -> Option<(Vec<Threshold>, Vec<Delta>)> {
-        let expressions = body.steps.iter().flat_map(|step| step.expressions());
+        let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
         if expressions.into_iter().any(reads_fields) {
             return None;
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::abstraction::Domain;
 use super::relation::{apply, base};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::expr::{Act, Expr, Step};
+use crate::model::expr::{Act, Expr, Statement};
 use crate::model::{Body, Class, Event, StateKind, Transition};
 use crate::source::Span;
 use crate::value::Name;
@@ -79,7 +79,7 @@ impl<'a> Lints<'a> {
         }
         self.broken_by_creation(event, body, &alive);
         let mut calls = Vec::new();
-        body.steps.iter().for_each(|step| placed(step, &mut Vec::new(), &mut calls));
+        body.statements.iter().for_each(|statement| placed(statement, &mut Vec::new(), &mut calls));
         self.contradictions(&calls);
         self.never_together(&calls);
     }
@@ -160,7 +160,8 @@ impl<'a> Lints<'a> {
                 let class = self.classes.iter().find(|class| class.name == *first.class && is_same_instance);
                 let Some(class) = class else { continue };
                 let (Some(a), Some(b)) = (class.event(earlier), class.event(later)) else { continue };
-                let is_next = position == index + 1 && a.transitions.iter().all(|found| found.body.steps.is_empty());
+                let is_next =
+                    position == index + 1 && a.transitions.iter().all(|found| found.body.statements.is_empty());
                 if is_refused_after(class, a, b, is_next) {
                     let message = format!("`{later}` is never possible after `{earlier}` on the same instance");
                     let diagnostic = Diagnostic::new(Code::NeverTogether, second.span, message, "refused");
@@ -211,14 +212,14 @@ fn is_refused_after(class: &Class, first: &Event, second: &Event, is_next: bool)
     !states.is_empty() && states.iter().all(|state| second.transition(state).is_none())
 }
 
-fn placed<'a>(step: &'a Step, around: &mut Vec<&'a Expr>, calls: &mut Vec<Placed<'a>>) {
-    match step {
-        Step::Act { target, class, act, span, .. } => {
+fn placed<'a>(statement: &'a Statement, around: &mut Vec<&'a Expr>, calls: &mut Vec<Placed<'a>>) {
+    match statement {
+        Statement::Act { target, class, act, span, .. } => {
             calls.push(Placed { around: around.clone(), target, class, act, span: *span });
         }
-        Step::If(condition, step, _) | Step::For(condition, step, _) => {
+        Statement::If(condition, statement, _) | Statement::For(condition, statement, _) => {
             around.push(condition);
-            step.iter().for_each(|step| placed(step, around, calls));
+            statement.iter().for_each(|statement| placed(statement, around, calls));
             around.pop();
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::abstraction::{Abstract, Denomination, Domain};
 use crate::instance::{EventCall, Instance};
 use crate::limits::FUEL;
-use crate::model::expr::{Expr, Rule, Step};
+use crate::model::expr::{Expr, Rule, Statement};
 use crate::model::{Body, Class};
 use crate::value::{Key, Name, Timestamp, Value};
 
@@ -124,7 +124,7 @@ impl Class {
         let bodies = outline.states.iter().filter_map(|state| event.transition(state)).map(|found| &found.body);
         let bodies: Vec<_> = bodies.collect();
         let has_one_need = bodies.windows(2).all(|pair| Arc::ptr_eq(pair[0], pair[1]))
-            || bodies.iter().all(|body| body.steps.is_empty());
+            || bodies.iter().all(|body| body.statements.is_empty());
         match joined {
             Some(Judgement { verdict: Verdict::Accepted, after }) if !has_one_need => {
                 Judgement { verdict: Verdict::Unsure, after }
@@ -145,7 +145,7 @@ impl Class {
             result.fields[effect.field.index] = value.clone();
             after.fields[effect.field.index] = Some(value);
         }
-        is_certain &= body.steps.iter().all(|step| is_certain_step(step, before));
+        is_certain &= body.statements.iter().all(|statement| is_certain_statement(statement, before));
         let invariants = self.judge_rules(&self.invariants, &result);
         let verdict = match (guards, invariants) {
             (Verdict::Refused, _) | (Verdict::Accepted, Verdict::Refused) => Verdict::Refused,
@@ -178,9 +178,9 @@ fn hull(a: Option<&Abstract>, b: Option<&Abstract>) -> Option<Abstract> {
     }
 }
 
-/// Whether the step needs the same in all instances, and meets no fault.
-fn is_certain_step(step: &Step, domain: &Domain<'_>) -> bool {
-    step.expressions().into_iter().all(|expr| {
+/// Whether the statement needs the same in all instances, and meets no fault.
+fn is_certain_statement(statement: &Statement, domain: &Domain<'_>) -> bool {
+    statement.expressions().into_iter().all(|expr| {
         let (value, faults) = domain.value(expr);
         !faults.overflow && !faults.mismatch && (value.is_single() || reads_single_fields(expr, domain))
     })

@@ -146,7 +146,7 @@ impl<'a> Question<'a> {
         let is_same = |pair: &Pair<'a, '_>, expr: &Expr| pair.same(expr) && pair.same_mismatch(expr);
         if !body.guards.iter().all(|guard| is_same(pair, &guard.expr))
             || !body.effects.iter().all(|effect| pair.same_mismatch(&effect.value))
-            || !body.steps.iter().all(|step| pair.same_step(step))
+            || !body.statements.iter().all(|statement| pair.same_statement(statement))
         {
             return false;
         }

@@ -4,7 +4,7 @@
 //! change are equal in both, and so is every expression over them; others may still be decided equally in both.
 
 use super::abstraction::{Abstract, Denomination, Domain};
-use crate::model::expr::{Expr, NumberKind, Operator, Step};
+use crate::model::expr::{Expr, NumberKind, Operator, Statement};
 
 /// What an event leaves as it is in a field.
 #[derive(Clone, Copy, Debug)]
@@ -101,9 +101,9 @@ impl Pair<'_, '_> {
         }
     }
 
-    /// Whether a step needs the same of the same instances.
-    pub(super) fn same_step(&self, step: &Step) -> bool {
-        step.expressions().into_iter().all(|expr| self.same(expr) && self.same_mismatch(expr))
+    /// Whether a statement needs the same of the same instances.
+    pub(super) fn same_statement(&self, statement: &Statement) -> bool {
+        statement.expressions().into_iter().all(|expr| self.same(expr) && self.same_mismatch(expr))
     }
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::expression::{Place, Typed};
+use super::expression::{Context, Typed};
 use super::{Checker, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
-use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Step};
+use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::source::Span;
 use crate::step::reads;
@@ -75,7 +75,7 @@ impl Checker {
         for field in class.fields.iter().filter(|field| field.identity.is_none()) {
             let Some(default) = &field.default else { continue };
             let Some(ty) = self.headers[index].field(&field.name.name).map(|field| field.ty.clone()) else { continue };
-            if let Some(typed) = self.expect(default, &mut Place::constant(rounding), &ty)
+            if let Some(typed) = self.expect(default, &mut Context::constant(rounding), &ty)
                 && let Some(value) = self.constant_value(&typed.expr, default.span)
             {
                 fields.push((field.name.name.clone(), value));
@@ -89,8 +89,8 @@ impl Checker {
     fn invariants(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Rule> {
         let mut rules = Vec::new();
         for rule in &class.invariants {
-            let mut place = Place::invariant(index, rounding);
-            if let Some(typed) = self.expect(&rule.condition, &mut place, &Type::Boolean) {
+            let mut context = Context::invariant(index, rounding);
+            if let Some(typed) = self.expect(&rule.condition, &mut context, &Type::Boolean) {
                 rules.push(self.rule(rule, typed.expr));
             }
         }
@@ -191,32 +191,32 @@ impl Checker {
         let Declaration { event, id, exists, rounding } = *declaration;
         let params = self.headers[id.0].events[id.1].params.clone();
         self.refuse_hiding(id.0, &event.params);
-        let mut place = Place::event(id.0, exists, &params, rounding);
-        let mut body = Body { guards: Vec::new(), effects: Vec::new(), steps: Vec::new() };
+        let mut context = Context::event(id.0, exists, &params, rounding);
+        let mut body = Body { guards: Vec::new(), effects: Vec::new(), statements: Vec::new() };
         for guard in &event.guards {
             match &guard.condition.kind {
                 ExprKind::Initialized(_) | ExprKind::InState(..) => {
-                    body.steps.extend(self.condition(guard, &mut place));
+                    body.statements.extend(self.condition(guard, &mut context));
                 }
                 _ => {
-                    if let Some(typed) = self.expect(&guard.condition, &mut place, &Type::Boolean) {
+                    if let Some(typed) = self.expect(&guard.condition, &mut context, &Type::Boolean) {
                         body.guards.push(self.rule(guard, typed.expr));
                     }
                 }
             }
         }
         for effect in &event.effects {
-            if let Some(effect) = self.effect(id.0, effect, &event.effects, &mut place) {
+            if let Some(effect) = self.effect(id.0, effect, &event.effects, &mut context) {
                 body.effects.push(effect);
             }
         }
         if !exists {
             self.fields_without_value(id.0, event);
         }
-        for step in &event.syncs {
-            body.steps.extend(self.step(step, id, &mut place));
+        for statement in &event.syncs {
+            body.statements.extend(self.statement(statement, id, &mut context));
         }
-        (body, place.used)
+        (body, context.used)
     }
 
     fn refuse_hiding(&mut self, class: usize, params: &[tree::Param]) {
@@ -238,14 +238,14 @@ impl Checker {
     }
 
     /// A guard on another instance.
-    fn condition(&mut self, guard: &tree::Rule, place: &mut Place<'_>) -> Option<Step> {
+    fn condition(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Statement> {
         let text = guard.text.clone().unwrap_or_else(|| self.text(guard.condition.span));
         let (instance, states) = match &guard.condition.kind {
             ExprKind::Initialized(instance) => (instance, None),
             ExprKind::InState(instance, states) => (instance, Some(states)),
             _ => return None,
         };
-        let (target, class) = self.instance(instance, place)?;
+        let (target, class) = self.instance(instance, context)?;
         let act = match states {
             None => Act::Initialized,
             Some(states) => {
@@ -256,12 +256,12 @@ impl Checker {
             }
         };
         let class = self.headers[class].name.clone();
-        Some(Step::Act { target, class, act, text, span: guard.condition.span })
+        Some(Statement::Act { target, class, act, text, span: guard.condition.span })
     }
 
     /// A parameter, field or variable that refers to an instance, with its class.
-    fn instance(&mut self, ident: &Ident, place: &mut Place<'_>) -> Option<(Expr, usize)> {
-        let typed = self.variable(&ident.name, ident.span, place)?;
+    fn instance(&mut self, ident: &Ident, context: &mut Context<'_>) -> Option<(Expr, usize)> {
+        let typed = self.variable(&ident.name, ident.span, context)?;
         if let Some(class) = self.class_of(&typed.ty) {
             return Some((typed.expr, class));
         }
@@ -279,7 +279,7 @@ impl Checker {
         class: usize,
         effect: &tree::Effect,
         all: &[tree::Effect],
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Effect> {
         let (name, span) = (&effect.field.name, effect.field.span);
         let header = &self.headers[class];
@@ -310,16 +310,22 @@ impl Checker {
             EffectOperator::Decreases => Some(Operator::Subtract),
         };
         let value = match operator {
-            None => self.expect(&effect.value, place, &ty)?.expr,
-            Some(operator) => self.changed(operator, effect, &ty, place)?,
+            None => self.expect(&effect.value, context, &ty)?.expr,
+            Some(operator) => self.changed(operator, effect, &ty, context)?,
         };
         Some(Effect { field: slot, value, text: self.text(effect.span) })
     }
 
     /// The value that `+=` or `-=` gives.
-    fn changed(&mut self, operator: Operator, effect: &tree::Effect, ty: &Type, place: &mut Place<'_>) -> Option<Expr> {
-        let old = self.variable(&effect.field.name, effect.field.span, place)?;
-        let by = self.expression(&effect.value, place, None)?;
+    fn changed(
+        &mut self,
+        operator: Operator,
+        effect: &tree::Effect,
+        ty: &Type,
+        context: &mut Context<'_>,
+    ) -> Option<Expr> {
+        let old = self.variable(&effect.field.name, effect.field.span, context)?;
+        let by = self.expression(&effect.value, context, None)?;
         let by_ty = by.ty.clone();
         match operators::sum(operator, old, by) {
             Some((expr, result)) if result == *ty => Some(expr),
@@ -350,47 +356,57 @@ impl Checker {
         self.report.push(diagnostic);
     }
 
-    fn step(&mut self, step: &tree::Step, caller: EventId, place: &mut Place<'_>) -> Option<Step> {
-        match step {
-            tree::Step::If(condition, steps) => {
-                let typed = self.expect(condition, place, &Type::Boolean);
-                let inner = self.steps(steps, caller, place)?;
-                Some(Step::If(typed?.expr, inner, self.text(condition.span)))
+    fn statement(
+        &mut self,
+        statement: &tree::Statement,
+        caller: EventId,
+        context: &mut Context<'_>,
+    ) -> Option<Statement> {
+        match statement {
+            tree::Statement::If(condition, statements) => {
+                let typed = self.expect(condition, context, &Type::Boolean);
+                let inner = self.statements(statements, caller, context)?;
+                Some(Statement::If(typed?.expr, inner, self.text(condition.span)))
             }
-            tree::Step::For(name, set, steps) => {
-                let typed = self.expression(set, place, None)?;
+            tree::Statement::For(name, set, statements) => {
+                let typed = self.expression(set, context, None)?;
                 let Type::Set(element) = &typed.ty else {
                     let message = format!("`for` needs a set, this is of type {}", typed.ty);
                     self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no set"));
                     return None;
                 };
-                self.refuse_hidden_variable(caller, name, place);
-                place.locals.push(Param { name: name.name.clone(), ty: (**element).clone() });
-                let inner = self.steps(steps, caller, place);
-                place.locals.pop();
-                Some(Step::For(typed.expr, inner?, self.text(set.span)))
+                self.refuse_hidden_variable(caller, name, context);
+                context.locals.push(Param { name: name.name.clone(), ty: (**element).clone() });
+                let inner = self.statements(statements, caller, context);
+                context.locals.pop();
+                Some(Statement::For(typed.expr, inner?, self.text(set.span)))
             }
-            tree::Step::Call { negated, target, event, arguments, span } => {
-                let (target, class) = self.instance(target, place)?;
-                let (event, arguments) = self.sync_call(class, event, arguments, *span, caller, place)?;
+            tree::Statement::Call { negated, target, event, arguments, span } => {
+                let (target, class) = self.instance(target, context)?;
+                let (event, arguments) = self.sync_call(class, event, arguments, *span, caller, context)?;
                 let act = if *negated { Act::Impossible { event, arguments } } else { Act::Do { event, arguments } };
                 let class = self.headers[class].name.clone();
-                Some(Step::Act { target, class, act, text: self.text(*span), span: *span })
+                Some(Statement::Act { target, class, act, text: self.text(*span), span: *span })
             }
         }
     }
 
     /// All of them are looked at, also if one is wrong.
-    fn steps(&mut self, steps: &[tree::Step], caller: EventId, place: &mut Place<'_>) -> Option<Vec<Step>> {
-        let checked: Vec<_> = steps.iter().map(|step| self.step(step, caller, place)).collect();
+    fn statements(
+        &mut self,
+        statements: &[tree::Statement],
+        caller: EventId,
+        context: &mut Context<'_>,
+    ) -> Option<Vec<Statement>> {
+        let checked: Vec<_> = statements.iter().map(|statement| self.statement(statement, caller, context)).collect();
         checked.into_iter().collect()
     }
 
-    fn refuse_hidden_variable(&mut self, caller: EventId, name: &Ident, place: &Place<'_>) {
+    fn refuse_hidden_variable(&mut self, caller: EventId, name: &Ident, context: &Context<'_>) {
         self.refuse_field_name(caller.0, name, "variable");
         self.refuse_library_name(name, "variable");
         let params = &self.headers[caller.0].events[caller.1].params;
-        if params.iter().chain(&place.locals).any(|param| param.name == name.name) {
+        if params.iter().chain(&context.locals).any(|param| param.name == name.name) {
             let message = format!("the variable `{}` hides another one", name.name);
             self.refuse(Code::Duplicate, name.span, message, "hides it", "choose another name");
         }
@@ -404,7 +420,7 @@ impl Checker {
         arguments: &[tree::Expr],
         span: Span,
         caller: EventId,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
     ) -> Option<(Name, Vec<(Name, Expr)>)> {
         let header = &self.headers[class];
         let Some(callee) = header.event(&event.name) else {
@@ -419,7 +435,7 @@ impl Checker {
         let (names, types): (Vec<Name>, Vec<Type>) =
             header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();
         self.calls.push((caller, (class, callee), span));
-        let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, place)?;
+        let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, context)?;
         Some((name, names.into_iter().zip(arguments.into_iter().map(|argument| argument.expr)).collect()))
     }
 

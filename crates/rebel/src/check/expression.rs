@@ -29,7 +29,7 @@ impl Typed {
 }
 
 /// Where an expression stands, which decides what it may read.
-pub(super) struct Place<'a> {
+pub(super) struct Context<'a> {
     /// The class whose instance it reads, and whether that instance exists already.
     class: Option<(usize, bool)>,
     /// The parameters of the event.
@@ -42,7 +42,7 @@ pub(super) struct Place<'a> {
     pub(super) used: Vec<Name>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Context<'a> {
     /// A constant or a default, which reads nothing.
     pub(super) fn constant(rounding: Rounding) -> Self {
         Self { class: None, params: &[], locals: Vec::new(), has_time: false, rounding, used: Vec::new() }
@@ -66,8 +66,8 @@ impl<'a> Place<'a> {
 
 impl Checker {
     /// Checks that `tree` is of type `ty`.
-    pub(super) fn expect(&mut self, tree: &tree::Expr, place: &mut Place<'_>, ty: &Type) -> Option<Typed> {
-        let typed = self.expression(tree, place, Some(ty))?;
+    pub(super) fn expect(&mut self, tree: &tree::Expr, context: &mut Context<'_>, ty: &Type) -> Option<Typed> {
+        let typed = self.expression(tree, context, Some(ty))?;
         if typed.ty == *ty {
             return Some(typed);
         }
@@ -90,22 +90,22 @@ impl Checker {
     pub(super) fn expression(
         &mut self,
         tree: &tree::Expr,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
         expected: Option<&Type>,
     ) -> Option<Typed> {
         let typed = match &tree.kind {
             ExprKind::Literal(value) => Some(Self::literal(value)),
-            ExprKind::Name(name) => self.variable(name, tree.span, place),
-            ExprKind::This | ExprKind::Now | ExprKind::Today => self.context(tree, place),
-            ExprKind::Member(inner, member) => self.member(inner, member, place),
-            ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, place),
-            ExprKind::Negate(operand) => self.negate(operand, tree.span, place),
-            ExprKind::Not(operand) => self.not(operand, place),
-            ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, place),
+            ExprKind::Name(name) => self.variable(name, tree.span, context),
+            ExprKind::This | ExprKind::Now | ExprKind::Today => self.ambient(tree, context),
+            ExprKind::Member(inner, member) => self.member(inner, member, context),
+            ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, context),
+            ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
+            ExprKind::Not(operand) => self.not(operand, context),
+            ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, context),
             ExprKind::If(condition, accepted, otherwise) => {
-                self.choice([condition, accepted, otherwise], place, expected)
+                self.choice([condition, accepted, otherwise], context, expected)
             }
-            ExprKind::Set(items) => self.set(items, tree.span, place, expected),
+            ExprKind::Set(items) => self.set(items, tree.span, context, expected),
             ExprKind::Initialized(_) | ExprKind::InState(..) => self.nested_condition(tree.span),
             ExprKind::Wrong => None,
         }?;
@@ -128,13 +128,13 @@ impl Checker {
         None
     }
 
-    fn negate(&mut self, operand: &tree::Expr, span: Span, place: &mut Place<'_>) -> Option<Typed> {
-        let operand = self.expression(operand, place, None)?;
+    fn negate(&mut self, operand: &tree::Expr, span: Span, context: &mut Context<'_>) -> Option<Typed> {
+        let operand = self.expression(operand, context, None)?;
         self.or_refuse(operators::negate(operand), span)
     }
 
-    fn not(&mut self, operand: &tree::Expr, place: &mut Place<'_>) -> Option<Typed> {
-        let operand = self.expect(operand, place, &Type::Boolean)?;
+    fn not(&mut self, operand: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+        let operand = self.expect(operand, context, &Type::Boolean)?;
         Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
     }
 
@@ -144,10 +144,10 @@ impl Checker {
         left: &tree::Expr,
         right: &tree::Expr,
         span: Span,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let (left, right) = self.operands(operator, left, right, place)?;
-        self.or_refuse(operators::binary(operator, left, right, place.rounding), span)
+        let (left, right) = self.operands(operator, left, right, context)?;
+        self.or_refuse(operators::binary(operator, left, right, context.rounding), span)
     }
 
     fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {
@@ -172,14 +172,14 @@ impl Checker {
     }
 
     /// A variable, parameter, field or constant, whichever has the name; it is only one of them.
-    pub(super) fn variable(&mut self, name: &Name, span: Span, place: &mut Place<'_>) -> Option<Typed> {
-        if let Some(index) = place.locals.iter().rposition(|local| local.name == *name) {
-            place.used.push(name.clone());
-            return Some(Typed::leaf(Expr::Local(index), place.locals[index].ty.clone()));
+    pub(super) fn variable(&mut self, name: &Name, span: Span, context: &mut Context<'_>) -> Option<Typed> {
+        if let Some(index) = context.locals.iter().rposition(|local| local.name == *name) {
+            context.used.push(name.clone());
+            return Some(Typed::leaf(Expr::Local(index), context.locals[index].ty.clone()));
         }
-        if let Some(param) = place.params.iter().find(|param| param.name == *name) {
-            place.used.push(name.clone());
-            let index = place.params.iter().filter(|other| other.name < *name).count();
+        if let Some(param) = context.params.iter().find(|param| param.name == *name) {
+            context.used.push(name.clone());
+            let index = context.params.iter().filter(|other| other.name < *name).count();
             return Some(Typed::leaf(Expr::Param(Slot { index, name: name.clone() }), param.ty.clone()));
         }
         if let Some((ty, value)) = self.constants.get(name) {
@@ -191,7 +191,7 @@ impl Checker {
             self.used.insert(name.clone());
             return None;
         }
-        if let Some((class, exists)) = place.class {
+        if let Some((class, exists)) = context.class {
             let header = &self.headers[class];
             if header.identity.as_ref().is_some_and(|identity| identity.name == *name) {
                 let Type::Reference { key, .. } = header.ty() else { return None };
@@ -214,17 +214,17 @@ impl Checker {
                 return None;
             }
         }
-        self.unknown_variable(name, span, place);
+        self.unknown_variable(name, span, context);
         None
     }
 
-    fn unknown_variable(&mut self, name: &Name, span: Span, place: &Place<'_>) {
+    fn unknown_variable(&mut self, name: &Name, span: Span, context: &Context<'_>) {
         let message = match self.declared.get(name) {
             Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
             None => format!("nothing is called `{name}` here"),
         };
-        let mut names: Vec<&str> = place.locals.iter().chain(place.params).map(|param| &*param.name).collect();
-        if let Some((class, _)) = place.class {
+        let mut names: Vec<&str> = context.locals.iter().chain(context.params).map(|param| &*param.name).collect();
+        if let Some((class, _)) = context.class {
             let header = &self.headers[class];
             names.extend(header.fields.iter().map(|field| &*field.name.name));
             names.extend(header.identity.iter().map(|identity| &*identity.name));
@@ -235,11 +235,11 @@ impl Checker {
     }
 
     /// `this`, `now` and `today`.
-    fn context(&mut self, tree: &tree::Expr, place: &Place<'_>) -> Option<Typed> {
-        let typed = match (&tree.kind, place.class) {
+    fn ambient(&mut self, tree: &tree::Expr, context: &Context<'_>) -> Option<Typed> {
+        let typed = match (&tree.kind, context.class) {
             (ExprKind::This, Some((class, _))) => Some(Typed::leaf(Expr::This, self.headers[class].ty())),
-            (ExprKind::Now, _) if place.has_time => Some(Typed::leaf(Expr::Now, Type::Timestamp)),
-            (ExprKind::Today, _) if place.has_time => Some(Typed::leaf(Expr::Today, Type::Date)),
+            (ExprKind::Now, _) if context.has_time => Some(Typed::leaf(Expr::Now, Type::Timestamp)),
+            (ExprKind::Today, _) if context.has_time => Some(Typed::leaf(Expr::Today, Type::Date)),
             _ => None,
         };
         if typed.is_none() {
@@ -255,7 +255,7 @@ impl Checker {
         typed
     }
 
-    fn member(&mut self, inner: &tree::Expr, member: &Ident, place: &mut Place<'_>) -> Option<Typed> {
+    fn member(&mut self, inner: &tree::Expr, member: &Ident, context: &mut Context<'_>) -> Option<Typed> {
         if let ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);
             let help = format!("write `{}`", member.name);
@@ -276,7 +276,7 @@ impl Checker {
             self.report.push(diagnostic.did_you_mean(&member.name, enumeration.variants.iter().map(|name| &**name)));
             return None;
         }
-        let inner = self.expression(inner, place, None)?;
+        let inner = self.expression(inner, context, None)?;
         match (&inner.ty, &*member.name) {
             (Type::Money, "currency") => {
                 Some(Typed::node(Expr::CurrencyOf(inner.expr.into()), Type::Currency, inner.depth))
@@ -297,7 +297,7 @@ impl Checker {
         }
     }
 
-    fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, place: &mut Place<'_>) -> Option<Typed> {
+    fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let Some(header) = self.functions.get(&name.name) else {
             if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
                 // Its own error is reported.
@@ -313,7 +313,7 @@ impl Checker {
         let (params, result) = (header.params.clone(), header.result.clone());
         let (function, mut depth) = (header.function.clone(), header.depth);
         self.used.insert(name.name.clone());
-        let arguments = self.typed_arguments(&name.name, arguments, &params, span, place)?;
+        let arguments = self.typed_arguments(&name.name, arguments, &params, span, context)?;
         depth = arguments.iter().map(|argument| argument.depth).fold(depth, usize::max);
         let arguments = arguments.into_iter().map(|argument| argument.expr).collect();
         Some(Typed::node(Expr::Call(function, arguments), result, depth))
@@ -326,7 +326,7 @@ impl Checker {
         arguments: &[tree::Expr],
         params: &[Type],
         span: Span,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Vec<Typed>> {
         if arguments.len() != params.len() {
             let plural = if params.len() == 1 { "" } else { "s" };
@@ -335,7 +335,7 @@ impl Checker {
             return None;
         }
         let typed: Vec<_> =
-            arguments.iter().zip(params).map(|(argument, ty)| self.expect(argument, place, ty)).collect();
+            arguments.iter().zip(params).map(|(argument, ty)| self.expect(argument, context, ty)).collect();
         typed.into_iter().collect()
     }
 
@@ -345,19 +345,19 @@ impl Checker {
         operator: tree::Binary,
         left: &tree::Expr,
         right: &tree::Expr,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
     ) -> Option<(Typed, Typed)> {
         if let tree::Binary::And | tree::Binary::Or = operator {
-            let left = self.expect(left, place, &Type::Boolean);
-            let right = self.expect(right, place, &Type::Boolean);
+            let left = self.expect(left, context, &Type::Boolean);
+            let right = self.expect(right, context, &Type::Boolean);
             return left.zip(right);
         }
         let is_open = |tree: &tree::Expr| matches!(&tree.kind, ExprKind::Set(items) if items.is_empty());
         if is_open(left) {
-            let right = self.expression(right, place, None)?;
-            return Some((self.expression(left, place, Some(&right.ty))?, right));
+            let right = self.expression(right, context, None)?;
+            return Some((self.expression(left, context, Some(&right.ty))?, right));
         }
-        let left = self.expression(left, place, None);
+        let left = self.expression(left, context, None);
         let expected = left.as_ref().map(|left| match operator {
             tree::Binary::In => Type::Set(Box::new(left.ty.clone())),
             _ => left.ty.clone(),
@@ -365,15 +365,15 @@ impl Checker {
         if left.is_none() && is_open(right) {
             return None;
         }
-        let right = self.expression(right, place, expected.as_ref());
+        let right = self.expression(right, context, expected.as_ref());
         left.zip(right)
     }
 
-    fn choice(&mut self, parts: [&tree::Expr; 3], place: &mut Place<'_>, expected: Option<&Type>) -> Option<Typed> {
+    fn choice(&mut self, parts: [&tree::Expr; 3], context: &mut Context<'_>, expected: Option<&Type>) -> Option<Typed> {
         let [condition, accepted, otherwise] = parts;
-        let condition = self.expect(condition, place, &Type::Boolean);
-        let accepted = self.expression(accepted, place, expected)?;
-        let otherwise = self.expect(otherwise, place, &accepted.ty)?;
+        let condition = self.expect(condition, context, &Type::Boolean);
+        let accepted = self.expression(accepted, context, expected)?;
+        let otherwise = self.expect(otherwise, context, &accepted.ty)?;
         let condition = condition?;
         let depth = condition.depth.max(accepted.depth).max(otherwise.depth);
         let expr = Expr::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
@@ -384,7 +384,7 @@ impl Checker {
         &mut self,
         items: &[tree::Expr],
         span: Span,
-        place: &mut Place<'_>,
+        context: &mut Context<'_>,
         expected: Option<&Type>,
     ) -> Option<Typed> {
         let Some((first, rest)) = items.split_first() else {
@@ -395,13 +395,13 @@ impl Checker {
             };
             return Some(Typed::leaf(Expr::Set(Vec::new()), ty.clone()));
         };
-        let first = self.expression(first, place, None)?;
+        let first = self.expression(first, context, None)?;
         if let Type::Set(_) = first.ty {
             let help = "the elements of a set are of a type that is no set";
             self.refuse(Code::TypeMismatch, span, "a set of sets", "not supported", help);
             return None;
         }
-        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, place, &first.ty)).collect();
+        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, context, &first.ty)).collect();
         let rest: Vec<Typed> = rest.into_iter().collect::<Option<_>>()?;
         let depth = rest.iter().map(|item| item.depth).fold(first.depth, usize::max);
         let ty = Type::Set(Box::new(first.ty));

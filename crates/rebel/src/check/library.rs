@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::expression::Place;
+use super::expression::Context;
 use super::{Checker, FunctionHeader, graph};
 use crate::analysis::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic};
@@ -76,8 +76,8 @@ impl Checker {
         match item {
             Item::Constant(constant) => {
                 let Some(ty) = self.ty(&constant.ty) else { return };
-                let mut place = Place::constant(rounding);
-                if let Some(expr) = self.expect(&constant.value, &mut place, &ty)
+                let mut context = Context::constant(rounding);
+                if let Some(expr) = self.expect(&constant.value, &mut context, &ty)
                     && let Some(value) = self.constant_value(&expr.expr, constant.value.span)
                 {
                     self.constants.insert(constant.name.name.clone(), (ty, value));
@@ -90,9 +90,9 @@ impl Checker {
                     return;
                 }
                 function.params.iter().for_each(|param| self.refuse_library_name(&param.name, "parameter"));
-                let mut place = Place::function(&params, rounding);
-                let Some(body) = self.expect(&function.body, &mut place, &result) else { return };
-                self.unused_params(&function.params, &place.used);
+                let mut context = Context::function(&params, rounding);
+                let Some(body) = self.expect(&function.body, &mut context, &result) else { return };
+                self.unused_params(&function.params, &context.used);
                 let params = params.into_iter().map(|param| param.ty).collect();
                 let header = FunctionHeader {
                     params,

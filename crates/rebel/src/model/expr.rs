@@ -1,4 +1,4 @@
-//! Expressions, rules, effects and steps with resolved names.
+//! Expressions, rules, effects and statements with resolved names.
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub(crate) struct Effect {
 
 /// What an event needs from other instances.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Statement {
     Act {
         target: Expr,
         /// The class of the target.
@@ -149,9 +149,9 @@ pub(crate) enum Step {
         text: Name,
         span: Span,
     },
-    If(Expr, Vec<Step>, Name),
+    If(Expr, Vec<Statement>, Name),
     /// For every element of the set, which is the innermost local.
-    For(Expr, Vec<Step>, Name),
+    For(Expr, Vec<Statement>, Name),
 }
 
 #[derive(Debug)]
@@ -162,19 +162,19 @@ pub(crate) enum Act {
     InState(Arc<[Name]>),
 }
 
-impl Step {
-    /// Every expression of the step.
+impl Statement {
+    /// Every expression of the statement.
     pub(crate) fn expressions(&self) -> Vec<&Expr> {
         match self {
-            Step::Act { target, act, .. } => {
+            Statement::Act { target, act, .. } => {
                 let arguments = match act {
                     Act::Do { arguments, .. } | Act::Impossible { arguments, .. } => arguments.as_slice(),
                     Act::Initialized | Act::InState(_) => &[],
                 };
                 std::iter::once(target).chain(arguments.iter().map(|(_, argument)| argument)).collect()
             }
-            Step::If(condition, steps, _) | Step::For(condition, steps, _) => {
-                let mut expressions: Vec<_> = steps.iter().flat_map(Step::expressions).collect();
+            Statement::If(condition, statements, _) | Statement::For(condition, statements, _) => {
+                let mut expressions: Vec<_> = statements.iter().flat_map(Statement::expressions).collect();
                 expressions.push(condition);
                 expressions
             }

@@ -4,7 +4,7 @@ pub(crate) mod expr;
 
 use std::sync::Arc;
 
-use self::expr::{Effect, Expr, Rule, Step};
+use self::expr::{Effect, Expr, Rule, Statement};
 use crate::analysis::Relation;
 use crate::diagnostic::Report;
 use crate::instance::Instance;
@@ -281,7 +281,7 @@ pub(crate) struct Transition {
 pub(crate) struct Body {
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) statements: Vec<Statement>,
 }
 
 /// A function of the language. It reads nothing but its parameters.

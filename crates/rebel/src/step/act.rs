@@ -5,7 +5,7 @@
 
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Sync};
-use crate::model::expr::{Act, Expr, Rule, Step};
+use crate::model::expr::{Act, Expr, Rule, Statement};
 use crate::model::{Class, Transition};
 use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
 use crate::violation::Violation;
@@ -123,9 +123,9 @@ impl Class {
         let transition = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), call.arguments(), at);
         let mut run = SyncRun { evaluator: Evaluator::new(scope), syncs: Vec::new() };
-        for step in &transition.body.steps {
-            run.step(step, &mut Vec::new()).map_err(|(fault, place)| {
-                let values = step.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
+        for statement in &transition.body.statements {
+            run.statement(statement, &mut Vec::new()).map_err(|(fault, place)| {
+                let values = statement.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
                 vec![Violation::Arithmetic { fault, place, values: values_of(&values, scope) }]
             })?;
         }
@@ -139,7 +139,7 @@ impl Class {
         let event = self.event(call.event())?;
         let mut common: Option<Vec<Sync>> = None;
         for transition in &event.transitions {
-            let mut expressions = transition.body.steps.iter().flat_map(Step::expressions);
+            let mut expressions = transition.body.statements.iter().flat_map(Statement::expressions);
             if expressions.any(|expr| reads(expr).iter().any(|(_, read)| matches!(read, Expr::Field(_)))) {
                 return None;
             }
@@ -260,30 +260,30 @@ fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
     values.collect()
 }
 
-/// Collects what the steps of an event need.
+/// Collects what the statements of an event need.
 struct SyncRun<'a> {
     evaluator: Evaluator<'a>,
     syncs: Vec<Sync>,
 }
 
 impl SyncRun<'_> {
-    fn step(&mut self, step: &Step, locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
-        match step {
-            Step::Act { target, act, text, .. } => {
+    fn statement(&mut self, statement: &Statement, locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
+        match statement {
+            Statement::Act { target, act, text, .. } => {
                 let sync = self.act(target, act, text, locals).map_err(|fault| (fault, text.clone()))?;
                 self.syncs.push(sync);
             }
-            Step::If(condition, steps, text) => {
+            Statement::If(condition, statements, text) => {
                 if self.evaluator.truth(condition, locals).map_err(|fault| (fault, text.clone()))? {
-                    self.steps(steps, locals)?;
+                    self.statements(statements, locals)?;
                 }
             }
-            Step::For(set, steps, text) => {
+            Statement::For(set, statements, text) => {
                 let elements = self.evaluator.set(set, locals).map_err(|fault| (fault, text.clone()))?;
                 for element in elements.iter() {
                     self.evaluator.burn(1).map_err(|fault| (fault, text.clone()))?;
                     locals.push(element.clone());
-                    let result = self.steps(steps, locals);
+                    let result = self.statements(statements, locals);
                     locals.pop();
                     result?;
                 }
@@ -292,8 +292,8 @@ impl SyncRun<'_> {
         Ok(())
     }
 
-    fn steps(&mut self, steps: &[Step], locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
-        steps.iter().try_for_each(|step| self.step(step, locals))
+    fn statements(&mut self, statements: &[Statement], locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
+        statements.iter().try_for_each(|statement| self.statement(statement, locals))
     }
 
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {

@@ -8,11 +8,11 @@ use crate::source::Span;
 
 /// The indentation of every line, and which tokens begin one.
 pub(super) struct Layout {
-    tokens: Vec<Place>,
+    tokens: Vec<Position>,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     begins_line: bool,
     /// How many characters stand before the first token of its line.
     indentation: usize,
@@ -20,23 +20,23 @@ struct Place {
 
 impl Layout {
     pub(super) fn new(text: &str, tokens: &[(Token, Span)]) -> Self {
-        let mut places: Vec<Place> = Vec::with_capacity(tokens.len());
+        let mut positions: Vec<Position> = Vec::with_capacity(tokens.len());
         let mut end = 0;
         for (_, span) in tokens {
             let before = &text[end..span.start];
-            let place = match (places.last(), before.rfind('\n')) {
-                (Some(&last), None) => Place { begins_line: false, ..last },
+            let position = match (positions.last(), before.rfind('\n')) {
+                (Some(&last), None) => Position { begins_line: false, ..last },
                 (_, break_at) => {
                     let line_start = break_at.map_or(0, |at| end + at + 1);
                     // A comment before the token is as good as blanks.
                     let indentation = text[line_start..span.start].chars().count();
-                    Place { begins_line: true, indentation }
+                    Position { begins_line: true, indentation }
                 }
             };
-            places.push(place);
+            positions.push(position);
             end = span.end;
         }
-        Self { tokens: places }
+        Self { tokens: positions }
     }
 
     /// Whether no other token stands before it on its line.

@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
     Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
-    StateLabel, Step, Type,
+    StateLabel, Statement, Type,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
@@ -264,7 +264,7 @@ impl Parser<'_> {
             event.effects = self.items(depth, Self::effect)?;
         }
         if let Some(depth) = self.clause(Token::Sync)? {
-            event.syncs = self.items(depth, Self::step)?;
+            event.syncs = self.items(depth, Self::statement)?;
         }
         if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
             return Err(self.fail(
@@ -373,39 +373,39 @@ impl Parser<'_> {
         Ok(Effect { field, operator, value, span })
     }
 
-    fn step(&mut self) -> Parsed<Step> {
+    fn statement(&mut self) -> Parsed<Statement> {
         self.declare()?;
         self.enter()?;
-        let step = match self.peek() {
-            Token::If => self.conditional_step(),
-            Token::For => self.repeated_step(),
+        let statement = match self.peek() {
+            Token::If => self.conditional_statement(),
+            Token::For => self.repeated_statement(),
             _ => self.sync_call(),
         }?;
         self.leave();
-        Ok(step)
+        Ok(statement)
     }
 
-    fn conditional_step(&mut self) -> Parsed<Step> {
+    fn conditional_statement(&mut self) -> Parsed<Statement> {
         let depth = self.indentation();
         self.advance();
         let condition = self.expression()?;
         self.expect(Token::Colon)?;
-        Ok(Step::If(condition, self.block(depth)?))
+        Ok(Statement::If(condition, self.block(depth)?))
     }
 
-    fn repeated_step(&mut self) -> Parsed<Step> {
+    fn repeated_statement(&mut self) -> Parsed<Statement> {
         let depth = self.indentation();
         self.advance();
         let name = self.name()?;
         self.expect(Token::In)?;
         let set = self.expression()?;
         self.expect(Token::Colon)?;
-        Ok(Step::For(name, set, self.block(depth)?))
+        Ok(Statement::For(name, set, self.block(depth)?))
     }
 
-    /// What a colon at the end of a line that is indented by `depth` governs: one step behind it, or the steps on the lines
+    /// What a colon at the end of a line that is indented by `depth` governs: one statement behind it, or the statements on the lines
     /// below that are indented deeper, all alike. Never both.
-    fn block(&mut self, depth: usize) -> Parsed<Vec<Step>> {
+    fn block(&mut self, depth: usize) -> Parsed<Vec<Statement>> {
         let is_below = self.begins_line();
         let inner = self.indentation();
         if is_below && inner <= depth {
@@ -413,9 +413,9 @@ impl Parser<'_> {
                 Diagnostic::new(Code::Layout, self.span(), "nothing is indented below the colon", "expected deeper");
             return Err(self.fail(diagnostic.help("indent what it governs")));
         }
-        let mut steps = vec![self.step()?];
+        let mut statements = vec![self.statement()?];
         while is_below && self.begins_line() && self.indentation() == inner && !self.peek().begins_part() {
-            steps.push(self.step()?);
+            statements.push(self.statement()?);
         }
         let is_deeper = self.begins_line() && self.indentation() > depth && !self.peek().begins_part();
         if is_deeper || self.peek() == Token::Comma {
@@ -425,10 +425,10 @@ impl Parser<'_> {
                         govern as deep as itself";
             return Err(self.fail(diagnostic.help(help)));
         }
-        Ok(steps)
+        Ok(statements)
     }
 
-    fn sync_call(&mut self) -> Parsed<Step> {
+    fn sync_call(&mut self) -> Parsed<Statement> {
         let start = self.span();
         let negated = self.eat(Token::Not);
         if self.peek() == Token::This {
@@ -440,7 +440,7 @@ impl Parser<'_> {
         self.expect(Token::Dot)?;
         let event = self.name()?;
         let (arguments, end) = self.arguments()?;
-        Ok(Step::Call { negated, target, event, arguments, span: start.to(end) })
+        Ok(Statement::Call { negated, target, event, arguments, span: start.to(end) })
     }
 
     fn params(&mut self) -> Parsed<Vec<Param>> {

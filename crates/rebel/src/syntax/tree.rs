@@ -103,7 +103,7 @@ pub(crate) struct Event {
     pub(crate) target: Option<Ident>,
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) syncs: Vec<Step>,
+    pub(crate) syncs: Vec<Statement>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +123,10 @@ pub(crate) struct Effect {
 
 /// One line of a `sync` block.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum Statement {
     Call { negated: bool, target: Ident, event: Ident, arguments: Vec<Expr>, span: Span },
-    If(Expr, Vec<Step>),
-    For(Ident, Expr, Vec<Step>),
+    If(Expr, Vec<Statement>),
+    For(Ident, Expr, Vec<Statement>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

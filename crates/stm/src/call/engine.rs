@@ -384,7 +384,7 @@ impl<O> Course<O> {
             match fate.decision() {
                 None if cfg!(planted = "commit_before_the_dependency") => {}
                 None => {
-                    // Nobody stands back for who cannot go on.
+                    // Nobody stands back for a transaction that cannot go on.
                     attempt.descriptor().step_down();
                     self.step_down();
                     self.stage = Stage::Finished { descriptor: attempt.suspend(), verdict };

@@ -6,7 +6,7 @@
 //! Such a sleep is entered here, with the locks that it waits for and the holder of each.
 //!
 //! A sleep is *not* entered if anything else can end it: it has a time limit or a limit of tries, the transaction has read
-//! a variable besides these locks, has looked who has a lock, depends on another transaction, belongs to an explicit
+//! a variable besides these locks, has looked at the holder of a lock, depends on another transaction, belongs to an explicit
 //! owner, or is awaited, which its task may cease to do. Alternatives that wait for locks only (`or_else`) are entered
 //! together.
 //!

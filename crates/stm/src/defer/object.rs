@@ -75,7 +75,7 @@ pub struct Deferrable<S, P> {
     lock: TxLock,
     is_poisoned: TCell<bool>,
     shared: S,
-    /// Taken out by who holds the lock.
+    /// Taken out by the holder of the lock.
     private: Mutex<Option<Box<P>>>,
 }
 
@@ -107,7 +107,7 @@ impl<S, P> Deferrable<S, P> {
     /// Both parts of an object that nobody else has.
     ///
     /// # Panics
-    /// Never: who owns the object is alone with it.
+    /// Never: the owner of the object is alone with it.
     pub fn into_inner(self) -> (S, P) {
         let private = self.private.into_inner().expect("operations hold a share of the object while they run");
         (self.shared, *private)

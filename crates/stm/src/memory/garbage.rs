@@ -139,7 +139,7 @@ impl Rest {
             return (Vec::new(), 0);
         }
         DOMAIN.memory.advance();
-        // Pairs with the fences of `Pin`: who is not seen as pinned below has not loaded, and cannot load, what has been
+        // Pairs with the fences of `Pin`: a thread that is not seen as pinned below has not loaded, and cannot load, what has been
         // unlinked before.
         fence(Ordering::SeqCst);
         let retired = DOMAIN.memory.epoch();

@@ -18,10 +18,10 @@ use super::garbage::{BATCH, Retired};
 pub(super) struct Ring {
     head: AtomicU64,
     tail: AtomicU64,
-    places: Box<[Place; BATCH]>,
+    places: Box<[Cell; BATCH]>,
 }
 
-type Place = UnsafeCell<MaybeUninit<Retired>>;
+type Cell = UnsafeCell<MaybeUninit<Retired>>;
 
 // SAFETY: each place has one owner at a time, as said above, and `Retired` may go to any thread.
 unsafe impl Sync for Ring {}

@@ -1,8 +1,8 @@
 //! A broadcast channel: every reader gets every value.
 //!
 //! # Shape
-//! A chain of places. Each is filled once, with a value and the place after it; the channel knows the last place, which is
-//! empty, and every reader the place that it comes to next. Nothing leads back, so what all readers have passed is freed.
+//! A chain of cells. Each is filled once, with a value and the cell after it; the channel knows the last cell, which is
+//! empty, and every reader the cell that it comes to next. Nothing leads back, so what all readers have passed is freed.
 use std::sync::Arc;
 
 use crate::{Abort, Linked, TLink, TVar, Tx};
@@ -35,32 +35,32 @@ use crate::{Abort, Linked, TLink, TVar, Tx};
 /// ```
 #[derive(Debug)]
 pub struct TChan<T: Send + Sync + 'static> {
-    /// The place to be filled next.
-    end: TLink<Place<T>>,
+    /// The cell to be filled next.
+    end: TLink<Cell<T>>,
 }
 
 /// The receiving side of a [`TChan`], with a position of its own. Made by [`TChan::reader`].
 #[derive(Debug)]
 pub struct Reader<T: Send + Sync + 'static> {
-    position: TLink<Place<T>>,
+    position: TLink<Cell<T>>,
 }
 
 #[derive(Debug)]
-struct Place<T: Send + Sync + 'static> {
+struct Cell<T: Send + Sync + 'static> {
     content: TVar<Option<Content<T>>>,
 }
 
 #[derive(Debug)]
 struct Content<T: Send + Sync + 'static> {
     value: T,
-    next: Arc<Place<T>>,
+    next: Arc<Cell<T>>,
 }
 
 impl<T: Send + Sync + 'static> TChan<T> {
     /// A channel without readers.
     #[must_use]
     pub fn new() -> Self {
-        Self { end: TLink::from(Place::empty()) }
+        Self { end: TLink::from(Cell::empty()) }
     }
 
     /// Sends `value` to every reader there is.
@@ -68,9 +68,9 @@ impl<T: Send + Sync + 'static> TChan<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn send<'t>(&'t self, tx: &mut Tx<'t, '_>, value: T) -> Result<(), Abort> {
-        let place = there(tx.read(&self.end)?);
-        let next = Place::empty();
-        tx.write(&place.get().content, Some(Content { value, next: Arc::clone(&next) }))?;
+        let cell = there(tx.read(&self.end)?);
+        let next = Cell::empty();
+        tx.write(&cell.get().content, Some(Content { value, next: Arc::clone(&next) }))?;
         tx.write(&self.end, Some(next))?;
         Ok(())
     }
@@ -102,8 +102,8 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn try_recv<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Option<&'t T>, Abort> {
-        let place = there(tx.read(&self.position)?);
-        let Some(content) = tx.read(&place.get().content)? else { return Ok(None) };
+        let cell = there(tx.read(&self.position)?);
+        let Some(content) = tx.read(&cell.get().content)? else { return Ok(None) };
         tx.write(&self.position, Some(Arc::clone(&content.next)))?;
         Ok(Some(&content.value))
     }
@@ -113,14 +113,14 @@ impl<T: Send + Sync + 'static> Reader<T> {
     /// # Errors
     /// If the attempt has to be run again.
     pub fn fork<'t>(&'t self, tx: &mut Tx<'t, '_>) -> Result<Self, Abort> {
-        let place = there(tx.read(&self.position)?);
-        Ok(Self { position: TLink::from(place.to_arc()) })
+        let cell = there(tx.read(&self.position)?);
+        Ok(Self { position: TLink::from(cell.to_arc()) })
     }
 }
 
-/// The place that a link of a channel leads to: there always is one.
-fn there<T: Send + Sync + 'static>(place: Option<Linked<'_, Place<T>>>) -> Linked<'_, Place<T>> {
-    place.expect("a link of a channel leads to a place")
+/// The cell that a link of a channel leads to: there always is one.
+fn there<T: Send + Sync + 'static>(cell: Option<Linked<'_, Cell<T>>>) -> Linked<'_, Cell<T>> {
+    cell.expect("a link of a channel leads to a cell")
 }
 
 impl<T: Send + Sync + 'static> Default for TChan<T> {
@@ -129,18 +129,18 @@ impl<T: Send + Sync + 'static> Default for TChan<T> {
     }
 }
 
-impl<T: Send + Sync + 'static> Place<T> {
+impl<T: Send + Sync + 'static> Cell<T> {
     fn empty() -> Arc<Self> {
         Arc::new(Self { content: TVar::new(None) })
     }
 }
 
-/// Frees a chain place by place: the drop of a link inside the drop of a link would need as much stack as there are places.
-impl<T: Send + Sync + 'static> Drop for Place<T> {
+/// Frees a chain cell by cell: the drop of a link inside the drop of a link would need as much stack as there are cells.
+impl<T: Send + Sync + 'static> Drop for Cell<T> {
     fn drop(&mut self) {
         let mut content = self.content.get_mut().take();
-        while let Some(mut place) = content.and_then(|content| Arc::into_inner(content.next)) {
-            content = place.content.get_mut().take();
+        while let Some(mut cell) = content.and_then(|content| Arc::into_inner(content.next)) {
+            content = cell.content.get_mut().take();
         }
     }
 }

@@ -70,7 +70,7 @@ struct Entry<K, V> {
 }
 
 /// Where a key is, or would be.
-struct Place<'t, K: Send + Sync + 'static, V: Send + Sync + 'static> {
+struct Found<'t, K: Send + Sync + 'static, V: Send + Sync + 'static> {
     bucket: &'t Bucket<K, V>,
     entries: &'t Entries<K, V>,
     /// The entry with the key.
@@ -171,7 +171,7 @@ impl<K: Hash + Eq + Send + Sync + 'static, V: Send + Sync + 'static, S: BuildHas
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        Ok(self.place(tx, self.hasher.hash_one(key), key)?.value())
+        Ok(self.find(tx, self.hasher.hash_one(key), key)?.value())
     }
 
     /// True if there is an entry for `key`.
@@ -192,16 +192,16 @@ impl<K: Hash + Eq + Send + Sync + 'static, V: Send + Sync + 'static, S: BuildHas
     /// If the attempt has to be run again.
     pub fn insert<'t>(&'t self, tx: &mut Tx<'t, '_>, key: K, value: V) -> Result<Option<&'t V>, Abort> {
         let hash = self.hasher.hash_one(&key);
-        let place = self.place(tx, hash, &key)?;
+        let found = self.find(tx, hash, &key)?;
         let entry = Arc::new(Entry { hash, key, value });
-        let mut entries = Vec::with_capacity(place.entries.len() + 1);
-        entries.extend(place.entries.iter().cloned());
-        match place.index {
+        let mut entries = Vec::with_capacity(found.entries.len() + 1);
+        entries.extend(found.entries.iter().cloned());
+        match found.index {
             Some(index) => entries[index] = entry,
             None => entries.push(entry),
         }
-        tx.write(place.bucket, Content::of(entries, place.bits))?;
-        Ok(place.value())
+        tx.write(found.bucket, Content::of(entries, found.bits))?;
+        Ok(found.value())
     }
 
     /// Removes the entry for `key`, and gives its value.
@@ -213,16 +213,16 @@ impl<K: Hash + Eq + Send + Sync + 'static, V: Send + Sync + 'static, S: BuildHas
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let place = self.place(tx, self.hasher.hash_one(key), key)?;
-        if let Some(index) = place.index {
-            let mut entries = place.entries.clone();
+        let found = self.find(tx, self.hasher.hash_one(key), key)?;
+        if let Some(index) = found.index {
+            let mut entries = found.entries.clone();
             entries.swap_remove(index);
-            tx.write(place.bucket, Content::Entries(entries))?;
+            tx.write(found.bucket, Content::Entries(entries))?;
         }
-        Ok(place.value())
+        Ok(found.value())
     }
 
-    fn place<'t, Q>(&'t self, tx: &mut Tx<'t, '_>, hash: u64, key: &Q) -> Result<Place<'t, K, V>, Abort>
+    fn find<'t, Q>(&'t self, tx: &mut Tx<'t, '_>, hash: u64, key: &Q) -> Result<Found<'t, K, V>, Abort>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -237,14 +237,14 @@ impl<K: Hash + Eq + Send + Sync + 'static, V: Send + Sync + 'static, S: BuildHas
                 }
                 Content::Entries(entries) => {
                     let index = entries.iter().position(|entry| entry.hash == hash && entry.key.borrow() == key);
-                    return Ok(Place { bucket, entries, index, bits });
+                    return Ok(Found { bucket, entries, index, bits });
                 }
             }
         }
     }
 }
 
-impl<'t, K: Send + Sync + 'static, V: Send + Sync + 'static> Place<'t, K, V> {
+impl<'t, K: Send + Sync + 'static, V: Send + Sync + 'static> Found<'t, K, V> {
     fn value(&self) -> Option<&'t V> {
         self.index.map(|index| &self.entries[index].value)
     }

@@ -1,7 +1,7 @@
 //! A variable that is full or empty.
 use crate::{Abort, TVar, Tx};
 
-/// A place for one value: who takes waits until it is full, who puts waits until it is empty.
+/// A place for one value: a take waits until it is full, a put until it is empty.
 ///
 /// # Conflicts
 /// Transactions conflict if one of them takes or puts.

@@ -10,7 +10,7 @@ use crate::{Abort, TCell, Tx};
 /// An acquisition conflicts with acquisitions and releases. Releases do not conflict with each other.
 ///
 /// # Complexity
-/// Every operation is O(1). Who waits is woken only when there are enough permits; there is no order among those who wait,
+/// Every operation is O(1). A waiting transaction is woken only when there are enough permits; there is no order among those that wait,
 /// so that many small acquisitions can keep a large one waiting.
 ///
 /// # Example

@@ -45,7 +45,7 @@ impl Descriptor {
     /// to be called.
     #[inline]
     pub(crate) fn commit(&mut self) -> Result<bool, Refused> {
-        // Who has deferred something passes the serial lock even without a write, because its operations may write.
+        // A transaction that has deferred something passes the serial lock even without a write, because its operations may write.
         if self.writes.is_empty() && self.extras.operations.is_empty() {
             let counters = &self.slot.counters;
             counters.read_only_commits.add_one();

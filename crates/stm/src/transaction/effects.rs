@@ -74,7 +74,7 @@ pub(crate) struct Extras {
     pub(crate) awaited: Vec<(TxLock, OwnerId)>,
     /// Versioned locks that this attempt has read and nobody changes while the operation around it sleeps.
     pub(crate) own: Vec<usize>,
-    /// This attempt has looked who has a lock.
+    /// This attempt has looked at the holder of a lock.
     pub(crate) looks_at_holders: bool,
 }
 

@@ -9,22 +9,22 @@ use crate::contain::drop_each;
 
 /// What a transaction keeps over its re-runs: by the place in the source that asked, and how often it has asked before.
 #[derive(Default)]
-pub(crate) struct Kept(Option<Box<Entries>>);
+pub(crate) struct Kept(Option<Box<KeptValues>>);
 
 /// Apart, because almost no transaction keeps anything.
 #[derive(Default)]
-struct Entries(Vec<Entry>);
+struct KeptValues(Vec<KeptValue>);
 
-struct Entry {
+struct KeptValue {
     place: &'static Location<'static>,
-    /// The attempt that has used the entry last.
+    /// The attempt that has used it last.
     attempt: u32,
     value: Box<dyn Any + Send>,
 }
 
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("count", &self.0.as_ref().map_or(0, |entries| entries.0.len())).finish()
+        f.debug_struct("Kept").field("count", &self.0.as_ref().map_or(0, |values| values.0.len())).finish()
     }
 }
 
@@ -39,7 +39,7 @@ impl Kept {
 
     #[cold]
     fn forget(&mut self) {
-        self.0.take().into_iter().for_each(|entries| drop_each(entries.0));
+        self.0.take().into_iter().for_each(|values| drop_each(values.0));
     }
 }
 
@@ -50,10 +50,10 @@ impl Drop for Kept {
     }
 }
 
-impl Entries {
-    /// The index of the first entry of `place` that this attempt has not used yet, used now.
+impl KeptValues {
+    /// The index of the first value of `place` that this attempt has not used yet, used now.
     fn find<K: 'static>(&mut self, place: &'static Location<'static>, attempt: u32) -> Option<usize> {
-        let is_it = |entry: &Entry| entry.place == place && entry.attempt != attempt && entry.value.is::<K>();
+        let is_it = |kept: &KeptValue| kept.place == place && kept.attempt != attempt && kept.value.is::<K>();
         let index = self.0.iter().position(is_it)?;
         self.0[index].attempt = attempt;
         Some(index)
@@ -67,7 +67,7 @@ impl Descriptor {
         self.busy = true;
         let kept = self.kept.0.get_or_insert_default();
         let index = kept.find::<K>(place, attempt).unwrap_or_else(|| {
-            kept.0.push(Entry { place, attempt, value: Box::new(work()) });
+            kept.0.push(KeptValue { place, attempt, value: Box::new(work()) });
             kept.0.len() - 1
         });
         kept.0[index].value.downcast_ref().expect("found by its type")

@@ -10,7 +10,7 @@
 //!   checked to be unchanged, and `time` moves. So code that runs has always seen one consistent state (opacity).
 //! * *Commit* without writes: nothing. With writes: lock each variable in the order of the log (bounded spin, then give
 //!   everything back: no deadlock); take `version = max(clock, versions locked) + 1`; check that everything read is
-//!   unchanged; publish, which unlocks; wake who waits.
+//!   unchanged; publish, which unlocks; wake the sleepers.
 //!
 //! # Why a clock that a commit does not write is enough
 //! A commit reads the clock after it holds all its locks and before it publishes anything. Take a reader whose time was

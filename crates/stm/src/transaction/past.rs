@@ -1,7 +1,7 @@
 //! What a commit leaves for the snapshots that run beside it.
 //!
 //! A replaced value goes into the variable's chain if a running snapshot reads at a time at which it was current. A chain
-//! belongs to its variable; only who has locked the variable changes it. Every commit removes what no snapshot needs any
+//! belongs to its variable; only the holder of its lock changes it. Every commit removes what no snapshot needs any
 //! more, so a chain is never longer than the number of snapshots that run, and one.
 #![expect(unsafe_code, reason = "past values are read while a snapshot protects them")]
 use enact_sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,7 @@
 //!
 //! # Who may touch what
 //! * `mark` and `birth`: the maker of the node, before it is published; everybody may read them afterwards.
-//! * `past`: the maker before publication, afterwards only who has locked the variable; anybody may follow it who
+//! * `past`: the maker before publication, afterwards only the holder of the lock; any thread may follow it that
 //!   protects an epoch in which the node was reachable (see [`memory`](crate::memory)).
 //! * `value`: shared references only, from the moment it is in the node until the node is freed.
 #![expect(unsafe_code, reason = "a value lies behind an untyped header")]

@@ -62,14 +62,14 @@ impl<T: Send + Sync + 'static> TVar<T> {
         unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Node<T>>(address as usize)) }.value
     }
 
-    /// Wakes who waits, frees what only snapshots of the past needed, and gives the address of the current node.
+    /// Wakes the sleepers, frees what only snapshots of the past needed, and gives the address of the current node.
     fn part(&self) -> u64 {
         let word = self.versioned_lock.load(Ordering::Acquire);
         if word & WAITED != 0 {
             DOMAIN.sleepers.wake_for_good(&self.versioned_lock);
         }
         let current = word & !FLAGS;
-        // SAFETY: the current node is allocated; called only by who owns the variable.
+        // SAFETY: the current node is allocated; called only by the owner of the variable.
         let past = unsafe { node::header(current) }.past.load(Ordering::Acquire);
         // SAFETY: the owner of the variable owns its chain: nothing else leads to these nodes, and none was retired.
         unsafe { node::free_chain(past, node::free::<T>) };

@@ -66,7 +66,7 @@ fn a_thread_that_waits_for_a_lock_makes_no_attempts_meanwhile() {
             }
         });
         tries.recv().expect("a first attempt is made");
-        // Who polled would make many attempts beside these.
+        // A thread that polled would make many attempts beside these.
         for _ in 0..5_000 {
             once(|tx| tx.update(&unrelated, |n| n + 1));
         }

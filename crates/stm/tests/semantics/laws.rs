@@ -48,7 +48,7 @@ fn outcome(
         waiting.wakes() == 1
     };
     let waits = Outcome::Waits { for_x: wakes(|state| &state.x), for_y: wakes(|state| &state.y) };
-    assert_eq!((state.x.into_inner(), state.y.into_inner()), (x, y), "who waits has written nothing");
+    assert_eq!((state.x.into_inner(), state.y.into_inner()), (x, y), "a transaction that waits has written nothing");
     waits
 }
 

@@ -184,7 +184,7 @@ fn retry_with_an_empty_read_set_panics_at_once() {
     }
 }
 
-/// The turn goes round among three, who wait for theirs.
+/// The turn goes round among three threads, which wait for theirs.
 fn take_turn<'t>(tx: &mut Tx<'t, '_>, turn: &'t TCell<u32>, me: u32) -> Result<(), Abort> {
     if tx.read(turn)? % 3 != me {
         return tx.retry();

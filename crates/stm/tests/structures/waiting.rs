@@ -1,4 +1,4 @@
-//! Who waits sleeps, and is woken by what it waits for and by nothing else. Futures are polled by hand, so that every
+//! A waiting transaction sleeps, and is woken by what it waits for and by nothing else. Futures are polled by hand, so that every
 //! step is seen.
 use std::fmt::Debug;
 use std::future::Future;

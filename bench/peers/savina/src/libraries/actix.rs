@@ -89,7 +89,7 @@ impl<D: Dialogue<Actix>> Handler<Told<D::Message>> for Talking<D> {
             Turn::Ask(to, question) => {
                 let answer = to.send(Asked(question, PhantomData)).into_actor(self);
                 let answered = answer.map(|answer, talking, _context| {
-                    talking.dialogue.answered(answer.expect("nobody ends who is asked"));
+                    talking.dialogue.answered(answer.expect("an asked actor does not end"));
                 });
                 answered.wait(context);
             }

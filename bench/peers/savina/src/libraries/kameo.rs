@@ -56,7 +56,7 @@ impl<D: Dialogue<Kameo>> Message<Told<D::Message>> for Talking<D> {
             Turn::Next => {}
             Turn::Ask(to, question) => {
                 let answer = to.ask(Asked(question)).await;
-                self.0.answered(answer.unwrap_or_else(|_| panic!("nobody ends who is asked")));
+                self.0.answered(answer.unwrap_or_else(|_| panic!("an asked actor does not end")));
             }
             Turn::Stop => context.stop(),
         }

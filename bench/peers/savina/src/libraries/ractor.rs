@@ -59,13 +59,13 @@ impl<D: Dialogue<Ractor>> Actor for Talking<D> {
         dialogue: &mut D,
     ) -> Result<(), ActorProcessingErr> {
         match letter {
-            // Who asked waits, or was given up.
+            // The asker waits, or was given up.
             Letter::Asked(question, port) => drop(port.send(dialogue.answer(question))),
             Letter::Told(message) => match dialogue.handle(message) {
                 Turn::Next => {}
                 Turn::Ask(to, question) => match to.call(|port| Letter::Asked(question, port), None).await {
                     Ok(CallResult::Success(answer)) => dialogue.answered(answer),
-                    _ => panic!("nobody ends who is asked"),
+                    _ => panic!("an asked actor does not end"),
                 },
                 Turn::Stop => me.stop(None),
             },

@@ -45,14 +45,14 @@ impl Library for Tokio {
         tokio::spawn(async move {
             while let Some(letter) = mailbox.recv().await {
                 match letter {
-                    // Who asked waits, or was given up.
+                    // The asker waits, or was given up.
                     Letter::Asked(question, asking) => drop(asking.send(dialogue.answer(question))),
                     Letter::Told(message) => match dialogue.handle(message) {
                         Turn::Next => {}
                         Turn::Ask(to, question) => {
                             let (asking, answer) = oneshot::channel();
                             to.send(Letter::Asked(question, asking)).ok();
-                            dialogue.answered(answer.await.expect("nobody ends who is asked"));
+                            dialogue.answered(answer.await.expect("an asked actor does not end"));
                         }
                         Turn::Stop => break,
                     },

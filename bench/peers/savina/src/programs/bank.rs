@@ -59,7 +59,7 @@ impl<L: Library> Behaviour<L> for Teller<L> {
 struct Account<L: Library> {
     id: usize,
     balance: i64,
-    /// Who wants to know when the transfer under way is done.
+    /// The account that wants to know when the transfer under way is done.
     teller: Option<L::Ref<Teller<L>>>,
     report: Report<(usize, i64)>,
     _presence: Presence,
