@@ -109,6 +109,45 @@ fn a_node_outlives_every_replacement_during_an_attempt() {
     });
 }
 
+//   reader                              writer
+//   reads another link: pins its epoch
+//                                       leads to nodes 1, 2, 3
+//   reads node 3, born after its epoch
+//                                       leads to nodes 4, 5, 6; frees what nobody pins
+//   uses node 3 <- alive: the read must have widened what it pins
+#[test]
+fn a_node_that_was_made_during_an_attempt_is_not_dropped_while_the_attempt_refers_to_it() {
+    model(|| {
+        let (first, link) = (to_canary(), to_canary());
+        let other = Arc::clone(&link);
+        let [begun, made, read, replaced] = std::array::from_fn(|_| Arc::new(Flag::new(false)));
+        let theirs = [&begun, &made, &read, &replaced].map(Arc::clone);
+        let writer = move || {
+            let [begun, made, read, replaced] = theirs;
+            wait_for(&begun);
+            replace_three_times(&other);
+            made.store(true, Ordering::Release);
+            wait_for(&read);
+            replace_three_times(&other);
+            collect();
+            replaced.store(true, Ordering::Release);
+        };
+        beside(writer, || {
+            atomically(|tx| {
+                assert!(tx.read(&*first)?.is_some());
+                begun.store(true, Ordering::Release);
+                wait_for(&made);
+                let canary = tx.read(&*link)?.expect("a node");
+                read.store(true, Ordering::Release);
+                wait_for(&replaced);
+                assert!(canary.is_alive(), "the node was dropped under a reference");
+                Ok(())
+            })
+            .run();
+        });
+    });
+}
+
 //   walker                                         writer
 //   reads node 1
 //                                                  unlinks node 2, collects
