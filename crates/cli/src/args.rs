@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Check a specification and print what is wrong with it
     Check(Check),
+    /// Lay specifications out in the one way there is
+    Fmt(Fmt),
     /// Look after a data directory that no server has open
     #[command(subcommand)]
     Journal(Journal),
@@ -81,6 +83,26 @@ pub(crate) struct Check {
     /// Take warnings for errors
     #[arg(long)]
     pub(crate) deny_warnings: bool,
+    /// Print what was found as JSON on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Fmt {
+    /// Files to lay out, each in its place; of a directory all that end in `.rebel`, and `-` is from standard input to
+    /// standard output
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Change nothing; name the files that would change, and end with status 1 if there are some
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Print one spelling of what has several, such as `=` in effects and `x is opened`
+    #[arg(long)]
+    pub(crate) canonical: bool,
+    /// Read files of the time before line breaks had a meaning
+    #[arg(long)]
+    pub(crate) from_free: bool,
 }
 
 #[derive(Debug, Args)]

@@ -21,8 +21,8 @@ const UNREAD_MAX: Duration = Duration::from_secs(1);
 pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
-  1  the specification has errors, or warnings that are denied
-  2  wrong usage, or a file of the specification cannot be read
+  1  the specification has errors, or warnings that are denied, or is not laid out
+  2  wrong usage, or a file of the specification cannot be read or written
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
   5  the data directory holds entities that the specification does not describe
@@ -35,6 +35,10 @@ pub(crate) enum Failure {
     Spec { errors: usize },
     #[error("the specification has {warnings} warning{}, and none is allowed", if *warnings == 1 { "" } else { "s" })]
     Warnings { warnings: usize },
+    #[error("{files} file{} not laid out; `enact fmt` does it", if *files == 1 { " is" } else { "s are" })]
+    Unformatted { files: usize },
+    #[error("cannot write {}", path.display())]
+    Unwritable { path: PathBuf, source: io::Error },
     #[error("{} has no files that end in `.rebel`", path.display())]
     Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
@@ -62,8 +66,8 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
-            Self::Spec { .. } | Self::Warnings { .. } => 1,
-            Self::Unreadable { .. } | Self::Empty { .. } | Self::LogFilter { .. } => 2,
+            Self::Spec { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
+            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Empty { .. } | Self::LogFilter { .. } => 2,
             Self::Listen(_) => 3,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,

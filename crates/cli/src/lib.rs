@@ -12,6 +12,7 @@ mod args;
 mod check;
 mod contract;
 mod failure;
+mod fmt;
 mod journal;
 mod log;
 mod serve;
@@ -29,6 +30,7 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Fmt(args) => fmt::run(&args),
         Command::Journal(command) => journal::run(&command),
     };
     match done {

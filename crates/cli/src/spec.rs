@@ -11,19 +11,29 @@ use crate::failure::Failure;
 
 /// The contents of `files`, in their order, and of what lies in a directory in the order of names.
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    let mut sources = Vec::new();
+    list(files)?.iter().map(|path| read_one(path)).collect()
+}
+
+/// `files`, with what lies in a directory in its place.
+pub(crate) fn list(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut listed = Vec::new();
     for path in files {
-        if path.as_os_str() == "-" {
-            sources.push(read_text(path, "standard input", io::stdin())?);
-        } else if path.is_dir() {
-            for path in files_in(path)? {
-                sources.push(read_file(&path)?);
-            }
+        if path.is_dir() {
+            listed.extend(files_in(path)?);
         } else {
-            sources.push(read_file(path)?);
+            listed.push(path.clone());
         }
     }
-    Ok(sources)
+    Ok(listed)
+}
+
+/// Whether a name stands for the standard streams.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+pub(crate) fn read_one(path: &Path) -> Result<Source, Failure> {
+    if is_standard(path) { read_text(path, "standard input", io::stdin()) } else { read_file(path) }
 }
 
 /// The files of a specification in a directory, at least one.
@@ -69,7 +79,7 @@ pub(crate) fn check(sources: Vec<Source>) -> Result<Spec, Failure> {
     }
 }
 
-fn print(report: &Report) {
+pub(crate) fn print(report: &Report) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     eprint!("{}", report.render(colour));
 }

@@ -145,6 +145,24 @@ pub struct Label {
     pub text: String,
 }
 
+/// A change of the source that mends what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// What is replaced; empty where only something is put in.
+    pub span: Span,
+    /// What takes its place.
+    pub text: String,
+}
+
+/// A place in a source as editors count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+}
+
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -156,11 +174,13 @@ pub struct Diagnostic {
     pub labels: Vec<Label>,
     /// What to do, if that can be told.
     pub help: Option<String>,
+    /// The help as a change, if it is one.
+    pub edit: Option<Edit>,
 }
 
 impl Diagnostic {
     pub(crate) fn new(code: Code, span: Span, message: impl Into<String>, label: impl Into<String>) -> Self {
-        Self { code, message: message.into(), labels: vec![Label { span, text: label.into() }], help: None }
+        Self { code, message: message.into(), labels: vec![Label { span, text: label.into() }], help: None, edit: None }
     }
 
     pub(crate) fn and(mut self, span: Span, text: impl Into<String>) -> Self {
@@ -173,12 +193,17 @@ impl Diagnostic {
         self
     }
 
-    /// Adds "did you mean", if one of `names` is close to `wrong`.
+    pub(crate) fn edit(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.edit = Some(Edit { span, text: text.into() });
+        self
+    }
+
+    /// Adds "did you mean", if one of `names` is close to `wrong`, with the edit if the main label is on nothing else.
     pub(crate) fn did_you_mean<'a>(self, wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
-        match closest(wrong, names) {
-            Some(name) => self.help(format!("did you mean `{name}`?")),
-            None => self,
-        }
+        let Some(name) = closest(wrong, names) else { return self };
+        let span = self.labels[0].span;
+        let hinted = self.help(format!("did you mean `{name}`?"));
+        if span.end - span.start == wrong.len() { hinted.edit(span, name) } else { hinted }
     }
 }
 
@@ -236,6 +261,19 @@ impl Report {
         self.omitted
     }
 
+    /// The name of the source of `span`, and where the span begins and ends there.
+    ///
+    /// # Panics
+    /// If `span` is not one of this report's.
+    ///
+    /// # Complexity
+    /// Linear in what stands before the span.
+    #[must_use]
+    pub fn locate(&self, span: Span) -> (&str, Position, Position) {
+        let Source { name, text } = &self.sources[span.source];
+        (name, position(text, span.start), position(text, span.end))
+    }
+
     /// The findings as text for a terminal, each with the lines it speaks of; with `colour`, with ANSI colours.
     ///
     /// Control characters of the source are shown as `?`, so that a source cannot write to the terminal.
@@ -289,6 +327,12 @@ fn draw(diagnostic: &Diagnostic, colour: bool) -> Drawing<'static, Region> {
         drawing.set_help(printable(help));
     }
     drawing.finish()
+}
+
+fn position(text: &str, offset: usize) -> Position {
+    let before = &text[..offset];
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Position { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
 /// A line longer than this is not drawn: the drawing would be longer than what it explains.

@@ -46,15 +46,15 @@
 //!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events
 //!   declares them for both. An event without a target stays in its state.
 //! * `pre:` lists **guards**; all must hold. A text before one (`"insufficient funds": ..`) is what a refusal says.
-//! * `post:` lists **effects**: `this.f == e` (or `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
+//! * `post:` lists **effects**: `this.f = e` (or `==`, `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
 //!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives
 //!   every field a value that has no default.
 //! * `sync:` lists **calls** of events of other instances that happen in the same atomic step, or not at all:
 //!   `to.Deposit(amount)`, `not x.Close()` (it could not happen), `if c: x.E()`, `for x in set: x.E()`. An `internal`
 //!   event only happens that way. Events may not call each other in a circle. Calls happen in the order of the text,
 //!   each with all that it calls; each sees what came before, also on the same instance.
-//! * `initialized x` and `x instate opened` (or `instate {opened, blocked}`) are guards on another instance; each is a
-//!   guard of its own.
+//! * `x is initialized` and `x is opened` (or `x is {opened, blocked}`) are guards on another instance; each is a guard of
+//!   its own. `initialized x` and `x instate opened` are other spellings.
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
@@ -82,10 +82,10 @@
 //! params    = [name ":" type {"," name ":" type}]
 //! type      = Name | "Set" "[" type "]"
 //! rule      = [text ":"] expr
-//! effect    = "this" "." name ("==" | "+=" | "-=") expr
+//! effect    = "this" "." name ("=" | "==" | "+=" | "-=") expr
 //! step      = ["not"] name "." Name "(" [expr {"," expr}] ")" | "if" expr ":" step | "for" name "in" expr ":" step
 //! expr      = expr "or" expr | expr "and" expr | "not" expr | expr comparison expr | expr "in" expr
-//!           | "initialized" name | name "instate" (name | "{" name {"," name} "}")
+//!           | "initialized" name | name ("is" | "instate") ("initialized" | name | "{" name {"," name} "}")
 //!           | expr ("+" | "-") expr | expr "*" expr | "-" expr | expr "." name | name ["(" [expr {"," expr}] ")"]
 //!           | "if" expr "then" expr "else" expr | "{" [expr {"," expr}] "}" | "(" expr ")"
 //!           | "this" | "now" | "today" | "true" | "false" | number | text | EUR 0.00 | €0 | 2.5% | 2026-11-21
@@ -127,6 +127,7 @@ mod analysis;
 mod check;
 mod diagnostic;
 mod evaluate;
+mod format;
 mod instance;
 pub mod limits;
 mod model;
@@ -138,7 +139,8 @@ mod violation;
 
 pub use self::analysis::{Bound, Delta, Judgement, Linear, Outline, Relation, Term, Threshold, Verdict};
 pub use self::check::check;
-pub use self::diagnostic::{Code, Diagnostic, Label, Report};
+pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
+pub use self::format::{Style, format};
 pub use self::instance::{Action, ArgumentError, EventCall, Instance, Sync};
 pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};

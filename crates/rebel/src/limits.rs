@@ -1,14 +1,14 @@
 //! What a specification may be at most. Every limit is refused with a diagnostic or a fault, never with a panic.
 
 /// Bytes of one source.
-pub const SOURCE_BYTES_MAX: usize = 1 << 20;
+pub const SOURCE_BYTES_MAX: usize = 16 << 20;
 
 /// How deep expressions, types and calls nest, calls of functions included.
 pub const DEPTH_MAX: usize = 256;
 
 /// Declarations of one specification: classes, fields, invariants, states, events, parameters, variants, constants,
 /// functions, guards, effects and calls.
-pub const DECLARATIONS_MAX: usize = 10_000;
+pub const DECLARATIONS_MAX: usize = 1_000_000;
 
 /// Events of one class. Bounds the table of [`Relation`](crate::Relation)s, which has a cell for every pair.
 pub const EVENTS_MAX: usize = 256;
@@ -23,4 +23,4 @@ pub const ACTS_MAX: usize = 10_000;
 pub const INSTANCES_MAX: usize = 1_000;
 
 /// Diagnostics that are reported; the rest is counted.
-pub const DIAGNOSTICS_MAX: usize = 100;
+pub const DIAGNOSTICS_MAX: usize = 200;

@@ -221,11 +221,15 @@ fn sources_declarations_and_events_are_limited() {
 
     // The class, its two states and its event with one guard take five.
     let constants = |count: usize| {
-        let constants: String = (0..count).map(|index| format!("const c{index}: Integer = {index}\n")).collect();
-        format!("{constants}class A initial a on E(): b pre: true\nb")
+        let constants: Vec<usize> = (0..count).collect();
+        let declared = |index: &usize| format!("const c{index}: Integer = {index}\n");
+        let parts = constants.chunks(limits::DECLARATIONS_MAX / 4).map(|part| part.iter().map(declared).collect());
+        let class = "class A initial a on E(): b pre: true\nb".to_owned();
+        check(parts.chain([class]).map(|text: String| Source::new("full", text)).collect())
     };
-    assert!(check(vec![Source::new("full", constants(limits::DECLARATIONS_MAX - 5))]).is_ok());
-    assert_eq!(only_code(&constants(limits::DECLARATIONS_MAX - 4)), [Code::Limit]);
+    assert!(constants(limits::DECLARATIONS_MAX - 5).is_ok());
+    let refused = constants(limits::DECLARATIONS_MAX - 4).unwrap_err();
+    assert_eq!(refused.errors().map(|error| error.code).collect::<Vec<_>>(), [Code::Limit]);
 
     let events = |count: usize| {
         let events: String = (0..count).map(|index| format!("on E{index}(): b ")).collect();
@@ -246,7 +250,7 @@ fn a_class_of_the_greatest_size_is_checked() {
 
 #[test]
 fn too_many_findings_are_counted_and_not_kept() {
-    let fields: String = (0..limits::DIAGNOSTICS_MAX + 5).map(|index| format!("f{index}: Mony = 0 ")).collect();
+    let fields: String = (0..limits::DIAGNOSTICS_MAX + 5).map(|index| format!("f{index}: Mony{index} = 0 ")).collect();
     let report = check(vec![Source::new("many", format!("class A {fields} initial a"))]).unwrap_err();
     assert_eq!((report.diagnostics().len(), report.omitted()), (limits::DIAGNOSTICS_MAX, 5));
     assert!(report.render(false).contains("5 more findings are not shown"));

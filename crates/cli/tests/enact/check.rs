@@ -24,7 +24,7 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
     let (fine, unused) = (file("fine.rebel", FINE.as_bytes()), file("unused.rebel", UNUSED.as_bytes()));
     let (wrong, binary) = (file("wrong.rebel", WRONG.as_bytes()), file("binary.rebel", b"class \xff\xfe"));
     let marked = file("marked.rebel", format!("\u{feff}{FINE}").as_bytes());
-    let long = file("long.rebel", &[b' '; (1 << 20) + 1]);
+    let long = file("long.rebel", &vec![b' '; (16 << 20) + 1]);
     let missing = directory.path().join("missing.rebel").to_str().expect("UTF-8").to_owned();
     let [folder, empty] = ["folder", "empty"].map(|name| {
         let path = directory.path().join(name);
@@ -65,6 +65,34 @@ fn the_exit_status_says_whether_the_specification_is_sound() {
             assert!(stdout.is_empty(), "{arguments:?}: {stdout}");
         }
     }
+}
+
+#[test]
+fn findings_are_printed_as_json_for_other_programs() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let path = directory.path().join("wrong.rebel");
+    fs::write(&path, WRONG).expect("writable");
+    let file = path.to_str().expect("UTF-8");
+    let ended = enact(&["check", "--json", file]);
+    assert_eq!(ended.status.code(), Some(1));
+    let document: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let finding = &document["findings"][0];
+    assert_eq!((&finding["code"], &finding["severity"]), (&"E102".into(), &"error".into()));
+    let place = serde_json::json!({
+        "file": file,
+        "begin": { "offset": 20, "line": 2, "column": 10 },
+        "end": { "offset": 27, "line": 2, "column": 17 },
+    });
+    for (key, value) in place.as_object().expect("an object") {
+        assert_eq!(&finding["labels"][0][key], value, "{finding}");
+        assert_eq!(&finding["edit"][key], value, "{finding}");
+    }
+    assert_eq!(finding["edit"]["text"], "Integer");
+    assert_eq!(document["omitted"], 0);
+
+    fs::write(&path, FINE).expect("writable");
+    let ended = enact(&["check", "--json", file]);
+    assert_eq!((ended.status.code(), ended.stdout), (Some(0), b"{\"findings\":[],\"omitted\":0}\n".to_vec()));
 }
 
 #[test]

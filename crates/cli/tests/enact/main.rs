@@ -4,6 +4,7 @@ mod attacks;
 mod check;
 mod contract;
 mod crash;
+mod fmt;
 mod journal;
 mod pages;
 mod raw;

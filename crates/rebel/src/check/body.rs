@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::expression::{Context, Typed};
-use super::{Checker, graph, operators};
+use super::{Checker, Scope, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
 use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
@@ -289,6 +289,9 @@ impl Checker {
             return None;
         }
         let Some(field) = header.field(name) else {
+            if self.broken.contains(name) || !self.unknown.insert((Scope::Fields(class), name.clone())) {
+                return None;
+            }
             let message = format!("`{}` has no field `{name}`", header.name);
             let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "no such field");
             let names = header.fields.iter().map(|field| &*field.name.name);
@@ -424,6 +427,9 @@ impl Checker {
     ) -> Option<(Name, Vec<(Name, Expr)>)> {
         let header = &self.headers[class];
         let Some(callee) = header.event(&event.name) else {
+            if !self.unknown.insert((Scope::Events(class), event.name.clone())) {
+                return None;
+            }
             let message = format!("`{}` has no event `{}`", header.name, event.name);
             let diagnostic = Diagnostic::new(Code::UnknownEvent, event.span, message, "no such event");
             let diagnostic = diagnostic.did_you_mean(&event.name, header.event_names());
@@ -431,6 +437,9 @@ impl Checker {
             return None;
         };
         let header = &header.events[callee];
+        if header.is_broken {
+            return None;
+        }
         let name = header.name.name.clone();
         let (names, types): (Vec<Name>, Vec<Type>) =
             header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();

@@ -1,6 +1,6 @@
 //! Types of expressions.
 
-use super::{Checker, Declared, operators};
+use super::{Checker, Declared, Scope, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::model::Param;
@@ -40,12 +40,22 @@ pub(super) struct Context<'a> {
     pub(super) rounding: Rounding,
     /// The parameters and variables that were read.
     pub(super) used: Vec<Name>,
+    /// Names that are reported as unknown.
+    unknown: Vec<Name>,
 }
 
 impl<'a> Context<'a> {
     /// A constant or a default, which reads nothing.
     pub(super) fn constant(rounding: Rounding) -> Self {
-        Self { class: None, params: &[], locals: Vec::new(), has_time: false, rounding, used: Vec::new() }
+        Self {
+            class: None,
+            params: &[],
+            locals: Vec::new(),
+            has_time: false,
+            rounding,
+            used: Vec::new(),
+            unknown: Vec::new(),
+        }
     }
 
     /// The body of a function, which reads its parameters.
@@ -218,7 +228,12 @@ impl Checker {
         None
     }
 
-    fn unknown_variable(&mut self, name: &Name, span: Span, context: &Context<'_>) {
+    /// Reports a name that stands for nothing, once for each place that names are looked up in.
+    fn unknown_variable(&mut self, name: &Name, span: Span, context: &mut Context<'_>) {
+        if context.unknown.contains(name) || self.broken.contains(name) {
+            return;
+        }
+        context.unknown.push(name.clone());
         let message = match self.declared.get(name) {
             Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
             None => format!("nothing is called `{name}` here"),
@@ -230,8 +245,15 @@ impl Checker {
             names.extend(header.identity.iter().map(|identity| &*identity.name));
         }
         names.extend(self.constants.keys().map(|name| &**name));
-        let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "unknown").did_you_mean(name, names);
-        self.report.push(diagnostic);
+        let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "unknown");
+        let mut enums = self.enums.iter().filter(|enumeration| enumeration.variants.contains(name));
+        self.report.push(match (enums.next(), enums.next()) {
+            (Some(only), None) => {
+                let full = format!("{}.{name}", only.name);
+                diagnostic.help(format!("a variant stands behind its enum: `{full}`")).edit(span, full)
+            }
+            _ => diagnostic.did_you_mean(name, names),
+        });
     }
 
     /// `this`, `now` and `today`.
@@ -259,7 +281,9 @@ impl Checker {
         if let ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);
             let help = format!("write `{}`", member.name);
-            self.refuse(Code::NewValueRead, inner.span.to(member.span), message, "read here", &help);
+            let span = inner.span.to(member.span);
+            let diagnostic = Diagnostic::new(Code::NewValueRead, span, message, "read here");
+            self.report.push(diagnostic.help(help).edit(span, &*member.name));
             return None;
         }
         if let ExprKind::Name(name) = &inner.kind
@@ -302,6 +326,9 @@ impl Checker {
             if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
                 // Its own error is reported.
                 self.used.insert(name.name.clone());
+                return None;
+            }
+            if !self.unknown.insert((Scope::Functions, name.name.clone())) {
                 return None;
             }
             let message = format!("there is no function `{}`", name.name);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Checker, Declared};
+use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::EVENTS_MAX;
 use crate::model::{Param, StateKind};
@@ -21,6 +21,8 @@ pub(super) struct FieldHeader {
 pub(super) struct EventHeader {
     pub(super) name: Ident,
     pub(super) params: Vec<Param>,
+    /// Whether a parameter has no type, which is reported.
+    pub(super) is_broken: bool,
     pub(super) internal: bool,
 }
 
@@ -96,6 +98,8 @@ impl Checker {
                 tree::Type::Named(name) if &*name.name == "String" => KeyType::String,
                 tree::Type::Named(name) if &*name.name == "Integer" => KeyType::Integer,
                 tree::Type::Named(name) if &*name.name == "Iban" => KeyType::Iban,
+                // That there is no such type is said when the fields are looked at.
+                tree::Type::Named(name) if !self.is_type(&name.name) => KeyType::String,
                 _ => {
                     let diagnostic =
                         Diagnostic::new(Code::Identity, field.name.span, "no type for an identity", "this identity");
@@ -118,13 +122,11 @@ impl Checker {
                 continue;
             }
             self.refuse_library_name(&field.name, "field");
-            if let (None, Some(ty)) = (field.identity, self.ty(&field.ty)) {
-                fields.push(FieldHeader {
-                    name: field.name.clone(),
-                    ty,
-                    has_default: field.default.is_some(),
-                    slot: 0,
-                });
+            let (name, has_default) = (field.name.clone(), field.default.is_some());
+            match self.ty(&field.ty) {
+                _ if field.identity.is_some() => {}
+                Some(ty) => fields.push(FieldHeader { name, ty, has_default, slot: 0 }),
+                None => _ = self.broken.insert(name.name),
             }
         }
         let mut names: Vec<Name> = fields.iter().map(|field| field.name.name.clone()).collect();
@@ -191,9 +193,7 @@ impl Checker {
 
     /// A state called like a type is a field without its colon.
     fn refuse_type_name(&mut self, state: &Ident) {
-        let is_declared = |(declared, _): &(Declared, _)| declared.is_type();
-        let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*state.name);
-        if is_built_in || self.declared.get(&state.name).is_some_and(is_declared) {
+        if self.is_type(&state.name) {
             let message = format!("`{}` is a type, not a state", state.name);
             self.refuse(Code::Duplicate, state.span, message, "a type", "write `name: Type` to declare a field");
         }
@@ -219,14 +219,16 @@ impl Checker {
         let mut events: Vec<EventHeader> = Vec::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let params = self.params(&event.params);
+            let is_broken = params.len() < event.params.len();
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
-                events.push(EventHeader { name: event.name.clone(), params, internal: event.internal });
+                events.push(EventHeader { name: event.name.clone(), params, is_broken, internal: event.internal });
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.ty == b.ty)
             };
-            if earlier.internal != event.internal || !same(&earlier.params, &params) {
+            let is_known = !is_broken && !earlier.is_broken;
+            if is_known && (earlier.internal != event.internal || !same(&earlier.params, &params)) {
                 let message = format!("the declarations of `{}` differ", event.name.name);
                 let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
                 let help = "an event has the same parameters in every state, and is `internal` in all or none";
@@ -249,8 +251,10 @@ impl Checker {
                 let message = format!("`{}` is a parameter twice", param.name.name);
                 self.report.push(Diagnostic::new(Code::Duplicate, param.name.span, message, "again here"));
             }
-            if let Some(ty) = self.ty(&param.ty) {
-                resolved.push(Param { name: param.name.name.clone(), ty });
+            let name = param.name.name.clone();
+            match self.ty(&param.ty) {
+                Some(ty) => resolved.push(Param { name, ty }),
+                None => _ = self.broken.insert(name),
             }
         }
         resolved
@@ -271,6 +275,11 @@ impl Checker {
         }
     }
 
+    fn is_type(&self, name: &str) -> bool {
+        let is_declared = self.declared.get(name).is_some_and(|(declared, _)| declared.is_type());
+        is_declared || Type::BUILT_IN.iter().any(|(built_in, _)| *built_in == name)
+    }
+
     fn named_type(&mut self, ident: &Ident) -> Option<Type> {
         if let Some((_, ty)) = Type::BUILT_IN.iter().find(|(name, _)| *name == &*ident.name) {
             return Some(ty.clone());
@@ -281,6 +290,7 @@ impl Checker {
                 self.used.insert(ident.name.clone());
                 Some(Type::Enum(enumeration.clone()))
             }
+            _ if !self.unknown.insert((Scope::Types, ident.name.clone())) => None,
             other => {
                 let message = match other {
                     Some((declared, _)) => format!("`{}` is {}, not a type", ident.name, declared.noun()),
@@ -305,6 +315,9 @@ impl Checker {
 
     /// Reports that `class` has no such state.
     pub(super) fn unknown_state(&mut self, class: usize, state: &Ident) {
+        if !self.unknown.insert((Scope::States(class), state.name.clone())) {
+            return;
+        }
         let header = &self.headers[class];
         let message = format!("`{}` has no state `{}`", header.name, state.name);
         let diagnostic = Diagnostic::new(Code::UnknownState, state.span, message, "no such state");

@@ -45,6 +45,8 @@ impl Checker {
             let functions = file.functions.iter().map(Item::Function);
             items.extend(constants.chain(functions).map(|item| (item, file.rounding)));
         }
+        // So many plain constants do not exhaust what is there for those that compute.
+        self.fuel = self.fuel.saturating_add(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let index: HashMap<&Name, usize> =
             items.iter().enumerate().map(|(index, (item, _))| (&item.name().name, index)).collect();
         let needs: Vec<Vec<usize>> = items

@@ -28,7 +28,7 @@ use crate::limits::FUEL;
 use crate::model::{Class, Function, Spec};
 use crate::source::{Source, Span};
 use crate::syntax::tree::{File, Ident};
-use crate::syntax::{self};
+use crate::syntax::{self, Separation};
 use crate::value::{Enumeration, Name, Type, Value};
 
 /// Checks the sources, together one specification.
@@ -52,7 +52,8 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
         .iter()
         .enumerate()
         .map(|(index, source)| {
-            syntax::parse(index, &source.text, &mut declarations, &mut |diagnostic| found.push(diagnostic))
+            let mut report = |diagnostic| found.push(diagnostic);
+            syntax::parse(index, &source.text, Separation::Lines, &mut declarations, &mut report).file
         })
         .collect();
     let is_readable =
@@ -104,8 +105,22 @@ struct FunctionHeader {
     depth: usize,
 }
 
+/// Where a name is looked up that is no variable. One that is not found there is reported once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Scope {
+    Types,
+    Functions,
+    States(usize),
+    Events(usize),
+    Fields(usize),
+}
+
 struct Checker {
     report: Report,
+    /// Names that are reported as unknown.
+    unknown: HashSet<(Scope, Name)>,
+    /// Fields, parameters and constants whose declaration is reported as wrong: nothing more is said where they are used.
+    broken: HashSet<Name>,
     declared: HashMap<Name, (Declared, Span)>,
     enums: Vec<Arc<Enumeration>>,
     headers: Vec<ClassHeader>,
@@ -123,6 +138,8 @@ impl Checker {
     fn new(report: Report) -> Self {
         Self {
             report,
+            unknown: HashSet::new(),
+            broken: HashSet::new(),
             declared: HashMap::new(),
             enums: Vec::new(),
             headers: Vec::new(),

@@ -73,6 +73,7 @@ impl Parser<'_> {
     fn next_operator(&self, least: Strength) -> Option<Strength> {
         let strength = match self.peek() {
             Token::InState => Strength::Comparison,
+            Token::Name if self.is_next_word("is") => Strength::Comparison,
             token => binary(token)?.1,
         };
         (strength >= least).then_some(strength)
@@ -120,9 +121,28 @@ impl Parser<'_> {
     }
 
     fn member(&mut self, operand: Expr) -> Parsed<Expr> {
+        if matches!(operand.kind, ExprKind::Literal(Value::Integer(_))) && self.peek() == Token::Integer {
+            return Err(self.decimals(operand.span));
+        }
         let member = self.name()?;
         let span = operand.span.to(member.span);
         self.node(ExprKind::Member(operand.into(), member), span)
+    }
+
+    /// Reports a number with decimals, of which `whole` is the part before the point.
+    fn decimals(&mut self, whole: Span) -> Reported {
+        let fraction = self.span();
+        let span = whole.to(fraction);
+        let diagnostic = Diagnostic::new(Code::Syntax, span, "a number has no decimals", "not a number");
+        let digits = format!("{:0<2}", self.slice(fraction));
+        let percent = format!("{}{}", self.slice(whole), &digits[..2]);
+        let percent = percent.trim_start_matches('0');
+        let rest = match &digits[2..] {
+            "" => String::new(),
+            rest => format!(".{rest}"),
+        };
+        let written = format!("{}{rest}%", if percent.is_empty() { "0" } else { percent });
+        self.fail(diagnostic.help(format!("a share is a percentage, here `{written}`")).edit(span, written))
     }
 
     fn negation(&mut self, strength: Strength, kind: fn(Box<Expr>) -> ExprKind) -> Parsed<Expr> {
@@ -142,7 +162,7 @@ impl Parser<'_> {
     fn parenthesised(&mut self) -> Parsed<Expr> {
         let start = self.advance();
         let mut inner = self.expression()?;
-        inner.span = start.to(self.expect(Token::RightParenthesis)?);
+        inner.span = start.to(self.close(start, Token::RightParenthesis)?);
         Ok(inner)
     }
 
@@ -196,19 +216,24 @@ impl Parser<'_> {
     }
 
     fn in_state(&mut self, left: &Expr) -> Parsed<Expr> {
-        let keyword = self.expect(Token::InState)?;
+        let keyword = self.advance();
         let ExprKind::Name(name) = &left.kind else {
-            let diagnostic =
-                Diagnostic::new(Code::Syntax, left.span, "`instate` asks about an instance", "no instance");
+            let message = format!("`{}` asks about an instance", self.slice(keyword));
+            let diagnostic = Diagnostic::new(Code::Syntax, left.span, message, "no instance");
             return Err(self.fail(diagnostic.and(keyword, "asked here").help("write a parameter or a field before it")));
         };
         let instance = super::tree::Ident { name: name.clone(), span: left.span };
+        if self.peek() == Token::Initialized {
+            let end = self.advance();
+            return self.node(ExprKind::Initialized(instance), left.span.to(end));
+        }
+        let opener = self.span();
         let (states, end) = if self.eat(Token::LeftBrace) {
             let mut states = vec![self.name()?];
             while self.eat(Token::Comma) {
                 states.push(self.name()?);
             }
-            (states, self.expect(Token::RightBrace)?)
+            (states, self.close(opener, Token::RightBrace)?)
         } else {
             let state = self.name()?;
             let span = state.span;
@@ -222,7 +247,7 @@ impl Parser<'_> {
     }
 
     fn list(&mut self, open: Token, close: Token) -> Parsed<(Vec<Expr>, Span)> {
-        self.expect(open)?;
+        let opener = self.expect(open)?;
         let mut items = Vec::new();
         if self.peek() != close {
             items.push(self.expression()?);
@@ -230,7 +255,7 @@ impl Parser<'_> {
                 items.push(self.expression()?);
             }
         }
-        Ok((items, self.expect(close)?))
+        Ok((items, self.close(opener, close)?))
     }
 
     /// The literal that comes next.

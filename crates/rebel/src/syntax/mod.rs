@@ -2,10 +2,11 @@
 //!
 //! The grammar stands in the documentation of the crate.
 
+pub(crate) mod breaks;
 mod expression;
 mod layout;
 mod parser;
-mod token;
+pub(crate) mod token;
 pub(crate) mod tree;
 
-pub(crate) use parser::parse;
+pub(crate) use parser::{Parse, Separation, parse};

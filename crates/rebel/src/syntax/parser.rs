@@ -2,6 +2,7 @@
 //!
 //! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
 
+use super::breaks::{Block, Breaks, Owner};
 use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
@@ -22,29 +23,50 @@ pub(super) struct Reported;
 
 pub(super) type Parsed<T> = Result<T, Reported>;
 
+/// What says where an item ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Separation {
+    /// Line breaks and indentation, as documented.
+    Lines,
+    /// Commas and words alone: blanks and line breaks mean nothing.
+    Words,
+}
+
+/// One source, read.
+pub(crate) struct Parse {
+    pub(crate) file: File,
+    pub(crate) tokens: Vec<(Token, Span)>,
+    pub(crate) breaks: Breaks,
+}
+
 /// Reads one source. Reports what is wrong and returns what could be read.
 pub(crate) fn parse(
     source: usize,
     text: &str,
+    separation: Separation,
     declarations: &mut Declarations,
     report: &mut dyn FnMut(Diagnostic),
-) -> File {
+) -> Parse {
     if text.len() > SOURCE_BYTES_MAX {
         let span = Span { source, start: 0, end: 0 };
-        let message = format!("a source has at most {SOURCE_BYTES_MAX} bytes, this one has {}", text.len());
+        let message = format!("a source has at most {} MiB, and this one is longer", SOURCE_BYTES_MAX >> 20);
         report(Diagnostic::new(Code::Limit, span, message, "too long").help("split it into several sources"));
-        return File::default();
+        return Parse { file: File::default(), tokens: Vec::new(), breaks: Breaks::default() };
     }
     let tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
     let layout = Layout::new(text, &tokens.tokens);
-    let mut parser = Parser { text, tokens, layout, position: 0, depth: 0, declarations, report };
-    parser.file()
+    let breaks = Breaks::default();
+    let mut parser = Parser { text, tokens, layout, separation, breaks, position: 0, depth: 0, declarations, report };
+    let file = parser.file();
+    Parse { file, tokens: parser.tokens.tokens, breaks: parser.breaks }
 }
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     tokens: Tokens,
     layout: Layout,
+    separation: Separation,
+    breaks: Breaks,
     position: usize,
     /// How deep the expression that is being read nests.
     depth: usize,
@@ -58,6 +80,7 @@ impl Parser<'_> {
         let mut rounding_at: Option<Span> = None;
         loop {
             let start = self.position;
+            self.breaks.begin_line(start, 0);
             let parsed = match self.peek() {
                 Token::End => return file,
                 Token::Class => self.class().map(|class| file.classes.push(class)),
@@ -102,12 +125,12 @@ impl Parser<'_> {
     fn enumeration(&mut self) -> Parsed<Enum> {
         self.expect(Token::Enum)?;
         let name = self.declared_name()?;
-        self.expect(Token::LeftBrace)?;
+        let opener = self.expect(Token::LeftBrace)?;
         let mut variants = vec![self.declared_name()?];
         while self.eat(Token::Comma) {
             variants.push(self.declared_name()?);
         }
-        self.expect(Token::RightBrace)?;
+        self.close(opener, Token::RightBrace)?;
         Ok(Enum { name, variants })
     }
 
@@ -138,6 +161,7 @@ impl Parser<'_> {
         let depth = self.begins_line().then(|| self.indentation());
         loop {
             let start = self.position;
+            self.breaks.begin_line(start, 1);
             let parsed = match self.peek() {
                 Token::Name if self.peek_after(1) == Token::Colon => {
                     self.before_states(&class, "a field");
@@ -173,7 +197,7 @@ impl Parser<'_> {
     /// Whether a state may be named here: at the beginning of a line, and as deep as the other members of the class. A word
     /// that stands elsewhere would be taken for a state when a comma is missing.
     fn states_begin_here(&mut self, depth: Option<usize>) -> Parsed<()> {
-        let is_labelled = matches!(self.peek(), Token::Initial | Token::Final);
+        let is_labelled = matches!(self.peek(), Token::Initial | Token::Final) || self.separation == Separation::Words;
         let is_member = self.begins_line() && depth.is_none_or(|depth| depth == self.indentation());
         if is_labelled || is_member {
             return Ok(());
@@ -242,6 +266,7 @@ impl Parser<'_> {
 
     fn event(&mut self) -> Parsed<Event> {
         let documentation = self.documentation();
+        self.breaks.begin_line(self.position, 2);
         let internal = self.eat(Token::Internal);
         self.expect(Token::On)?;
         let name = self.declared_name()?;
@@ -258,13 +283,13 @@ impl Parser<'_> {
             syncs: Vec::new(),
         };
         if let Some(depth) = self.clause(Token::Pre)? {
-            event.guards = self.items(depth, Self::rule)?;
+            event.guards = self.items(depth, Owner::Conditions, Self::rule)?;
         }
         if let Some(depth) = self.clause(Token::Post)? {
-            event.effects = self.items(depth, Self::effect)?;
+            event.effects = self.items(depth, Owner::Conditions, Self::effect)?;
         }
         if let Some(depth) = self.clause(Token::Sync)? {
-            event.syncs = self.items(depth, Self::statement)?;
+            event.syncs = self.items(depth, Owner::Calls, Self::statement)?;
         }
         if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
             return Err(self.fail(
@@ -277,19 +302,25 @@ impl Parser<'_> {
 
     /// Begins a section; how deep its line is indented.
     fn clause(&mut self, keyword: Token) -> Parsed<Option<usize>> {
-        let depth = self.indentation();
+        let (start, depth) = (self.position, self.indentation());
         if !self.eat(keyword) {
             return Ok(None);
         }
+        self.breaks.begin_line(start, 3);
         self.expect(Token::Colon)?;
         Ok(Some(depth))
     }
 
     /// The items of a section that stands at `depth`: separated by commas, or each on a line that is indented deeper.
-    fn items<T>(&mut self, depth: usize, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    fn items<T>(&mut self, depth: usize, owner: Owner, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let block = self.breaks.begin_block(Block::new(owner, self.position));
         let mut items = vec![item(self)?];
         loop {
-            let goes_on = self.begins_line() && self.indentation() > depth && !self.peek().begins_part();
+            let goes_on = match self.separation {
+                Separation::Lines => self.begins_line() && self.indentation() > depth && !self.peek().begins_part(),
+                Separation::Words => owner == Owner::Calls && self.begins_statement(),
+            };
+            let before = self.position;
             if self.peek() == Token::Comma {
                 let comma = self.advance();
                 if self.peek().begins_part() {
@@ -297,9 +328,19 @@ impl Parser<'_> {
                     return Err(self.fail(diagnostic.help("remove it")));
                 }
             } else if !goes_on {
+                self.breaks.end_block(block, self.position);
                 return Ok(items);
             }
+            self.breaks.add_item(block, before, self.position);
             items.push(self.further_item(item)?);
+        }
+    }
+
+    fn begins_statement(&self) -> bool {
+        match self.peek() {
+            Token::If | Token::For | Token::Not => true,
+            Token::Name => self.peek_after(1) == Token::Dot,
+            _ => false,
         }
     }
 
@@ -344,7 +385,13 @@ impl Parser<'_> {
             text = Some(self.text_literal().into());
             self.expect(Token::Colon)?;
         }
-        Ok(Rule { text, condition: self.expression()? })
+        let condition = self.expression()?;
+        if self.peek() == Token::Equals {
+            let span = self.span();
+            let diagnostic = Diagnostic::new(Code::Syntax, span, "a condition assigns nothing", "`=`");
+            return Err(self.fail(diagnostic.help("write `==` to compare").edit(span, "==")));
+        }
+        Ok(Rule { text, condition })
     }
 
     fn effect(&mut self) -> Parsed<Effect> {
@@ -358,14 +405,10 @@ impl Parser<'_> {
         self.expect(Token::Dot)?;
         let field = self.name()?;
         let operator = match self.peek() {
-            Token::Equal => EffectOperator::Becomes,
+            Token::Equals | Token::Equal => EffectOperator::Becomes,
             Token::PlusEquals => EffectOperator::Increases,
             Token::MinusEquals => EffectOperator::Decreases,
-            Token::Equals => {
-                let diagnostic = Diagnostic::new(Code::Syntax, self.span(), "an effect is no assignment", "`=`");
-                return Err(self.fail(diagnostic.help("write `==`: after the event, both sides are equal")));
-            }
-            _ => return Err(self.unexpected("`==`, `+=` or `-=`")),
+            _ => return Err(self.unexpected("`=`, `+=` or `-=`")),
         };
         self.advance();
         let value = self.expression()?;
@@ -406,6 +449,12 @@ impl Parser<'_> {
     /// What a colon at the end of a line that is indented by `depth` governs: one statement behind it, or the statements on the lines
     /// below that are indented deeper, all alike. Never both.
     fn block(&mut self, depth: usize) -> Parsed<Vec<Statement>> {
+        let block = self.breaks.begin_block(Block::new(Owner::Statement, self.position));
+        if self.separation == Separation::Words {
+            let statement = self.statement()?;
+            self.breaks.end_block(block, self.position);
+            return Ok(vec![statement]);
+        }
         let is_below = self.begins_line();
         let inner = self.indentation();
         if is_below && inner <= depth {
@@ -415,8 +464,10 @@ impl Parser<'_> {
         }
         let mut statements = vec![self.statement()?];
         while is_below && self.begins_line() && self.indentation() == inner && !self.peek().begins_part() {
+            self.breaks.add_item(block, self.position, self.position);
             statements.push(self.statement()?);
         }
+        self.breaks.end_block(block, self.position);
         let is_deeper = self.begins_line() && self.indentation() > depth && !self.peek().begins_part();
         if is_deeper || self.peek() == Token::Comma {
             let message = "it is not clear whether this line governs what follows";
@@ -444,7 +495,7 @@ impl Parser<'_> {
     }
 
     fn params(&mut self) -> Parsed<Vec<Param>> {
-        self.expect(Token::LeftParenthesis)?;
+        let opener = self.expect(Token::LeftParenthesis)?;
         if self.eat(Token::RightParenthesis) {
             return Ok(Vec::new());
         }
@@ -453,20 +504,25 @@ impl Parser<'_> {
             parser.expect(Token::Colon)?;
             Ok(Param { name, ty: parser.ty()? })
         })?;
-        self.expect(Token::RightParenthesis)?;
+        self.close(opener, Token::RightParenthesis)?;
         Ok(params)
     }
 
     fn ty(&mut self) -> Parsed<Type> {
         let name = self.name()?;
-        if &*name.name != "Set" || self.peek() != Token::LeftBracket {
+        if self.peek() != Token::LeftBracket {
             return Ok(Type::Named(name));
         }
-        self.advance();
+        if &*name.name != "Set" {
+            let message = format!("`{}` has no elements, only `Set` has", name.name);
+            let diagnostic = Diagnostic::new(Code::Syntax, name.span, message, "no set");
+            return Err(self.fail(diagnostic.did_you_mean(&name.name, ["Set"])));
+        }
+        let opener = self.advance();
         self.enter()?;
         let element = self.ty()?;
         self.leave();
-        let end = self.expect(Token::RightBracket)?;
+        let end = self.close(opener, Token::RightBracket)?;
         Ok(Type::Set(Box::new(element), name.span.to(end)))
     }
 
@@ -528,6 +584,11 @@ impl Parser<'_> {
         self.tokens.tokens.get(self.position + distance).map_or(Token::End, |(token, _)| *token)
     }
 
+    /// Whether the next token is this word, which is one only here.
+    pub(super) fn is_next_word(&self, word: &str) -> bool {
+        self.peek() == Token::Name && self.slice(self.span()) == word
+    }
+
     /// The place of the next token.
     pub(super) fn span(&self) -> Span {
         self.tokens.tokens[self.position].1
@@ -558,7 +619,22 @@ impl Parser<'_> {
         if self.peek() == token { Ok(self.advance()) } else { Err(self.unexpected(token.shown())) }
     }
 
+    /// Takes the bracket that closes the one at `opener`. If a part begins where it is due, the fault is at the opener.
+    pub(super) fn close(&mut self, opener: Span, closer: Token) -> Parsed<Span> {
+        if self.peek() == closer || !self.peek().begins_part() {
+            return self.expect(closer);
+        }
+        let message = format!("this `{}` is not closed", self.slice(opener));
+        let diagnostic = Diagnostic::new(Code::Syntax, opener, message, "opened here");
+        let due = Span { start: self.span().start, end: self.span().start, ..opener };
+        Err(self.fail(diagnostic.and(due, format!("expected {} before this", closer.shown()))))
+    }
+
     pub(super) fn unexpected(&mut self, expected: &str) -> Reported {
+        // What stands between is reported, and may be all that is wrong.
+        if self.follows_unknown() {
+            return Reported;
+        }
         let (token, span) = (self.peek(), self.span());
         let found = if token == Token::Name { format!("`{}`", self.slice(span)) } else { token.shown().to_owned() };
         let message = format!("expected {expected}, found {found}");

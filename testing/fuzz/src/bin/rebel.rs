@@ -2,7 +2,7 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use enact_rebel::{Class, Source, Timestamp, Type, Value, check};
+use enact_rebel::{Class, Source, Style, Timestamp, Type, Value, check, format};
 use libfuzzer_sys::fuzz_target;
 
 const WORDS: &str = "class A B enum Kind const fn rounding half-even invariant initial final internal on pre post sync if then \
@@ -70,7 +70,15 @@ fn run(class: &Class) {
 
 fuzz_target!(|pieces: Vec<Piece<'_>>| {
     let text: Vec<String> = pieces.iter().map(Piece::text).collect();
-    if let Ok(spec) = check(vec![Source::new("any.rebel", text.join(" "))]) {
+    let text = text.join(" ");
+    let style = Style { canonical: text.len() % 2 == 0, from_free: false };
+    let checked = check(vec![Source::new("any.rebel", text.clone())]);
+    if let Ok(printed) = format(Source::new("any.rebel", text), style) {
+        let again = format(Source::new("any.rebel", printed.clone()), style).expect("what is printed can be read");
+        assert_eq!(again, printed, "formatting again changes more");
+        assert_eq!(check(vec![Source::new("any.rebel", printed)]).is_ok(), checked.is_ok(), "the meaning stays");
+    }
+    if let Ok(spec) = checked {
         spec.classes().for_each(|class| run(class));
     }
 });

@@ -1,0 +1,168 @@
+//! What is printed is read as what was printed.
+
+use super::{Style, format};
+use crate::source::Source;
+use crate::syntax::{Separation, parse};
+
+/// The syntax tree of a source without the places in it.
+fn tree(text: &str, separation: Separation) -> String {
+    let parse = parse(0, text, separation, &mut 0, &mut |diagnostic| panic!("{}\n{text}", diagnostic.message));
+    let tree = format!("{:?}", parse.file);
+    let mut rest = tree.as_str();
+    let mut without_places = String::new();
+    while let Some(at) = rest.find("Span {") {
+        without_places.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = &rest[rest.find('}').expect("a place ends") + 1..];
+    }
+    without_places + rest
+}
+
+fn formatted(text: &str, style: Style) -> String {
+    format(Source::new("a.rebel", text), style).unwrap_or_else(|report| panic!("{report}\n{text}"))
+}
+
+/// Formats, and shows that the result means the same and stays as it is.
+#[track_caller]
+fn shown(text: &str, style: Style) -> String {
+    let separation = if style.from_free { Separation::Words } else { Separation::Lines };
+    let once = formatted(text, style);
+    assert_eq!(tree(&once, Separation::Lines), tree(text, separation), "{once}");
+    let again = formatted(&once, Style { from_free: false, ..style });
+    assert_eq!(again, once, "formatting again changes more");
+    once
+}
+
+const STYLES: [Style; 2] = [Style { canonical: false, from_free: false }, Style { canonical: true, from_free: false }];
+
+#[test]
+fn the_examples_keep_their_meaning() {
+    for text in [
+        include_str!("../../../../examples/bank.rebel"),
+        include_str!("../../../../examples/listing2.rebel"),
+        include_str!("../../tests/specs/account.rebel"),
+    ] {
+        for style in STYLES {
+            shown(text, style);
+        }
+    }
+}
+
+#[test]
+fn the_bank_is_laid_out_as_it_is_printed() {
+    let bank = include_str!("../../../../examples/bank.rebel");
+    assert_eq!(formatted(bank, Style::default()), bank);
+}
+
+#[test]
+fn a_source_without_layout_gets_one() {
+    let free = "rounding half-up const c: Money = €5 enum E { a, b } fn f(x: Integer): Integer = -x * (2 - 1) \
+                class A key: String @identity n: Integer = 0 invariant \"small\": n < 10 initial i on New(to: A): o \
+                pre: to instate o, f(1) < 2 post: this.n == 1, this.n == 2 o internal on E(x: Set[A]) : o sync: \
+                if n > 1: for a in x: a.E({}) not key.E(x) final f class B initial i on C(): o final o";
+    assert_eq!(
+        shown(free, Style { from_free: true, ..Style::default() }),
+        "rounding half-up
+const c: Money = €5
+enum E { a, b }
+fn f(x: Integer): Integer = -x * (2 - 1)
+
+class A
+  key: String @identity
+  n: Integer = 0
+  invariant \"small\": n < 10
+  initial i
+    on New(to: A): o
+      pre: to instate o, f(1) < 2
+      post: this.n == 1, this.n == 2
+  o
+    internal on E(x: Set[A]): o
+      sync:
+        if n > 1: for a in x: a.E({})
+        not key.E(x)
+  final f
+
+class B
+  initial i
+    on C(): o
+  final o
+"
+    );
+}
+
+#[test]
+fn comments_stay_where_they_stood() {
+    let text = "// first
+
+/* wide */ class A // behind the name
+  /// What n is.
+  n: Integer // behind a field
+  // before a state
+
+
+  initial i // behind a state
+    // before an event
+    on New(): o /* inside */
+      // before a section
+      post: // behind a keyword
+        this.n == 1 // behind an effect
+        // before an effect
+        and 2 // inside an expression
+        + 3
+  final o
+  // at the end
+";
+    let printed = shown(text, Style::default());
+    for line in text.lines().filter(|line| line.contains("/")) {
+        let comment =
+            line[line.find('/').expect("it is there")..].trim_end_matches("class A // behind the name").trim();
+        assert!(printed.contains(comment), "{comment} in\n{printed}");
+    }
+    assert_eq!(printed.matches("\n\n").count(), 2, "one empty line of several\n{printed}");
+}
+
+#[test]
+fn items_stay_on_one_line_or_get_one_each() {
+    let text = "class A\n  n: Integer\n  m: Integer\n  initial i\n    on New(x: Integer): o\n      pre: x > 1, x > 2\n      \
+                post: this.n = 1\n        this.m = 2\n  final o\n";
+    let printed = shown(text, Style::default());
+    assert!(printed.contains("      pre: x > 1, x > 2\n"), "{printed}");
+    assert!(printed.contains("      post: this.n = 1,\n            this.m = 2\n"), "{printed}");
+}
+
+#[test]
+fn an_expression_that_is_too_long_keeps_its_breaks_and_a_short_one_is_joined() {
+    let long = "aaaaaaaaaaaaaaaaaaaa == 1 ";
+    let guard = format!("{long}\n   and {long}\n and {long}\n    and {long} and {long}");
+    let text = format!(
+        "class A\n  aaaaaaaaaaaaaaaaaaaa: Integer = 1\n  initial i\n    on E(): o\n      pre: aaaaaaaaaaaaaaaaaaaa == 1\n\
+                     and true\n  o\n    on F(): o\n      pre: {guard}\n"
+    );
+    let printed = shown(&text, Style::default());
+    assert!(printed.contains("pre: aaaaaaaaaaaaaaaaaaaa == 1 and true\n"), "{printed}");
+    let broken = "aaaaaaaaaaaaaaaaaaaa == 1\n          and aaaaaaaaaaaaaaaaaaaa == 1\n          and";
+    assert!(printed.contains(broken), "{printed}");
+}
+
+#[test]
+fn canonical_spelling_is_one() {
+    let text = "class A\n  n: Money = €0\n  initial i\n    on New(a: A, b: A): o\n      pre: initialized a, b instate {o, p}, \
+                n ≥ € 1, n ≡ €1, n ≠ EUR   2.00\n      post: this.n ≡ €3\n  o, p\n    on E(): o\n      post: this.n == €4\n";
+    let canonical = Style { canonical: true, ..Style::default() };
+    let printed = formatted(text, canonical);
+    for expected in [
+        "n: Money = EUR 0",
+        "pre: a is initialized, b is {o, p}, n >= EUR 1, n == EUR 1, n != EUR 2.00",
+        "post: this.n = EUR 3",
+        "post: this.n = EUR 4",
+    ] {
+        assert!(printed.contains(expected), "{expected} in\n{printed}");
+    }
+    assert_eq!(formatted(&printed, canonical), printed);
+}
+
+#[test]
+fn a_source_with_errors_is_not_printed() {
+    let report = format(Source::new("a.rebel", "class A\n  initial"), Style::default()).unwrap_err();
+    assert!(report.errors().count() > 0);
+}

@@ -1,0 +1,63 @@
+//! One mistake is one finding.
+
+use enact_rebel::{Source, check};
+
+const BANK: &str = include_str!("../../../examples/bank.rebel");
+
+/// Where the names of a text stand, comments and texts apart.
+fn names(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let length = |is_in: fn(char) -> bool| rest.find(|c| !is_in(c)).unwrap_or(rest.len());
+        let first = rest.chars().next().expect("it is not empty");
+        at += match first {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '"' => rest[1..].find('"').map_or(rest.len(), |end| end + 2),
+            c if c.is_ascii_alphabetic() => {
+                let word = length(|c| c.is_ascii_alphanumeric() || c == '_');
+                found.push((at, at + word));
+                word
+            }
+            c => c.len_utf8(),
+        };
+    }
+    found
+}
+
+/// What the errors say.
+fn errors(text: &str) -> Vec<String> {
+    match check(vec![Source::new("bank.rebel", text)]) {
+        Ok(_) => Vec::new(),
+        Err(report) => report.errors().map(|error| format!("{} {}", error.code, error.message)).collect(),
+    }
+}
+
+#[test]
+fn a_misspelt_name_is_reported_once_in_each_scope_that_uses_it_and_nothing_else_is() {
+    let names = names(BANK);
+    let words =
+        ["class", "const", "fn", "rounding", "half", "even", "initial", "final", "internal", "on", "pre", "post"];
+    let others = ["sync", "if", "for", "in", "and", "or", "not", "instate", "this", "today", "invariant", "identity"];
+    let mut tried = 0;
+    for &(start, end) in &names {
+        let word = &BANK[start..end];
+        // A number's currency is no name.
+        if words.contains(&word) || others.contains(&word) || BANK[end..].starts_with(" 0") {
+            continue;
+        }
+        let wrong = format!("{}{word}Zzq{}", &BANK[..start], &BANK[end..]);
+        let found = errors(&wrong);
+        let speaks_of = |name: &str| found.iter().filter(|error| error.contains(&format!("`{name}`"))).count();
+        let misspelt = format!("{word}Zzq");
+        assert!(
+            found.iter().all(|error| error.contains(&misspelt) || error.contains(&format!("`{word}`"))),
+            "{word} at {start}: {found:#?}"
+        );
+        // Where a declaration is misspelt, its uses are unknown.
+        assert!(speaks_of(word) > 0 || found.len() <= 1, "{word} at {start}: {found:#?}");
+        tried += 1;
+    }
+    assert!(tried > 200, "{tried}");
+}
