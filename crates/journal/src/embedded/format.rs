@@ -34,6 +34,8 @@ pub(super) const TRAILER_LEN: usize = 16;
 const FOOTER_HEADER_LEN: usize = 80;
 const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 const ALIGN: usize = 8;
+/// Greatest position or number of records that a file may name. No log gets there, and sums of two do not overflow.
+const COUNTED_MAX: u64 = 1 << 62;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"ENACTLOG";
 const GROUP_MAGIC: [u8; 4] = *b"EGRP";
@@ -99,6 +101,12 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// A position, sequence number or count at `at`.
+pub(super) fn counted_at(bytes: &[u8], at: usize) -> Result<u64, Flaw> {
+    let counted = u64_at(bytes, at);
+    if counted <= COUNTED_MAX { Ok(counted) } else { Err(Flaw::Malformed) }
+}
+
 fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {
     let mut place = [0; 16];
     place[..8].copy_from_slice(&log.0.to_le_bytes());
@@ -146,7 +154,7 @@ impl SegmentHeader {
         let header = Self {
             number: u32_at(bytes, 12),
             log: LogId(u64_at(bytes, 16)),
-            first: Position(u64_at(bytes, 24)),
+            first: Position(counted_at(bytes, 24)?),
             previous_hash: bytes[32..64].try_into().expect("the length of a hash"),
         };
         if header.number == number { Ok(header) } else { Err(Flaw::Foreign) }
@@ -183,7 +191,7 @@ impl GroupHeader {
         if !valid {
             return Err(Flaw::GroupHeader);
         }
-        Ok(Self { first: Position(u64_at(bytes, 24)), body_len: u32_at(bytes, 32), count: u32_at(bytes, 36) })
+        Ok(Self { first: Position(counted_at(bytes, 24)?), body_len: u32_at(bytes, 32), count: u32_at(bytes, 36) })
     }
 
     /// The length of the group on disk, padding included.
@@ -298,8 +306,8 @@ impl<'a> Stored<'a> {
         let (key, payload) = bytes[RECORD_HEADER_LEN..].split_at(usize::from(u16_at(bytes, 32)));
         Ok(Self {
             key: str::from_utf8(key).map_err(|_| Flaw::Malformed)?,
-            seq: Seq(u64_at(bytes, 16)),
-            position: Position(u64_at(bytes, 8)),
+            seq: Seq(counted_at(bytes, 16)?),
+            position: Position(counted_at(bytes, 8)?),
             previous: Address(u64_at(bytes, 24)),
             kind: Kind(bytes[34]),
             payload,
@@ -395,16 +403,18 @@ impl Footer {
             let key_len = usize::from(u16_at(take(2)?, 0));
             let key = str::from_utf8(take(key_len)?).ok()?.parse().ok()?;
             let share = take(20)?;
-            let share = Share { count: u64_at(share, 0), last: Seq(u64_at(share, 8)), offset: u32_at(share, 16) };
+            let (count, last) = (counted_at(share, 0).ok()?, Seq(counted_at(share, 8).ok()?));
+            let share = Share { count, last, offset: u32_at(share, 16) };
             entities.push((key, share));
         }
         let mut marks = Vec::new();
         for _ in 0..u32_at(bytes, 76) {
             let mark = take(12)?;
-            marks.push(Mark { position: Position(u64_at(mark, 0)), offset: u32_at(mark, 8) });
+            marks.push(Mark { position: Position(counted_at(mark, 0).ok()?), offset: u32_at(mark, 8) });
         }
         let hash = bytes[40..72].try_into().expect("the length of a hash");
-        let footer = Self { first: Position(u64_at(bytes, 24)), count: u64_at(bytes, 32), hash, entities, marks };
+        let (first, count) = (Position(counted_at(bytes, 24).ok()?), counted_at(bytes, 32).ok()?);
+        let footer = Self { first, count, hash, entities, marks };
         rest.is_empty().then_some(footer)
     }
 }

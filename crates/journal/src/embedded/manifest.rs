@@ -31,7 +31,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::OpenError;
-use super::format::{LogId, u16_at, u32_at, u64_at};
+use super::format::{LogId, counted_at, u16_at, u32_at, u64_at};
 use super::recover::damage;
 use super::tail::UNFINISHED;
 use crate::damage::{Damage, Flaw};
@@ -240,7 +240,8 @@ fn decode_slot(bytes: &[u8]) -> Result<Slot, Flaw> {
     if version != VERSION {
         return Err(Flaw::Version { found: version });
     }
-    let mark = HighWater { sealed_count: u32_at(bytes, 32), end: u32_at(bytes, 36), last: Position(u64_at(bytes, 40)) };
+    let last = Position(counted_at(bytes, 40)?);
+    let mark = HighWater { sealed_count: u32_at(bytes, 32), end: u32_at(bytes, 36), last };
     Ok(Slot { log: LogId(u64_at(bytes, 16)), generation: u64_at(bytes, 24), mark })
 }
 

@@ -55,7 +55,8 @@ pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) ->
         let group = match Group::decode(&bytes[scan.end as usize..], header.log, address) {
             Ok(group) => group,
             Err((within, flaw)) => {
-                scan.stop = Some(Stop { offset: u64::from(scan.end) + within, flaw, is_invalid: true });
+                let is_invalid = flaw != Flaw::Malformed;
+                scan.stop = Some(Stop { offset: u64::from(scan.end) + within, flaw, is_invalid });
                 break;
             }
         };
@@ -167,6 +168,8 @@ mod tests {
             (2, "A", 1, Some(elsewhere), chain("A", 2, 2)),
             (2, "A", 1, Some(none), chain("A", 2, 2)),
             (2, "B", 1, Some(none), chain("B", 1, 2)),
+            (u64::MAX - 1, "A", 1, None, Flaw::Malformed),
+            (2, "A", u64::MAX - 1, None, Flaw::Malformed),
         ] {
             let mut segment = HEADER.encode();
             let first = push(&mut segment, 1, "A", 0, none);

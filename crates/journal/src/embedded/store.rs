@@ -85,41 +85,41 @@ impl Store {
     pub(super) fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
         let mut records = Vec::new();
         let mut bytes = 0;
-        let mut next = after.next();
+        let mut last = after;
         let mut window = Window::forward(&*self.disk);
         while records.len() < limit
             && bytes < FEED_BYTES_MAX
-            && let Some(start) = self.commits.locate_after(Position(next.0 - 1))?
+            && let Some(start) = self.commits.locate_after(last)?
         {
             let mut offset = start.offset;
-            let before = next;
+            let before = last;
             while offset < start.end && records.len() < limit && bytes < FEED_BYTES_MAX {
                 let group = Address::new(start.segment, offset);
                 let header = window.get(start.segment, offset, GROUP_HEADER_LEN)?;
                 let header = GroupHeader::decode(header, self.log, group).map_err(|flaw| damaged(group, flaw))?;
-                let has_next = header.first.0 + u64::from(header.count) > next.0;
+                let has_next = header.first.0 + u64::from(header.count) > last.next().0;
                 let mut at = offset + GROUP_HEADER_LEN as u32;
                 for _ in 0..if has_next { header.count } else { 0 } {
                     let address = Address::new(start.segment, at);
                     let stored = self.record(&mut window, address)?;
                     at += stored.len as u32;
-                    if stored.position < next || records.len() == limit {
+                    if stored.position <= last || records.len() == limit {
                         continue;
                     }
-                    if stored.position > next {
-                        let flaw = Flaw::Order { expected: next, found: stored.position };
+                    if stored.position > last.next() {
+                        let flaw = Flaw::Order { expected: last.next(), found: stored.position };
                         return Err(damaged(address, flaw).into());
                     }
                     let entity = stored.key.parse().map_err(|_| damaged(address, Flaw::Malformed))?;
                     bytes += stored.payload.len();
                     records.push(to_record(entity, &stored));
-                    next = next.next();
+                    last = stored.position;
                 }
                 offset += header.len() as u32;
             }
-            if next == before {
+            if last == before {
                 let end = Address::new(start.segment, start.end);
-                return Err(damaged(end, Flaw::Order { expected: next, found: Position::START }).into());
+                return Err(damaged(end, Flaw::Order { expected: last.next(), found: Position::START }).into());
             }
         }
         Ok(records)

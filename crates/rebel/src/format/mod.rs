@@ -18,7 +18,7 @@ use crate::syntax::{Separation, parse};
 /// longer.
 const WIDTH: usize = 100;
 
-/// How [`format`] reads a source, and which spelling it prints.
+/// How [`format()`] reads a source, and which spelling it prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Print the one spelling of what has several: `=` in effects, `==`, `>=`, `<=` and `!=`, `x is opened`,
