@@ -65,47 +65,8 @@
 //! * `Money * Percentage` is exact and then rounded to minor units by the rule that the file declares
 //!   (`rounding half-up`; [`Rounding::HalfEven`] without a declaration).
 //!
-//! # Grammar
-//! Blanks and line breaks only separate. `//` and `/* */` are comments, `///` documents what follows.
-//! ```text
-//! file      = ["rounding" mode] (class | enum | const | fn)*
-//! mode      = "half-even" | "half-up" | "half-down" | "up" | "down" | "ceiling" | "floor"
-//! enum      = "enum" Name "{" name {"," name} "}"
-//! const     = "const" name ":" type "=" expr
-//! fn        = "fn" name "(" params ")" ":" type "=" expr
-//! class     = "class" Name (field | invariant)* group+
-//! field     = name ":" type ["@identity"] ["=" expr]
-//! invariant = "invariant" rule
-//! group     = ["initial" | "final"] name {"," name} event*
-//! event     = ["internal"] "on" Name "(" params ")" [":" name]
-//!             ["pre" ":" rule {"," rule}] ["post" ":" effect {"," effect}] ["sync" ":" step+]
-//! params    = [name ":" type {"," name ":" type}]
-//! type      = Name | "Set" "[" type "]"
-//! rule      = [text ":"] expr
-//! effect    = "this" "." name ("=" | "==" | "+=" | "-=") expr
-//! step      = ["not"] name "." Name "(" [expr {"," expr}] ")" | "if" expr ":" step | "for" name "in" expr ":" step
-//! expr      = expr "or" expr | expr "and" expr | "not" expr | expr comparison expr | expr "in" expr
-//!           | "initialized" name | name ("is" | "instate") ("initialized" | name | "{" name {"," name} "}")
-//!           | expr ("+" | "-") expr | expr "*" expr | "-" expr | expr "." name | name ["(" [expr {"," expr}] ")"]
-//!           | "if" expr "then" expr "else" expr | "{" [expr {"," expr}] "}" | "(" expr ")"
-//!           | "this" | "now" | "today" | "true" | "false" | number | text | EUR 0.00 | €0 | 2.5% | 2026-11-21
-//! ```
-//! `or` binds weakest, then `and`, `not`, comparisons (which do not chain), sums, products, `-`, members.
-//! `≥ ≤ ≠ ≡` stand for `>= <= != ==`.
-//!
-//! # Operators
-//! | operator | operands | result |
-//! |---|---|---|
-//! | `+ -` | two Integers, Money, Percentages | the same |
-//! | `+ -` | Date and Integer (days) | Date |
-//! | `-` | two Dates | Integer (days) |
-//! | `+ -` | Set and element | Set |
-//! | `*` | Integer and Integer, Money or Percentage | the other |
-//! | `*` | Money and Percentage | Money, rounded as declared |
-//! | `== !=` | two of one type | Boolean |
-//! | `< <= > >=` | two Integers, Money, Percentages, Dates or Timestamps | Boolean |
-//! | comparisons | Money or Percentage and the literal `0` | Boolean, whatever the currency |
-//! | `in` | element and Set | Boolean |
+//! Line breaks and indentation separate, `//` and `/* */` are comments, `///` documents what follows. The reference, with
+//! grammar, types, operators and an example of each construct, is `docs/rebel.md` in the repository.
 //!
 //! # Where to look
 //! * [`check`] - from sources to a [`Spec`], or a [`Report`] that says where and what to do.

@@ -55,7 +55,8 @@ fn a_misspelt_name_is_reported_once_in_each_scope_that_uses_it_and_nothing_else_
             found.iter().all(|error| error.contains(&misspelt) || error.contains(&format!("`{word}`"))),
             "{word} at {start}: {found:#?}"
         );
-        // Where a declaration is misspelt, its uses are unknown.
+        // Where a use is misspelt, it is the one thing that is wrong. Where a declaration is, its uses are unknown.
+        assert!(speaks_of(&misspelt) == 0 || found.len() == 1, "{word} at {start}: {found:#?}");
         assert!(speaks_of(word) > 0 || found.len() <= 1, "{word} at {start}: {found:#?}");
         tried += 1;
     }

@@ -10,3 +10,4 @@ mod pages;
 mod raw;
 mod serve;
 mod served;
+mod tutorial;

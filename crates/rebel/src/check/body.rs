@@ -344,6 +344,10 @@ impl Checker {
     fn fields_without_value(&mut self, class: usize, event: &tree::Event) {
         let is_given = |name: &Name| event.effects.iter().any(|effect| effect.field.name == *name);
         let header = &self.headers[class];
+        let is_field = |name: &Name| header.fields.iter().any(|field| field.name.name == *name);
+        if !event.effects.iter().all(|effect| is_field(&effect.field.name)) {
+            return; // What was meant is not known.
+        }
         let missing: Vec<&Ident> = header
             .fields
             .iter()
@@ -353,7 +357,7 @@ impl Checker {
         let Some(first) = missing.first() else { return };
         let names = missing.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
         let message = format!("`{}` creates an instance and leaves {names} without a value", event.name.name);
-        let help = format!("add `this.{} == ..` to `post:`, or give the field a default", first.name);
+        let help = format!("add `this.{} = ..` to `post:`, or give the field a default", first.name);
         let diagnostic = Diagnostic::new(Code::FieldWithoutValue, event.name.span, message, "creates an instance");
         let diagnostic = diagnostic.and(first.span, "without a default").help(help);
         self.report.push(diagnostic);

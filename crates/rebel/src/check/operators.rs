@@ -1,4 +1,4 @@
-//! Which operators are defined for which types: the table in the documentation of the crate.
+//! Which operators are defined for which types: the table in `docs/rebel.md`.
 
 use super::expression::Typed;
 use crate::model::expr::{Comparison, Expr, NumberKind, Operator};

@@ -21,8 +21,6 @@ pub(super) struct Plan<'a> {
     pub(super) texts: Vec<Cow<'a, str>>,
     /// How deep the line is indented that begins with the token, if one does.
     pub(super) starts: Vec<Option<usize>>,
-    /// Whether a comma has to be put behind the token.
-    pub(super) commas: Vec<bool>,
     pub(super) gaps: Vec<Gap<'a>>,
     pub(super) within: Vec<Within>,
 }
@@ -33,7 +31,6 @@ impl<'a> Plan<'a> {
         let mut plan = Self {
             texts: parse.tokens.iter().map(|(token, span)| spelled(*token, &text[span.start..span.end])).collect(),
             starts: vec![None; count],
-            commas: vec![false; count],
             gaps: gaps(text, &parse.tokens),
             within: within(&parse.tokens),
         };
@@ -129,17 +126,13 @@ impl<'a> Plan<'a> {
     }
 
     fn break_up(&mut self, parse: &Parse, block: &Block, indent: usize) {
-        let keeps_commas = block.owner == Owner::Conditions;
         for (index, item) in block.items.iter().enumerate() {
-            if index > 0 || !keeps_commas {
+            if index > 0 || block.owner != Owner::Conditions {
                 self.starts[item.first] = Some(indent);
             }
             let has_comma = parse.tokens[item.separator].0 == Token::Comma && item.separator != item.first;
-            if has_comma && !keeps_commas {
+            if has_comma {
                 self.texts[item.separator] = "".into();
-            }
-            if index > 0 && !has_comma && keeps_commas {
-                self.commas[item.first - 1] = true;
             }
         }
     }
@@ -158,7 +151,7 @@ pub(super) fn flat_width(plan: &Plan<'_>, tokens: &[(Token, Span)], range: std::
             let earlier = index.checked_sub(2).map(|earlier| tokens[earlier].0);
             sum += usize::from(is_apart(earlier, tokens[index - 1].0, tokens[index].0, plan.within[index]));
         }
-        sum += width(&plan.texts[index]) + usize::from(plan.commas[index]);
+        sum += width(&plan.texts[index]);
     }
     sum
 }

@@ -79,9 +79,6 @@ impl<'a> Printer<'a> {
             self.line.push(' ');
         }
         self.line.push_str(&self.plan.texts[index]);
-        if self.plan.commas[index] {
-            self.line.push(',');
-        }
     }
 
     fn is_apart(&self, before: usize, index: usize) -> bool {

@@ -49,9 +49,11 @@ fn the_examples_keep_their_meaning() {
 }
 
 #[test]
-fn the_bank_is_laid_out_as_it_is_printed() {
+fn the_bank_is_laid_out_and_spelled_as_it_is_printed() {
     let bank = include_str!("../../../../examples/bank.rebel");
-    assert_eq!(formatted(bank, Style::default()), bank);
+    for style in STYLES {
+        assert_eq!(formatted(bank, style), bank);
+    }
 }
 
 #[test]
@@ -127,7 +129,18 @@ fn items_stay_on_one_line_or_get_one_each() {
                 post: this.n = 1\n        this.m = 2\n  final o\n";
     let printed = shown(text, Style::default());
     assert!(printed.contains("      pre: x > 1, x > 2\n"), "{printed}");
-    assert!(printed.contains("      post: this.n = 1,\n            this.m = 2\n"), "{printed}");
+    assert!(printed.contains("      post: this.n = 1\n            this.m = 2\n"), "{printed}");
+}
+
+#[test]
+fn items_on_lines_of_their_own_have_no_commas() {
+    let guards = ["x > 1", "(x) < 2", "\"set\": x in {1, 2}", "y", "(y)"];
+    let text = format!(
+        "class A\n  n: Integer\n  initial i\n    on New(x: Integer, y: Boolean): o\n      pre: {}\n      post: this.n = 1\n  \
+                final o\n",
+        guards.join(",\n           ")
+    );
+    assert!(shown(&text, Style::default()).contains(&guards.join("\n           ")));
 }
 
 #[test]

@@ -175,7 +175,8 @@ impl Parser<'_> {
     fn name_or_call(&mut self) -> Parsed<Expr> {
         let name = self.name()?;
         let start = name.span;
-        if self.peek() != Token::LeftParenthesis {
+        // A parenthesis that begins a line begins an item.
+        if self.peek() != Token::LeftParenthesis || self.separates_here() {
             return self.node(ExprKind::Name(name.name), start);
         }
         let (arguments, end) = self.arguments()?;

@@ -361,6 +361,11 @@ impl Parser<'_> {
         between.lines().any(|line| !matches!(line.trim_start().as_bytes(), [] | [b'/', b'/' | b'*', ..]))
     }
 
+    /// Whether a line that begins with the next token may begin an item.
+    pub(super) fn separates_here(&self) -> bool {
+        self.separation == Separation::Lines && self.begins_line()
+    }
+
     fn begins_line(&self) -> bool {
         self.layout.begins_line(self.position)
     }
