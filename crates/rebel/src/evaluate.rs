@@ -3,6 +3,7 @@
 //! An expression is checked before it comes here, but the values it meets may come from a journal that an older
 //! specification wrote; a value of another type than declared is [`Fault::NoValue`], not a panic.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -84,6 +85,21 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    /// The value of an operand: where it stands, if it does not have to be computed.
+    fn operand<'v>(&mut self, expr: &'v Expr, locals: &[Value]) -> Result<Cow<'v, Value>, Fault>
+    where
+        'a: 'v,
+    {
+        let stored = match expr {
+            Expr::Literal(value) => value,
+            Expr::Field(slot) => bound(self.scope.fields, slot)?,
+            Expr::Param(slot) => bound(self.scope.params, slot)?,
+            _ => return self.value(expr, locals).map(Cow::Owned),
+        };
+        self.burn(1)?;
+        Ok(Cow::Borrowed(stored))
+    }
+
     fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
         match expr {
             Expr::Literal(value) => Ok(value.clone()),
@@ -94,16 +110,16 @@ impl<'a> Evaluator<'a> {
             }
             Expr::Now => Ok(Value::Timestamp(self.scope.at)),
             Expr::Today => Ok(Value::Date(self.scope.at.date())),
-            Expr::Field(slot) => bound(self.scope.fields, slot),
-            Expr::Param(slot) => bound(self.scope.params, slot),
+            Expr::Field(slot) => bound(self.scope.fields, slot).cloned(),
+            Expr::Param(slot) => bound(self.scope.params, slot).cloned(),
             Expr::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
             other => Err(ill_typed(other)),
         }
     }
 
     fn arithmetic(&mut self, operator: Operator, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = self.value(left, locals)?;
-        let b = self.value(right, locals)?;
+        let a = self.operand(left, locals)?;
+        let b = self.operand(right, locals)?;
         arithmetic(operator, &a, &b).unwrap_or_else(|| Err(ill_typed(left)))
     }
 
@@ -124,16 +140,16 @@ impl<'a> Evaluator<'a> {
     }
 
     fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = self.value(left, locals)?;
-        let b = self.value(right, locals)?;
-        if let (Value::Set(a), Value::Set(b)) = (&a, &b) {
+        let a = self.operand(left, locals)?;
+        let b = self.operand(right, locals)?;
+        if let (Value::Set(a), Value::Set(b)) = (&*a, &*b) {
             self.burn(a.len().min(b.len()))?;
         }
         compare(comparison, &a, &b).map(Value::Boolean)
     }
 
     fn compare_zero(&mut self, comparison: Comparison, operand: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let number = self.value(operand, locals)?.number().ok_or_else(|| ill_typed(operand))?;
+        let number = self.operand(operand, locals)?.number().ok_or_else(|| ill_typed(operand))?;
         Ok(Value::Boolean(holds(comparison, number.cmp(&0))))
     }
 
@@ -151,8 +167,9 @@ impl<'a> Evaluator<'a> {
     }
 
     fn contains(&mut self, element: &Expr, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let element = self.value(element, locals)?;
-        Ok(Value::Boolean(self.set(set, locals)?.contains(&element)))
+        let element = self.operand(element, locals)?;
+        let Value::Set(elements) = &*self.operand(set, locals)? else { return Err(ill_typed(set)) };
+        Ok(Value::Boolean(elements.contains(&element)))
     }
 
     fn collect(&mut self, items: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
@@ -174,7 +191,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn currency(&mut self, money: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        self.value(money, locals)?.currency().map(Value::Currency).ok_or_else(|| ill_typed(money))
+        self.operand(money, locals)?.currency().map(Value::Currency).ok_or_else(|| ill_typed(money))
     }
 
     fn size(&mut self, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
@@ -196,8 +213,8 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-fn bound(bindings: &Bindings, slot: &Slot) -> Result<Value, Fault> {
-    bindings.get_at(slot.index, &slot.name).cloned().ok_or_else(|| Fault::NoValue { name: slot.name.clone() })
+fn bound<'a>(bindings: &'a Bindings, slot: &Slot) -> Result<&'a Value, Fault> {
+    bindings.get_at(slot.index, &slot.name).ok_or_else(|| Fault::NoValue { name: slot.name.clone() })
 }
 
 /// The fault of a value that has not its declared type: it names the first field or parameter that is read.

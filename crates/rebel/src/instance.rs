@@ -212,15 +212,15 @@ impl Event {
         let (event, arguments) = (&self.name, &call.arguments);
         let mut errors = Vec::new();
         for param in &self.params {
-            let (name, ty) = (param.name.clone(), &param.ty);
-            match arguments.get(&name) {
-                None => errors.push(ArgumentError::Missing { event: event.clone(), name, ty: ty.to_string() }),
-                Some(value) if !value.has_type(ty) => {
-                    let (ty, value) = (ty.to_string(), value.clone());
-                    errors.push(ArgumentError::Type { event: event.clone(), name, ty, value });
-                }
-                Some(_) => {}
+            let value = arguments.get_at(param.slot, &param.name);
+            if value.is_some_and(|value| value.has_type(&param.ty)) {
+                continue;
             }
+            let (event, name, ty) = (event.clone(), param.name.clone(), param.ty.to_string());
+            errors.push(match value.cloned() {
+                Some(value) => ArgumentError::Type { event, name, ty, value },
+                None => ArgumentError::Missing { event, name, ty },
+            });
         }
         if arguments.len() + errors.len() > self.params.len() {
             let is_known = |name: &Name| self.params.iter().any(|param| param.name == *name);

@@ -7,7 +7,7 @@ use super::expression::{Context, Typed};
 use super::{Checker, Scope, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
-use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
+use crate::model::expr::{Act, Arguments, Effect, Expr, Operator, Rule, Slot, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::source::Span;
 use crate::step::reads;
@@ -121,8 +121,9 @@ impl Checker {
         for group in &class.states {
             for event in &group.events {
                 let Some(position) = self.headers[index].event(&event.name.name) else { continue };
-                let exists =
-                    group.states.iter().all(|state| self.headers[index].state(&state.name) != Some(StateKind::Initial));
+                let exists = group.states.iter().all(|state| {
+                    self.headers[index].state(&state.name).is_none_or(|(_, kind)| kind != StateKind::Initial)
+                });
                 let declaration = Declaration { event, id: (index, position), exists, rounding };
                 let (body, names) = self.event_body(&declaration);
                 used.extend(names.into_iter().map(|name| (event.name.name.clone(), name)));
@@ -157,7 +158,7 @@ impl Checker {
     ) -> Option<Transition> {
         let header = &self.headers[class];
         let target = event.target.as_ref().unwrap_or(source);
-        let Some(kind) = header.state(&target.name) else {
+        let Some((to, kind)) = header.state(&target.name) else {
             self.unknown_state(class, target);
             return None;
         };
@@ -171,7 +172,8 @@ impl Checker {
             self.refuse(Code::EntersInitial, span, message, "enters it", help);
             return None;
         }
-        if header.state(&source.name) == Some(StateKind::Final) {
+        let (from, left) = header.state(&source.name)?;
+        if left == StateKind::Final {
             let message = format!("`{}` leaves the final state `{}`", event.name.name, source.name);
             let diagnostic = Diagnostic::new(Code::LeavesFinal, event.name.span, message, "leaves it");
             self.report.push(diagnostic.and(source.span, "final").help("a state with events is not final"));
@@ -183,7 +185,7 @@ impl Checker {
             self.report.push(diagnostic.help("join the two declarations"));
             return None;
         }
-        Some(Transition { source: source.name.clone(), target: target.name.clone(), body: body.clone() })
+        Some(Transition { source: from.clone(), target: to.clone(), body: body.clone() })
     }
 
     /// What the event does, and the parameters that it uses.
@@ -299,7 +301,7 @@ impl Checker {
             self.report.push(diagnostic);
             return None;
         };
-        let (ty, slot) = (field.ty.clone(), Slot { index: field.slot, name: name.clone() });
+        let (ty, slot) = (field.ty.clone(), Slot { index: field.slot, name: field.name.name.clone() });
         let earlier = all.iter().find(|other| other.field.name == *name).filter(|other| other.span != effect.span);
         if let Some(earlier) = earlier.filter(|earlier| earlier.span.start < effect.span.start) {
             let message = format!("`{name}` is given two values");
@@ -383,7 +385,7 @@ impl Checker {
                     return None;
                 };
                 self.refuse_hidden_variable(caller, name, context);
-                context.locals.push(Param { name: name.name.clone(), ty: (**element).clone() });
+                context.locals.push(Param { name: name.name.clone(), ty: (**element).clone(), slot: 0 });
                 let inner = self.statements(statements, caller, context);
                 context.locals.pop();
                 Some(Statement::For(typed.expr, inner?, self.text(set.span)))
@@ -428,7 +430,7 @@ impl Checker {
         span: Span,
         caller: EventId,
         context: &mut Context<'_>,
-    ) -> Option<(Name, Vec<(Name, Expr)>)> {
+    ) -> Option<(Name, Arguments)> {
         let header = &self.headers[class];
         let Some(callee) = header.event(&event.name) else {
             if !self.unknown.insert((Scope::Events(class), event.name.clone())) {
@@ -449,7 +451,8 @@ impl Checker {
             header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();
         self.calls.push((caller, (class, callee), span));
         let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, context)?;
-        Some((name, names.into_iter().zip(arguments.into_iter().map(|argument| argument.expr)).collect()))
+        let values = arguments.into_iter().map(|argument| argument.expr);
+        Some((name, Arguments::new(names, values)))
     }
 
     fn unreachable_states(&mut self, class: usize, events: &[Event]) {

@@ -189,8 +189,8 @@ impl Checker {
         }
         if let Some(param) = context.params.iter().find(|param| param.name == *name) {
             context.used.push(name.clone());
-            let index = context.params.iter().filter(|other| other.name < *name).count();
-            return Some(Typed::leaf(Expr::Param(Slot { index, name: name.clone() }), param.ty.clone()));
+            let slot = Slot { index: param.slot, name: param.name.clone() };
+            return Some(Typed::leaf(Expr::Param(slot), param.ty.clone()));
         }
         if let Some((ty, value)) = self.constants.get(name) {
             self.used.insert(name.clone());
@@ -209,7 +209,7 @@ impl Checker {
             }
             if let Some(field) = header.field(name) {
                 if exists || field.has_default {
-                    let slot = Slot { index: field.slot, name: name.clone() };
+                    let slot = Slot { index: field.slot, name: field.name.name.clone() };
                     return Some(Typed::leaf(Expr::Field(slot), field.ty.clone()));
                 }
                 let diagnostic = Diagnostic::new(

@@ -48,8 +48,9 @@ impl ClassHeader {
         self.events.iter().position(|event| *event.name.name == *name)
     }
 
-    pub(super) fn state(&self, name: &str) -> Option<StateKind> {
-        self.states.iter().find(|(state, _)| *state.name == *name).map(|(_, kind)| *kind)
+    /// The state of that name: its name as declared, which comparisons find equal without reading it, and its kind.
+    pub(super) fn state(&self, name: &str) -> Option<(&Name, StateKind)> {
+        self.states.iter().find(|(state, _)| *state.name == *name).map(|(state, kind)| (&state.name, *kind))
     }
 
     pub(super) fn state_names(&self) -> impl Iterator<Item = &str> {
@@ -252,8 +253,9 @@ impl Checker {
                 self.report.push(Diagnostic::new(Code::Duplicate, param.name.span, message, "again here"));
             }
             let name = param.name.name.clone();
+            let slot = params.iter().filter(|other| other.name.name < name).count();
             match self.ty(&param.ty) {
-                Some(ty) => resolved.push(Param { name, ty }),
+                Some(ty) => resolved.push(Param { name, ty, slot }),
                 None => _ = self.broken.insert(name),
             }
         }

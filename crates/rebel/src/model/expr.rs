@@ -156,10 +156,29 @@ pub(crate) enum Statement {
 
 #[derive(Debug)]
 pub(crate) enum Act {
-    Do { event: Name, arguments: Vec<(Name, Expr)> },
-    Impossible { event: Name, arguments: Vec<(Name, Expr)> },
+    Do { event: Name, arguments: Arguments },
+    Impossible { event: Name, arguments: Arguments },
     Initialized,
     InState(Arc<[Name]>),
+}
+
+/// The arguments of a call.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Arguments {
+    /// The names of the parameters, in the order of bindings.
+    pub(crate) names: Arc<[Name]>,
+    /// In the order of the parameters, which is that of evaluation; each with the index of its name.
+    pub(crate) values: Vec<(usize, Expr)>,
+}
+
+impl Arguments {
+    pub(crate) fn new(params: Vec<Name>, values: impl Iterator<Item = Expr>) -> Self {
+        let rank = |name: &Name| params.iter().filter(|other| *other < name).count();
+        let values = params.iter().map(rank).zip(values).collect();
+        let mut names = params;
+        names.sort_unstable();
+        Self { names: names.into(), values }
+    }
 }
 
 impl Statement {
@@ -168,7 +187,7 @@ impl Statement {
         match self {
             Statement::Act { target, act, .. } => {
                 let arguments = match act {
-                    Act::Do { arguments, .. } | Act::Impossible { arguments, .. } => arguments.as_slice(),
+                    Act::Do { arguments, .. } | Act::Impossible { arguments, .. } => arguments.values.as_slice(),
                     Act::Initialized | Act::InState(_) => &[],
                 };
                 std::iter::once(target).chain(arguments.iter().map(|(_, argument)| argument)).collect()

@@ -204,6 +204,8 @@ impl State {
 pub struct Param {
     pub(crate) name: Name,
     pub(crate) ty: Type,
+    /// The rank of the name among all parameters, which is its index in bindings of all of them.
+    pub(crate) slot: usize,
 }
 
 impl Param {
@@ -263,8 +265,8 @@ impl Event {
         self.transitions.iter().map(|transition| (&transition.source, &transition.target))
     }
 
-    pub(crate) fn transition(&self, state: &str) -> Option<&Transition> {
-        self.transitions.iter().find(|transition| *transition.source == *state)
+    pub(crate) fn transition(&self, state: &Name) -> Option<&Transition> {
+        self.transitions.iter().find(|transition| transition.source == *state)
     }
 }
 

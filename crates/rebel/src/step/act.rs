@@ -5,7 +5,7 @@
 
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Sync};
-use crate::model::expr::{Act, Expr, Rule, Statement};
+use crate::model::expr::{Act, Arguments, Expr, Rule, Statement};
 use crate::model::{Class, Transition};
 use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
 use crate::violation::Violation;
@@ -76,11 +76,11 @@ impl Class {
         for guard in &transition.body.guards {
             violations.extend(self.broken(guard, &mut evaluator, scope, Kind::Guard));
         }
-        let mut changed = Vec::with_capacity(transition.body.effects.len());
+        let mut fields = instance.fields().clone();
         if violations.is_empty() {
             for effect in &transition.body.effects {
                 match evaluator.value(&effect.value, &[]) {
-                    Ok(value) => changed.push((effect.field.index, &effect.field.name, value)),
+                    Ok(value) => fields.set(effect.field.index, &effect.field.name, value),
                     Err(fault) => {
                         let values = values_of(&reads(&effect.value), scope);
                         violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
@@ -91,7 +91,7 @@ impl Class {
         if !violations.is_empty() {
             return Err(violations);
         }
-        Ok(Instance::new(transition.target.clone(), instance.fields().with(changed)))
+        Ok(Instance::new(transition.target.clone(), fields))
     }
 
     /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
@@ -197,7 +197,8 @@ impl Class {
         if let Some(violation) = self.wrong_key(key) {
             return Err(vec![violation]);
         }
-        let Some(event) = self.event(call.event()) else {
+        // Names that come from the specification are the same, and are compared without being read.
+        let Some(event) = self.events.iter().find(|event| event.name == *call.event()) else {
             return Err(vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }]);
         };
         let errors = event.argument_errors(call);
@@ -300,12 +301,12 @@ impl SyncRun<'_> {
         let Value::Reference(target) = self.evaluator.value(target, locals)? else {
             return Err(Fault::NoValue { name: text.clone() });
         };
-        let mut call = |event: &Name, arguments: &[(Name, Expr)]| {
-            let arguments = arguments
-                .iter()
-                .map(|(name, argument)| Ok((name.clone(), self.evaluator.value(argument, locals)?)))
-                .collect::<Result<Bindings, Fault>>()?;
-            Ok(EventCall::new(event.clone(), arguments))
+        let mut call = |event: &Name, arguments: &Arguments| {
+            let mut values = vec![Value::Boolean(false); arguments.names.len()];
+            for (slot, argument) in &arguments.values {
+                values[*slot] = self.evaluator.value(argument, locals)?;
+            }
+            Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)))
         };
         let action = match act {
             Act::Do { event, arguments } => Action::Do(call(event, arguments)?),

@@ -42,6 +42,12 @@ impl Bindings {
         }
     }
 
+    /// One value for each of `names`, which are in order, each once.
+    pub(crate) fn of(names: &Arc<[Name]>, values: Vec<Value>) -> Self {
+        debug_assert!(names.is_sorted() && names.len() == values.len());
+        Self { names: Arc::clone(names), values: values.into() }
+    }
+
     /// Nothing, without an allocation.
     pub(crate) fn nothing() -> &'static Self {
         static NOTHING: LazyLock<Bindings> = LazyLock::new(Bindings::default);
@@ -70,21 +76,14 @@ impl Bindings {
         self.names.is_empty()
     }
 
-    /// These bindings with `changed` in their place, each with the slot where it is looked for first.
-    pub(crate) fn with(&self, changed: Vec<(usize, &Name, Value)>) -> Self {
-        if changed.is_empty() {
-            return self.clone();
-        }
-        if !changed.iter().all(|(slot, name, _)| self.names.get(*slot) == Some(*name)) {
+    /// Binds `name`, which is looked for at `slot` first. Bindings that share the values keep theirs.
+    pub(crate) fn set(&mut self, slot: usize, name: &Name, value: Value) {
+        if self.names.get(slot) == Some(name) {
+            Arc::make_mut(&mut self.values)[slot] = value;
+        } else {
             let kept = self.iter().map(|(name, value)| (name.clone(), value.clone()));
-            return kept.chain(changed.into_iter().map(|(_, name, value)| (name.clone(), value))).collect();
+            *self = kept.chain([(name.clone(), value)]).collect();
         }
-        let mut values = Arc::clone(&self.values);
-        let new = Arc::make_mut(&mut values);
-        for (slot, _, value) in changed {
-            new[slot] = value;
-        }
-        Self { names: Arc::clone(&self.names), values }
     }
 }
 
