@@ -7,11 +7,13 @@
 pub mod actors;
 pub mod defer;
 mod document;
+pub mod hot;
 pub mod kernels;
 pub mod measure;
 mod peers;
 pub mod rebel;
 pub mod savina;
+mod served;
 pub mod stm;
 pub mod transfers;
 pub mod vacation;

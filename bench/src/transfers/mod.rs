@@ -7,23 +7,22 @@
 //!
 //! # Oracle
 //! After each window the balances of all accounts are read back and must add up to what was paid in.
-mod client;
 mod report;
-mod served;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use client::{Answer, Client};
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 pub use report::{Report, Sample};
-use served::ServedBank;
 
 use crate::peers;
+pub use crate::served::BenchError;
+use crate::served::{Answer, Client, Served};
+
+const SPEC: &str = include_str!("transfers.rebel");
 
 const OPENING_EUROS: u64 = 1_000_000;
 
@@ -60,47 +59,6 @@ pub struct Options {
     /// Writes all samples as JSON.
     #[arg(long)]
     pub json: Option<PathBuf>,
-}
-
-/// Why there is no result.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BenchError {
-    /// The program `enact` could not be built.
-    #[error("cannot build `enact`: name it by --program, or run this in its workspace")]
-    Build(#[source] io::Error),
-    /// The server could not be started or spoken to.
-    #[error("the served bank failed while {doing}: {cause}")]
-    Server {
-        /// What the benchmark was doing.
-        doing: &'static str,
-        /// What went wrong.
-        cause: String,
-    },
-    /// A request was answered by something else than success or a refusal.
-    #[error("a transfer was answered with status {status}: {body}")]
-    Unexpected {
-        /// HTTP status.
-        status: u16,
-        /// The answer's body.
-        body: String,
-    },
-    /// The oracle refused the result.
-    #[error("money was not conserved: the accounts hold EUR {found}.00 but EUR {expected}.00 was paid in")]
-    NotConserved {
-        /// Sum of the balances read back.
-        found: u64,
-        /// Sum paid in.
-        expected: u64,
-    },
-    /// The report could not be written.
-    #[error("cannot write {}: {cause}", path.display())]
-    Report {
-        /// Where to.
-        path: PathBuf,
-        /// What went wrong.
-        cause: io::Error,
-    },
 }
 
 /// Measures transfers for every combination of clients and admission strategy, interleaved over the rounds.
@@ -151,7 +109,7 @@ async fn measure(
     clients: usize,
     round: usize,
 ) -> Result<Sample, BenchError> {
-    let bank = ServedBank::start(program, &options.data, admission).await?;
+    let bank = Served::start(program, &options.data, SPEC, admission).await?;
     open_accounts(&bank, options.accounts).await?;
     let start = Instant::now() + Duration::from_secs(options.warm_up);
     let window = start..start + Duration::from_secs(options.seconds);
@@ -175,7 +133,7 @@ async fn measure(
     Ok(total.sample(admission, clients, options.seconds))
 }
 
-async fn open_accounts(bank: &ServedBank, accounts: u64) -> Result<(), BenchError> {
+async fn open_accounts(bank: &Served, accounts: u64) -> Result<(), BenchError> {
     let lanes = 32.min(accounts);
     let mut running = Vec::new();
     for lane in 0..lanes {
@@ -197,11 +155,11 @@ async fn open_accounts(bank: &ServedBank, accounts: u64) -> Result<(), BenchErro
     Ok(())
 }
 
-async fn verify(bank: &ServedBank, accounts: u64) -> Result<(), BenchError> {
+async fn verify(bank: &Served, accounts: u64) -> Result<(), BenchError> {
     let mut client = Client::connect(bank.address()).await?;
     let mut found = 0;
     for account in 0..accounts {
-        found += client.balance(&format!("/Account/{}", account_id(account))).await?;
+        found += client.euros(&format!("/Account/{}", account_id(account)), "balance").await?;
     }
     let expected = accounts * OPENING_EUROS;
     if found == expected { Ok(()) } else { Err(BenchError::NotConserved { found, expected }) }

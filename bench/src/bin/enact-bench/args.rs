@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand};
-use enact_bench::{actors, defer, kernels, rebel, savina, stm, transfers, vacation};
+use enact_bench::{actors, defer, hot, kernels, rebel, savina, stm, transfers, vacation};
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status:
@@ -21,6 +21,8 @@ pub(crate) struct Cli {
 pub(crate) enum Benchmark {
     /// Money transfers over HTTP against a bank that `enact` serves, by number of clients
     Transfers(transfers::Options),
+    /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
+    Hot(hot::Options),
     /// Transactional memory against locks and other libraries, by workload and number of threads
     Stm(stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions

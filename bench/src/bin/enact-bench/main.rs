@@ -13,7 +13,7 @@ use std::{env, io};
 use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
-use enact_bench::{actors, defer, in_words, kernels, rebel, savina, stm, transfers, vacation};
+use enact_bench::{actors, defer, hot, in_words, kernels, rebel, savina, stm, transfers, vacation};
 
 fn main() -> ExitCode {
     match run(&Cli::parse().benchmark) {
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
 fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
     match benchmark {
         Benchmark::Transfers(options) => println!("{}", transfers::run(options)?),
+        Benchmark::Hot(options) => println!("{}", hot::run(options)?),
         Benchmark::Stm(options) => println!("{}", stm::run(options)?),
         Benchmark::Defer(options) => println!("{}", defer::run(options)?),
         Benchmark::Savina(options) => {

@@ -13,14 +13,14 @@ use tokio::net::TcpStream;
 use super::BenchError;
 
 /// A client that waits for each answer before it asks again.
-pub(super) struct Client {
+pub(crate) struct Client {
     sender: SendRequest<Full<Bytes>>,
     host: String,
 }
 
 /// What an event was answered with.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// Committed and durable.
     Done,
     /// A precondition failed.
@@ -33,14 +33,14 @@ pub(super) enum Answer {
 
 impl Answer {
     /// When the client may ask again, if it was turned away.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::TurnedAway { retry_after } => *retry_after,
             Self::Done | Self::Refused | Self::Other { .. } => None,
         }
     }
 
-    pub(super) fn unexpected(self) -> BenchError {
+    pub(crate) fn unexpected(self) -> BenchError {
         let (status, body) = match self {
             Self::Done => (200, String::new()),
             Self::Refused => (409, String::new()),
@@ -52,7 +52,7 @@ impl Answer {
 }
 
 impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> Result<Self, BenchError> {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self, BenchError> {
         let failed = |cause: String| BenchError::Server { doing: "connecting", cause };
         let stream = TcpStream::connect(address).await.map_err(|cause| failed(cause.to_string()))?;
         stream.set_nodelay(true).map_err(|cause| failed(cause.to_string()))?;
@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Triggers the event at `path` with `body` as parameters.
-    pub(super) async fn post(&mut self, path: &str, body: String) -> Result<Answer, BenchError> {
+    pub(crate) async fn post(&mut self, path: &str, body: String) -> Result<Answer, BenchError> {
         let (Parts { status, headers, .. }, body) = self.ask(Method::POST, path, body.into()).await?;
         let retry_after = || headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs);
         Ok(match status {
@@ -75,16 +75,22 @@ impl Client {
         })
     }
 
-    /// The whole euros on the account at `path`.
-    pub(super) async fn balance(&mut self, path: &str) -> Result<u64, BenchError> {
+    /// The whole euros in `field` of the object at `path`, which has no cents.
+    pub(crate) async fn euros(&mut self, path: &str, field: &str) -> Result<u64, BenchError> {
+        self.money(path, field, |money| money.strip_suffix(".00")?.parse().ok()).await
+    }
+
+    /// The euros in `field` of the object at `path`, cents left out.
+    pub(crate) async fn euros_at_least(&mut self, path: &str, field: &str) -> Result<u64, BenchError> {
+        self.money(path, field, |money| money.split_once('.')?.0.parse().ok()).await
+    }
+
+    async fn money(&mut self, path: &str, field: &str, read: fn(&str) -> Option<u64>) -> Result<u64, BenchError> {
         let (Parts { status, .. }, body) = self.ask(Method::GET, path, Bytes::new()).await?;
         let unexpected =
             || BenchError::Unexpected { status: status.as_u16(), body: String::from_utf8_lossy(&body).into_owned() };
-        let account: serde_json::Value = serde_json::from_slice(&body).map_err(|_| unexpected())?;
-        account["fields"]["balance"]
-            .as_str()
-            .and_then(|money| money.strip_prefix("EUR ")?.strip_suffix(".00")?.parse().ok())
-            .ok_or_else(unexpected)
+        let object: serde_json::Value = serde_json::from_slice(&body).map_err(|_| unexpected())?;
+        object["fields"][field].as_str().and_then(|money| read(money.strip_prefix("EUR ")?)).ok_or_else(unexpected)
     }
 
     async fn ask(&mut self, method: Method, path: &str, body: Bytes) -> Result<(Parts, Bytes), BenchError> {
