@@ -68,13 +68,19 @@ pub trait Model: Send + Sync + 'static {
         at: Timestamp,
     ) -> Calls<Self::Event>;
 
+    /// Whether the state after `event`, or what it calls, may depend on its time.
+    fn reads_time(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        true
+    }
+
     /// What is known, for all states, about `incoming` while it is open whether `open` will have happened.
     fn relation(&self, key: &EntityKey, open: &Self::Event, incoming: &Self::Event) -> Relation {
         let _ = (key, open, incoming);
         Relation::Dynamic
     }
 
-    /// Events that happen one after the other in one transaction, as thresholds and additions on numeric fields, if they
+    /// Events that happen one after the other in one transaction, as thresholds, contents, additions and constants, if they
     /// are nothing but that together.
     fn linear(&self, key: &EntityKey, events: &[Self::Event], at: Timestamp) -> Option<Linear> {
         let _ = (key, events, at);
@@ -96,6 +102,12 @@ pub trait Model: Send + Sync + 'static {
     /// The value of one numeric field, or nothing if the state has no such field.
     fn number(&self, key: &EntityKey, state: &Self::State, field: Field) -> Option<i128> {
         self.numbers(key, state).into_iter().find_map(|(f, value)| (f == field).then_some(value))
+    }
+
+    /// What is in a place, or nothing if the state has no such field.
+    fn content(&self, key: &EntityKey, state: &Self::State, place: &Place) -> Option<String> {
+        let _ = (key, state, place);
+        None
     }
 
     /// The name of a numeric field and the text of a value of it, such as `("balance", "EUR 12.50")`.
@@ -260,19 +272,44 @@ impl fmt::Display for Field {
     }
 }
 
-/// Events that, with the arguments they have, only compare sums of numeric fields with constants and add constants to
-/// fields.
+/// Events that, with the arguments they have, only compare sums of numeric fields with constants, ask for the contents of
+/// places, add constants to fields, and put constants into fields and places.
 ///
-/// In the states named they are possible exactly if all thresholds hold; they stay in the life-cycle state, change each
-/// field by its delta and nothing else. In every other state they are refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// In the states named they are possible exactly if all thresholds hold and all places have the contents asked for; they stay
+/// in the life-cycle state, and change what is said here and nothing else. In every other state they are refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
     /// The life-cycle states in which the event may happen.
     pub states: Vec<String>,
     /// What must hold before the events; invariants and the range of the numbers are among it.
     pub thresholds: Vec<Threshold>,
+    /// What must be in some places before the events.
+    pub holds: Vec<Content>,
     /// What is added to the fields, each field once.
     pub deltas: Vec<(Field, i128)>,
+    /// The numbers that fields get, whatever they were: each field once, none that has a delta, and none in a threshold. It
+    /// says nothing of a state that does not have the field.
+    pub assigned: Vec<(Field, i128)>,
+    /// What is in some places after the events, whatever was there; each place once.
+    pub puts: Vec<Content>,
+}
+
+/// A place that is overwritten and not added to: a field that is no number, or one element of a set.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The field, numbered as its [`Model`] likes.
+    pub field: u64,
+    /// The element, if the field is a set, in the one form in which the model writes it.
+    pub element: Option<String>,
+}
+
+/// What is in a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// The place.
+    pub place: Place,
+    /// In the one form in which the model writes it; of an element, whether the set has it.
+    pub value: String,
 }
 
 /// A comparison of a sum of numeric fields, mostly of one field, with a constant.

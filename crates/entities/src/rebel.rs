@@ -12,7 +12,8 @@
 //! An event is evaluated on an instance without fields, once per state it leaves. If that succeeds no field was read, and
 //! the calls are the same whatever the fields are.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_rebel::{
@@ -22,9 +23,14 @@ use enact_rebel::{
 use serde::Serialize;
 
 use crate::EntityKey;
-use crate::model::{Bound, Call, Calls, Condition, Field, Linear, Model, Relation, Term, Threshold};
+use crate::model::{Bound, Call, Calls, Condition, Content, Field, Linear, Model, Place, Relation, Term, Threshold};
 use crate::reason::Reason;
 use crate::tx::Timestamp;
+
+thread_local! {
+    /// The identity that was read last: a decision asks many questions about one entity in a row.
+    static LAST_KEY: RefCell<Option<(EntityKey, Key)>> = const { RefCell::new(None) };
+}
 
 /// The classes of a specification.
 ///
@@ -61,6 +67,8 @@ struct Known {
     initial: Instance,
     /// An instance without fields in each state.
     blank: BTreeMap<Name, Instance>,
+    /// The events that do the same at any time.
+    timeless: BTreeSet<Name>,
 }
 
 impl Rebel {
@@ -77,7 +85,17 @@ impl Rebel {
 
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
         let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
-        let key = known.class.key(entity.id()).map_err(|_| vec![Reason::NoSuchEntity])?;
+        let key = LAST_KEY.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
+            if let Some((of, key)) = last
+                && of == entity
+                && key.key_type() == known.class.key_type()
+            {
+                return Ok(key.clone());
+            }
+            let key = known.class.key(entity.id()).map_err(|_| vec![Reason::NoSuchEntity])?;
+            *last = Some((entity.clone(), key.clone()));
+            Ok(key)
+        })?;
         Ok((known, key))
     }
 }
@@ -85,7 +103,13 @@ impl Rebel {
 impl Known {
     fn new(class: &Arc<Class>) -> Self {
         let blank = class.states().iter().map(|state| (Arc::clone(state.name()), blank(state.name())));
-        Self { class: Arc::clone(class), initial: class.initial(), blank: blank.collect() }
+        let timeless = class.events().iter().filter(|event| !class.reads_time(event));
+        Self {
+            class: Arc::clone(class),
+            initial: class.initial(),
+            blank: blank.collect(),
+            timeless: timeless.map(|event| Arc::clone(event.name())).collect(),
+        }
     }
 
     /// The numeric fields with their indices.
@@ -105,6 +129,12 @@ impl Known {
             (Type::Money, currency) => Some(numbered(index, currency)),
             _ => Some(numbered(index, None)),
         }
+    }
+
+    fn content(&self, content: &rebel::Content) -> Option<Content> {
+        let field = self.index(&content.place.field)? as u64;
+        let element = content.place.element.as_ref().map(Value::to_string);
+        Some(Content { place: Place { field, element }, value: content.value.to_string() })
     }
 
     /// The linear form with numbers for names; nothing if some money in it has no currency.
@@ -127,7 +157,19 @@ impl Known {
             Some(Threshold { terms: terms?, bound })
         };
         let thresholds: Option<Vec<_>> = linear.thresholds.iter().map(threshold).collect();
-        Some(Linear { states: texts(&linear.states), thresholds: thresholds?, deltas: deltas? })
+        let assigned =
+            linear.assigned.iter().map(|field| Some((self.field(&field.field, field.currency)?, field.amount)));
+        let contents = |contents: &[rebel::Content]| {
+            contents.iter().map(|content| self.content(content)).collect::<Option<Vec<_>>>()
+        };
+        Some(Linear {
+            states: texts(&linear.states),
+            thresholds: thresholds?,
+            holds: contents(&linear.holds)?,
+            deltas: deltas?,
+            assigned: assigned.collect::<Option<_>>()?,
+            puts: contents(&linear.puts)?,
+        })
     }
 }
 
@@ -283,6 +325,10 @@ impl Model for Rebel {
         calls.map_or_else(Calls::Refused, Calls::Known)
     }
 
+    fn reads_time(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.classes.get(entity.class()).is_none_or(|known| !known.timeless.contains(event.event()))
+    }
+
     /// Only [`Relation::Never`] is taken from the table of the class. What it calls invariant holds up to the range of
     /// numbers: two additions that each fit may not fit together, and to admit both would promise what cannot be done.
     fn relation(&self, entity: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
@@ -316,6 +362,18 @@ impl Model for Rebel {
         let index = usize::try_from(field.0 >> 32).ok()?;
         let (number, currency) = number(state.fields().get(known.class.fields().get(index)?.name())?)?;
         (numbered(index, currency) == field).then_some(number)
+    }
+
+    fn content(&self, entity: &EntityKey, state: &Instance, place: &Place) -> Option<String> {
+        let class = &self.classes.get(entity.class())?.class;
+        let field = class.fields().get(usize::try_from(place.field).ok()?)?;
+        let element = match (&place.element, field.ty()) {
+            (None, _) => None,
+            (Some(text), Type::Set(ty)) => Some(Value::parse(ty, text).ok()?),
+            (Some(_), _) => return None,
+        };
+        let place = rebel::Place { field: Arc::clone(field.name()), element };
+        place.content_in(state).map(|value| value.to_string())
     }
 
     fn show(&self, entity: &EntityKey, field: Field, value: i128) -> (String, String) {

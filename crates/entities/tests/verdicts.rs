@@ -215,7 +215,7 @@ fn check_static<B: Bank>(model: &B::Model) {
 
 #[test]
 fn b_merge_equal_outcomes_are_one() {
-    for (open, outcomes) in [(8, 9), (20, 21)] {
+    for (open, outcomes) in [(8, 9), (12, 13)] {
         let model = Hand::plain();
         let mut account =
             admission(Arc::clone(&model), Hand::account(&model, "opened", 100), Strategy::Psac, Limits::default());
@@ -374,7 +374,7 @@ fn acts(event: impl Generator<Value = Event>) -> impl Generator<Value = Vec<Act>
 /// Plays one history on an admission with all its shortcuts and on one that looks at outcomes only.
 fn same_with_and_without_shortcuts(strategy: Strategy, balance: i64, acts: &[Act]) {
     // Fairness counts differ by design: the sums see a possible change where the outcomes see none.
-    let limits = Limits { open_max: 7, overtakes_max: usize::MAX, ..Limits::default() };
+    let limits = Limits { open_max: 7, outcomes_max: 1_024, overtakes_max: usize::MAX, ..Limits::default() };
     let start = Hand::account(&Hand::load(), "opened", balance);
     let mut fast = admission(Hand::load(), start.clone(), strategy, limits.clone());
     let mut slow = admission(Hand::plain(), start, strategy, limits);

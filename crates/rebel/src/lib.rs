@@ -98,7 +98,9 @@ mod syntax;
 mod value;
 mod violation;
 
-pub use self::analysis::{Bound, Delta, Judgement, Linear, Outline, Relation, Term, Threshold, Verdict};
+pub use self::analysis::{
+    Bound, Content, Delta, Judgement, Linear, Outline, Place, Relation, Term, Threshold, Verdict,
+};
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
 pub use self::format::{Style, format};

@@ -26,7 +26,10 @@ fn a_withdrawal_is_one_threshold_and_one_delta() {
         Linear {
             states: vec!["opened".into()],
             thresholds: vec![Threshold { terms: vec![term("balance")], bound: Bound::AtLeast(3000), currency: euro }],
+            holds: vec![],
             deltas: vec![Delta { field: "balance".into(), amount: -3000, currency: euro }],
+            assigned: vec![],
+            puts: vec![],
         }
     );
     let deposit = linear(&account, "Deposit", &["EUR 5.00"]).unwrap();
@@ -116,6 +119,8 @@ const MIXED: &str = "
       p: Percentage = 0%
       d: Date = 2026-01-01
       flag: Boolean = false
+      small: Set[Integer] = {}
+      word: String = \"\"
       invariant a + b >= -50
       invariant m - n >= EUR -10.00
       invariant p <= 200% and p >= -200%
@@ -131,6 +136,15 @@ const MIXED: &str = "
         on Odd(k: Integer) pre: a != k post: this.a += k
         on Twice() post: this.a += a
         on Either(k: Integer) pre: a > k or b > k
+        on Cap(k: Integer) pre: k > 0, b + k >= 0 post: this.a == k
+        on Quote(x: Money) pre: n >= EUR 0.00 post: this.m == x
+        on Raise() post: this.flag == true
+        on Lower() pre: flag post: this.flag == false, this.b += 1
+        on Join(k: Integer) pre: not (k in small) post: this.small += k
+        on Part(k: Integer) pre: k in small, flag == false post: this.small -= k
+        on Name(w: String) pre: word == \"\" post: this.word == w
+        on Reset(k: Integer) pre: a > 0 post: this.a == k
+        on Clear() post: this.small == {}
       lit on Leave(): dark";
 
 fn mixed() -> &'static Class {
@@ -163,6 +177,10 @@ fn text(ty: &Type) -> BoxedStrategy<String> {
         Type::Percentage => near(&[0, 100, 200, -200]).prop_map(|number| format!("{number}%")).boxed(),
         Type::Date => (1_u8..29).prop_map(|day| format!("2026-01-{day:02}")).boxed(),
         Type::Boolean => any::<bool>().prop_map(|truth| truth.to_string()).boxed(),
+        Type::String => prop::sample::select(vec!["", "a", "b"]).prop_map(str::to_owned).boxed(),
+        Type::Set(_) => prop::collection::btree_set(0_i64..3, 0..3)
+            .prop_map(|set| format!("{{{}}}", set.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")))
+            .boxed(),
         other => panic!("no values of {other}"),
     }
 }
@@ -215,8 +233,24 @@ proptest! {
             prop_assert_eq!(after.state(), before.state());
             for (name, value) in before.fields().iter() {
                 let number = |value: &Value| support::number(value);
-                let delta = linear.deltas.iter().find(|delta| delta.field == *name).map_or(0, |delta| delta.amount);
-                prop_assert_eq!(number(value) + delta, number(after.fields().get(name).unwrap()));
+                let found = after.fields().get(name).unwrap();
+                let of = |deltas: &[Delta]| deltas.iter().find(|delta| delta.field == *name).map(|delta| delta.amount);
+                let expected = of(&linear.assigned).unwrap_or(number(value) + of(&linear.deltas).unwrap_or(0));
+                prop_assert_eq!(expected, number(found));
+                let puts: Vec<_> = linear.puts.iter().filter(|put| put.place.field == *name).collect();
+                for put in &puts {
+                    prop_assert_eq!(put.place.content_in(&after), Some(put.value.clone()));
+                }
+                match (value, found) {
+                    // Whatever else the set has is as it was.
+                    (Value::Set(before), Value::Set(after)) => {
+                        let changed = before.symmetric_difference(after);
+                        let is_put = |element: &Value| puts.iter().any(|put| put.place.element.as_ref() == Some(element));
+                        prop_assert!(changed.into_iter().all(is_put));
+                    }
+                    (Value::Boolean(_) | Value::String(_), _) => prop_assert!(!puts.is_empty() || value == found),
+                    _ => {}
+                }
             }
         }
     }
@@ -238,6 +272,15 @@ fn every_event_of_the_mixed_class_that_is_linear_is_found() {
         ("Odd", &["1"], false),
         ("Twice", &[], false),
         ("Either", &["1"], false),
+        ("Cap", &["1"], true),
+        ("Quote", &["EUR 1.00"], true),
+        ("Raise", &[], true),
+        ("Lower", &[], true),
+        ("Join", &["1"], true),
+        ("Part", &["1"], true),
+        ("Name", &["a"], true),
+        ("Reset", &["1"], false),
+        ("Clear", &[], false),
         ("Leave", &[], false),
     ] {
         assert_eq!(linear(class, event, arguments).is_some(), expected, "{event}");

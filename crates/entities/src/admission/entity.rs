@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{Action, Call, Calls, Condition, Demand, Field, Linear, Model, Relation, Work};
+use crate::model::{Action, Call, Calls, Condition, Demand, Field, Linear, Model, Place, Relation, Work};
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 
@@ -89,6 +89,10 @@ impl<M: Model> Entity<M> {
 
     pub(super) fn show(&self, field: Field, value: i128) -> (String, String) {
         self.model.show(&self.key, field, value)
+    }
+
+    pub(super) fn content(&self, state: &M::State, place: &Place) -> Option<String> {
+        self.model.content(&self.key, state, place)
     }
 
     pub(super) fn exists(&self, state: &M::State) -> bool {
@@ -217,19 +221,31 @@ impl<M: Model> Entity<M> {
         })
     }
 
-    /// The branch as thresholds and additions, if it is nothing but that: its calls are the same in every state, and its
+    /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every state, and its
     /// conditions look only at the life cycle, which linear events do not move.
     pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
         if branch.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;
         }
         let events: Vec<M::Event> = branch.work.events().cloned().collect();
-        let linear = if events.is_empty() {
-            Linear { states: Vec::new(), thresholds: Vec::new(), deltas: Vec::new() }
-        } else {
-            self.model.linear(&self.key, &events, branch.at)?
-        };
+        let linear =
+            if events.is_empty() { Linear::default() } else { self.model.linear(&self.key, &events, branch.at)? };
         Some(Shape { linear, calls: self.fixed_calls(branch)? })
+    }
+
+    /// Whether two branches do the same in every state.
+    pub(super) fn do_the_same(&self, one: &Branch<M::Event>, other: &Branch<M::Event>) -> bool {
+        one.work == other.work && (one.at == other.at || !self.reads_time(&one.work))
+    }
+
+    fn reads_time(&self, work: &Work<M::Event>) -> bool {
+        work.actions.iter().any(|action| match action {
+            Action::Event(event) => self.model.reads_time(&self.key, event),
+            Action::Condition(Condition { demand: Demand::Impossible(event), .. }) => {
+                self.model.reads_time(&self.key, event)
+            }
+            Action::Condition(_) => false,
+        })
     }
 
     /// What is known of two branches that are one event each.

@@ -1,4 +1,4 @@
-//! The interval domain: what is open on each numeric field, as sums.
+//! The interval domain: what is open on each numeric field, as sums, and in each place, as contents.
 //!
 //! While everything in progress is [`Linear`], the possible values of a field lie between *low* (every open subtraction
 //! commits, no open addition does) and *high* (the reverse), and both ends are reached. A threshold therefore holds in
@@ -9,18 +9,34 @@
 //! reached as long as what is open moves only one of the fields; else they are only bounds, and what they leave
 //! undecided the outcomes decide.
 //!
+//! A field may be given a number instead, and a place a content. What is in progress on one field or place is all of one kind:
+//! additions, or one number, or one content. So there are two values at most, the one before and the one that is given, and both
+//! are reached. An event of another kind waits; where a strategy admits it nevertheless, it counts as not linear.
+//!
 //! For the other direction (a newcomer must not make an open event impossible) each open event leaves, per threshold, the
 //! least *low* or the greatest *high* that it can bear. What it can bear counts from the outcomes without itself, which is
 //! why its own delta is part of that number; see [`Interval::tolerates`].
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bound, Field, Linear, Term};
+use crate::model::{Bound, Content, Field, Linear, Place, Term, Threshold};
+
+/// The applied values.
+pub(super) trait Base {
+    /// The number in a field, if there is one.
+    fn number(&self, field: Field) -> Option<i128>;
+    /// What is in a place, if there is such a place.
+    fn content(&self, place: &Place) -> Option<String>;
+}
 
 /// The sums over everything in progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interval {
     fields: BTreeMap<Field, Sums>,
+    assigned: BTreeMap<Field, Given<i128>>,
+    places: BTreeMap<Place, Given<String>>,
+    /// What the open events need to find in places, each with the number of them.
+    relied: BTreeMap<Place, BTreeMap<String, usize>>,
     needs: BTreeMap<Vec<Term>, Needs>,
     /// How many in progress are not linear: the sums do not describe them.
     others: usize,
@@ -36,6 +52,14 @@ struct Sums {
     negative: i128,
     /// Of the open additions.
     positive: i128,
+}
+
+/// The value that everything in progress gives to one field or place.
+#[derive(Clone, Debug)]
+struct Given<V> {
+    value: V,
+    open: usize,
+    committed: usize,
 }
 
 /// What the open events need of one sum of fields.
@@ -78,22 +102,44 @@ pub(super) fn added(linear: &Linear, terms: &[Term]) -> i128 {
     terms.iter().map(signed).fold(0, i128::saturating_add)
 }
 
+/// Whether `linear` changes a sum.
+fn moves(linear: &Linear, terms: &[Term]) -> bool {
+    added(linear, terms) != 0 || terms.iter().any(|term| linear.assigned.iter().any(|(field, _)| *field == term.field))
+}
+
+/// Whether the order of two events shows in what they leave.
+pub(super) fn differ_by_order(first: &Linear, second: &Linear) -> bool {
+    let adds = |linear: &Linear, field: Field| linear.deltas.iter().any(|(other, _)| *other == field);
+    let gives_other = |first: &Linear, second: &Linear| {
+        let is_other = |&(field, value): &(Field, i128)| {
+            adds(second, field) || second.assigned.iter().any(|&(other, found)| other == field && found != value)
+        };
+        first.assigned.iter().any(is_other)
+    };
+    let puts_other =
+        |put: &Content| second.puts.iter().any(|other| other.place == put.place && other.value != put.value);
+    gives_other(first, second) || gives_other(second, first) || first.puts.iter().any(puts_other)
+}
+
 impl Interval {
     /// Whether the sums describe everything in progress.
     pub(super) fn is_exact(&self) -> bool {
         self.others == 0
     }
 
-    /// Whether no open event changes a number.
+    /// Whether no open event changes a number or a content.
     pub(super) fn is_settled(&self) -> bool {
         self.fields.values().all(|sums| sums.negative == 0 && sums.positive == 0)
+            && self.assigned.values().all(|given| given.open == 0)
+            && self.places.values().all(|given| given.open == 0)
     }
 
     /// Takes up an admitted event; `None` is one that is not linear.
     ///
-    /// A sum that would overflow makes the event count as not linear; the return value says which it is.
+    /// A sum that would overflow, or another kind of change than what is in progress, makes the event count as not linear; the
+    /// return value says which it is.
     pub(super) fn open(&mut self, linear: Option<Linear>) -> Option<Linear> {
-        let fitting = linear.filter(|linear| self.fits(linear));
+        let fitting = linear.filter(|linear| self.fits(linear) && self.is_of_one_kind_with(linear));
         let Some(linear) = &fitting else {
             self.others += 1;
             return None;
@@ -103,11 +149,30 @@ impl Interval {
             sums.volume += delta.unsigned_abs();
             *sums.side(delta) += delta;
         }
+        for &(field, value) in &linear.assigned {
+            self.assigned.entry(field).or_insert(Given { value, open: 0, committed: 0 }).open += 1;
+        }
+        for Content { place, value } in &linear.puts {
+            let given = Given { value: value.clone(), open: 0, committed: 0 };
+            self.places.entry(place.clone()).or_insert(given).open += 1;
+        }
+        for Content { place, value } in &linear.holds {
+            *self.relied.entry(place.clone()).or_default().entry(value.clone()).or_insert(0) += 1;
+        }
         for threshold in &linear.thresholds {
             let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
             *needs.entry(value).or_insert(0) += 1;
         }
         fitting
+    }
+
+    /// Whether each field and place that `linear` changes is changed in one way only, by it and by all that is in progress.
+    fn is_of_one_kind_with(&self, linear: &Linear) -> bool {
+        linear.deltas.iter().all(|(field, _)| !self.assigned.contains_key(field))
+            && linear.assigned.iter().all(|(field, value)| {
+                !self.fields.contains_key(field) && self.assigned.get(field).is_none_or(|given| given.value == *value)
+            })
+            && linear.puts.iter().all(|put| self.places.get(&put.place).is_none_or(|given| given.value == put.value))
     }
 
     /// An open event is committed: its deltas are certain now, and nothing can disturb it any more.
@@ -117,6 +182,7 @@ impl Interval {
         for &(field, delta) in &linear.deltas {
             self.fields.entry(field).or_default().certain += delta;
         }
+        self.given(linear, |open, committed| (open - 1, committed + 1));
     }
 
     /// An open event is aborted.
@@ -126,6 +192,7 @@ impl Interval {
             return;
         };
         self.forget_open(linear);
+        self.given(linear, |open, committed| (open - 1, committed));
         self.leave(linear);
     }
 
@@ -138,23 +205,46 @@ impl Interval {
         for &(field, delta) in &linear.deltas {
             self.fields.entry(field).or_default().certain -= delta;
         }
+        self.given(linear, |open, committed| (open, committed - 1));
         self.leave(linear);
+    }
+
+    /// Counts anew who gives what `linear` gives.
+    fn given(&mut self, linear: &Linear, count: fn(usize, usize) -> (usize, usize)) {
+        for (field, _) in &linear.assigned {
+            let given = self.assigned.get_mut(field).expect("what is given leaves as often as it came");
+            (given.open, given.committed) = count(given.open, given.committed);
+            if given.open + given.committed == 0 {
+                self.assigned.remove(field);
+            }
+        }
+        for Content { place, .. } in &linear.puts {
+            let given = self.places.get_mut(place).expect("what is given leaves as often as it came");
+            (given.open, given.committed) = count(given.open, given.committed);
+            if given.open + given.committed == 0 {
+                self.places.remove(place);
+            }
+        }
     }
 
     /// Between which values `field` lies, if its applied value is `base`.
     pub(super) fn field(&self, field: Field, base: i128) -> Option<Ends> {
+        if let Some(given) = self.assigned.get(&field) {
+            let base = if given.committed > 0 { given.value } else { base };
+            return Some(Ends { low: base.min(given.value), high: base.max(given.value), reached: true });
+        }
         let Some(sums) = self.fields.get(&field) else { return Some(Ends { low: base, high: base, reached: true }) };
         let certain = base.checked_add(sums.certain)?;
         let (low, high) = (certain.checked_add(sums.negative)?, certain.checked_add(sums.positive)?);
         Some(Ends { low, high, reached: true })
     }
 
-    /// Between which values a sum of fields lies; `base` gives the applied value of a field.
-    pub(super) fn ends(&self, terms: &[Term], base: impl Fn(Field) -> Option<i128>) -> Option<Ends> {
+    /// Between which values a sum of fields lies.
+    pub(super) fn ends(&self, terms: &[Term], base: &impl Base) -> Option<Ends> {
         let mut sum = Ends { low: 0, high: 0, reached: true };
         let mut moving = 0;
         for term in terms {
-            let Ends { low, high, .. } = self.field(term.field, base(term.field)?)?;
+            let Ends { low, high, .. } = self.field(term.field, base.number(term.field)?)?;
             let (low, high) = if term.negative { (high.checked_neg()?, low.checked_neg()?) } else { (low, high) };
             moving += usize::from(low != high);
             sum.low = sum.low.checked_add(low)?;
@@ -167,10 +257,27 @@ impl Interval {
     /// What the thresholds of `linear` say over all outcomes.
     ///
     /// [`Span::Mixed`] is exact: only one threshold is undecided, and both ends of its sum are reached.
-    pub(super) fn span(&self, linear: &Linear, base: impl Fn(Field) -> Option<i128>) -> Span {
+    pub(super) fn span(&self, linear: &Linear, base: &impl Base) -> Span {
         let (mut undecided, mut reached) = (0, 0);
+        let has_place = |put: &Content| base.content(&put.place).is_some();
+        if !(linear.puts.iter().all(has_place)
+            && linear.assigned.iter().all(|(field, _)| base.number(*field).is_some()))
+        {
+            return Span::Unknown;
+        }
+        for hold in &linear.holds {
+            let Some(before) = base.content(&hold.place) else { return Span::Unknown };
+            let given = self.places.get(&hold.place);
+            let if_none = if given.is_some_and(|given| given.committed > 0) { None } else { Some(&before) };
+            let holds = |value: &String| *value == hold.value;
+            match (if_none.map(holds), given.map(|given| holds(&given.value))) {
+                (Some(true) | None, Some(true) | None) => {}
+                (Some(false) | None, Some(false) | None) => return Span::None,
+                _ => (undecided, reached) = (undecided + 1, reached + 1),
+            }
+        }
         for threshold in &linear.thresholds {
-            let Some(ends) = self.ends(&threshold.terms, &base) else { return Span::Unknown };
+            let Some(ends) = self.ends(&threshold.terms, base) else { return Span::Unknown };
             match holds_over(threshold.bound, ends.low, ends.high) {
                 Span::All => {}
                 Span::None => return Span::None,
@@ -187,20 +294,26 @@ impl Interval {
         }
     }
 
-    /// Whether every open event stays possible in every outcome if the deltas of `linear` come first; nothing if the sums
-    /// cannot tell.
+    /// Whether every open event stays possible in every outcome if `linear` comes first, and leads to the same before it and
+    /// after it; nothing if the sums cannot tell.
     ///
     /// An open event with delta `d` needs `value >= c` in every outcome of the *others*, the least of which is
     /// `low - min(0, d)`; after a newcomer with delta `e` it is `low - min(0, d) + min(0, e)`. So `low + min(0, e)` must
     /// reach `c + min(0, d)`, and only the greatest such number matters. The mirror image holds for upper bounds.
-    pub(super) fn tolerates(&self, linear: &Linear, base: impl Fn(Field) -> Option<i128>) -> Option<bool> {
+    pub(super) fn tolerates(&self, linear: &Linear, base: &impl Base) -> Option<bool> {
+        let relies_on_other = |put: &Content| {
+            self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
+        };
+        if !self.is_of_one_kind_with(linear) || linear.puts.iter().any(relies_on_other) {
+            return Some(false);
+        }
         for (terms, needs) in &self.needs {
-            let delta = added(linear, terms);
-            if delta == 0 {
+            if !moves(linear, terms) {
                 continue;
             }
-            let Ends { low, high, reached } = self.ends(terms, &base)?;
-            let (low, high) = (low.checked_add(delta.min(0))?, high.checked_add(delta.max(0))?);
+            let Ends { low, high, reached } = self.ends(terms, base)?;
+            let (down, up) = self.moved(linear, terms, base)?;
+            let (low, high) = (low.checked_add(down)?, high.checked_add(up)?);
             let low_ok = needs.low.last_key_value().is_none_or(|(&need, _)| low >= need);
             let high_ok = needs.high.first_key_value().is_none_or(|(&need, _)| high <= need);
             if !(low_ok && high_ok) {
@@ -213,16 +326,32 @@ impl Interval {
     /// Whether the deltas of `first` might change, in some outcome, whether a threshold of `second` holds.
     ///
     /// Never misses a change; sees one too many where no outcome has the value at which it would happen.
-    pub(super) fn crosses(&self, first: &Linear, second: &Linear, base: impl Fn(Field) -> Option<i128>) -> bool {
-        second.thresholds.iter().any(|threshold| {
-            let delta = added(first, &threshold.terms);
-            if delta == 0 {
+    pub(super) fn crosses(&self, first: &Linear, second: &Linear, base: &impl Base) -> bool {
+        let moves_place =
+            |hold: &Content| first.puts.iter().any(|put| put.place == hold.place && put.value != hold.value);
+        let crosses = |threshold: &Threshold| {
+            if !moves(first, &threshold.terms) {
                 return false;
             }
-            let Some(Ends { low, high, .. }) = self.ends(&threshold.terms, &base) else { return true };
-            let (low, high) = (low.saturating_add(delta.min(0)), high.saturating_add(delta.max(0)));
-            holds_over(threshold.bound, low, high) == Span::Mixed
-        })
+            let ends = self.ends(&threshold.terms, base).zip(self.moved(first, &threshold.terms, base));
+            let Some((Ends { low, high, .. }, (down, up))) = ends else { return true };
+            holds_over(threshold.bound, low.saturating_add(down), high.saturating_add(up)) == Span::Mixed
+        };
+        second.holds.iter().any(moves_place) || second.thresholds.iter().any(crosses)
+    }
+
+    /// How far `linear` may move the ends of a sum, down and up.
+    fn moved(&self, linear: &Linear, terms: &[Term], base: &impl Base) -> Option<(i128, i128)> {
+        let delta = added(linear, terms);
+        let (mut down, mut up) = (delta.min(0), delta.max(0));
+        for term in terms {
+            let Some(&(_, value)) = linear.assigned.iter().find(|(field, _)| *field == term.field) else { continue };
+            let Ends { low, high, .. } = self.field(term.field, base.number(term.field)?)?;
+            let (lower, higher) = (value.min(low).checked_sub(low)?, value.max(high).checked_sub(high)?);
+            let (lower, higher) = if term.negative { (-higher, -lower) } else { (lower, higher) };
+            (down, up) = (down.checked_add(lower)?, up.checked_add(higher)?);
+        }
+        Some((down, up))
     }
 
     /// Whether every sum that the event can become part of fits into the numbers.
@@ -241,6 +370,15 @@ impl Interval {
     fn forget_open(&mut self, linear: &Linear) {
         for &(field, delta) in &linear.deltas {
             *self.fields.entry(field).or_default().side(delta) -= delta;
+        }
+        for Content { place, value } in &linear.holds {
+            let relied = self.relied.get_mut(place).expect("what is relied on leaves as often as it came");
+            let count = relied.get_mut(value).expect("what is relied on leaves as often as it came");
+            *count -= 1;
+            relied.retain(|_, count| *count > 0);
+            if relied.is_empty() {
+                self.relied.remove(place);
+            }
         }
         for threshold in &linear.thresholds {
             let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
@@ -308,7 +446,19 @@ pub(super) fn holds_over(bound: Bound, low: i128, high: i128) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Threshold;
+
+    /// The same number in every field, and the same content in every place.
+    struct Everywhere(i128, &'static str);
+
+    impl Base for Everywhere {
+        fn number(&self, _: Field) -> Option<i128> {
+            Some(self.0)
+        }
+
+        fn content(&self, _: &Place) -> Option<String> {
+            Some(self.1.to_owned())
+        }
+    }
 
     const BALANCE: Field = Field(0);
 
@@ -317,6 +467,7 @@ mod tests {
             states: vec!["opened".into()],
             thresholds: vec![Threshold::of(BALANCE, Bound::AtLeast(amount))],
             deltas: vec![(BALANCE, -amount)],
+            ..Linear::default()
         }
     }
 
@@ -342,7 +493,7 @@ mod tests {
     #[test]
     fn a_sum_that_would_overflow_makes_the_event_not_linear() {
         let mut interval = Interval::default();
-        let huge = Linear { states: vec![], thresholds: vec![], deltas: vec![(BALANCE, i128::MAX)] };
+        let huge = Linear { deltas: vec![(BALANCE, i128::MAX)], ..Linear::default() };
         assert!(interval.open(Some(huge.clone())).is_some());
         assert!(interval.open(Some(huge)).is_none());
         assert!(!interval.is_exact());
@@ -354,15 +505,15 @@ mod tests {
     fn a_deposit_under_a_ceiling_cannot_bear_a_further_deposit() {
         let mut interval = Interval::default();
         let capped = Linear {
-            states: vec![],
             thresholds: vec![Threshold::of(BALANCE, Bound::AtMost(100))],
             deltas: vec![(BALANCE, 50)],
+            ..Linear::default()
         };
-        let free = |amount| Linear { states: vec![], thresholds: vec![], deltas: vec![(BALANCE, amount)] };
+        let free = |amount| Linear { deltas: vec![(BALANCE, amount)], ..Linear::default() };
         interval.open(Some(capped));
-        assert_eq!(interval.tolerates(&free(10), |_| Some(100)), Some(false));
-        assert_eq!(interval.tolerates(&free(10), |_| Some(90)), Some(true));
-        assert_eq!(interval.tolerates(&free(-10), |_| Some(100)), Some(true));
+        assert_eq!(interval.tolerates(&free(10), &Everywhere(100, "")), Some(false));
+        assert_eq!(interval.tolerates(&free(10), &Everywhere(90, "")), Some(true));
+        assert_eq!(interval.tolerates(&free(-10), &Everywhere(100, "")), Some(true));
     }
 
     #[test]
@@ -372,15 +523,15 @@ mod tests {
             terms: vec![Term { field: BALANCE, negative: false }, Term { field: limit, negative: false }],
             bound: Bound::AtLeast(bound),
         };
-        let wants = |bound| Linear { states: vec![], thresholds: vec![both(bound)], deltas: vec![] };
-        let base = |_| Some(100);
+        let wants = |bound| Linear { thresholds: vec![both(bound)], ..Linear::default() };
+        let base = &Everywhere(100, "");
         let mut interval = Interval::default();
         interval.open(Some(withdraw(10)));
         assert_eq!(interval.span(&wants(190), base), Span::All);
         assert_eq!(interval.span(&wants(191), base), Span::Mixed);
         assert_eq!(interval.span(&wants(201), base), Span::None);
         // One open event moves ten from the limit to the balance: the sum stays 190 or 200, its bounds say 180 to 210.
-        let swap = Linear { states: vec![], thresholds: vec![], deltas: vec![(BALANCE, 10), (limit, -10)] };
+        let swap = Linear { deltas: vec![(BALANCE, 10), (limit, -10)], ..Linear::default() };
         interval.open(Some(swap));
         assert_eq!(interval.span(&wants(180), base), Span::All);
         assert_eq!(interval.span(&wants(185), base), Span::Unknown);

@@ -5,10 +5,12 @@
 //! 3. The interval domain, if the newcomer and everything in progress are linear.
 //! 4. All outcomes.
 //!
-//! Each says the same as the last one or leaves the question to the next.
+//! Each says the same as the last one or leaves the question to the next. What outcomes may cost is bounded: where the
+//! evaluations that are allowed do not suffice, the newcomer is delayed. With nothing open there is one outcome, so
+//! that whatever [`Strategy::Locking`] would settle is settled.
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop};
-use super::interval::Span;
+use super::interval::{Span, differ_by_order};
 use super::progress::{Outcomes, Progress};
 use super::{Limits, Strategy};
 use crate::model::{Model, Relation};
@@ -99,14 +101,12 @@ fn by_interval<M: Model>(
     if !(life_cycle && entity.life_cycle_allows(branch, progress.base())) {
         return refusal(progress, branch);
     }
-    match progress.interval.span(linear, |field| progress.number(field)) {
+    match progress.interval.span(linear, progress) {
         Span::None => refusal(progress, branch),
         Span::Mixed => Some(Judgement::Delay(Cause::Verdict)),
         Span::Unknown => None,
         Span::All => {
-            if strategy == Strategy::Serializable
-                && !progress.interval.tolerates(linear, |field| progress.number(field))?
-            {
+            if strategy == Strategy::Serializable && !progress.interval.tolerates(linear, progress)? {
                 return Some(Judgement::Delay(Cause::Order));
             }
             let name = branch.work.has_event().then(|| state.to_owned());
@@ -118,6 +118,9 @@ fn by_interval<M: Model>(
 
 fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Judgement<M> {
     let Some(outcomes) = progress.outcomes() else { return Judgement::Delay(Cause::Outcomes) };
+    if progress.spend(outcomes.len()).is_none() {
+        return Judgement::Delay(Cause::Outcomes);
+    }
     let (mut answer, mut stopped, mut same_answer) = (None, None, true);
     for state in outcomes.iter() {
         match progress.entity.step(branch, state) {
@@ -141,8 +144,10 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch:
         return Judgement::Delay(Cause::Answer);
     }
     for position in sensitive(progress, strategy) {
-        if conflicts(progress, strategy, position, branch) != Some(false) {
-            return Judgement::Delay(Cause::Order);
+        match conflicts(progress, strategy, position, branch) {
+            Some(false) => {}
+            Some(true) => return Judgement::Delay(Cause::Order),
+            None => return Judgement::Delay(Cause::Outcomes),
         }
     }
     match progress.extend(&outcomes, branch, false) {
@@ -158,13 +163,17 @@ fn further<E: Eq>(one: Stop<E>, other: Stop<E>) -> Option<Stop<E>> {
     far.calls.starts_with(&near.calls).then_some(far)
 }
 
-/// The positions of the open entries that a newcomer could disturb.
+/// The positions of the open entries that a newcomer could disturb; of those that do the same, the last.
 fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize> {
-    progress
-        .open()
-        .filter(|(_, entry)| strategy == Strategy::Serializable || entry.branch.work.has_condition())
-        .map(|(position, _)| position)
-        .collect()
+    let mut found: Vec<(usize, &Branch<M::Event>)> = Vec::new();
+    for (position, entry) in progress.open().collect::<Vec<_>>().into_iter().rev() {
+        let branch = &entry.branch;
+        let may_mind = strategy == Strategy::Serializable || branch.work.has_condition();
+        if may_mind && !found.iter().any(|(_, other)| progress.entity.do_the_same(branch, other)) {
+            found.push((position, branch));
+        }
+    }
+    found.into_iter().map(|(position, _)| position).collect()
 }
 
 /// Whether `branch` disturbs the open entry at `position` in any outcome of the others; nothing if there are too many.
@@ -175,9 +184,13 @@ pub(super) fn conflicts<M: Model>(
     branch: &Branch<M::Event>,
 ) -> Option<bool> {
     let outcomes = progress.outcomes_without(position)?;
+    progress.spend(DISTURBS * outcomes.len())?;
     let open = &progress.entries().nth(position).expect("the position is valid").branch;
     Some(outcomes.iter().any(|state| disturbs(&progress.entity, strategy, open, branch, state)))
 }
+
+/// The most evaluations that one call of [`disturbs`] takes.
+const DISTURBS: usize = 4;
 
 /// Whether `newcomer`, possible in `state`, takes away what `open` relies on there: its conditions, and under
 /// [`Strategy::Serializable`] its verdict, its answer and its place.
@@ -212,10 +225,14 @@ pub(super) fn hinders<M: Model>(
     (waiting, waiting_shape): (&Branch<M::Event>, Option<&Shape<M::Event>>),
 ) -> bool {
     if let (Some(a), Some(b), true) = (first_shape, waiting_shape, progress.interval.is_exact()) {
-        let crosses = |a, b| progress.interval.crosses(a, b, |field| progress.number(field));
-        return crosses(&a.linear, &b.linear) || strategy == Strategy::Serializable && crosses(&b.linear, &a.linear);
+        let (a, b) = (&a.linear, &b.linear);
+        let crosses = |a, b| progress.interval.crosses(a, b, progress);
+        return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));
     }
     let Some(outcomes) = progress.outcomes() else { return true };
+    if progress.spend((3 + DISTURBS) * outcomes.len()).is_none() {
+        return true;
+    }
     let entity = &progress.entity;
     outcomes.iter().any(|state| {
         let Ok(after) = entity.step(first, state) else { return false };

@@ -14,8 +14,8 @@
 //! * A newcomer that is possible in all outcomes is admitted, one that is possible in none is refused, any other one is
 //!   delayed. *Possible* means: life cycle, guards, arithmetic and conditions, of one event of the newcomer after the
 //!   other, and the invariants after all of them.
-//! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and every delayed one is
-//!   judged again, in the order of arrival.
+//! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and delayed ones are
+//!   judged again, in the order of arrival, until eight were judged in vain.
 //!
 //! # Why `apply` never fails
 //! Each admitted event was possible in all outcomes of those before it, and decisions only remove outcomes.
@@ -47,6 +47,7 @@ mod judge;
 mod progress;
 mod wait;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
@@ -99,7 +100,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { open_max: 1024, outcomes_max: 256, delayed_max: 100, overtakes_max: 16 }
+        Self { open_max: 1024, outcomes_max: 16, delayed_max: 100, overtakes_max: 16 }
     }
 }
 
@@ -266,8 +267,12 @@ pub struct Admission<M: Model> {
     strategy: Strategy,
     limits: Limits,
     /// In the order of arrival.
-    delayed: Vec<Delayed<M::Event>>,
+    delayed: VecDeque<Delayed<M::Event>>,
 }
+
+/// How many delayed ones are judged in vain after a decision before the others are left to a later one. What is first in line
+/// is so often what all others wait for that to ask them all would make each decision as dear as the line is long.
+const IN_VAIN_MAX: usize = 8;
 
 struct Delayed<E> {
     branch: Branch<E>,
@@ -288,13 +293,13 @@ impl<M: Model> Admission<M> {
         limits: Limits,
     ) -> Self {
         let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(2));
-        Self { progress, strategy, limits, delayed: Vec::new() }
+        Self { progress, strategy, limits, delayed: VecDeque::new() }
     }
 
     /// Gives the memory of empty collections back, if nothing is in progress.
     pub(crate) fn rest(&mut self) {
         if self.delayed.is_empty() {
-            self.delayed = Vec::new();
+            self.delayed = VecDeque::new();
             self.progress.rest();
         }
     }
@@ -348,6 +353,7 @@ impl<M: Model> Admission<M> {
     /// Every state that the decisions still missing can lead to, or nothing if there are more than
     /// [`Limits::outcomes_max`].
     pub fn outcomes(&mut self) -> Option<Arc<IndexSet<M::State>>> {
+        self.progress.refill();
         self.progress.outcomes()
     }
 
@@ -356,6 +362,7 @@ impl<M: Model> Admission<M> {
         if self.progress.interval.is_exact() {
             return self.progress.interval.is_settled().then(|| self.progress.certain());
         }
+        self.progress.refill();
         let outcomes = self.progress.outcomes()?;
         (outcomes.len() == 1).then(|| outcomes[0].clone())
     }
@@ -387,6 +394,7 @@ impl<M: Model> Admission<M> {
             range.states = vec![entity.state_name(self.base()).to_owned()];
             return Some(range);
         }
+        self.progress.refill();
         let outcomes = self.progress.outcomes()?;
         for (number, _) in numbers {
             let values: Option<Vec<i128>> = outcomes.iter().map(|state| entity.number(state, number)).collect();
@@ -418,6 +426,7 @@ impl<M: Model> Admission<M> {
         if self.delayed_attempt(branch.tx).is_some() {
             return Verdict::Delayed;
         }
+        self.progress.refill();
         let shape = self.progress.entity.shape(&branch);
         let mut newcomer = Delayed { branch, deadline, shape, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
@@ -429,7 +438,7 @@ impl<M: Model> Admission<M> {
         if self.delayed.len() >= self.limits.delayed_max {
             return Verdict::Busy;
         }
-        self.delayed.push(newcomer);
+        self.delayed.push_back(newcomer);
         Verdict::Delayed
     }
 
@@ -466,7 +475,7 @@ impl<M: Model> Admission<M> {
     fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
         let progress = &mut self.progress;
         let first = (&newcomer.branch, newcomer.shape.as_ref());
-        let waiting = self.delayed[..ahead].iter().enumerate();
+        let waiting = self.delayed.range(..ahead).enumerate();
         waiting
             .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.branch, d.shape.as_ref())))
             .map(|(i, _)| i)
@@ -495,13 +504,24 @@ impl<M: Model> Admission<M> {
         self.delayed.len() < before
     }
 
-    /// Judges every delayed one again, in the order of arrival.
+    /// Judges delayed ones again, in the order of arrival, until some were judged in vain. The first of them is settled if
+    /// nothing is open, so that one is open afterwards or none is delayed.
     fn retry(&mut self) -> Vec<(TxId, Verdict<M::Event>)> {
         let mut settled = Vec::new();
-        for mut delayed in std::mem::take(&mut self.delayed) {
-            match self.settle(&mut delayed, self.delayed.len()) {
-                Some(verdict) => settled.push((delayed.branch.tx, verdict)),
-                None => self.delayed.push(delayed),
+        self.progress.refill();
+        let mut still = 0;
+        while still < IN_VAIN_MAX
+            && let Some(mut delayed) = self.delayed.remove(still)
+        {
+            match self.settle(&mut delayed, still) {
+                Some(verdict) => {
+                    settled.push((delayed.branch.tx, verdict));
+                    self.progress.refill();
+                }
+                None => {
+                    self.delayed.insert(still, delayed);
+                    still += 1;
+                }
             }
         }
         settled
@@ -510,7 +530,10 @@ impl<M: Model> Admission<M> {
     /// Removes every delayed transaction whose deadline has come; then judges the others again, since one of them may have
     /// waited behind it.
     pub fn expire(&mut self, now: Millis) -> Consequences<M::Event> {
-        let late: Vec<_> = self.delayed.extract_if(.., |delayed| delayed.deadline <= now).collect();
+        let (late, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.delayed).into_iter().partition(|delayed| delayed.deadline <= now);
+        self.delayed = waiting.into();
+        self.progress.refill();
         if late.is_empty() {
             return Consequences::default();
         }
@@ -521,7 +544,8 @@ impl<M: Model> Admission<M> {
     /// What `tx` waits for, if it is delayed.
     pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
         let i = self.delayed.iter().position(|delayed| delayed.branch.tx == tx)?;
-        let delayed = self.delayed.remove(i);
+        let delayed = self.delayed.remove(i)?;
+        self.progress.refill();
         let waits = self.explain(&delayed);
         self.delayed.insert(i, delayed);
         Some(waits)

@@ -12,9 +12,12 @@ use indexmap::IndexSet;
 
 use super::Applied;
 use super::entity::{Answer, Branch, Entity};
-use super::interval::Interval;
-use crate::model::{Field, Linear, Model};
+use super::interval::{Base, Interval};
+use crate::model::{Field, Linear, Model, Place};
 use crate::tx::{Slot, TxId};
+
+/// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
+const EVALUATIONS_AN_OUTCOME: usize = 8;
 
 /// Distinct states, in the order in which they were found: the one without any open effect comes first.
 pub(super) type Outcomes<S> = Arc<IndexSet<S>>;
@@ -29,6 +32,10 @@ pub(super) struct Progress<M: Model> {
     pub(super) interval: Interval,
     next_slot: Slot,
     outcomes_max: usize,
+    /// Whether there are known to be too many outcomes, until a decision changes them.
+    has_too_many: bool,
+    /// How many evaluations of events may still be spent on outcomes.
+    credit: usize,
 }
 
 pub(super) struct Entry<M: Model> {
@@ -39,6 +46,16 @@ pub(super) struct Entry<M: Model> {
     pub(super) linear: Option<Linear>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
+}
+
+impl<M: Model> Base for Progress<M> {
+    fn number(&self, field: Field) -> Option<i128> {
+        self.entity.number(self.base(), field)
+    }
+
+    fn content(&self, place: &Place) -> Option<String> {
+        self.entity.content(self.base(), place)
+    }
 }
 
 impl<M: Model> Progress<M> {
@@ -52,6 +69,8 @@ impl<M: Model> Progress<M> {
             interval: Interval::default(),
             next_slot,
             outcomes_max,
+            has_too_many: false,
+            credit: 0,
         }
     }
 
@@ -80,6 +99,17 @@ impl<M: Model> Progress<M> {
         self.entries.iter()
     }
 
+    /// Allows as many evaluations as a bounded number of verdicts needs, whatever was left.
+    pub(super) fn refill(&mut self) {
+        self.credit = EVALUATIONS_AN_OUTCOME * self.outcomes_max;
+    }
+
+    /// Takes `evaluations` from the credit; nothing if it does not suffice.
+    pub(super) fn spend(&mut self, evaluations: usize) -> Option<()> {
+        self.credit = self.credit.checked_sub(evaluations)?;
+        Some(())
+    }
+
     /// The open entries with their positions.
     pub(super) fn open(&self) -> impl Iterator<Item = (usize, &Entry<M>)> {
         self.entries.iter().enumerate().filter(|(_, entry)| !entry.committed)
@@ -92,11 +122,6 @@ impl<M: Model> Progress<M> {
     fn position(&self, tx: TxId) -> Option<usize> {
         let slot = self.slots.get(&tx)?;
         self.entries.binary_search_by_key(slot, |entry| entry.slot).ok()
-    }
-
-    /// The applied value of a numeric field.
-    pub(super) fn number(&self, field: Field) -> Option<i128> {
-        self.entity.number(self.base(), field)
     }
 
     /// The state if every open entry aborts.
@@ -199,6 +224,7 @@ impl<M: Model> Progress<M> {
     }
 
     fn forget_outcomes(&mut self, from: usize) {
+        self.has_too_many = false;
         for entry in self.entries.range_mut(from..) {
             entry.outcomes = None;
         }
@@ -206,6 +232,9 @@ impl<M: Model> Progress<M> {
 
     /// All outcomes of what is in progress, unless there are too many.
     pub(super) fn outcomes(&mut self) -> Option<Outcomes<M::State>> {
+        if self.has_too_many {
+            return None;
+        }
         self.outcomes_before(self.entries.len())
     }
 
@@ -217,8 +246,13 @@ impl<M: Model> Progress<M> {
             n => Arc::clone(self.entries[n - 1].outcomes.as_ref().expect("it was counted as known")),
         };
         for i in known..count {
+            self.spend(outcomes.len())?;
             let entry = &self.entries[i];
-            outcomes = self.extend(&outcomes, &entry.branch, entry.committed)?;
+            let Some(extended) = self.extend(&outcomes, &entry.branch, entry.committed) else {
+                self.has_too_many = true;
+                return None;
+            };
+            outcomes = extended;
             self.entries[i].outcomes = Some(Arc::clone(&outcomes));
         }
         Some(outcomes)
@@ -227,7 +261,9 @@ impl<M: Model> Progress<M> {
     /// The outcomes of everything in progress but the entry at `skipped`.
     pub(super) fn outcomes_without(&mut self, skipped: usize) -> Option<Outcomes<M::State>> {
         let mut outcomes = self.outcomes_before(skipped)?;
-        for entry in self.entries.range(skipped + 1..) {
+        for i in skipped + 1..self.entries.len() {
+            self.spend(outcomes.len())?;
+            let entry = &self.entries[i];
             outcomes = self.extend(&outcomes, &entry.branch, entry.committed)?;
         }
         Some(outcomes)
@@ -236,10 +272,13 @@ impl<M: Model> Progress<M> {
     /// For every outcome of everything but the entry at `chosen`: the state with its effect, and the one without.
     pub(super) fn outcomes_with_and_without(&mut self, chosen: usize) -> Option<IndexSet<(M::State, M::State)>> {
         let before = self.outcomes_before(chosen)?;
+        self.spend(before.len())?;
         let branch = &self.entries[chosen].branch;
         let mut pairs: IndexSet<_> =
             before.iter().map(|state| (self.entity.apply(branch, state.clone()), state.clone())).collect();
-        for entry in self.entries.range(chosen + 1..) {
+        for i in chosen + 1..self.entries.len() {
+            self.spend(2 * pairs.len())?;
+            let entry = &self.entries[i];
             let mut next = IndexSet::with_capacity(pairs.len() * 2);
             for (with, without) in pairs {
                 let both =

@@ -181,7 +181,7 @@ fn by_interval<M: Model>(progress: &Progress<M>, linear: &Linear) -> Vec<Wait> {
         .thresholds
         .iter()
         .filter_map(|threshold| {
-            let ends = progress.interval.ends(&threshold.terms, |field| progress.number(field))?;
+            let ends = progress.interval.ends(&threshold.terms, progress)?;
             (holds_over(threshold.bound, ends.low, ends.high) != Span::All).then_some((threshold, ends))
         })
         .collect();

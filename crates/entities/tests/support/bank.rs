@@ -345,6 +345,7 @@ impl Model for Hand {
             states: vec!["opened".into()],
             thresholds: vec![Threshold::of(BALANCE, bound)],
             deltas: vec![(BALANCE, delta)],
+            ..Linear::default()
         })
     }
 

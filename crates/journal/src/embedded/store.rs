@@ -115,7 +115,8 @@ impl Store {
                     records.push(to_record(entity, &stored));
                     last = stored.position;
                 }
-                offset += header.len() as u32;
+                let end = u64::from(offset) + header.len() as u64;
+                offset = u32::try_from(end).map_err(|_| damaged(group, Flaw::Short))?;
             }
             if last == before {
                 let end = Address::new(start.segment, start.end);

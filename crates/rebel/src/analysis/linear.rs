@@ -1,8 +1,11 @@
-//! Calls that only need thresholds and only add amounts, alone or several in one step.
+//! Calls that need thresholds and contents, add amounts, and put values that do not depend on fields, alone or several in
+//! one step.
 //!
-//! For such calls an admission keeps, per field, the least and the greatest sum that the open events may add, and
+//! For such calls an admission keeps, per field, the least and the greatest number that the open events may lead to, and
 //! decides in constant time: a threshold holds in every outcome if it holds at the worse end, and in none if it fails
-//! at the better one. For thresholds over one field this is exact, because each end is an outcome.
+//! at the better one. For thresholds over one field this is exact, because each end is an outcome. What is put, as an element
+//! into a set or as a value into a field, is there or not: each such place has two contents at most while only equal ones
+//! are open.
 //!
 //! # What is left out of a verdict
 //! Nothing: the range of numbers is a threshold like any other, and so are the invariants, shifted by what the call
@@ -17,8 +20,8 @@ use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Rule};
 use crate::model::{Body, Class};
 use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
 
-/// A call that happens exactly if the instance is in one of its states and all its thresholds hold, and then stays in
-/// that state and adds its deltas.
+/// A call that happens exactly if the instance is in one of its states, all its thresholds hold and all its places have the
+/// contents that it needs, and then stays in that state, adds its deltas, and puts numbers and contents.
 ///
 /// Numbers are in the smallest unit of their type: minor units of the currency, 10^-16 percent, days, milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +30,45 @@ pub struct Linear {
     pub states: Vec<Name>,
     /// What must hold before the event.
     pub thresholds: Vec<Threshold>,
+    /// What must be in some places before the event.
+    pub holds: Vec<Content>,
     /// What the events add; each field once.
     pub deltas: Vec<Delta>,
+    /// The numbers that fields get, whatever they were; each field once, and none that has a delta.
+    pub assigned: Vec<Delta>,
+    /// What is in some places after the event, whatever was there; each place once.
+    pub puts: Vec<Content>,
+}
+
+/// A field that is no number, or one element of a field that is a set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The field.
+    pub field: Name,
+    /// The element, if the field is a set.
+    pub element: Option<Value>,
+}
+
+/// What is in a place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Content {
+    /// The place.
+    pub place: Place,
+    /// The value of the field; of an element, whether the set has it.
+    pub value: Value,
+}
+
+impl Place {
+    /// What is in this place in `instance`, or `None` if its field has no value, or no set for an element.
+    #[must_use]
+    pub fn content_in(&self, instance: &Instance) -> Option<Value> {
+        let value = instance.fields().get(&self.field)?;
+        match (&self.element, value) {
+            (None, value) => Some(value.clone()),
+            (Some(element), Value::Set(elements)) => Some(Value::Boolean(elements.contains(element))),
+            (Some(_), _) => None,
+        }
+    }
 }
 
 /// A field that counts towards a [`Threshold`].
@@ -62,12 +102,12 @@ pub struct Threshold {
     pub currency: Option<Currency>,
 }
 
-/// What an event adds to a field.
+/// What an event adds to a field, or makes of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Delta {
     /// The field.
     pub field: Name,
-    /// The number added; never zero.
+    /// The number added, which is not zero, or the number that the field gets.
     pub amount: i128,
     /// Its currency, if it is money.
     pub currency: Option<Currency>,
@@ -88,7 +128,9 @@ impl Linear {
     /// Whether the call happens in `instance`, as [`Class::next`] would say.
     #[must_use]
     pub fn happens_in(&self, instance: &Instance) -> bool {
-        self.states.contains(instance.state()) && self.thresholds.iter().all(|threshold| threshold.holds_in(instance))
+        self.states.contains(instance.state())
+            && self.thresholds.iter().all(|threshold| threshold.holds_in(instance))
+            && self.holds.iter().all(|content| content.place.content_in(instance).as_ref() == Some(&content.value))
     }
 }
 
@@ -133,9 +175,10 @@ impl Class {
     /// if they have another form.
     ///
     /// A call has this form if each of its guards, and each invariant over a field it changes, compares sums and
-    /// differences of single fields and constants; if its effects add constants to fields; if it stays in its state;
-    /// and if what it needs from other instances does not depend on fields. Arguments, the identity and the time are
-    /// constants of the call. Of several calls, each must hold after what those before it add; the invariants must hold
+    /// differences of single fields and constants, or asks for one value of a field or one element of a set; if its effects
+    /// add constants to fields, put constants into them, or put constants into sets or take them out; if it stays in its
+    /// state; and if what it needs from other instances does not depend on fields. Arguments, the identity and the time are
+    /// constants of the call. Several calls only add: each must hold after what those before it add, and the invariants
     /// after all of them.
     ///
     /// It tells of instances that are of this class ([`Class::verify`]), as every result of [`Class::next`] is.
@@ -145,38 +188,46 @@ impl Class {
             return None;
         }
         let (first, rest) = calls.split_first()?;
-        let (mut states, mut thresholds, mut deltas) = self.linear_act(key, first, at)?;
+        let Linear { mut states, mut thresholds, holds, mut deltas, assigned, puts } =
+            self.linear_act(key, first, at)?;
+        let only_adds =
+            |linear: &Linear| linear.holds.is_empty() && linear.assigned.is_empty() && linear.puts.is_empty();
         for call in rest {
-            let (more_states, mut more, added) = self.linear_act(key, call, at)?;
-            states.retain(|state| more_states.contains(state));
-            more.iter_mut().try_for_each(|threshold| shift(threshold, &deltas))?;
-            thresholds.extend(more);
-            add(&mut deltas, added)?;
+            let mut next = self.linear_act(key, call, at)?;
+            if !(only_adds(&next) && holds.is_empty() && assigned.is_empty() && puts.is_empty()) {
+                return None;
+            }
+            states.retain(|state| next.states.contains(state));
+            next.thresholds.iter_mut().try_for_each(|threshold| shift(threshold, &deltas))?;
+            thresholds.extend(next.thresholds);
+            add(&mut deltas, next.deltas)?;
         }
         deltas.retain(|delta| delta.amount != 0);
         // An invariant reads neither parameters nor the time, so any call will do to fold it.
         let mut invariants = Folding::new(self, key, first, at);
-        for invariant in self.invariants.iter().filter(|invariant| reads_changed(invariant, &deltas)) {
+        let names = deltas.iter().chain(&assigned).map(|delta| &delta.field);
+        let changed: Vec<&Name> = names.chain(puts.iter().map(|content| &content.place.field)).collect();
+        for invariant in self.invariants.iter().filter(|invariant| reads_changed(invariant, &changed)) {
             invariants.condition(&invariant.expr)?;
         }
-        invariants.thresholds.iter_mut().try_for_each(|threshold| shift(threshold, &deltas))?;
-        thresholds.extend(invariants.thresholds);
-        Some(Linear { states, thresholds: strongest(&thresholds)?, deltas })
+        if !invariants.holds.is_empty() {
+            return None;
+        }
+        for mut threshold in invariants.thresholds {
+            shift(&mut threshold, &deltas)?;
+            thresholds.extend(replaced(threshold, &assigned)?);
+        }
+        Some(Linear { states, thresholds: strongest(&thresholds)?, holds, deltas, assigned, puts })
     }
 
-    /// The states, thresholds and deltas of one call, the invariants apart.
-    fn linear_act(
-        &self,
-        key: &Key,
-        call: &EventCall,
-        at: Timestamp,
-    ) -> Option<(Vec<Name>, Vec<Threshold>, Vec<Delta>)> {
+    /// One call, the invariants apart.
+    fn linear_act(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Linear> {
         let event = self.event(call.event())?;
         if !event.argument_errors(call).is_empty() {
             return None;
         }
         let mut states = Vec::new();
-        let mut common: Option<(Vec<Threshold>, Vec<Delta>)> = None;
+        let mut common: Option<Linear> = None;
         for transition in &event.transitions {
             if transition.source != transition.target {
                 return None;
@@ -187,8 +238,7 @@ impl Class {
             }
             states.push(transition.source.clone());
         }
-        let (thresholds, deltas) = common?;
-        Some((states, thresholds, deltas))
+        Some(Linear { states, ..common? })
     }
 }
 
@@ -243,14 +293,16 @@ struct Folding<'a> {
     call: &'a EventCall,
     at: Timestamp,
     thresholds: Vec<Threshold>,
+    holds: Vec<Content>,
 }
 
 impl<'a> Folding<'a> {
     fn new(class: &'a Class, key: &'a Key, call: &'a EventCall, at: Timestamp) -> Self {
-        Self { class, key, call, at, thresholds: Vec::new() }
+        Self { class, key, call, at, thresholds: Vec::new(), holds: Vec::new() }
     }
 
-    fn body(mut self, body: &Body) -> Option<(Vec<Threshold>, Vec<Delta>)> {
+    /// The linear form of a body, without its states.
+    fn body(mut self, body: &Body) -> Option<Linear> {
         let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
         if expressions.into_iter().any(reads_fields) {
             return None;
@@ -258,8 +310,25 @@ impl<'a> Folding<'a> {
         for guard in &body.guards {
             self.condition(&guard.expr)?;
         }
-        let mut deltas = Vec::new();
+        let (mut deltas, mut assigned, mut puts) = (Vec::new(), Vec::new(), Vec::new());
         for effect in &body.effects {
+            let field = &effect.field.name;
+            if !reads_fields(&effect.value) {
+                let value = self.constant(&effect.value)?;
+                match (value.number().filter(|_| kind_of(&value).is_some()), value) {
+                    (Some(amount), value) => {
+                        assigned.push(Delta { field: field.clone(), amount, currency: value.currency() });
+                    }
+                    (None, Value::Set(_)) => return None,
+                    (None, value) => puts.push(whole(field, value)),
+                }
+                continue;
+            }
+            if let Expr::Insert(set, element) | Expr::Remove(set, element) = &effect.value {
+                let is_in = matches!(effect.value, Expr::Insert(..));
+                puts.push(self.element(set, element, is_in).filter(|put| put.place.field == *field)?);
+                continue;
+            }
             let sum = self.sum(&effect.value)?;
             let [term] = sum.terms.as_slice() else { return None };
             if term.is_negative || term.field != effect.field.name {
@@ -270,7 +339,45 @@ impl<'a> Folding<'a> {
                 deltas.push(Delta { field, amount, currency: sum.currency });
             }
         }
-        Some((self.thresholds, deltas))
+        // A threshold on a number that the call replaces would need more than sums to be kept true for it.
+        let is_assigned = |term: &Term| assigned.iter().any(|assigned: &Delta| assigned.field == term.field);
+        if self.thresholds.iter().flat_map(|threshold| &threshold.terms).any(is_assigned) {
+            return None;
+        }
+        let Self { thresholds, holds, .. } = self;
+        Some(Linear { states: Vec::new(), thresholds, holds, deltas, assigned, puts })
+    }
+
+    /// That an element, a constant, is in a field that is a set, or not.
+    fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
+        let Expr::Field(slot) = set else { return None };
+        if reads_fields(element) {
+            return None;
+        }
+        let place = Place { field: slot.name.clone(), element: Some(self.constant(element)?) };
+        Some(Content { place, value: Value::Boolean(is_in) })
+    }
+
+    /// Adds what a condition needs to be in a place, if it is of that form.
+    fn content(&mut self, expr: &Expr, is_true: bool) -> Option<()> {
+        let content = match expr {
+            Expr::Not(inner) => return self.content(inner, !is_true),
+            Expr::In(element, set) => self.element(set, element, is_true)?,
+            Expr::Field(slot) => whole(&slot.name, Value::Boolean(is_true)),
+            Expr::Compare(Comparison::Equal, None, left, right) if is_true => match (&**left, &**right) {
+                (Expr::Field(slot), constant) | (constant, Expr::Field(slot)) if !reads_fields(constant) => {
+                    let value = self.constant(constant)?;
+                    if matches!(value, Value::Set(_)) || kind_of(&value).is_some() {
+                        return None;
+                    }
+                    whole(&slot.name, value)
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        self.holds.push(content);
+        Some(())
     }
 
     /// Adds what a condition needs.
@@ -281,6 +388,7 @@ impl<'a> Folding<'a> {
                 self.condition(right)
             }
             _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
+            Expr::Compare(Comparison::Equal, None, ..) if self.content(expr, true).is_some() => Some(()),
             Expr::Compare(comparison, _, left, right) => {
                 let (left, right) = (self.sum(left)?, self.sum(right)?);
                 let kind = left.kind;
@@ -290,7 +398,7 @@ impl<'a> Folding<'a> {
                 let sum = self.sum(operand)?;
                 self.comparison(*comparison, &sum)
             }
-            _ => None,
+            _ => self.content(expr, true),
         }
     }
 
@@ -381,8 +489,42 @@ fn reads_fields(expr: &Expr) -> bool {
     found
 }
 
-fn reads_changed(rule: &Rule, deltas: &[Delta]) -> bool {
-    rule.reads.iter().any(|(name, _)| deltas.iter().any(|delta| delta.field == *name))
+fn reads_changed(rule: &Rule, changed: &[&Name]) -> bool {
+    rule.reads.iter().any(|(name, _)| changed.contains(&name))
+}
+
+fn whole(field: &Name, value: Value) -> Content {
+    Content { place: Place { field: field.clone(), element: None }, value }
+}
+
+/// Turns a threshold on the fields after the event into one on those that keep their number; `Some(None)` if it always holds,
+/// `None` if it never does.
+fn replaced(mut threshold: Threshold, assigned: &[Delta]) -> Option<Option<Threshold>> {
+    for number in assigned {
+        let Some(at) = threshold.terms.iter().position(|term| term.field == number.field) else { continue };
+        if threshold.currency.is_some_and(|currency| Some(currency) != number.currency) {
+            return None;
+        }
+        let term = threshold.terms.remove(at);
+        let known = if term.is_negative { number.amount.checked_neg()? } else { number.amount };
+        threshold.bound = match threshold.bound {
+            Bound::AtLeast(bound) => Bound::AtLeast(bound.checked_sub(known)?),
+            Bound::AtMost(bound) => Bound::AtMost(bound.checked_sub(known)?),
+        };
+        // What is left is compared in the currency of what it is added to.
+        threshold.currency = threshold.currency.or(number.currency);
+    }
+    if threshold.terms.is_empty() {
+        return (threshold.decide(0, 0) == Some(true)).then_some(None);
+    }
+    if threshold.terms[0].is_negative {
+        threshold.terms.iter_mut().for_each(|term| term.is_negative = !term.is_negative);
+        threshold.bound = match threshold.bound {
+            Bound::AtLeast(bound) => Bound::AtMost(bound.checked_neg()?),
+            Bound::AtMost(bound) => Bound::AtLeast(bound.checked_neg()?),
+        };
+    }
+    Some(Some(threshold))
 }
 
 fn kind_of(value: &Value) -> Option<NumberKind> {

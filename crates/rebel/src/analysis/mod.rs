@@ -18,7 +18,7 @@ mod sameness;
 
 use std::cell::Cell;
 
-pub use self::linear::{Bound, Delta, Linear, Term, Threshold};
+pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic, Report};

@@ -122,6 +122,20 @@ impl Class {
         self.events.iter().find(|event| *event.name == *name)
     }
 
+    /// Whether what `event` does may depend on its time: it, or an invariant, reads `now` or `today`.
+    #[must_use]
+    pub fn reads_time(&self, event: &Event) -> bool {
+        let mut found = false;
+        let mut look = |expr: &Expr| expr.walk(&mut |expr| found |= matches!(expr, Expr::Now | Expr::Today));
+        for body in event.transitions.iter().map(|transition| &transition.body) {
+            body.guards.iter().for_each(|guard| look(&guard.expr));
+            body.effects.iter().for_each(|effect| look(&effect.value));
+            body.statements.iter().flat_map(Statement::expressions).for_each(&mut look);
+        }
+        self.invariants.iter().for_each(|invariant| look(&invariant.expr));
+        found
+    }
+
     /// The instance that every instance is before its first event: in the initial state, with the declared defaults.
     ///
     /// An instance that was never stored is this one. Fields without a default have no value yet.

@@ -1,0 +1,273 @@
+//! Admission by field: what is told of numbers, elements and contents is what all outcomes say.
+
+use std::sync::Arc;
+
+use enact_entities::{
+    Admission, Attempt, Branch, Calls, Decision, EntityKey, Limits, Millis, Model, Reason, Rebel, Request, Slot,
+    Strategy, Timestamp, TxId, Verdict, Work,
+};
+use enact_rebel::{EventCall, Instance, Source, Value, check};
+use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::strategy::Strategy as Generator;
+
+/// Numbers that are added to and replaced, elements that come and go, contents that are asked for.
+const CONTRACT: &str = "
+class Goal
+  saved: Integer = 0
+  limit: Integer = 0
+  savers: Set[Integer] = {}
+  frozen: Boolean = false
+  word: String = \"\"
+  invariant saved + limit >= 0
+  initial planned
+    on Start(): open
+  open
+    on Save(amount: Integer, by: Integer)
+      pre: amount > 0
+      post: this.saved += amount, this.savers += by
+    on Take(amount: Integer)
+      pre: saved >= amount, not frozen
+      post: this.saved -= amount
+    on Limit(to: Integer)
+      pre: saved + to >= 0
+      post: this.limit = to
+    on Boast(of: Integer)
+      pre: limit >= of
+    on Join(by: Integer)
+      pre: not (by in savers)
+      post: this.savers += by
+    on Leave(by: Integer)
+      pre: by in savers
+      post: this.savers -= by
+    on Freeze()
+      post: this.frozen = true
+    on Thaw()
+      pre: frozen
+      post: this.frozen = false
+    on Name(text: String)
+      pre: word == \"\" or word == text
+      post: this.word = text
+    on Keep(text: String)
+      pre: word == text
+    on Double()
+      post: this.saved += saved
+";
+
+/// The contract with nothing told in advance: every verdict is one of all outcomes.
+struct Plain(Arc<Rebel>);
+
+impl Model for Plain {
+    type State = Instance;
+    type Event = EventCall;
+
+    fn initial(&self, key: &EntityKey) -> Option<Instance> {
+        self.0.initial(key)
+    }
+
+    fn state_name<'a>(&'a self, key: &EntityKey, state: &'a Instance) -> &'a str {
+        self.0.state_name(key, state)
+    }
+
+    fn exists(&self, key: &EntityKey, state: &Instance) -> bool {
+        self.0.exists(key, state)
+    }
+
+    fn event_name<'a>(&'a self, event: &'a EventCall) -> &'a str {
+        self.0.event_name(event)
+    }
+
+    fn next(
+        &self,
+        key: &EntityKey,
+        state: &Instance,
+        event: &EventCall,
+        at: Timestamp,
+    ) -> Result<Instance, Vec<Reason>> {
+        self.0.next(key, state, event, at)
+    }
+
+    fn broken(&self, key: &EntityKey, state: &Instance, at: Timestamp) -> Vec<Reason> {
+        self.0.broken(key, state, at)
+    }
+
+    fn calls(&self, key: &EntityKey, state: Option<&Instance>, event: &EventCall, at: Timestamp) -> Calls<EventCall> {
+        self.0.calls(key, state, event, at)
+    }
+}
+
+fn goal() -> EntityKey {
+    EntityKey::new("Goal", "boat").expect("a key")
+}
+
+fn contract() -> Arc<Rebel> {
+    Arc::new(Rebel::new(Arc::new(check(vec![Source::new("goal.rebel", CONTRACT)]).expect("a contract"))))
+}
+
+fn event(model: &Rebel, name: &str, arguments: &[Value]) -> EventCall {
+    let event = model.spec().class("Goal").expect("the class").event(name).expect("the event");
+    let names = event.params().iter().map(|param| &**param.name());
+    event.call(names.zip(arguments.iter().cloned())).expect("they fit")
+}
+
+/// The goal after its start, with 3 saved, a limit of 2, one saver and no name.
+fn opened(model: &Rebel) -> Instance {
+    let integer = Value::Integer;
+    let events = [("Start", vec![]), ("Save", vec![integer(3), integer(1)]), ("Limit", vec![integer(2)])];
+    events.into_iter().fold(model.initial(&goal()).expect("the class"), |state, (name, arguments)| {
+        model.next(&goal(), &state, &event(model, name, &arguments), Timestamp(0)).expect("possible")
+    })
+}
+
+fn request(tx: u128, event: EventCall) -> Request<EventCall> {
+    let branch =
+        Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
+    Request { branch, deadline: Millis(1_000), ordered: false }
+}
+
+fn limits(outcomes_max: usize) -> Limits {
+    Limits { open_max: 6, outcomes_max, overtakes_max: usize::MAX, ..Limits::default() }
+}
+
+fn told<E>(verdict: &Verdict<E>) -> &'static str {
+    match verdict {
+        Verdict::Admitted(..) => "admitted",
+        Verdict::Rejected(_) => "rejected",
+        _ => "delayed",
+    }
+}
+
+/// What all outcomes of what `account` has in progress say to a request.
+fn exact(
+    plain: &Arc<Plain>,
+    account: &Admission<Rebel>,
+    strategy: Strategy,
+    asked: Request<EventCall>,
+) -> &'static str {
+    let base = account.base().clone();
+    let mut oracle = Admission::new(Arc::clone(plain), goal(), base, Slot::FIRST, strategy, limits(4_096));
+    for entry in account.in_progress() {
+        let tx = entry.branch.tx;
+        let again = Request { branch: entry.branch, deadline: Millis(1_000), ordered: false };
+        assert_eq!(told(&oracle.request(again)), "admitted", "what is in progress may be in progress");
+        if entry.committed {
+            oracle.decide(tx, Decision::Commit);
+        }
+    }
+    told(&oracle.request(asked))
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Ask(&'static str, Vec<Value>),
+    /// Which of the open ones.
+    Decide(usize, bool),
+}
+
+fn act() -> impl Generator<Value = Act> {
+    let small = -2_i64..5;
+    let word = prop::sample::select(vec!["", "a", "b"]);
+    let integer = |name: &'static str| small.clone().prop_map(move |n| Act::Ask(name, vec![Value::Integer(n)]));
+    let text = |name: &'static str| word.clone().prop_map(move |text| Act::Ask(name, vec![Value::String(text.into())]));
+    prop_oneof![
+        3 => (1_i64..4, 0_i64..3).prop_map(|(amount, by)| Act::Ask("Save", vec![Value::Integer(amount), Value::Integer(by)])),
+        3 => integer("Take"),
+        2 => integer("Limit"),
+        1 => integer("Boast"),
+        2 => (0_i64..3).prop_map(|by| Act::Ask("Join", vec![Value::Integer(by)])),
+        2 => (0_i64..3).prop_map(|by| Act::Ask("Leave", vec![Value::Integer(by)])),
+        1 => Just(Act::Ask("Freeze", vec![])),
+        1 => Just(Act::Ask("Thaw", vec![])),
+        2 => text("Name"),
+        1 => text("Keep"),
+        1 => Just(Act::Ask("Double", vec![])),
+        8 => (any::<usize>(), any::<bool>()).prop_map(|(which, commits)| Act::Decide(which, commits)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_fields_tell_is_what_all_outcomes_say(psac in any::<bool>(), acts in prop::collection::vec(act(), 1..25)) {
+        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
+        let model = contract();
+        let plain = Arc::new(Plain(Arc::clone(&model)));
+        let base = opened(&model);
+        let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits(16));
+        let mut open = Vec::new();
+        for (tx, act) in (1..).zip(acts) {
+            match act {
+                Act::Ask(name, arguments) => {
+                    let asked = request(tx, event(&model, name, &arguments));
+                    let expected = exact(&plain, &account, strategy, asked.clone());
+                    let found = told(&account.request(asked));
+                    prop_assert!(found == expected || found == "delayed", "{} {:?}: {}, not {}", name, arguments, found, expected);
+                    if found == "admitted" {
+                        open.push(TxId::from_u128(tx));
+                    }
+                }
+                Act::Decide(which, commits) if !open.is_empty() => {
+                    let decision = if commits { Decision::Commit } else { Decision::Abort };
+                    let decided = open.remove(which % open.len());
+                    account.decide(decided, decision);
+                }
+                Act::Decide(..) => {}
+            }
+        }
+        // An effect that was promised and cannot be applied would panic.
+        open.into_iter().for_each(|tx| drop(account.decide(tx, Decision::Commit)));
+        prop_assert_eq!(account.in_progress().count(), 0);
+    }
+}
+
+/// Asks for all of them, one after the other, while all before them stay open.
+fn verdicts(strategy: Strategy, asked: &[(&str, &[Value])]) -> Vec<&'static str> {
+    let model = contract();
+    let base = opened(&model);
+    let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, Limits::default());
+    let ask = |(tx, (name, arguments)): (u128, &(&str, &[Value]))| {
+        told(&account.request(request(tx, event(&model, name, arguments))))
+    };
+    (1..).zip(asked).map(ask).collect()
+}
+
+#[test]
+fn a_hundred_that_save_are_open_together() {
+    let savers: Vec<[Value; 2]> = (0..100).map(|by| [Value::Integer(1), Value::Integer(by)]).collect();
+    let asked: Vec<(&str, &[Value])> = savers.iter().map(|arguments| ("Save", arguments.as_slice())).collect();
+    assert!(verdicts(Strategy::Serializable, &asked).iter().all(|told| *told == "admitted"));
+}
+
+/// Events with their arguments, and what each is told.
+type Row<'a> = (&'a [(&'a str, &'a [Value])], &'a [&'a str]);
+
+#[test]
+fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
+    let n = |number: i64| [Value::Integer(number)];
+    let text = |text: &str| [Value::String(text.into())];
+    #[rustfmt::skip]
+    let rows: &[Row] = &[
+        // Another element is another place.
+        (&[("Join", &n(7)), ("Join", &n(8)), ("Leave", &n(1))], &["admitted", "admitted", "admitted"]),
+        // The same element twice: the second depends on the first.
+        (&[("Join", &n(7)), ("Join", &n(7))], &["admitted", "delayed"]),
+        (&[("Leave", &n(7))], &["rejected"]),
+        (&[("Join", &n(7)), ("Leave", &n(7))], &["admitted", "delayed"]),
+        // Equal numbers commute, others do not, and neither does what adds.
+        (&[("Limit", &n(4)), ("Limit", &n(4)), ("Limit", &n(5))], &["admitted", "admitted", "delayed"]),
+        // A number is replaced beside additions to another one.
+        (&[("Limit", &n(4)), ("Take", &n(1)), ("Limit", &n(4))], &["admitted", "admitted", "admitted"]),
+        // ... as far as the invariant over both allows: -2 needs the 2 that might be taken.
+        (&[("Take", &n(2)), ("Limit", &n(-2))], &["admitted", "delayed"]),
+        (&[("Freeze", &[]), ("Freeze", &[]), ("Take", &n(1))], &["admitted", "admitted", "delayed"]),
+        // What is relied on is not falsified.
+        (&[("Take", &n(1)), ("Freeze", &[])], &["admitted", "delayed"]),
+        (&[("Boast", &n(2)), ("Limit", &n(1))], &["admitted", "delayed"]),
+        (&[("Boast", &n(2)), ("Limit", &n(3)), ("Boast", &n(3))], &["admitted", "admitted", "delayed"]),
+        (&[("Keep", &text("")), ("Keep", &text(""))], &["admitted", "admitted"]),
+        (&[("Keep", &text("a"))], &["rejected"]),
+    ];
+    for (asked, expected) in rows {
+        assert_eq!(verdicts(Strategy::Serializable, asked), *expected, "{asked:?}");
+    }
+}
