@@ -74,6 +74,13 @@ pub trait Model: Send + Sync + 'static {
         true
     }
 
+    /// Which places `event` may change, in whichever state, and how; nothing if that is not known. Two that change one place in
+    /// different manners are taken not to commute.
+    fn changes(&self, key: &EntityKey, event: &Self::Event, at: Timestamp) -> Option<Vec<Change>> {
+        let _ = (key, event, at);
+        None
+    }
+
     /// What is known, for all states, about `incoming` while it is open whether `open` will have happened.
     fn relation(&self, key: &EntityKey, open: &Self::Event, incoming: &Self::Event) -> Relation {
         let _ = (key, open, incoming);
@@ -301,6 +308,26 @@ pub struct Place {
     pub field: u64,
     /// The element, if the field is a set, in the one form in which the model writes it.
     pub element: Option<String>,
+}
+
+/// How an event changes a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Manner {
+    /// It adds a number that does not depend on the state.
+    Adds,
+    /// It makes of what is there something that depends on nothing else. Events with equal numbers make the same of the same.
+    Makes(u64),
+    /// It makes of it something that depends on more.
+    Other,
+}
+
+/// A place that an event may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The place: a numeric field too, whatever its unit.
+    pub place: Place,
+    /// How it is changed.
+    pub manner: Manner,
 }
 
 /// What is in a place.

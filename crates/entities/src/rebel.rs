@@ -23,7 +23,9 @@ use enact_rebel::{
 use serde::Serialize;
 
 use crate::EntityKey;
-use crate::model::{Bound, Call, Calls, Condition, Content, Field, Linear, Model, Place, Relation, Term, Threshold};
+use crate::model::{
+    Bound, Call, Calls, Change, Condition, Content, Field, Linear, Manner, Model, Place, Relation, Term, Threshold,
+};
 use crate::reason::Reason;
 use crate::tx::Timestamp;
 
@@ -323,6 +325,22 @@ impl Model for Rebel {
             calls_of(syncs)
         });
         calls.map_or_else(Calls::Refused, Calls::Known)
+    }
+
+    fn changes(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
+        let (known, key) = self.class(entity).ok()?;
+        let change = |change: rebel::Change| {
+            // The life cycle is no field.
+            let field = known.index(&change.place.field).map_or(u64::MAX, |index| index as u64);
+            let element = change.place.element.as_ref().map(Value::to_string);
+            let manner = match change.manner {
+                rebel::Manner::Adds => Manner::Adds,
+                rebel::Manner::Makes(what) => Manner::Makes(what),
+                rebel::Manner::Other => Manner::Other,
+            };
+            Change { place: Place { field, element }, manner }
+        };
+        Some(known.class.changes(&key, event, time(at))?.into_iter().map(change).collect())
     }
 
     fn reads_time(&self, entity: &EntityKey, event: &EventCall) -> bool {

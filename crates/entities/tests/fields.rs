@@ -220,6 +220,31 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn as_long_as_one_is_delayed_one_is_open(psac in any::<bool>(), acts in prop::collection::vec(act(), 1..60)) {
+        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
+        let model = contract();
+        let base = opened(&model);
+        let limits = Limits { overtakes_max: 2, ..limits(16) };
+        let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits);
+        for (tx, act) in (1..).zip(acts) {
+            if let Act::Ask(name, arguments) = act {
+                account.request(Request { ordered: true, ..request(tx, event(&model, name, &arguments)) });
+            }
+        }
+        let mut commits = false;
+        while account.delayed_count() > 0 {
+            let open = account.in_progress().find(|entry| !entry.committed);
+            let open = open.expect("what is delayed waits for something").branch.tx;
+            account.decide(open, if commits { Decision::Commit } else { Decision::Abort });
+            commits = !commits;
+        }
+    }
+}
+
 /// Asks for all of them, one after the other, while all before them stay open.
 fn verdicts(strategy: Strategy, asked: &[(&str, &[Value])]) -> Vec<&'static str> {
     let model = contract();

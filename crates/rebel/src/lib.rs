@@ -72,7 +72,7 @@
 //! * [`check`] - from sources to a [`Spec`], or a [`Report`] that says where and what to do.
 //! * [`Spec::step`] - one atomic step over many instances: what an event does with all that it calls.
 //! * [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one instance.
-//! * [`Class::relation`], [`Class::linear`], [`Class::judge`] - what admission may know in advance.
+//! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
 //! # What it never does
@@ -99,7 +99,7 @@ mod value;
 mod violation;
 
 pub use self::analysis::{
-    Bound, Content, Delta, Judgement, Linear, Outline, Place, Relation, Term, Threshold, Verdict,
+    Bound, Change, Content, Delta, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold, Verdict,
 };
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{Action, Call, Calls, Condition, Demand, Field, Linear, Model, Place, Relation, Work};
+use crate::model::{
+    Action, Call, Calls, Change, Condition, Demand, Field, Linear, Manner, Model, Place, Relation, Work,
+};
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 
@@ -231,6 +233,21 @@ impl<M: Model> Entity<M> {
         let linear =
             if events.is_empty() { Linear::default() } else { self.model.linear(&self.key, &events, branch.at)? };
         Some(Shape { linear, calls: self.fixed_calls(branch)? })
+    }
+
+    /// Which places `branch` may change, and how; nothing if that is not known.
+    pub(super) fn changes(&self, branch: &Branch<M::Event>) -> Option<Vec<Change>> {
+        let mut changes: Vec<Change> = Vec::new();
+        for event in branch.work.events() {
+            for change in self.model.changes(&self.key, event, branch.at)? {
+                match changes.iter_mut().find(|known| known.place == change.place) {
+                    Some(known) if known.manner != change.manner => known.manner = Manner::Other,
+                    Some(_) => {}
+                    None => changes.push(change),
+                }
+            }
+        }
+        Some(changes)
     }
 
     /// Whether two branches do the same in every state.

@@ -3,7 +3,8 @@
 //! 1. The bound on open transactions.
 //! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
 //! 3. The interval domain, if the newcomer and everything in progress are linear.
-//! 4. All outcomes.
+//! 4. The manners in which places are changed: what meets in one place in different ones has an order.
+//! 5. All outcomes.
 //!
 //! Each says the same as the last one or leaves the question to the next. What outcomes may cost is bounded: where the
 //! evaluations that are allowed do not suffice, the newcomer is delayed. With nothing open there is one outcome, so
@@ -11,8 +12,9 @@
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop};
 use super::interval::{Span, differ_by_order};
+use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
-use super::{Limits, Strategy};
+use super::{Delayed, Limits, Strategy};
 use crate::model::{Model, Relation};
 use crate::tx::TxId;
 
@@ -47,14 +49,15 @@ pub(super) fn judge<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
     limits: &Limits,
-    branch: &Branch<M::Event>,
-    shape: Option<&Shape<M::Event>>,
+    newcomer: &Delayed<M::Event>,
 ) -> Judgement<M> {
+    let branch = &newcomer.branch;
     if progress.open_count() >= strategy.open_max(limits) {
         return Judgement::Delay(Cause::Bound);
     }
     by_relation(progress, strategy, branch)
-        .or_else(|| by_interval(progress, strategy, branch, shape))
+        .or_else(|| by_interval(progress, strategy, branch, newcomer.shape.as_ref()))
+        .or_else(|| by_manner(progress, strategy, newcomer))
         .unwrap_or_else(|| by_outcomes(progress, strategy, branch))
 }
 
@@ -114,6 +117,18 @@ fn by_interval<M: Model>(
             Some(Judgement::Admit { answer, outcomes: None })
         }
     }
+}
+
+/// What is possible if every open one aborts is not refused, so that only its place in the order is left to be looked at.
+fn by_manner<M: Model>(
+    progress: &Progress<M>,
+    strategy: Strategy,
+    newcomer: &Delayed<M::Event>,
+) -> Option<Judgement<M>> {
+    let waits = strategy == Strategy::Serializable
+        && progress.manners.differ_from(newcomer.changes.as_deref()?)
+        && progress.entity.step(&newcomer.branch, &progress.certain()).is_ok();
+    waits.then_some(Judgement::Delay(Cause::Order))
 }
 
 fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Judgement<M> {
@@ -214,21 +229,27 @@ fn disturbs<M: Model>(
     }
 }
 
-/// Whether admitting `first` could make `waiting` wait for it: it changes the verdict or the answer of `waiting` in some
+/// Whether admitting `newcomer` could make `waiting` wait for it: it changes the verdict or the answer of `waiting` in some
 /// outcome, or `waiting` would disturb it.
 ///
 /// Errs towards yes where there are too many outcomes to look at.
 pub(super) fn hinders<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
-    (first, first_shape): (&Branch<M::Event>, Option<&Shape<M::Event>>),
-    (waiting, waiting_shape): (&Branch<M::Event>, Option<&Shape<M::Event>>),
+    newcomer: &Delayed<M::Event>,
+    waiting: &Delayed<M::Event>,
 ) -> bool {
-    if let (Some(a), Some(b), true) = (first_shape, waiting_shape, progress.interval.is_exact()) {
+    if let (Some(a), Some(b), true) = (&newcomer.shape, &waiting.shape, progress.interval.is_exact()) {
         let (a, b) = (&a.linear, &b.linear);
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
         return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));
     }
+    if let (Some(a), Some(b), Strategy::Serializable) = (&newcomer.changes, &waiting.changes, strategy)
+        && meet_differently(a, b)
+    {
+        return true;
+    }
+    let (first, waiting) = (&newcomer.branch, &waiting.branch);
     let Some(outcomes) = progress.outcomes() else { return true };
     if progress.spend((3 + DISTURBS) * outcomes.len()).is_none() {
         return true;

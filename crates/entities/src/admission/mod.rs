@@ -44,6 +44,7 @@
 mod entity;
 mod interval;
 mod judge;
+mod manners;
 mod progress;
 mod wait;
 
@@ -59,7 +60,7 @@ use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
-use crate::model::Model;
+use crate::model::{Change, Model};
 use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// Which transactions may be open together.
@@ -278,6 +279,8 @@ struct Delayed<E> {
     branch: Branch<E>,
     deadline: Millis,
     shape: Option<Shape<E>>,
+    /// Which places it may change, and how.
+    changes: Option<Vec<Change>>,
     cause: Cause,
     overtaken: usize,
 }
@@ -428,7 +431,8 @@ impl<M: Model> Admission<M> {
         }
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch);
-        let mut newcomer = Delayed { branch, deadline, shape, cause: Cause::Bound, overtaken: 0 };
+        let changes = self.progress.entity.changes(&branch);
+        let mut newcomer = Delayed { branch, deadline, shape, changes, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }
@@ -444,8 +448,8 @@ impl<M: Model> Admission<M> {
 
     /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
-        let (branch, shape) = (&newcomer.branch, newcomer.shape.as_ref());
-        match judge(&mut self.progress, self.strategy, &self.limits, branch, shape) {
+        let branch = &newcomer.branch;
+        match judge(&mut self.progress, self.strategy, &self.limits, newcomer) {
             Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop))),
             Judgement::Delay(cause) => {
                 newcomer.cause = cause;
@@ -465,6 +469,7 @@ impl<M: Model> Admission<M> {
                     newcomer.branch.clone(),
                     answer.clone(),
                     newcomer.shape.as_ref().map(|shape| shape.linear.clone()),
+                    newcomer.changes.clone(),
                     outcomes,
                 );
                 Some(Verdict::Admitted(slot, answer))
@@ -474,12 +479,8 @@ impl<M: Model> Admission<M> {
 
     fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
         let progress = &mut self.progress;
-        let first = (&newcomer.branch, newcomer.shape.as_ref());
         let waiting = self.delayed.range(..ahead).enumerate();
-        waiting
-            .filter(|(_, d)| hinders(progress, self.strategy, first, (&d.branch, d.shape.as_ref())))
-            .map(|(i, _)| i)
-            .collect()
+        waiting.filter(|(_, waiting)| hinders(progress, self.strategy, newcomer, waiting)).map(|(i, _)| i).collect()
     }
 
     /// Takes the decision on `tx`, which is open, or for an abort may be delayed.
@@ -573,7 +574,8 @@ impl<M: Model> Admission<M> {
             let InProgress { branch, slot, answer, committed } = entry;
             let tx = branch.tx;
             let linear = self.progress.entity.shape(&branch).map(|shape| shape.linear);
-            self.progress.restore(slot, branch, answer, linear, None);
+            let changes = self.progress.entity.changes(&branch);
+            self.progress.restore(slot, branch, answer, linear, changes, None);
             if committed {
                 self.progress.commit(tx);
             }

@@ -13,7 +13,8 @@ use indexmap::IndexSet;
 use super::Applied;
 use super::entity::{Answer, Branch, Entity};
 use super::interval::{Base, Interval};
-use crate::model::{Field, Linear, Model, Place};
+use super::manners::Manners;
+use crate::model::{Change, Field, Linear, Model, Place};
 use crate::tx::{Slot, TxId};
 
 /// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
@@ -30,6 +31,7 @@ pub(super) struct Progress<M: Model> {
     slots: BTreeMap<TxId, Slot>,
     open: usize,
     pub(super) interval: Interval,
+    pub(super) manners: Manners,
     next_slot: Slot,
     outcomes_max: usize,
     /// Whether there are known to be too many outcomes, until a decision changes them.
@@ -44,6 +46,7 @@ pub(super) struct Entry<M: Model> {
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
     pub(super) linear: Option<Linear>,
+    changes: Option<Vec<Change>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
 }
@@ -67,6 +70,7 @@ impl<M: Model> Progress<M> {
             slots: BTreeMap::new(),
             open: 0,
             interval: Interval::default(),
+            manners: Manners::default(),
             next_slot,
             outcomes_max,
             has_too_many: false,
@@ -84,6 +88,7 @@ impl<M: Model> Progress<M> {
             self.entries = VecDeque::new();
             self.slots = BTreeMap::new();
             self.interval = Interval::default();
+            self.manners = Manners::default();
         }
     }
 
@@ -139,10 +144,11 @@ impl<M: Model> Progress<M> {
         branch: Branch<M::Event>,
         answer: Answer<M::Event>,
         linear: Option<Linear>,
+        changes: Option<Vec<Change>>,
         outcomes: Option<Outcomes<M::State>>,
     ) -> Slot {
         let slot = self.next_slot;
-        self.restore(slot, branch, answer, linear, outcomes);
+        self.restore(slot, branch, answer, linear, changes, outcomes);
         slot
     }
 
@@ -153,16 +159,18 @@ impl<M: Model> Progress<M> {
         branch: Branch<M::Event>,
         answer: Answer<M::Event>,
         linear: Option<Linear>,
+        changes: Option<Vec<Change>>,
         outcomes: Option<Outcomes<M::State>>,
     ) {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
         let linear = self.interval.open(linear);
+        self.manners.enter(changes.as_deref().unwrap_or_default());
         self.slots.insert(branch.tx, slot);
         self.open += 1;
         let outcomes = outcomes.filter(|_| known);
-        self.entries.push_back(Entry { branch, slot, answer, committed: false, linear, outcomes });
+        self.entries.push_back(Entry { branch, slot, answer, committed: false, linear, changes, outcomes });
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -189,6 +197,7 @@ impl<M: Model> Progress<M> {
         self.slots.remove(&tx);
         self.open -= 1;
         self.interval.abort(entry.linear.as_ref());
+        self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         self.forget_outcomes(i);
     }
 
@@ -212,6 +221,7 @@ impl<M: Model> Progress<M> {
         let entry = self.entries.remove(i).expect("the position is valid");
         self.slots.remove(&entry.branch.tx);
         self.interval.apply(entry.linear.as_ref());
+        self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         if entry.branch.work.has_event() {
             let state = self.entity.apply(&entry.branch, self.base().clone());
             self.base = Arc::new(IndexSet::from([state]));

@@ -3,11 +3,13 @@
 //! * [`Class::relation`] - of two events, whatever the instance and the arguments: a table made when the
 //!   specification is checked.
 //! * [`Class::linear`] - of one call, whatever the instance: the thresholds it needs and the amounts it adds.
+//! * [`Class::changes`] - of one call, whatever the instance: which places it changes, and how.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
 //!
-//! All three are sound: what they tell is what [`Class::next`] answers. None tells everything.
+//! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
 mod abstraction;
+mod change;
 mod interval;
 mod linear;
 mod lints;
@@ -18,6 +20,7 @@ mod sameness;
 
 use std::cell::Cell;
 
+pub use self::change::{Change, Manner};
 pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;

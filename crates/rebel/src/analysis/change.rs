@@ -1,0 +1,114 @@
+//! What a call changes, place by place, and in which manner.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::linear::Place;
+use crate::evaluate::Evaluator;
+use crate::instance::EventCall;
+use crate::model::expr::{Effect, Expr, Operator};
+use crate::model::{Class, Event};
+use crate::value::{Bindings, Key, Name, Timestamp};
+
+/// How a call changes a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Manner {
+    /// It adds a number that does not depend on the instance.
+    Adds,
+    /// It makes of what is there something that depends on nothing else in the instance. Calls with equal numbers make the same
+    /// of the same.
+    Makes(u64),
+    /// It makes of it something that depends on more.
+    Other,
+}
+
+/// A place that a call may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The place; the life cycle has the empty name.
+    pub place: Place,
+    /// How it is changed.
+    pub manner: Manner,
+}
+
+impl Class {
+    /// What `call` may change, in whichever state it happens; each place once, and a set as a whole if it is not known which
+    /// elements of it. `None` if the call does not fit the class.
+    ///
+    /// # Complexity
+    /// Linear in the effects of the event.
+    #[must_use]
+    pub fn changes(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
+        let event = self.event(call.event())?;
+        if key.key_type() != self.key_type || !event.argument_errors(call).is_empty() {
+            return None;
+        }
+        let mut changes = Vec::new();
+        let mut add = |change: Change| match changes.iter_mut().find(|known: &&mut Change| known.place == change.place)
+        {
+            Some(known) if known.manner != change.manner => known.manner = Manner::Other,
+            Some(_) => {}
+            None => changes.push(change),
+        };
+        let scope = self.scope(key, Bindings::nothing(), call.arguments(), at);
+        for transition in &event.transitions {
+            if transition.source != transition.target {
+                let place = Place { field: "".into(), element: None };
+                add(Change { place, manner: Manner::Makes(number(&transition.target)) });
+            }
+            for effect in &transition.body.effects {
+                add(change(event, effect, call, at, &mut Evaluator::new(scope)));
+            }
+        }
+        Some(changes)
+    }
+}
+
+fn change(event: &Event, effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
+    let field = &effect.field.name;
+    let whole = || Place { field: field.clone(), element: None };
+    let is_own = |expr: &Expr| matches!(expr, Expr::Field(slot) if slot.name == *field);
+    match &effect.value {
+        Expr::Insert(set, element) | Expr::Remove(set, element) if is_own(set) && !reads(element, |_| true) => {
+            let element = constants.value(element, &[]).ok();
+            let is_in = matches!(effect.value, Expr::Insert(..));
+            match element {
+                Some(_) => {
+                    Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(number(&is_in)) }
+                }
+                None => Change { place: whole(), manner: Manner::Other },
+            }
+        }
+        Expr::Arithmetic(Operator::Add | Operator::Subtract, _, own, by) if is_own(own) && !reads(by, |_| true) => {
+            Change { place: whole(), manner: Manner::Adds }
+        }
+        value if !reads(value, |_| true) => {
+            let value = constants.value(value, &[]).ok();
+            Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(number(&value))) }
+        }
+        value if !reads(value, |name| name != field) => {
+            let time = reads_time(value).then_some(at);
+            Change { place: whole(), manner: Manner::Makes(number(&(&event.name, field, call.arguments(), time))) }
+        }
+        _ => Change { place: whole(), manner: Manner::Other },
+    }
+}
+
+/// Whether `expr` reads a field of which `is_meant` holds.
+fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| found |= matches!(expr, Expr::Field(slot) if is_meant(&slot.name)));
+    found
+}
+
+fn reads_time(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| found |= matches!(expr, Expr::Now | Expr::Today));
+    found
+}
+
+/// The same number for equal values, on every machine.
+fn number(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
