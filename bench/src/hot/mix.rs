@@ -16,6 +16,8 @@ pub enum Mix {
     Deposits,
     /// `Account.Deposit` and `Account.Interest` at one rate, half and half
     DepositsInterest,
+    /// `Account.Deposit` and `Account.Interest` at twenty rates, half and half: what takes turns
+    DepositsRates,
     /// `Account.Interest` at one rate
     Interest,
     /// `Account.Deposit`, and `Account.Interest` once in a hundred
@@ -41,8 +43,15 @@ impl Request {
 
 impl Mix {
     /// Every mix.
-    pub const ALL: [Self; 6] =
-        [Self::Deposits, Self::DepositsInterest, Self::Interest, Self::FewInterest, Self::DepositsLimits, Self::Save];
+    pub const ALL: [Self; 7] = [
+        Self::Deposits,
+        Self::DepositsInterest,
+        Self::DepositsRates,
+        Self::Interest,
+        Self::FewInterest,
+        Self::DepositsLimits,
+        Self::Save,
+    ];
 
     /// What it is called.
     #[must_use]
@@ -50,6 +59,7 @@ impl Mix {
         match self {
             Self::Deposits => "deposits",
             Self::DepositsInterest => "deposits-interest",
+            Self::DepositsRates => "deposits-rates",
             Self::Interest => "interest",
             Self::FewInterest => "few-interest",
             Self::DepositsLimits => "deposits-limits",
@@ -74,13 +84,18 @@ impl Mix {
     pub(super) fn draw(self, number: usize, draws: &mut ChaCha8Rng) -> Request {
         let event = |name: &str, body: &str| Request::of(format!("/Account/{HOT}/{name}"), body);
         let deposit = || Request { adds: 1, ..event("Deposit", r#"{"amount":"EUR 1.00"}"#) };
-        let interest = || event("Interest", r#"{"rate":"0.0001%"}"#);
+        let interest = |rate: u32| event("Interest", &format!(r#"{{"rate":"0.{rate:04}%"}}"#));
         match self {
-            Self::Interest => interest(),
-            Self::DepositsInterest if draws.random_bool(0.5) => interest(),
-            Self::FewInterest if draws.random_bool(0.01) => interest(),
+            Self::Interest => interest(1),
+            Self::DepositsInterest if draws.random_bool(0.5) => interest(1),
+            Self::FewInterest if draws.random_bool(0.01) => interest(1),
+            Self::DepositsRates if draws.random_bool(0.5) => interest(draws.random_range(1..=20)),
             Self::DepositsLimits if draws.random_bool(0.5) => event("LimitOverdraft", r#"{"limit":"EUR 100.00"}"#),
-            Self::Deposits | Self::DepositsInterest | Self::FewInterest | Self::DepositsLimits => deposit(),
+            Self::Deposits
+            | Self::DepositsInterest
+            | Self::DepositsRates
+            | Self::FewInterest
+            | Self::DepositsLimits => deposit(),
             Self::Save => {
                 let body = format!(r#"{{"amount":"EUR 1.00","from":"{}"}}"#, iban(number));
                 Request { adds: 1, ..Request::of(format!("/SavingsGoal/{HOT}/Save"), body) }

@@ -113,7 +113,7 @@ fn g_serializable_interest_is_not_starved_by_deposits_that_never_stop() {
 
 #[test]
 fn g_the_list_of_the_delayed_has_a_limit_and_takes_more_when_it_has_emptied() {
-    let mut account = account(true, Strategy::Locking, Limits::default());
+    let mut account = account(true, Strategy::Locking, Limits { delayed_max: 100, ..Limits::default() });
     account.request(request(1, Hand::deposit(1)));
     for n in 2..=101 {
         assert_eq!(account.request(request(n, Hand::deposit(1))), Verdict::Delayed);
@@ -126,6 +126,7 @@ fn g_the_list_of_the_delayed_has_a_limit_and_takes_more_when_it_has_emptied() {
 #[test]
 fn g_a_busy_entity_turns_a_transaction_away_and_a_later_one_succeeds() {
     let mut world = World::new(Strategy::Locking, Durability::TwoPhase);
+    world.participant_options.limits.delayed_max = 100;
     world.account("Account/A", 100);
     let all: Vec<_> = (0..102).map(|_| world.event("Account/A", Hand::deposit(1))).collect();
     world.run_except(Packet::is_decision);

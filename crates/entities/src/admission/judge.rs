@@ -14,7 +14,8 @@ use super::entity::{Answer, Branch, Entity, Shape, Stop};
 use super::interval::{Span, differ_by_order};
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
-use super::{Delayed, Limits, Strategy};
+use super::queue::Delayed;
+use super::{Limits, Strategy};
 use crate::model::{Model, Relation};
 use crate::tx::TxId;
 

@@ -46,21 +46,22 @@ mod interval;
 mod judge;
 mod manners;
 mod progress;
+mod queue;
 mod wait;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
+use self::entity::Entity;
 pub use self::entity::{Answer, Branch, Rejection};
-use self::entity::{Entity, Shape};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
+use self::queue::{Delayed, Queue};
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
-use crate::model::{Change, Model};
+use crate::model::Model;
 use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// Which transactions may be open together.
@@ -101,7 +102,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { open_max: 1024, outcomes_max: 16, delayed_max: 100, overtakes_max: 16 }
+        Self { open_max: 1024, outcomes_max: 16, delayed_max: 1024, overtakes_max: 16 }
     }
 }
 
@@ -267,23 +268,16 @@ pub struct Admission<M: Model> {
     progress: Progress<M>,
     strategy: Strategy,
     limits: Limits,
-    /// In the order of arrival.
-    delayed: VecDeque<Delayed<M::Event>>,
+    delayed: Queue<M::Event>,
 }
 
 /// How many delayed ones are judged in vain after a decision before the others are left to a later one. What is first in line
 /// is so often what all others wait for that to ask them all would make each decision as dear as the line is long.
 const IN_VAIN_MAX: usize = 8;
 
-struct Delayed<E> {
-    branch: Branch<E>,
-    deadline: Millis,
-    shape: Option<Shape<E>>,
-    /// Which places it may change, and how.
-    changes: Option<Vec<Change>>,
-    cause: Cause,
-    overtaken: usize,
-}
+/// How many of those that wait a newcomer is compared with before it passes them. Those behind them are passed when their turn to be
+/// asked has come.
+const ASKED_MAX: usize = 16;
 
 impl<M: Model> Admission<M> {
     /// An entity in state `base`, with nothing in progress, that gives `next_slot` to the first it admits.
@@ -296,13 +290,13 @@ impl<M: Model> Admission<M> {
         limits: Limits,
     ) -> Self {
         let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(2));
-        Self { progress, strategy, limits, delayed: VecDeque::new() }
+        Self { progress, strategy, limits, delayed: Queue::default() }
     }
 
     /// Gives the memory of empty collections back, if nothing is in progress.
     pub(crate) fn rest(&mut self) {
-        if self.delayed.is_empty() {
-            self.delayed = VecDeque::new();
+        if self.delayed.len() == 0 {
+            self.delayed = Queue::default();
             self.progress.rest();
         }
     }
@@ -334,7 +328,7 @@ impl<M: Model> Admission<M> {
 
     /// The attempt under which `tx` is delayed, if it is.
     pub fn delayed_attempt(&self, tx: TxId) -> Option<Attempt> {
-        self.delayed.iter().find_map(|delayed| (delayed.branch.tx == tx).then_some(delayed.branch.attempt))
+        self.delayed.attempt(tx)
     }
 
     /// How many transactions are delayed.
@@ -344,7 +338,7 @@ impl<M: Model> Admission<M> {
 
     /// The earliest deadline of a delayed transaction.
     pub fn next_deadline(&self) -> Option<Millis> {
-        self.delayed.iter().map(|delayed| delayed.deadline).min()
+        self.delayed.next_deadline()
     }
 
     /// The slot of the first effect that is not applied, or [`next_slot`](Self::next_slot) if there is none.
@@ -372,8 +366,7 @@ impl<M: Model> Admission<M> {
 
     /// Names a transaction that is waited for.
     pub(crate) fn wait_for(&self, tx: TxId, why: Why) -> Wait {
-        let delayed =
-            || self.delayed.iter().find(|delayed| delayed.branch.tx == tx).map(|delayed| &delayed.branch.work);
+        let delayed = || self.delayed.find(tx).map(|delayed| &delayed.branch.work);
         let work = self.progress.find(tx).map(|entry| &entry.branch.work).or_else(delayed);
         let event = work.map_or_else(String::new, |work| self.progress.entity.work_name(work));
         Wait { tx, event, why }
@@ -442,7 +435,7 @@ impl<M: Model> Admission<M> {
         if self.delayed.len() >= self.limits.delayed_max {
             return Verdict::Busy;
         }
-        self.delayed.push_back(newcomer);
+        self.delayed.insert(self.delayed.len(), newcomer);
         Verdict::Delayed
     }
 
@@ -457,13 +450,14 @@ impl<M: Model> Admission<M> {
             }
             Judgement::Admit { answer, outcomes } => {
                 let overtaken = self.overtaken_by(newcomer, ahead);
-                let exhausted = |&&i: &&usize| self.delayed[i].overtaken >= self.limits.overtakes_max;
-                if let Some(&i) = overtaken.iter().find(exhausted) {
-                    newcomer.cause = Cause::Turn(self.delayed[i].branch.tx);
-                    return None;
+                for &i in &overtaken {
+                    if self.delayed.at(i).overtaken >= self.limits.overtakes_max {
+                        newcomer.cause = Cause::Turn(self.delayed.at(i).branch.tx);
+                        return None;
+                    }
                 }
                 for i in overtaken {
-                    self.delayed[i].overtaken += 1;
+                    self.delayed.at(i).overtaken += 1;
                 }
                 let slot = self.progress.push(
                     newcomer.branch.clone(),
@@ -479,7 +473,7 @@ impl<M: Model> Admission<M> {
 
     fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
         let progress = &mut self.progress;
-        let waiting = self.delayed.range(..ahead).enumerate();
+        let waiting = self.delayed.first(ASKED_MAX, ahead).enumerate();
         waiting.filter(|(_, waiting)| hinders(progress, self.strategy, newcomer, waiting)).map(|(i, _)| i).collect()
     }
 
@@ -500,9 +494,7 @@ impl<M: Model> Admission<M> {
     }
 
     fn withdraw(&mut self, tx: TxId) -> bool {
-        let before = self.delayed.len();
-        self.delayed.retain(|delayed| delayed.branch.tx != tx);
-        self.delayed.len() < before
+        self.delayed.position(tx).and_then(|index| self.delayed.remove(index)).is_some()
     }
 
     /// Judges delayed ones again, in the order of arrival, until some were judged in vain. The first of them is settled if
@@ -512,6 +504,7 @@ impl<M: Model> Admission<M> {
         self.progress.refill();
         let mut still = 0;
         while still < IN_VAIN_MAX
+            && self.progress.open_count() < self.strategy.open_max(&self.limits)
             && let Some(mut delayed) = self.delayed.remove(still)
         {
             match self.settle(&mut delayed, still) {
@@ -531,9 +524,7 @@ impl<M: Model> Admission<M> {
     /// Removes every delayed transaction whose deadline has come; then judges the others again, since one of them may have
     /// waited behind it.
     pub fn expire(&mut self, now: Millis) -> Consequences<M::Event> {
-        let (late, waiting): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.delayed).into_iter().partition(|delayed| delayed.deadline <= now);
-        self.delayed = waiting.into();
+        let late = self.delayed.take_late(now);
         self.progress.refill();
         if late.is_empty() {
             return Consequences::default();
@@ -544,7 +535,7 @@ impl<M: Model> Admission<M> {
 
     /// What `tx` waits for, if it is delayed.
     pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
-        let i = self.delayed.iter().position(|delayed| delayed.branch.tx == tx)?;
+        let i = self.delayed.position(tx)?;
         let delayed = self.delayed.remove(i)?;
         self.progress.refill();
         let waits = self.explain(&delayed);
@@ -554,7 +545,7 @@ impl<M: Model> Admission<M> {
 
     fn explain(&mut self, waiting: &Delayed<M::Event>) -> Vec<Wait> {
         if let Cause::Turn(tx) = waiting.cause
-            && let Some(ahead) = self.delayed.iter().find(|delayed| delayed.branch.tx == tx)
+            && let Some(ahead) = self.delayed.find(tx)
         {
             let event = self.progress.entity.work_name(&ahead.branch.work);
             return vec![Wait { tx, event, why: Why::Turn }];
