@@ -120,7 +120,8 @@ fn by_interval<M: Model>(
     }
 }
 
-/// What is possible if every open one aborts is not refused, so that only its place in the order is left to be looked at.
+/// What is possible if every open one aborts is not refused, so that only its place in the order is left to be looked at. That is
+/// asked once: one that waits for its place already is not evaluated again before it can have it.
 fn by_manner<M: Model>(
     progress: &Progress<M>,
     strategy: Strategy,
@@ -128,7 +129,8 @@ fn by_manner<M: Model>(
 ) -> Option<Judgement<M>> {
     let waits = strategy == Strategy::Serializable
         && progress.manners.differ_from(newcomer.changes.as_deref()?)
-        && progress.entity.step(&newcomer.branch, &progress.certain()).is_ok();
+        && (newcomer.cause == Cause::Order
+            || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
     waits.then_some(Judgement::Delay(Cause::Order))
 }
 

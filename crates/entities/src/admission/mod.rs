@@ -17,6 +17,13 @@
 //! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and delayed ones are
 //!   judged again, in the order of arrival, until eight were judged in vain.
 //!
+//! # What a decision costs
+//! Sums, assigned numbers, elements of sets and contents of fields are decided by bounds that are kept up to date, and changes
+//! of one place in different manners are delayed without an evaluation. What is left is evaluated in at most
+//! [`Limits::outcomes_max`] outcomes, eight times each; where that does not suffice, the newcomer is delayed. So a decision costs
+//! the same however much is open or delayed. With nothing open there is one outcome, so whatever [`Strategy::Locking`] would
+//! settle is settled.
+//!
 //! # Why `apply` never fails
 //! Each admitted event was possible in all outcomes of those before it, and decisions only remove outcomes.
 //!
@@ -91,7 +98,8 @@ impl Strategy {
 pub struct Limits {
     /// How many transactions may be open at once; at least 1. [`Strategy::Locking`] takes 1 whatever stands here.
     pub open_max: usize,
-    /// How many distinct outcomes are looked at; a newcomer that would cause more is delayed. At least 2.
+    /// How many distinct outcomes are looked at; a newcomer that would cause more, or more evaluations than eight times as
+    /// many, is delayed. At least 2.
     pub outcomes_max: usize,
     /// How many transactions may be delayed; a further one is turned away.
     pub delayed_max: usize,
@@ -413,7 +421,8 @@ impl<M: Model> Admission<M> {
     ///
     /// # Complexity
     /// Logarithmic in what is in progress if all of it and the newcomer are linear. Otherwise the newcomer is evaluated
-    /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction.
+    /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction that does something else; at most
+    /// eight times [`Limits::outcomes_max`] evaluations in all.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
         let Request { branch, deadline, ordered } = request;
         if let Some(entry) = self.progress.find(branch.tx) {
