@@ -187,3 +187,23 @@ fn no_line_that_is_indented_otherwise_changes_a_contract_silently() {
         }
     }
 }
+
+#[test]
+fn a_comment_of_several_lines_hides_no_error() {
+    let comment = "/* one line\n   and another */ ";
+    for wrong in [
+        "clas A\n  n: Integer = 0",
+        "class A\n  n Integer\n  initial i\n    on E(): o\n  final o",
+        "class A\n  initial i\n    onn E(): o\n  final o",
+        "class A\n  initial i\n    on E: o\n  final o",
+        "class A\n  initial i\n    on E(): o\n      pre: 1 1\n  final o",
+    ] {
+        assert!(check(vec![Source::new("wrong.rebel", wrong)]).is_err(), "{wrong}");
+        let words: Vec<usize> = wrong.match_indices(|c: char| c.is_ascii_alphanumeric()).map(|(at, _)| at).collect();
+        let starts = words.iter().filter(|&&at| at == 0 || !wrong.as_bytes()[at - 1].is_ascii_alphanumeric());
+        for &at in starts {
+            let commented = format!("{}{comment}{}", &wrong[..at], &wrong[at..]);
+            assert!(check(vec![Source::new("wrong.rebel", &commented)]).is_err(), "{commented}");
+        }
+    }
+}

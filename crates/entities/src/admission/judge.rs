@@ -129,8 +129,7 @@ fn by_manner<M: Model>(
 ) -> Option<Judgement<M>> {
     let waits = strategy == Strategy::Serializable
         && progress.manners.differ_from(newcomer.changes.as_deref()?)
-        && (newcomer.cause == Cause::Order
-            || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
+        && (newcomer.cause == Cause::Order || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
     waits.then_some(Judgement::Delay(Cause::Order))
 }
 

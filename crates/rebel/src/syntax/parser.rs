@@ -356,9 +356,7 @@ impl Parser<'_> {
 
     /// Whether something that is no token, and is reported, stands before the next token.
     fn follows_unknown(&self) -> bool {
-        let end = self.position.checked_sub(1).map_or(0, |before| self.tokens.tokens[before].1.end);
-        let between = &self.text[end..self.span().start];
-        between.lines().any(|line| !matches!(line.trim_start().as_bytes(), [] | [b'/', b'/' | b'*', ..]))
+        self.tokens.behind_unknown.binary_search(&self.position).is_ok()
     }
 
     /// Whether a line that begins with the next token may begin an item.

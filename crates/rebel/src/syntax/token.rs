@@ -121,11 +121,13 @@ pub(crate) struct Tokens {
     pub(crate) tokens: Vec<(Token, Span)>,
     /// Documentation by the index of the token it stands before.
     pub(crate) documentation: Vec<(usize, String)>,
+    /// The indices of the tokens that something stands before which is no token, in order.
+    pub(crate) behind_unknown: Vec<usize>,
 }
 
 /// Splits `text` into tokens; what is none is reported and left out.
 pub(crate) fn tokenize(source: usize, text: &str, report: &mut impl FnMut(Diagnostic)) -> Tokens {
-    let mut tokens = Tokens { tokens: Vec::new(), documentation: Vec::new() };
+    let mut tokens = Tokens { tokens: Vec::new(), documentation: Vec::new(), behind_unknown: Vec::new() };
     let mut unknown: Option<Span> = None;
     for (token, range) in Token::lexer(text).spanned() {
         let span = Span { source, start: range.start, end: range.end };
@@ -141,15 +143,20 @@ pub(crate) fn tokenize(source: usize, text: &str, report: &mut impl FnMut(Diagno
                 }
             }
             Ok(token) => tokens.tokens.push((token, span)),
-            Err(()) => match &mut unknown {
-                // A run of foreign characters is one finding.
-                Some(run) if run.end == span.start => run.end = span.end,
-                _ => {
-                    if let Some(run) = unknown.replace(span) {
-                        report(unknown_character(run, text));
+            Err(()) => {
+                if tokens.behind_unknown.last() != Some(&tokens.tokens.len()) {
+                    tokens.behind_unknown.push(tokens.tokens.len());
+                }
+                match &mut unknown {
+                    // A run of foreign characters is one finding.
+                    Some(run) if run.end == span.start => run.end = span.end,
+                    _ => {
+                        if let Some(run) = unknown.replace(span) {
+                            report(unknown_character(run, text));
+                        }
                     }
                 }
-            },
+            }
         }
     }
     if let Some(run) = unknown {
