@@ -10,8 +10,9 @@ pub const DEPTH_MAX: usize = 256;
 /// functions, guards, effects and calls.
 pub const DECLARATIONS_MAX: usize = 1_000_000;
 
-/// Events of one class. Bounds the table of [`Relation`](crate::Relation)s, which has a cell for every pair.
-pub const EVENTS_MAX: usize = 256;
+/// Events of one class that have a table of [`Relation`](crate::Relation)s, with a cell for every pair. A class with more has
+/// none, which is said as a warning.
+pub const RELATED_EVENTS_MAX: usize = 256;
 
 /// Evaluation steps of one call of the interpreter; an element of a set that is copied or visited is a step.
 pub const FUEL: u32 = 100_000;

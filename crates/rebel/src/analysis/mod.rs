@@ -25,7 +25,7 @@ pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic, Report};
-use crate::limits::FUEL;
+use crate::limits::{FUEL, RELATED_EVENTS_MAX};
 use crate::model::Class;
 
 /// How the verdict on an event depends on another one that was accepted and may still commit or abort.
@@ -51,7 +51,8 @@ impl Class {
     #[must_use]
     pub fn relation(&self, open: &str, incoming: &str) -> Option<Relation> {
         let index = |name: &str| self.events.iter().position(|event| *event.name == *name);
-        self.relations.get(index(open)? * self.events.len() + index(incoming)?).copied()
+        let cell = index(open)? * self.events.len() + index(incoming)?;
+        Some(self.relations.get(cell).copied().unwrap_or(Relation::Dynamic))
     }
 }
 
@@ -66,10 +67,12 @@ pub(crate) fn analyse(classes: Vec<Class>, report: &mut Report) -> Vec<Class> {
 
 fn with_relations(class: Class, report: &mut Report) -> Class {
     let fuel = Cell::new(relation::FUEL);
-    let relations = relation::table(&class, &fuel);
-    if fuel.get() == 0 {
+    let has_table = class.events.len() <= RELATED_EVENTS_MAX;
+    let relations = if has_table { relation::table(&class, &fuel) } else { Vec::new() };
+    if !has_table || fuel.get() == 0 {
         let message = format!("which events of `{}` get along takes too long to find out", class.name);
-        let diagnostic = Diagnostic::new(Code::AnalysisLimit, class.span, message, "a part of its table is missing");
+        let missing = if has_table { "a part of its table is missing" } else { "it has no table" };
+        let diagnostic = Diagnostic::new(Code::AnalysisLimit, class.span, message, missing);
         let help = "where the table says nothing, an event is compared with every outcome of those that are open; \
                     fewer events, or guards over fewer fields, make the table complete";
         report.push(diagnostic.help(help));

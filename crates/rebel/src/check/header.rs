@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::limits::EVENTS_MAX;
 use crate::model::{Param, StateKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, File, Ident, StateLabel};
@@ -235,11 +234,6 @@ impl Checker {
                 let help = "an event has the same parameters in every state, and is `internal` in all or none";
                 self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
             }
-        }
-        if events.len() > EVENTS_MAX {
-            let message =
-                format!("a class has at most {EVENTS_MAX} events, `{}` has {}", class.name.name, events.len());
-            self.report.push(Diagnostic::new(Code::Limit, class.name.span, message, "too many events"));
         }
         events
     }
