@@ -13,7 +13,7 @@ pub mod measure;
 mod peers;
 pub mod rebel;
 pub mod savina;
-mod served;
+pub mod served;
 pub mod stm;
 pub mod transfers;
 pub mod vacation;

@@ -5,6 +5,8 @@ use clap::builder::PossibleValue;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+use crate::served::Request;
+
 /// The key of the hot account and of the hot savings goal.
 pub(super) const HOT: &str = "NL91ABNA0417164300";
 const OPENING_EUROS: u64 = 1_000_000;
@@ -26,19 +28,6 @@ pub enum Mix {
     DepositsLimits,
     /// `SavingsGoal.Save`, each client from its own account: a number and a set, part of a transaction
     Save,
-}
-
-/// One event, and how many euros it adds to the hot object.
-pub(super) struct Request {
-    pub(super) path: String,
-    pub(super) body: String,
-    pub(super) adds: u64,
-}
-
-impl Request {
-    fn of(path: String, body: impl Into<String>) -> Self {
-        Self { path, body: body.into(), adds: 0 }
-    }
 }
 
 impl Mix {
@@ -81,16 +70,18 @@ impl Mix {
     }
 
     /// What client `number` asks for next.
-    pub(super) fn draw(self, number: usize, draws: &mut ChaCha8Rng) -> Request {
-        let event = |name: &str, body: &str| Request::of(format!("/Account/{HOT}/{name}"), body);
-        let deposit = || Request { adds: 1, ..event("Deposit", r#"{"amount":"EUR 1.00"}"#) };
-        let interest = |rate: u32| event("Interest", &format!(r#"{{"rate":"0.{rate:04}%"}}"#));
+    pub(super) fn request(self, number: usize, draws: &mut ChaCha8Rng) -> Request {
+        let event_of_account = |name: &str, body: &str| event(format!("/Account/{HOT}/{name}"), body);
+        let deposit = || Request { adds: 1, ..event_of_account("Deposit", r#"{"amount":"EUR 1.00"}"#) };
+        let interest = |rate: u32| event_of_account("Interest", &format!(r#"{{"rate":"0.{rate:04}%"}}"#));
         match self {
             Self::Interest => interest(1),
             Self::DepositsInterest if draws.random_bool(0.5) => interest(1),
             Self::FewInterest if draws.random_bool(0.01) => interest(1),
             Self::DepositsRates if draws.random_bool(0.5) => interest(draws.random_range(1..=20)),
-            Self::DepositsLimits if draws.random_bool(0.5) => event("LimitOverdraft", r#"{"limit":"EUR 100.00"}"#),
+            Self::DepositsLimits if draws.random_bool(0.5) => {
+                event_of_account("LimitOverdraft", r#"{"limit":"EUR 100.00"}"#)
+            }
             Self::Deposits
             | Self::DepositsInterest
             | Self::DepositsRates
@@ -98,7 +89,7 @@ impl Mix {
             | Self::DepositsLimits => deposit(),
             Self::Save => {
                 let body = format!(r#"{{"amount":"EUR 1.00","from":"{}"}}"#, iban(number));
-                Request { adds: 1, ..Request::of(format!("/SavingsGoal/{HOT}/Save"), body) }
+                Request { adds: 1, ..event(format!("/SavingsGoal/{HOT}/Save"), body) }
             }
         }
     }
@@ -114,23 +105,21 @@ impl ValueEnum for Mix {
     }
 }
 
-/// What there is before the clients come.
-pub(super) struct Bank {
-    pub(super) clients: usize,
+/// What has to happen before the clients come.
+pub(super) fn opening(clients: usize) -> Vec<Request> {
+    let account = |id: &str| {
+        let body = format!(r#"{{"owner":"Ada","initialDeposit":"EUR {OPENING_EUROS}.00"}}"#);
+        event(format!("/Account/{id}/Open"), body)
+    };
+    let goal = format!(r#"{{"goal":"EUR 1.00","until":"2999-01-01","payout":"{HOT}"}}"#);
+    let mut opening: Vec<Request> = (0..clients).map(|client| account(&iban(client))).collect();
+    opening.push(account(HOT));
+    opening.push(event(format!("/SavingsGoal/{HOT}/Start"), goal));
+    opening
 }
 
-impl Bank {
-    pub(super) fn opening(&self) -> Vec<Request> {
-        let account = |id: &str| {
-            let body = format!(r#"{{"owner":"Ada","initialDeposit":"EUR {OPENING_EUROS}.00"}}"#);
-            Request::of(format!("/Account/{id}/Open"), body)
-        };
-        let goal = format!(r#"{{"goal":"EUR 1.00","until":"2999-01-01","payout":"{HOT}"}}"#);
-        let mut opening: Vec<Request> = (0..self.clients).map(|client| account(&iban(client))).collect();
-        opening.push(account(HOT));
-        opening.push(Request::of(format!("/SavingsGoal/{HOT}/Start"), goal));
-        opening
-    }
+fn event(path: String, body: impl Into<String>) -> Request {
+    Request { path, body: body.into(), adds: 0 }
 }
 
 /// The account of a client: a number with the check digits of ISO 13616.

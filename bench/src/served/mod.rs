@@ -1,6 +1,8 @@
 //! A served contract as a process of its own, and clients of it.
 
 mod client;
+mod load;
+mod report;
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,6 +14,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 pub(crate) use self::client::{Answer, Client};
+pub use self::load::Load;
+pub(crate) use self::load::{Request, Tally, Workload};
+pub use self::report::{Report, Sample};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

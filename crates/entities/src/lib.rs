@@ -109,6 +109,7 @@ mod record;
 mod tx;
 
 pub use enact_journal::EntityKey;
+pub use enact_rebel::Manner;
 
 pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range,
@@ -124,8 +125,8 @@ pub use self::engine::{
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
-    Action, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Manner, Model, Place, Relation,
-    Term, Threshold, Work,
+    Action, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Model, Place, Relation, Term,
+    Threshold, Work,
 };
 pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,

@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
+use enact_rebel::Manner;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serialize as SerializeDerive};
 
@@ -308,17 +309,6 @@ pub struct Place {
     pub field: u64,
     /// The element, if the field is a set, in the one form in which the model writes it.
     pub element: Option<String>,
-}
-
-/// How an event changes a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Manner {
-    /// It adds a number that does not depend on the state.
-    Adds,
-    /// It makes of what is there something that depends on nothing else. Events with equal numbers make the same of the same.
-    Makes(u64),
-    /// It makes of it something that depends on more.
-    Other,
 }
 
 /// A place that an event may change.

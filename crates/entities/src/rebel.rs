@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::EntityKey;
 use crate::model::{
-    Bound, Call, Calls, Change, Condition, Content, Field, Linear, Manner, Model, Place, Relation, Term, Threshold,
+    Bound, Call, Calls, Change, Condition, Content, Field, Linear, Model, Place, Relation, Term, Threshold,
 };
 use crate::reason::Reason;
 use crate::tx::Timestamp;
@@ -333,12 +333,7 @@ impl Model for Rebel {
             // The life cycle is no field.
             let field = known.index(&change.place.field).map_or(u64::MAX, |index| index as u64);
             let element = change.place.element.as_ref().map(Value::to_string);
-            let manner = match change.manner {
-                rebel::Manner::Adds => Manner::Adds,
-                rebel::Manner::Makes(what) => Manner::Makes(what),
-                rebel::Manner::Other => Manner::Other,
-            };
-            Change { place: Place { field, element }, manner }
+            Change { place: Place { field, element }, manner: change.manner }
         };
         Some(known.class.changes(&key, event, time(at))?.into_iter().map(change).collect())
     }

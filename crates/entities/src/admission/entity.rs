@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use enact_rebel::Manner;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{
-    Action, Call, Calls, Change, Condition, Demand, Field, Linear, Manner, Model, Place, Relation, Work,
-};
+use crate::model::{Action, Call, Calls, Change, Condition, Demand, Field, Linear, Model, Place, Relation, Work};
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 

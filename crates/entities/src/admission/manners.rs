@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Change, Manner, Place};
+use enact_rebel::Manner;
+
+use crate::model::{Change, Place};
 
 /// What is in progress, counted by place and manner.
 #[derive(Clone, Debug, Default)]

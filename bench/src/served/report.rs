@@ -9,29 +9,22 @@ use serde::Serialize;
 /// One verified measurement.
 #[derive(Debug, Clone, Serialize)]
 pub struct Sample {
-    /// The mix of events.
-    pub mix: String,
+    /// What the clients asked for.
+    pub workload: String,
     /// Admission strategy of the server.
     pub admission: String,
     /// Concurrent clients.
     pub clients: usize,
-    /// Acknowledged events a second.
+    /// Acknowledged requests a second.
     pub per_second: f64,
-    /// Refused events within the window.
+    /// Refused requests within the window.
     pub refused: u64,
-    /// Events turned away because of load or a passed deadline.
+    /// Requests turned away because of load or a passed deadline.
     pub turned_away: u64,
-    /// Median latency of an acknowledged event, milliseconds.
+    /// Median latency of an acknowledged request, milliseconds.
     pub p50_ms: f64,
     /// 99th percentile of the same.
     pub p99_ms: f64,
-}
-
-impl fmt::Display for Sample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { mix, admission, clients, per_second, .. } = self;
-        write!(f, "{mix}, {clients} clients, {admission}: {per_second:.0} a second")
-    }
 }
 
 /// All samples of a run; displays as a table of the median runs.
@@ -45,7 +38,7 @@ pub struct Report {
 
 impl Report {
     /// Writes every sample to the file at `path`.
-    pub(super) fn write_json(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write_json(&self, path: &Path) -> io::Result<()> {
         let mut file = io::BufWriter::new(File::create(path)?);
         serde_json::to_writer_pretty(&mut file, self)?;
         file.flush()
@@ -53,7 +46,7 @@ impl Report {
 
     /// The median run, by rate, of every combination, in the order first measured.
     fn medians(&self) -> Vec<&Sample> {
-        let key = |sample: &Sample| (sample.mix.clone(), sample.clients, sample.admission.clone());
+        let key = |sample: &Sample| (sample.workload.clone(), sample.clients, sample.admission.clone());
         let mut groups: Vec<Vec<&Sample>> = Vec::new();
         for sample in &self.samples {
             match groups.iter_mut().find(|group| key(group[0]) == key(sample)) {
@@ -74,10 +67,10 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header([
-            "mix",
+            "workload",
             "clients",
             "admission",
-            "events/s",
+            "requests/s",
             "of locking",
             "p50 ms",
             "p99 ms",
@@ -87,11 +80,11 @@ impl fmt::Display for Report {
         let medians = self.medians();
         for sample in &medians {
             let is_beside = |other: &&&Sample| {
-                other.mix == sample.mix && other.clients == sample.clients && other.admission == "locking"
+                other.workload == sample.workload && other.clients == sample.clients && other.admission == "locking"
             };
             let ratio = medians.iter().find(is_beside).map(|locking| sample.per_second / locking.per_second);
             table.add_row([
-                sample.mix.clone(),
+                sample.workload.clone(),
                 sample.clients.to_string(),
                 sample.admission.clone(),
                 format!("{:.0}", sample.per_second),
@@ -103,6 +96,6 @@ impl fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
-        write!(f, "{} s a window; every window's object holds what its events have brought", self.seconds)
+        write!(f, "{} s a window; every window's result is what its acknowledged requests explain", self.seconds)
     }
 }
