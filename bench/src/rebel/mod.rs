@@ -1,4 +1,4 @@
-//! What the interpreter of Rebel costs: an event with one effect, one with guards, and a whole step.
+//! What Rebel costs: an event with one effect, one with guards, a whole step, and the check of a large contract.
 //!
 //! # Oracle
 //! Every run adds and takes known amounts; a wrong balance ends the benchmark without a report.
@@ -74,7 +74,14 @@ pub fn run(options: &Options) -> Result<Report, RebelError> {
         Contender::new("two guards, one effect, one invariant", || events(&spec, "Pay", options.events)),
         Contender::new("step of a transfer, three events", || transfers(&spec, options.events)),
     ];
-    let report = Report::of(title, || Ok(vec![race("rebel", "events or steps", &options.plan, contenders)?]))?;
+    let checked = [10_000, 20_000].map(|lines| {
+        let lines = NonZeroU32::new(lines).expect("not zero");
+        Contender::new(format!("{lines} lines"), move || check_of(lines))
+    });
+    let report = Report::of(title, || {
+        let run = race("rebel", "events or steps", &options.plan, contenders)?;
+        Ok(vec![run, race("check", "lines", &options.plan, checked.into())?])
+    })?;
     if let Some(path) = &options.json {
         report.write_json(path).map_err(|source| RebelError::Report { path: path.clone(), source })?;
     }
@@ -103,6 +110,23 @@ fn verified(instance: &Instance, expected: i64) -> Result<(), RebelError> {
         Some(Value::Integer(found)) if *found == expected => Ok(()),
         found => Err(RebelError::Balance { expected, found: format!("{found:?}") }),
     }
+}
+
+/// The check of a contract of so many lines, ten a class.
+fn check_of(lines: NonZeroU32) -> Result<Sample, RebelError> {
+    let class = |number| {
+        format!(
+            "class A{number}\n  balance: Money = EUR 0.00\n  invariant balance >= 0\n  initial i\n    on Open(): o\n  o\n    on \
+             Pay(to: A{number}, sum: Money)\n      pre: sum > 0, balance - sum >= 0\n      post: this.balance -= sum\n\n"
+        )
+    };
+    let text: String = (0..lines.get() / 10).map(class).collect();
+    let source = vec![Source::new("large.rebel", text)];
+    let watch = Stopwatch::start();
+    let spec = check(source).expect("the contract is Rebel");
+    let lap = watch.stop();
+    assert_eq!(spec.classes().count(), lines.get() as usize / 10);
+    Ok(sample(lap, lines))
 }
 
 /// The same event on one account, again and again.

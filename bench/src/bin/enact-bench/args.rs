@@ -34,7 +34,7 @@ pub(crate) enum Benchmark {
     SavinaRuns(savina::RunsOptions),
     /// Pages from what `savina --json` wrote, without measuring again
     Report(savina::ReportOptions),
-    /// The interpreter of Rebel: an event with one effect, one with guards, and a whole step
+    /// Rebel: an event with one effect, one with guards, a whole step, and the check of a large contract
     Rebel(rebel::Options),
     /// Promises: awaited, forwarded, or avoided by synchronous calls
     Kernels(kernels::Options),
