@@ -18,6 +18,7 @@ class Goal
   savers: Set[Integer] = {}
   frozen: Boolean = false
   word: String = \"\"
+  price: Money = EUR 3.00
   invariant saved + limit >= 0
   initial planned
     on Start(): open
@@ -49,6 +50,11 @@ class Goal
       post: this.word = text
     on Keep(text: String)
       pre: word == text
+    on Price(to: Money)
+      post: this.price = to
+    on Discount(by: Money)
+      pre: price >= by
+      post: this.price -= by
     on Double()
       post: this.saved += saved
 ";
@@ -163,9 +169,14 @@ enum Act {
     Decide(usize, bool),
 }
 
+fn money(text: &str) -> Value {
+    Value::Money(text.parse().expect("an amount"))
+}
+
 fn act() -> impl Generator<Value = Act> {
     let small = -2_i64..5;
     let word = prop::sample::select(vec!["", "a", "b"]);
+    let price = prop::sample::select(vec!["EUR 1.00", "EUR 3.00", "USD 1.00"]);
     let integer = |name: &'static str| small.clone().prop_map(move |n| Act::Ask(name, vec![Value::Integer(n)]));
     let text = |name: &'static str| word.clone().prop_map(move |text| Act::Ask(name, vec![Value::String(text.into())]));
     prop_oneof![
@@ -180,6 +191,8 @@ fn act() -> impl Generator<Value = Act> {
         2 => text("Name"),
         1 => text("Keep"),
         1 => Just(Act::Ask("Double", vec![])),
+        2 => price.clone().prop_map(|price| Act::Ask("Price", vec![money(price)])),
+        2 => price.prop_map(|price| Act::Ask("Discount", vec![money(price)])),
         8 => (any::<usize>(), any::<bool>()).prop_map(|(which, commits)| Act::Decide(which, commits)),
     ]
 }
@@ -270,6 +283,7 @@ type Row<'a> = (&'a [(&'a str, &'a [Value])], &'a [&'a str]);
 fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
     let n = |number: i64| [Value::Integer(number)];
     let text = |text: &str| [Value::String(text.into())];
+    let (euro, dollar) = ([money("EUR 1.00")], [money("USD 1.00")]);
     #[rustfmt::skip]
     let rows: &[Row] = &[
         // Another element is another place.
@@ -291,6 +305,10 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
         (&[("Boast", &n(2)), ("Limit", &n(3)), ("Boast", &n(3))], &["admitted", "admitted", "delayed"]),
         (&[("Keep", &text("")), ("Keep", &text(""))], &["admitted", "admitted"]),
         (&[("Keep", &text("a"))], &["rejected"]),
+        // A number in another currency takes the place of the one that is there.
+        (&[("Price", &euro), ("Discount", &euro)], &["admitted", "delayed"]),
+        (&[("Price", &dollar), ("Discount", &euro)], &["admitted", "delayed"]),
+        (&[("Discount", &dollar)], &["rejected"]),
     ];
     for (asked, expected) in rows {
         assert_eq!(verdicts(Strategy::Serializable, asked), *expected, "{asked:?}");

@@ -222,8 +222,8 @@ impl<M: Model> Entity<M> {
         })
     }
 
-    /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every state, and its
-    /// conditions look only at the life cycle, which linear events do not move.
+    /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every
+    /// state, and its conditions look only at the life cycle, which linear events do not move.
     pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
         if branch.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
             return None;

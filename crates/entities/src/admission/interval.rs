@@ -107,6 +107,13 @@ fn moves(linear: &Linear, terms: &[Term]) -> bool {
     added(linear, terms) != 0 || terms.iter().any(|term| linear.assigned.iter().any(|(field, _)| *field == term.field))
 }
 
+/// Whether `linear` says what happens in `base`: all that it replaces is there. A number that comes in another currency than the
+/// one that is there takes away what the sums are about.
+pub(super) fn is_told_in(linear: &Linear, base: &impl Base) -> bool {
+    linear.puts.iter().all(|put| base.content(&put.place).is_some())
+        && linear.assigned.iter().all(|(field, _)| base.number(*field).is_some())
+}
+
 /// Whether the order of two events shows in what they leave.
 pub(super) fn differ_by_order(first: &Linear, second: &Linear) -> bool {
     let adds = |linear: &Linear, field: Field| linear.deltas.iter().any(|(other, _)| *other == field);
@@ -137,9 +144,12 @@ impl Interval {
     /// Takes up an admitted event; `None` is one that is not linear.
     ///
     /// A sum that would overflow, or another kind of change than what is in progress, makes the event count as not linear; the
-    /// return value says which it is.
+    /// return value says which it is. So does a number that is assigned behind one that is not linear: that one may replace
+    /// the number by one in another currency, of which these sums say nothing.
     pub(super) fn open(&mut self, linear: Option<Linear>) -> Option<Linear> {
-        let fitting = linear.filter(|linear| self.fits(linear) && self.is_of_one_kind_with(linear));
+        let keeps_currency = |linear: &Linear| linear.assigned.is_empty() || self.is_exact();
+        let fitting =
+            linear.filter(|linear| self.fits(linear) && self.is_of_one_kind_with(linear) && keeps_currency(linear));
         let Some(linear) = &fitting else {
             self.others += 1;
             return None;
@@ -259,10 +269,7 @@ impl Interval {
     /// [`Span::Mixed`] is exact: only one threshold is undecided, and both ends of its sum are reached.
     pub(super) fn span(&self, linear: &Linear, base: &impl Base) -> Span {
         let (mut undecided, mut reached) = (0, 0);
-        let has_place = |put: &Content| base.content(&put.place).is_some();
-        if !(linear.puts.iter().all(has_place)
-            && linear.assigned.iter().all(|(field, _)| base.number(*field).is_some()))
-        {
+        if !is_told_in(linear, base) {
             return Span::Unknown;
         }
         for hold in &linear.holds {

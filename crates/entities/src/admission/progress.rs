@@ -12,7 +12,7 @@ use indexmap::IndexSet;
 
 use super::Applied;
 use super::entity::{Answer, Branch, Entity};
-use super::interval::{Base, Interval};
+use super::interval::{Base, Interval, is_told_in};
 use super::manners::Manners;
 use crate::model::{Change, Field, Linear, Model, Place};
 use crate::tx::{Slot, TxId};
@@ -165,6 +165,7 @@ impl<M: Model> Progress<M> {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
+        let linear = linear.filter(|linear| is_told_in(linear, self));
         let linear = self.interval.open(linear);
         self.manners.enter(changes.as_deref().unwrap_or_default());
         self.slots.insert(branch.tx, slot);
