@@ -113,7 +113,7 @@ pub use enact_rebel::Manner;
 
 pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range,
-    Rejection, Request, Strategy, Verdict, Wait, Why,
+    Rejection, Request, Strategy, Unanswered, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
@@ -125,8 +125,8 @@ pub use self::engine::{
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
-    Action, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Model, Place, Relation, Term,
-    Threshold, Work,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Model, Place, Question,
+    Relation, Term, Threshold, Work,
 };
 pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,

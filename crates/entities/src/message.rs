@@ -6,7 +6,7 @@
 //! forgotten the transaction, has it aborted.
 
 use crate::EntityKey;
-use crate::admission::{Answer, Decision, Rejection, Request, Wait};
+use crate::admission::{Answer, Decision, Rejection, Request, Unanswered, Wait};
 use crate::tx::{Attempt, Slot, TxId};
 
 /// From a coordinator to a participant.
@@ -80,6 +80,8 @@ pub enum Vote<E> {
     },
     /// It refuses.
     No(Rejection<E>),
+    /// It cannot say before these are answered, and has kept nothing.
+    Unanswered(Unanswered<E>),
     /// It would have to wait for these, which a request out of order may not.
     OutOfOrder(Vec<Wait>),
     /// It waited for these until the deadline.

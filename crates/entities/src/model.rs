@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
-use enact_rebel::Manner;
+use enact_rebel::{Manner, Value};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serialize as SerializeDerive};
 
@@ -21,6 +21,8 @@ use crate::tx::Timestamp;
 /// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`]. The work of one
 ///   transaction is possible if its events are, one after the other, and `broken` finds nothing in the state they leave.
 /// * Calls that are known without a state are the same in every state.
+/// * An event with all answers that `questions` asks for is decided on its own entity alone. One that has none of them, or some,
+///   is refused by `next` or by `calls`.
 /// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
 ///   not be; it is found out when the event is applied, which then panics.
 pub trait Model: Send + Sync + 'static {
@@ -68,6 +70,34 @@ pub trait Model: Send + Sync + 'static {
         event: &Self::Event,
         at: Timestamp,
     ) -> Calls<Self::Event>;
+
+    /// What must be known of other entities before `event` is decided in `state`, and it carries no answer to; nothing if it is
+    /// refused whatever the answers are. Once these are answered there may be more.
+    ///
+    /// # Errors
+    /// Why the event is refused, if an entity that it would ask cannot be named.
+    fn questions(
+        &self,
+        key: &EntityKey,
+        state: &Self::State,
+        event: &Self::Event,
+        at: Timestamp,
+    ) -> Result<Vec<Asked<Self::Event>>, Vec<Reason>> {
+        let _ = (key, state, event, at);
+        Ok(Vec::new())
+    }
+
+    /// `event` with these answers and no others.
+    fn answered(&self, event: &Self::Event, answers: &[(Asked<Self::Event>, Option<Value>)]) -> Self::Event {
+        let _ = answers;
+        event.clone()
+    }
+
+    /// The value of a field, if it has one.
+    fn value(&self, key: &EntityKey, state: &Self::State, field: &str) -> Option<Value> {
+        let _ = (key, state, field);
+        None
+    }
 
     /// Whether the state after `event`, or what it calls, may depend on its time.
     fn reads_time(&self, key: &EntityKey, event: &Self::Event) -> bool {
@@ -153,6 +183,33 @@ pub enum Action<E> {
     Event(E),
     /// The condition holds at its place among the events of the transaction.
     Condition(Condition<E>),
+    /// The question is answered at its place among the events of the transaction. Another event of it carries the answer.
+    Ask(Question<E>),
+}
+
+/// A question to an entity. It changes nothing there.
+///
+/// Its answer is the same whatever becomes of the transactions that are open there, and no other transaction may change it
+/// until the transaction that asked is decided.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub enum Question<E> {
+    /// The value of a field, if it has one.
+    Field(String),
+    /// Whether the instance has been created; one in a final state has been.
+    Initialized,
+    /// Whether the instance is in one of these life-cycle states.
+    InState(Vec<String>),
+    /// Whether the event is possible.
+    Possible(E),
+}
+
+/// A question with the entity that answers it.
+#[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
+pub struct Asked<E> {
+    /// The entity.
+    pub key: EntityKey,
+    /// What it is asked.
+    pub question: Question<E>,
 }
 
 /// A demand on the state of another entity that changes nothing there.
@@ -207,29 +264,38 @@ pub enum Calls<E> {
 }
 
 /// All that one transaction does at one entity, in this order: events, each of which sees what those before it did, and
-/// conditions on the state at their place.
+/// conditions and questions on the state at their place.
 #[derive(Clone, Debug, PartialEq, Eq, SerializeDerive, Deserialize)]
 pub struct Work<E> {
     /// What is done and asked.
     pub actions: Vec<Action<E>>,
+    /// Whether more is to follow here, so that what must hold when all has happened is not asked for yet. Nobody commits such
+    /// work: it is there for its answers, without which nobody knows what follows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 impl<E> Work<E> {
+    /// All of these, in this order.
+    pub fn of(actions: impl IntoIterator<Item = Action<E>>) -> Self {
+        Self { actions: actions.into_iter().collect(), partial: false }
+    }
+
     /// Only this event.
     pub fn event(event: E) -> Self {
-        Self { actions: vec![Action::Event(event)] }
+        Self::of([Action::Event(event)])
     }
 
     /// Only these events.
     pub fn of_events(events: impl IntoIterator<Item = E>) -> Self {
-        Self { actions: events.into_iter().map(Action::Event).collect() }
+        Self::of(events.into_iter().map(Action::Event))
     }
 
     /// The events, in order.
     pub fn events(&self) -> impl Iterator<Item = &E> {
         self.actions.iter().filter_map(|action| match action {
             Action::Event(event) => Some(event),
-            Action::Condition(_) => None,
+            Action::Condition(_) | Action::Ask(_) => None,
         })
     }
 
@@ -237,7 +303,15 @@ impl<E> Work<E> {
     pub fn conditions(&self) -> impl Iterator<Item = &Condition<E>> {
         self.actions.iter().filter_map(|action| match action {
             Action::Condition(condition) => Some(condition),
-            Action::Event(_) => None,
+            Action::Event(_) | Action::Ask(_) => None,
+        })
+    }
+
+    /// The questions, in order.
+    pub fn questions(&self) -> impl Iterator<Item = &Question<E>> {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Ask(question) => Some(question),
+            Action::Event(_) | Action::Condition(_) => None,
         })
     }
 
@@ -246,8 +320,9 @@ impl<E> Work<E> {
         self.events().next().is_some()
     }
 
-    pub(crate) fn has_condition(&self) -> bool {
-        self.conditions().next().is_some()
+    /// Whether it relies on the state beyond what its events do: it has a condition or a question.
+    pub(crate) fn relies(&self) -> bool {
+        self.actions.iter().any(|action| !matches!(action, Action::Event(_)))
     }
 
     /// The event, if it is nothing but one.

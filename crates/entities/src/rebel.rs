@@ -17,14 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_rebel::{
-    self as rebel, Class, Currency, Date, EventCall, Instance, Key, Money, Name, Percentage, Reference, Spec, Type,
-    Value, Violation,
+    self as rebel, Answered, Class, Currency, Date, EventCall, Instance, Key, Money, Name, Percentage, Reference, Spec,
+    Type, Value, Violation,
 };
 use serde::Serialize;
 
 use crate::EntityKey;
 use crate::model::{
-    Bound, Call, Calls, Change, Condition, Content, Field, Linear, Model, Place, Relation, Term, Threshold,
+    Asked, Bound, Call, Calls, Change, Condition, Content, Field, Linear, Model, Place, Question, Relation, Term,
+    Threshold,
 };
 use crate::reason::Reason;
 use crate::tx::Timestamp;
@@ -71,6 +72,8 @@ struct Known {
     blank: BTreeMap<Name, Instance>,
     /// The events that do the same at any time.
     timeless: BTreeSet<Name>,
+    /// The events that ask other instances.
+    asking: BTreeSet<Name>,
 }
 
 impl Rebel {
@@ -111,6 +114,7 @@ impl Known {
             initial: class.initial(),
             blank: blank.collect(),
             timeless: timeless.map(|event| Arc::clone(event.name())).collect(),
+            asking: class.events().iter().filter(|event| event.asks()).map(|event| Arc::clone(event.name())).collect(),
         }
     }
 
@@ -252,6 +256,28 @@ fn calls_of(syncs: Vec<rebel::Sync>) -> Result<Vec<Call<EventCall>>, Vec<Reason>
     syncs.into_iter().map(call).collect()
 }
 
+fn asked((of, question): (Reference, rebel::Question)) -> Result<Asked<EventCall>, Vec<Reason>> {
+    let question = match question {
+        rebel::Question::Field(name) => Question::Field(name.to_string()),
+        rebel::Question::Initialized => Question::Initialized,
+        rebel::Question::InState(states) => Question::InState(texts(&states)),
+        rebel::Question::Possible(event) => Question::Possible(event),
+        other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
+    };
+    Ok(Asked { key: target(&of)?, question })
+}
+
+fn question(question: &Question<EventCall>) -> rebel::Question {
+    match question {
+        Question::Field(name) => rebel::Question::Field(name.as_str().into()),
+        Question::Initialized => rebel::Question::Initialized,
+        Question::InState(states) => {
+            rebel::Question::InState(states.iter().map(|state| Name::from(state.as_str())).collect())
+        }
+        Question::Possible(event) => rebel::Question::Possible(event.clone()),
+    }
+}
+
 fn reason(violation: Violation) -> Reason {
     let named = |values: Vec<(Name, Value)>| {
         values.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
@@ -325,6 +351,36 @@ impl Model for Rebel {
             calls_of(syncs)
         });
         calls.map_or_else(Calls::Refused, Calls::Known)
+    }
+
+    fn questions(
+        &self,
+        entity: &EntityKey,
+        state: &Instance,
+        event: &EventCall,
+        at: Timestamp,
+    ) -> Result<Vec<Asked<EventCall>>, Vec<Reason>> {
+        if self.classes.get(entity.class()).is_some_and(|known| !known.asking.contains(event.event())) {
+            return Ok(Vec::new());
+        }
+        let (known, key) = self.class(entity)?;
+        known.class.questions(&key, state, event, time(at)).into_iter().map(asked).collect()
+    }
+
+    fn answered(&self, event: &EventCall, answers: &[(Asked<EventCall>, Option<Value>)]) -> EventCall {
+        let answered = |(asked, answer): &(Asked<EventCall>, Option<Value>)| {
+            let (known, key) = self.class(&asked.key).ok()?;
+            let of = known.class.reference(key);
+            Some(Answered { of, question: question(&asked.question), answer: answer.clone() })
+        };
+        event.clone().with_answers(answers.iter().filter_map(answered).collect())
+    }
+
+    fn value(&self, entity: &EntityKey, state: &Instance, field: &str) -> Option<Value> {
+        let (known, key) = self.class(entity).ok()?;
+        // The time decides nothing about a field.
+        let never = rebel::Timestamp::from_millis(0);
+        known.class.answer(&key, state, &rebel::Question::Field(field.into()), never)
     }
 
     fn changes(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Vec<Change>> {

@@ -31,7 +31,7 @@ fn random_work<B: Bank>(chance: &mut Chance) -> WorkOf<B> {
             _ => Action::Condition(Condition::in_state(["opened"], "it must be open")),
         }
     });
-    Work { actions: actions.collect() }
+    Work::of(actions)
 }
 
 /// What the work makes of a state, by the plainest fold.
@@ -49,6 +49,7 @@ fn fold<B: Bank>(model: &B::Model, state: &StateOf<B>, work: &WorkOf<B>) -> Opti
             }
             Action::Condition(_) if model.state_name(&account, &state) != "opened" => return None,
             Action::Condition(_) => {}
+            Action::Ask(_) => unreachable!("nothing here asks"),
         }
     }
     model.broken(&account, &state, Timestamp(0)).is_empty().then_some(state)

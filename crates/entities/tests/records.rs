@@ -4,9 +4,10 @@ mod support;
 
 use enact_entities::{
     Action, Answer, AnswerRecord, Attempt, Branch, Call, Condition, Decision, DecisionRecord, DecodeError, Done,
-    Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Reason, Record, RecoveryError,
-    Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
+    Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Question, Reason, Record,
+    RecoveryError, Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
 };
+use enact_rebel::Value;
 use support::bank::{Bank, Event, Hand, State};
 use support::{key, tx};
 
@@ -15,6 +16,9 @@ fn prepared() -> Prepared<Event> {
         Action::Condition(Condition::initialized("it must exist")),
         Action::Event(Hand::deposit(5)),
         Action::Condition(Condition::in_state(["opened"], "it must be open")),
+        Action::Ask(Question::Field("balance".into())),
+        Action::Ask(Question::Possible(Hand::withdraw(5))),
+        Action::Ask(Question::Field("nothing".into())),
         Action::Event(Hand::deposit(5)),
         Action::Condition(Condition::impossible(Hand::withdraw(5), "it must be poor")),
     ];
@@ -22,13 +26,14 @@ fn prepared() -> Prepared<Event> {
         branch: Branch {
             tx: tx(7),
             attempt: Attempt::FIRST.next().next_round(),
-            work: Work { actions },
+            work: Work::of(actions),
             at: Timestamp(-1),
         },
         slot: Slot(3),
         coordinator: key("Coordinator/C"),
         answer: Answer {
             calls: vec![vec![Call::event(key("Account/B"), Event::Close)], vec![]],
+            answers: vec![Some(Value::Integer(5)), Some(Value::Boolean(true)), None],
             state: Some("opened".into()),
         },
     }
@@ -153,7 +158,7 @@ fn effects_are_recovered_in_slot_order_whatever_the_order_of_their_records() {
 #[test]
 fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
     let prepared = |attempt, slot, euros| {
-        let answer = Answer { calls: vec![vec![]], state: Some("opened".into()) };
+        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()) };
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
         Record::Prepared(Prepared { branch: Branch { tx, attempt, work, at: Timestamp(0) }, slot, coordinator, answer })

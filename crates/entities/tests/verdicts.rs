@@ -27,7 +27,7 @@ fn told<E>(verdict: &Verdict<E>) -> Told {
     match verdict {
         Verdict::Admitted(..) => Accept,
         Verdict::Rejected(_) => Reject,
-        Verdict::Delayed | Verdict::OutOfOrder(_) | Verdict::Busy => Delay,
+        Verdict::Delayed | Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => Delay,
     }
 }
 

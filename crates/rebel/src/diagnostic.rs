@@ -96,8 +96,8 @@ codes! {
     Recursion = "E501";
     /// Events that synchronise in a circle.
     SyncCycle = "E502";
-    /// A condition on another instance that is not a guard of its own.
-    NestedCondition = "E503";
+    /// A question whether an event could happen that asks questions itself.
+    NestedQuestion = "E503";
 
     /// A state that no event reaches.
     UnreachableState = "W001";

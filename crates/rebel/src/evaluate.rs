@@ -8,9 +8,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::instance::{EventCall, Question};
 use crate::limits::FUEL;
 use crate::model::Function;
-use crate::model::expr::{Comparison, Expr, Operator, Slot};
+use crate::model::expr::{Arguments, Asks, Comparison, Expr, Operator, Query, Slot};
 use crate::value::{Bindings, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
@@ -19,14 +20,17 @@ pub(crate) struct Scope<'a> {
     pub(crate) class: &'a Name,
     pub(crate) key: Option<&'a Key>,
     pub(crate) fields: &'a Bindings,
-    pub(crate) params: &'a Bindings,
+    /// The event that happens, if one does.
+    pub(crate) call: Option<&'a EventCall>,
     pub(crate) at: Timestamp,
 }
 
 /// One evaluation, with the steps it has left.
 pub(crate) struct Evaluator<'a> {
     scope: Scope<'a>,
+    params: &'a Bindings,
     fuel: u32,
+    wanted: Vec<(Reference, Question)>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -35,7 +39,13 @@ impl<'a> Evaluator<'a> {
     }
 
     pub(crate) fn with_fuel(scope: Scope<'a>, fuel: u32) -> Self {
-        Self { scope, fuel }
+        let params = scope.call.map_or(Bindings::nothing(), EventCall::arguments);
+        Self { scope, params, fuel, wanted: Vec::new() }
+    }
+
+    /// The questions that were met and have no answer, each once, in the order in which they were met.
+    pub(crate) fn take_wanted(&mut self) -> Vec<(Reference, Question)> {
+        std::mem::take(&mut self.wanted)
     }
 
     /// The steps that are left.
@@ -81,6 +91,9 @@ impl<'a> Evaluator<'a> {
             Expr::CurrencyOf(money) => self.currency(money, locals),
             Expr::SizeOf(set) => self.size(set, locals),
             Expr::Call(function, arguments) => self.call(function, arguments, locals),
+            Expr::KeyOf(instance) => Ok(self.reference(instance, locals)?.key.value()),
+            Expr::Refer(class, _, key) => self.refer(class, key, locals),
+            Expr::Ask(target, query) => self.ask(target, query, locals),
             leaf => self.leaf(leaf, locals),
         }
     }
@@ -93,11 +106,29 @@ impl<'a> Evaluator<'a> {
         let stored = match expr {
             Expr::Literal(value) => value,
             Expr::Field(slot) => bound(self.scope.fields, slot)?,
-            Expr::Param(slot) => bound(self.scope.params, slot)?,
+            Expr::Param(slot) => bound(self.params, slot)?,
             _ => return self.value(expr, locals).map(Cow::Owned),
         };
         self.burn(1)?;
         Ok(Cow::Borrowed(stored))
+    }
+
+    /// Two operands. The questions of the second are met also where the first waits for an answer.
+    fn both<'v>(
+        &mut self,
+        left: &'v Expr,
+        right: &'v Expr,
+        locals: &[Value],
+    ) -> Result<(Cow<'v, Value>, Cow<'v, Value>), Fault>
+    where
+        'a: 'v,
+    {
+        let a = match self.operand(left, locals) {
+            Err(fault) if !fault.is_unanswered() => return Err(fault),
+            a => a,
+        };
+        let b = self.operand(right, locals);
+        Ok((a?, b?))
     }
 
     fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
@@ -111,15 +142,14 @@ impl<'a> Evaluator<'a> {
             Expr::Now => Ok(Value::Timestamp(self.scope.at)),
             Expr::Today => Ok(Value::Date(self.scope.at.date())),
             Expr::Field(slot) => bound(self.scope.fields, slot).cloned(),
-            Expr::Param(slot) => bound(self.scope.params, slot).cloned(),
+            Expr::Param(slot) => bound(self.params, slot).cloned(),
             Expr::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
             other => Err(ill_typed(other)),
         }
     }
 
     fn arithmetic(&mut self, operator: Operator, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = self.operand(left, locals)?;
-        let b = self.operand(right, locals)?;
+        let (a, b) = self.both(left, right, locals)?;
         arithmetic(operator, &a, &b).unwrap_or_else(|| Err(ill_typed(left)))
     }
 
@@ -140,8 +170,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = self.operand(left, locals)?;
-        let b = self.operand(right, locals)?;
+        let (a, b) = self.both(left, right, locals)?;
         if let (Value::Set(a), Value::Set(b)) = (&*a, &*b) {
             self.burn(a.len().min(b.len()))?;
         }
@@ -202,6 +231,54 @@ impl<'a> Evaluator<'a> {
     fn call(&mut self, function: &Function, arguments: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
         let arguments = arguments.iter().map(|argument| self.value(argument, locals)).collect::<Result<Vec<_>, _>>()?;
         self.value(&function.body, &arguments)
+    }
+
+    /// The instance that `expr` refers to.
+    pub(crate) fn reference(&mut self, expr: &Expr, locals: &[Value]) -> Result<Reference, Fault> {
+        match self.value(expr, locals)? {
+            Value::Reference(reference) => Ok(reference),
+            _ => Err(ill_typed(expr)),
+        }
+    }
+
+    fn refer(&mut self, class: &Name, key: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        let key = Key::of(self.value(key, locals)?).ok_or(Fault::NoKey)?;
+        Ok(Value::Reference(Reference { class: class.clone(), key }))
+    }
+
+    fn ask(&mut self, target: &Expr, query: &Query, locals: &[Value]) -> Result<Value, Fault> {
+        let of = self.reference(target, locals)?;
+        let question = match &query.asks {
+            Asks::Field(name) => Question::Field(name.clone()),
+            Asks::Initialized => Question::Initialized,
+            Asks::InState(states) => Question::InState(states.clone()),
+            Asks::Possible { event, arguments } => Question::Possible(self.event_call(event, arguments, locals)?),
+        };
+        match self.scope.call.and_then(|call| call.answer(&of, &question)) {
+            Some(Some(answer)) => Ok(answer.clone()),
+            Some(None) => Err(Fault::Absent { question: query.text.clone() }),
+            None => {
+                let wanted = (of, question);
+                if !self.wanted.contains(&wanted) {
+                    self.wanted.push(wanted);
+                }
+                Err(Fault::Unanswered { question: query.text.clone() })
+            }
+        }
+    }
+
+    /// The call of `event` with the values of `arguments`.
+    pub(crate) fn event_call(
+        &mut self,
+        event: &Name,
+        arguments: &Arguments,
+        locals: &[Value],
+    ) -> Result<EventCall, Fault> {
+        let mut values = vec![Value::Boolean(false); arguments.names.len()];
+        for (slot, argument) in &arguments.values {
+            values[*slot] = self.value(argument, locals)?;
+        }
+        Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)))
     }
 
     /// The set that `expr` yields.

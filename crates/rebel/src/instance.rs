@@ -58,11 +58,32 @@ impl Instance {
 pub struct EventCall {
     event: Name,
     arguments: Bindings,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    answers: Vec<Answered>,
 }
 
 impl EventCall {
     pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
-        Self { event, arguments }
+        Self { event, arguments, answers: Vec::new() }
+    }
+
+    /// What other instances have answered to the questions of the event. With these answers it is decided on its own instance
+    /// alone, now and in every replay.
+    #[must_use]
+    pub fn answers(&self) -> &[Answered] {
+        &self.answers
+    }
+
+    /// The same call with these answers and no others.
+    #[must_use]
+    pub fn with_answers(self, answers: Vec<Answered>) -> Self {
+        Self { answers, ..self }
+    }
+
+    /// The answer to `question`, if there is one; the inner `None` says that what is asked for has no value.
+    pub(crate) fn answer(&self, of: &Reference, question: &Question) -> Option<Option<&Value>> {
+        let found = self.answers.iter().find(|answered| answered.of == *of && answered.question == *question)?;
+        Some(found.answer.as_ref())
     }
 
     /// The name of the event.
@@ -89,6 +110,43 @@ impl fmt::Display for EventCall {
     }
 }
 
+/// A question to another instance. It changes nothing there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Question {
+    /// What is in this field?
+    Field(Name),
+    /// Does the instance exist: is it in any state but the initial one?
+    Initialized,
+    /// Is the instance in one of these states?
+    InState(Arc<[Name]>),
+    /// Could the event happen there, as [`Class::holds`] says?
+    Possible(EventCall),
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Question::Field(name) => f.pad(name),
+            Question::Initialized => f.pad("is initialized"),
+            Question::InState(states) => write!(f, "is {}", states.join(" or ")),
+            Question::Possible(call) => write!(f, "can {call}"),
+        }
+    }
+}
+
+/// A question with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answered {
+    /// The instance that was asked.
+    pub of: Reference,
+    /// What it was asked.
+    pub question: Question,
+    /// Its answer; nothing if the field has no value, because the instance does not exist.
+    pub answer: Option<Value>,
+}
+
 /// What an event needs of another instance, in the same atomic step.
 ///
 /// Conditions are about the other instance as it is when the event is taken up: they see what came before in the step, and
@@ -103,7 +161,7 @@ pub struct Sync {
     pub text: Name,
 }
 
-/// What is needed of another instance.
+/// What is needed of another instance, or asked of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
@@ -115,6 +173,8 @@ pub enum Action {
     Initialized,
     /// The instance is in one of these states.
     InState(Arc<[Name]>),
+    /// The instance answers, whatever the answer is. A part of a step, never of what an event needs.
+    Ask(Question),
 }
 
 /// Why arguments do not fit an event.

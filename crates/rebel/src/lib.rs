@@ -53,8 +53,9 @@
 //!   `to.Deposit(amount)`, `not x.Close()` (it could not happen), `if c: x.E()`, `for x in set: x.E()`. An `internal`
 //!   event only happens that way. Events may not call each other in a circle. Calls happen in the order of the text,
 //!   each with all that it calls; each sees what came before, also on the same instance.
-//! * `x is initialized` and `x is opened` (or `x is {opened, blocked}`) are guards on another instance; each is a guard of
-//!   its own. `initialized x` and `x instate opened` are other spellings.
+//! * An event **asks** other instances: `x is opened`, `x is {opened, blocked}`, `x is initialized`, `finalized x`, the value of
+//!   a field `x.f`, `can x.Event(..)`. `x` may be a path `a.b` or `Class[key]`. The event carries the answers, so that it is
+//!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
@@ -71,7 +72,8 @@
 //! # Where to look
 //! * [`check`] - from sources to a [`Spec`], or a [`Report`] that says where and what to do.
 //! * [`Spec::step`] - one atomic step over many instances: what an event does with all that it calls.
-//! * [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one instance.
+//! * [`Class::questions`], [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one
+//!   instance.
 //! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
@@ -104,7 +106,7 @@ pub use self::analysis::{
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
 pub use self::format::{Style, format};
-pub use self::instance::{Action, ArgumentError, EventCall, Instance, Sync};
+pub use self::instance::{Action, Answered, ArgumentError, EventCall, Instance, Question, Sync};
 pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
 pub use self::step::{Accepted, Refused, Task, World, in_order};

@@ -1,12 +1,15 @@
 //! One entity as its model sees it: what a branch would do in a given state.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use enact_rebel::Manner;
+use enact_rebel::{Manner, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
-use crate::model::{Action, Call, Calls, Change, Condition, Demand, Field, Linear, Model, Place, Relation, Work};
+use crate::model::{
+    Action, Asked, Call, Calls, Change, Condition, Demand, Field, Linear, Model, Place, Question, Relation, Work,
+};
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
 
@@ -28,7 +31,10 @@ pub struct Branch<E> {
 pub struct Answer<E> {
     /// What each event asks of other entities.
     pub calls: Vec<Vec<Call<E>>>,
-    /// The name of the life-cycle state after the events; nothing if there are only conditions.
+    /// The answer to each question; nothing to one for a field without a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Option<Value>>,
+    /// The name of the life-cycle state after the events; nothing if there are only conditions and questions.
     pub state: Option<String>,
 }
 
@@ -42,6 +48,17 @@ pub struct Rejection<E> {
     pub before: usize,
     /// What each event before that one asks of other entities.
     pub calls: Vec<Vec<Call<E>>>,
+    /// The answer to each question before that one.
+    pub answers: Vec<Option<Value>>,
+}
+
+/// What must be known of other entities before the work of a transaction can be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unanswered<E> {
+    /// The place, among the actions, of the event that asks.
+    pub position: usize,
+    /// What it asks, at least one question.
+    pub asked: Vec<Asked<E>>,
 }
 
 /// The state after a branch, and what the transaction is told.
@@ -64,6 +81,10 @@ pub(super) struct Stop<E> {
     pub(super) before: usize,
     /// What each event before that one asks of other entities.
     pub(super) calls: Vec<Vec<Call<E>>>,
+    /// The answer to each question before that one.
+    pub(super) answers: Vec<Option<Value>>,
+    /// What the event there must know first; then it is not refused, and there are no reasons.
+    pub(super) wants: Vec<Asked<E>>,
 }
 
 type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
@@ -108,7 +129,7 @@ impl<M: Model> Entity<M> {
     pub(super) fn step(&self, branch: &Branch<M::Event>, state: &M::State) -> Result<Step<M>, Stop<M::Event>> {
         let actions = &branch.work.actions;
         let mut state = state.clone();
-        let mut calls = Vec::new();
+        let (mut calls, mut answers, mut wants) = (Vec::new(), Vec::new(), Vec::new());
         for (before, action) in actions.iter().enumerate() {
             let reasons = match action {
                 // Conditions in a row are told together.
@@ -120,28 +141,66 @@ impl<M: Model> Entity<M> {
                         std::iter::once(first).chain(others).collect()
                     }
                 },
-                Action::Event(event) => match self.possible(event, branch.at, &state) {
-                    Ok((next, called)) => {
-                        state = next;
-                        calls.push(called);
-                        Vec::new()
+                Action::Ask(question) => {
+                    answers.push(self.answer(question, branch.at, &state));
+                    Vec::new()
+                }
+                Action::Event(event) => {
+                    match self.model.questions(&self.key, &state, event, branch.at) {
+                        Ok(asked) => wants = asked,
+                        Err(reasons) => return Err(Stop { reasons, before, calls, answers, wants }),
                     }
-                    Err(reasons) => reasons,
-                },
+                    if !wants.is_empty() {
+                        return Err(Stop { reasons: Vec::new(), before, calls, answers, wants });
+                    }
+                    match self.possible(event, branch.at, &state) {
+                        Ok((next, called)) => {
+                            state = next;
+                            calls.push(called);
+                            Vec::new()
+                        }
+                        Err(reasons) => reasons,
+                    }
+                }
             };
             if !reasons.is_empty() {
-                return Err(Stop { reasons, before, calls });
+                return Err(Stop { reasons, before, calls, answers, wants });
             }
         }
         if !branch.work.has_event() {
-            return Ok(Step { state, answer: Answer { calls, state: None } });
+            return Ok(Step { state, answer: Answer { calls, answers, state: None } });
         }
-        let reasons = self.model.broken(&self.key, &state, branch.at);
-        if !reasons.is_empty() {
-            return Err(Stop { reasons, before: branch.work.actions.len(), calls });
+        if !branch.work.partial {
+            let reasons = self.model.broken(&self.key, &state, branch.at);
+            if !reasons.is_empty() {
+                return Err(Stop { reasons, before: actions.len(), calls, answers, wants });
+            }
         }
         let name = self.state_name(&state).to_owned();
-        Ok(Step { state, answer: Answer { calls, state: Some(name) } })
+        Ok(Step { state, answer: Answer { calls, answers, state: Some(name) } })
+    }
+
+    /// The answer to `question` in `state`.
+    fn answer(&self, question: &Question<M::Event>, at: Timestamp, state: &M::State) -> Option<Value> {
+        let truth = match question {
+            Question::Field(name) => return self.model.value(&self.key, state, name),
+            Question::Initialized => self.exists(state),
+            Question::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
+            Question::Possible(event) => self.would_happen(event, at, state),
+        };
+        Some(Value::Boolean(truth))
+    }
+
+    /// Whether `event` is possible in `state`, as the only one of its transaction.
+    fn would_happen(&self, event: &M::Event, at: Timestamp, state: &M::State) -> bool {
+        let next = self.possible(event, at, state);
+        next.is_ok_and(|(next, _)| self.model.broken(&self.key, &next, at).is_empty())
+    }
+
+    /// The answers to the questions of `branch`, if `state` is what it finds and its events do not move the life cycle, which is
+    /// all that is asked for.
+    pub(super) fn life_cycle_answers(&self, branch: &Branch<M::Event>, state: &M::State) -> Vec<Option<Value>> {
+        branch.work.questions().map(|question| self.answer(question, branch.at, state)).collect()
     }
 
     /// The state after `event` and its calls, or every reason why it is not possible.
@@ -167,18 +226,22 @@ impl<M: Model> Entity<M> {
         calls.collect()
     }
 
-    /// Whether every condition of `branch` holds at its place, if `state` is what it finds. An event that is not possible there
-    /// says nothing of the conditions behind it: they count as broken.
-    pub(super) fn conditions_hold(&self, branch: &Branch<M::Event>, state: &M::State) -> bool {
-        let mut left = branch.work.conditions().count();
+    /// Whether every condition of `branch` holds at its place, and every question has the answer that was given, if `state` is
+    /// what it finds. An event that is not possible there says nothing of what is behind it: that counts as broken.
+    pub(super) fn keeps_word(&self, branch: &Branch<M::Event>, given: &Answer<M::Event>, state: &M::State) -> bool {
+        let is_event = |action: &Action<M::Event>| matches!(action, Action::Event(_));
+        let last = branch.work.actions.iter().rposition(|action| !is_event(action));
+        let mut answers = given.answers.iter();
         let mut state = state.clone();
-        for action in &branch.work.actions {
-            if left == 0 {
-                break;
-            }
+        for action in branch.work.actions.iter().take(last.map_or(0, |last| last + 1)) {
             match action {
                 Action::Condition(condition) if self.broken(condition, branch.at, &state).is_some() => return false,
-                Action::Condition(_) => left -= 1,
+                Action::Condition(_) => {}
+                Action::Ask(question) => {
+                    if answers.next() != Some(&self.answer(question, branch.at, &state)) {
+                        return false;
+                    }
+                }
                 Action::Event(event) => match self.model.next(&self.key, &state, event, branch.at) {
                     Ok(next) => state = next,
                     Err(_) => return false,
@@ -195,10 +258,7 @@ impl<M: Model> Entity<M> {
 
     fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
         let holds = match &condition.demand {
-            Demand::Impossible(event) => match self.possible(event, at, state) {
-                Ok((next, _)) => !self.model.broken(&self.key, &next, at).is_empty(),
-                Err(_) => true,
-            },
+            Demand::Impossible(event) => !self.would_happen(event, at, state),
             Demand::Initialized => self.exists(state),
             Demand::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
         };
@@ -223,9 +283,14 @@ impl<M: Model> Entity<M> {
     }
 
     /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every
-    /// state, and its conditions look only at the life cycle, which linear events do not move.
+    /// state, and its conditions and questions look only at the life cycle, which linear events do not move.
     pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
-        if branch.work.conditions().any(|condition| matches!(condition.demand, Demand::Impossible(_))) {
+        let looks_further = |action: &Action<M::Event>| match action {
+            Action::Event(_) => false,
+            Action::Condition(condition) => matches!(condition.demand, Demand::Impossible(_)),
+            Action::Ask(question) => matches!(question, Question::Field(_) | Question::Possible(_)),
+        };
+        if branch.work.actions.iter().any(looks_further) {
             return None;
         }
         let events: Vec<M::Event> = branch.work.events().cloned().collect();
@@ -256,11 +321,10 @@ impl<M: Model> Entity<M> {
 
     fn reads_time(&self, work: &Work<M::Event>) -> bool {
         work.actions.iter().any(|action| match action {
-            Action::Event(event) => self.model.reads_time(&self.key, event),
-            Action::Condition(Condition { demand: Demand::Impossible(event), .. }) => {
-                self.model.reads_time(&self.key, event)
-            }
-            Action::Condition(_) => false,
+            Action::Event(event)
+            | Action::Condition(Condition { demand: Demand::Impossible(event), .. })
+            | Action::Ask(Question::Possible(event)) => self.model.reads_time(&self.key, event),
+            Action::Condition(_) | Action::Ask(_) => false,
         })
     }
 
@@ -274,30 +338,36 @@ impl<M: Model> Entity<M> {
 
     /// The refusal of a branch that stops there.
     pub(super) fn rejection(&self, work: &Work<M::Event>, stop: Stop<M::Event>) -> Rejection<M::Event> {
-        let Stop { reasons, before, calls } = stop;
+        let Stop { reasons, before, calls, answers, .. } = stop;
         let event = match work.actions.get(before) {
             Some(Action::Event(event)) => self.model.event_name(event).to_owned(),
             Some(Action::Condition(_)) => {
                 let texts = conditions_in_a_row(&work.actions[before..]).map(|condition| condition.text.as_str());
                 texts.collect::<Vec<_>>().join(", ")
             }
-            None => self.work_name(work),
+            Some(Action::Ask(_)) | None => self.work_name(work),
         };
-        Rejection { refusal: Refusal { entity: self.key.clone(), event, reasons }, before, calls }
+        Rejection { refusal: Refusal { entity: self.key.clone(), event, reasons }, before, calls, answers }
     }
 
-    fn action_name<'a>(&'a self, action: &'a Action<M::Event>) -> &'a str {
+    fn action_name<'a>(&'a self, action: &'a Action<M::Event>) -> Cow<'a, str> {
         match action {
-            Action::Event(event) => self.model.event_name(event),
-            Action::Condition(condition) => &condition.text,
+            Action::Event(event) => self.model.event_name(event).into(),
+            Action::Condition(condition) => condition.text.as_str().into(),
+            Action::Ask(Question::Field(name)) => format!("asks for {name}").into(),
+            Action::Ask(Question::Initialized) => "asks whether it exists".into(),
+            Action::Ask(Question::InState(states)) => format!("asks whether it is {}", states.join(" or ")).into(),
+            Action::Ask(Question::Possible(event)) => {
+                format!("asks whether {} is possible", self.model.event_name(event)).into()
+            }
         }
     }
 
-    /// The name of what a branch does: its events, or else its conditions; each once in a row.
+    /// The name of what a branch does: its events, or else its conditions and questions; each once in a row.
     pub(super) fn work_name(&self, work: &Work<M::Event>) -> String {
         let has_event = work.has_event();
         let named = work.actions.iter().filter(|action| matches!(action, Action::Event(_)) == has_event);
-        let mut names: Vec<&str> = named.map(|action| self.action_name(action)).collect();
+        let mut names: Vec<Cow<'_, str>> = named.map(|action| self.action_name(action)).collect();
         names.dedup();
         names.join(", ")
     }
@@ -306,6 +376,6 @@ impl<M: Model> Entity<M> {
 fn conditions_in_a_row<E>(actions: &[Action<E>]) -> impl Iterator<Item = &Condition<E>> {
     actions.iter().map_while(|action| match action {
         Action::Condition(condition) => Some(condition),
-        Action::Event(_) => None,
+        Action::Event(_) | Action::Ask(_) => None,
     })
 }

@@ -10,7 +10,7 @@
 //! evaluations that are allowed do not suffice, the newcomer is delayed. With nothing open there is one outcome, so
 //! that whatever [`Strategy::Locking`] would settle is settled.
 
-use super::entity::{Answer, Branch, Entity, Shape, Stop};
+use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
 use super::interval::{Span, differ_by_order};
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
@@ -26,7 +26,20 @@ pub(super) enum Judgement<M: Model> {
         outcomes: Option<Outcomes<M::State>>,
     },
     Reject(Stop<M::Event>),
+    /// It cannot be judged without these answers.
+    Ask(Unanswered<M::Event>),
     Delay(Cause),
+}
+
+impl<M: Model> Judgement<M> {
+    /// Of what stops in every outcome.
+    fn of(stop: Stop<M::Event>) -> Self {
+        if stop.wants.is_empty() {
+            Self::Reject(stop)
+        } else {
+            Self::Ask(Unanswered { position: stop.before, asked: stop.wants })
+        }
+    }
 }
 
 /// Why a newcomer has to wait.
@@ -75,12 +88,12 @@ fn by_relation<M: Model>(
         return refusal(progress, branch);
     }
     let unaffected = effects.all(|entry| entity.relation(&entry.branch, branch) == Relation::Invariant)
-        && !progress.open().any(|(_, entry)| entry.branch.work.has_condition());
+        && !progress.open().any(|(_, entry)| entry.branch.work.relies());
     if !unaffected {
         return None;
     }
     match (entity.step(branch, &progress.certain()), strategy) {
-        (Err(stop), _) => Some(Judgement::Reject(stop)),
+        (Err(stop), _) => Some(Judgement::of(stop)),
         (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
         (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
     }
@@ -88,7 +101,7 @@ fn by_relation<M: Model>(
 
 /// The refusal of what fails in every outcome, with the reasons it has if every open one aborts.
 fn refusal<M: Model>(progress: &Progress<M>, branch: &Branch<M::Event>) -> Option<Judgement<M>> {
-    progress.entity.step(branch, &progress.certain()).err().map(Judgement::Reject)
+    progress.entity.step(branch, &progress.certain()).err().map(Judgement::of)
 }
 
 fn by_interval<M: Model>(
@@ -114,7 +127,8 @@ fn by_interval<M: Model>(
                 return Some(Judgement::Delay(Cause::Order));
             }
             let name = branch.work.has_event().then(|| state.to_owned());
-            let answer = Answer { calls: calls.clone(), state: name };
+            let answers = entity.life_cycle_answers(branch, progress.base());
+            let answer = Answer { calls: calls.clone(), answers, state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }
     }
@@ -141,6 +155,7 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch:
     let (mut answer, mut stopped, mut same_answer) = (None, None, true);
     for state in outcomes.iter() {
         match progress.entity.step(branch, state) {
+            Err(stop) if !stop.wants.is_empty() => return Judgement::of(stop),
             Ok(step) => same_answer &= *answer.get_or_insert_with(|| step.answer.clone()) == step.answer,
             Err(stop) => match stopped.take() {
                 None => stopped = Some(stop),
@@ -185,7 +200,7 @@ fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize>
     let mut found: Vec<(usize, &Branch<M::Event>)> = Vec::new();
     for (position, entry) in progress.open().collect::<Vec<_>>().into_iter().rev() {
         let branch = &entry.branch;
-        let may_mind = strategy == Strategy::Serializable || branch.work.has_condition();
+        let may_mind = strategy == Strategy::Serializable || branch.work.relies();
         if may_mind && !found.iter().any(|(_, other)| progress.entity.do_the_same(branch, other)) {
             found.push((position, branch));
         }
@@ -202,25 +217,26 @@ pub(super) fn conflicts<M: Model>(
 ) -> Option<bool> {
     let outcomes = progress.outcomes_without(position)?;
     progress.spend(DISTURBS * outcomes.len())?;
-    let open = &progress.entries().nth(position).expect("the position is valid").branch;
+    let open = progress.entries().nth(position).expect("the position is valid");
+    let open = (&open.branch, &open.answer);
     Some(outcomes.iter().any(|state| disturbs(&progress.entity, strategy, open, branch, state)))
 }
 
 /// The most evaluations that one call of [`disturbs`] takes.
 const DISTURBS: usize = 4;
 
-/// Whether `newcomer`, possible in `state`, takes away what `open` relies on there: its conditions, and under
-/// [`Strategy::Serializable`] its verdict, its answer and its place.
+/// Whether `newcomer`, possible in `state`, takes away what `open` relies on there: its conditions and the answers it was
+/// given, and under [`Strategy::Serializable`] its verdict, its whole answer and its place.
 fn disturbs<M: Model>(
     entity: &Entity<M>,
     strategy: Strategy,
-    open: &Branch<M::Event>,
+    (open, given): (&Branch<M::Event>, &Answer<M::Event>),
     newcomer: &Branch<M::Event>,
     state: &M::State,
 ) -> bool {
     let Ok(new) = entity.step(newcomer, state) else { return false };
     if strategy != Strategy::Serializable {
-        return !entity.conditions_hold(open, &new.state);
+        return !entity.keeps_word(open, given, &new.state);
     }
     let Ok(old) = entity.step(open, state) else { return false };
     match (entity.step(open, &new.state), entity.step(newcomer, &old.state)) {
@@ -261,7 +277,7 @@ pub(super) fn hinders<M: Model>(
         let Ok(after) = entity.step(first, state) else { return false };
         match (entity.step(waiting, state), entity.step(waiting, &after.state)) {
             (Ok(without), Ok(with)) => {
-                without.answer != with.answer || disturbs(entity, strategy, first, waiting, state)
+                without.answer != with.answer || disturbs(entity, strategy, (first, &after.answer), waiting, state)
             }
             (Err(_), Err(_)) => false,
             _ => true,

@@ -62,7 +62,7 @@ use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use self::entity::Entity;
-pub use self::entity::{Answer, Branch, Rejection};
+pub use self::entity::{Answer, Branch, Rejection, Unanswered};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Delayed, Queue};
@@ -141,6 +141,8 @@ pub enum Verdict<E> {
     Admitted(Slot, Answer<E>),
     /// It is possible in no outcome; nothing is kept of it.
     Rejected(Rejection<E>),
+    /// It cannot be judged before these are answered; nothing is kept of it.
+    Unanswered(Unanswered<E>),
     /// It waits in the list of the delayed.
     Delayed,
     /// It would have to wait and may not; nothing is kept of it.
@@ -453,6 +455,7 @@ impl<M: Model> Admission<M> {
         let branch = &newcomer.branch;
         match judge(&mut self.progress, self.strategy, &self.limits, newcomer) {
             Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop))),
+            Judgement::Ask(unanswered) => Some(Verdict::Unanswered(unanswered)),
             Judgement::Delay(cause) => {
                 newcomer.cause = cause;
                 None

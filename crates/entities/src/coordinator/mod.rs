@@ -8,7 +8,8 @@
 //! 1. *Plan*: take up the calls in their order, as far as they are known, and give each entity its part.
 //! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals changes the plan; one that has
 //!    said yes to another part than it is asked for now is asked in the next attempt. A refusal aborts as soon as
-//!    nothing unknown can change what is refused.
+//!    nothing unknown can change what is refused. One that must know something of others first says what, and holds
+//!    nothing: they are asked, and hold their answers as they hold a promise, and then it is asked again with the answers.
 //! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
 //!    Nothing times out after that.
 //! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
@@ -21,6 +22,10 @@
 //! hold the entity, or for one delayed there before it. Those that hold it and wait elsewhere wait at a greater key, and
 //! those delayed there hold smaller keys only and wait for the same holders. So along every chain of waits the keys grow,
 //! and no chain is a cycle.
+//!
+//! An event that needs answers is asked after the entities that give them, so mostly out of order if its key is smaller. If it
+//! would have to wait, the next attempt asks in order, with the answers of this one as guesses; if one of those is stale by
+//! then, the attempt after that holds the answers first again.
 //!
 //! Wait-die by age on the out-of-order requests would not do: a young transaction may wait in order for an old one, which may
 //! then wait out of order for the young.
@@ -312,7 +317,10 @@ impl<M: Model> Coordinator<M> {
             Err(refusal) => return self.refuse(tx, refusal, now, out),
         }
         match transaction.next_to_ask() {
-            None => self.decide(tx, now, out),
+            None => {
+                assert!(!transaction.is_partial(), "{tx} waits for an answer that nobody owes");
+                self.decide(tx, now, out);
+            }
             Some(key) => {
                 transaction.asked = Some(key);
                 self.ask(tx, out);
@@ -418,6 +426,7 @@ impl<M: Model> Coordinator<M> {
         let still_possible = match vote {
             Vote::Yes { slot, answer } => transaction.accept(&*model, bounds, from, slot, answer),
             Vote::No(rejection) => transaction.refused(&*model, bounds, from, rejection),
+            Vote::Unanswered(unanswered) => transaction.inquire(&*model, bounds, from, unanswered),
             Vote::OutOfOrder(_) => {
                 transaction.asked = None;
                 return self.restart(tx, now, out);

@@ -4,20 +4,23 @@
 //! order in which it happens. What an event calls is known from its arguments, or it is learnt from the vote of its
 //! entity. Until then the event counts as one that calls nothing, and what stands behind it may yet get something
 //! before it: only what stands before the first such event is *certain*.
+//!
+//! What an event asks of others is learnt from its entity too, which cannot judge it before. Each question is put to the entity
+//! that answers it, at its place, and the answers go with the event. An event that waits for an answer, and what comes behind
+//! it at its entity, is left out until the answer is there: the part of that entity is *partial*.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use enact_rebel::in_order;
+use enact_rebel::{Value, in_order};
 
 use crate::EntityKey;
-use crate::model::{Action, Call, Calls, Model, Work};
+use crate::model::{Action, Asked, Call, Calls, Model, Question, Work};
 use crate::reason::{Reason, Refusal};
 use crate::tx::Timestamp;
 
 /// What is asked of the entities.
 pub(super) struct Plan<E> {
-    /// In the order in which they are asked.
     parts: BTreeMap<EntityKey, Part<E>>,
     /// Whether the calls of every event are known.
     is_complete: bool,
@@ -41,7 +44,60 @@ pub(super) struct Lesson<E> {
     pub(super) events: Vec<E>,
     /// Of the first events, or of all of them.
     pub(super) calls: Vec<Vec<Call<E>>>,
+    pub(super) answers: Vec<Told<E>>,
 }
+
+/// An answer of an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told<E> {
+    /// How many events of the transaction happen there before the question.
+    pub(super) before: usize,
+    pub(super) question: Question<E>,
+    pub(super) answer: Option<Value>,
+}
+
+impl<E: Clone> Lesson<E> {
+    /// What an entity says of `work`: what its first events call, and its answers to the first questions.
+    pub(super) fn of(work: &Work<E>, calls: Vec<Vec<Call<E>>>, answers: Vec<Option<Value>>) -> Self {
+        let mut events = Vec::new();
+        let mut told = Vec::new();
+        let mut answers = answers.into_iter();
+        for action in &work.actions {
+            match action {
+                Action::Event(event) if events.len() < calls.len() => events.push(event.clone()),
+                Action::Event(_) => break,
+                Action::Ask(question) => {
+                    let Some(answer) = answers.next() else { break };
+                    told.push(Told { before: events.len(), question: question.clone(), answer });
+                }
+                Action::Condition(_) => {}
+            }
+        }
+        Self { events, calls, answers: told }
+    }
+
+    /// Whether `other` answers one of the questions differently.
+    pub(super) fn is_contradicted_by(&self, other: &Self) -> bool
+    where
+        E: PartialEq,
+    {
+        let differs =
+            |told: &Told<E>| other.answer(told.before, &told.question).is_some_and(|answer| *answer != told.answer);
+        self.answers.iter().any(differs)
+    }
+
+    fn answer(&self, before: usize, question: &Question<E>) -> Option<&Option<Value>>
+    where
+        E: PartialEq,
+    {
+        let told = self.answers.iter().find(|told| told.before == before && told.question == *question)?;
+        Some(&told.answer)
+    }
+}
+
+/// What the events ask, as their entities have said: by entity and number of the event there, each event as far as it was
+/// answered, with what it asks then.
+pub(super) type Inquiries<E> = BTreeMap<(EntityKey, usize), Vec<(E, Vec<Asked<E>>)>>;
 
 /// How large a plan may become.
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +114,17 @@ impl<E> Default for Plan<E> {
 }
 
 impl<E: Eq> Plan<E> {
-    /// The entities, in the order in which they are asked.
-    pub(super) fn keys(&self) -> impl Iterator<Item = &EntityKey> {
-        self.parts.keys()
+    /// The entities that can be asked now, in this order: those whose part is whole, and then those of which an answer is awaited.
+    pub(super) fn ready(&self) -> impl Iterator<Item = &EntityKey> {
+        let whole = self.parts.iter().filter(|(_, part)| !part.work.partial);
+        let asked = |part: &Part<E>| part.work.partial && part.work.questions().next().is_some();
+        let partial = self.parts.iter().filter(move |(_, part)| asked(part));
+        whole.chain(partial).map(|(key, _)| key)
+    }
+
+    /// Whether an event is left out until an answer to it is there.
+    pub(super) fn is_partial(&self) -> bool {
+        self.parts.values().any(|part| part.work.partial)
     }
 
     pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
@@ -85,9 +149,10 @@ pub(super) fn plan<M: Model>(
     calls: &[Call<M::Event>],
     at: Timestamp,
     learned: &Learned<M::Event>,
+    inquiries: &Inquiries<M::Event>,
     bounds: Bounds,
 ) -> Result<Plan<M::Event>, Refusal> {
-    let mut planner = Planner { model, at, learned, bounds, events: 0, plan: Plan::default() };
+    let mut planner = Planner { model, at, learned, inquiries, bounds, events: 0, plan: Plan::default() };
     in_order(calls.to_vec(), |call, depth| planner.take(call, depth))?;
     Ok(planner.plan)
 }
@@ -96,6 +161,7 @@ struct Planner<'a, M: Model> {
     model: &'a M,
     at: Timestamp,
     learned: &'a Learned<M::Event>,
+    inquiries: &'a Inquiries<M::Event>,
     bounds: Bounds,
     events: usize,
     plan: Plan<M::Event>,
@@ -109,14 +175,12 @@ impl<M: Model> Planner<'_, M> {
         if depth > self.bounds.depth_max {
             return Err(self.refusal(&call, Reason::TooDeep { limit: self.bounds.depth_max }));
         }
-        let Action::Event(event) = &call.action else {
+        if !matches!(call.action, Action::Event(_)) {
             return self.add(call).map(|()| Vec::new());
-        };
-        self.events += 1;
-        if self.events > self.bounds.events_max {
-            return Err(self.refusal(&call, Reason::TooManyEvents { limit: self.bounds.events_max }));
         }
-        let called = self.called(&call, event)?;
+        self.count(&call)?;
+        let call = self.with_answers(call)?;
+        let called = self.called(&call)?;
         let is_known = called.is_some();
         let (events, conditions): (Vec<_>, Vec<_>) =
             called.unwrap_or_default().into_iter().partition(|call| matches!(call.action, Action::Event(_)));
@@ -126,8 +190,59 @@ impl<M: Model> Planner<'_, M> {
         Ok(events)
     }
 
+    fn count(&mut self, call: &Call<M::Event>) -> Result<(), Refusal> {
+        self.events += 1;
+        if self.events > self.bounds.events_max {
+            return Err(self.refusal(call, Reason::TooManyEvents { limit: self.bounds.events_max }));
+        }
+        Ok(())
+    }
+
+    /// The event with the answers it needs, as far as it is known what it asks. If one of them is awaited, the part of its
+    /// entity becomes partial.
+    fn with_answers(&mut self, call: Call<M::Event>) -> Result<Call<M::Event>, Refusal> {
+        let Call { key, action: Action::Event(event) } = call else { return Ok(call) };
+        let mut answers = Vec::new();
+        let mut call = Call::event(key, self.model.answered(&event, &answers));
+        let inquiries = self.inquiries;
+        let part = self.part(&call)?;
+        let number = part.events;
+        let known = inquiries.get(&(call.key.clone(), number)).filter(|_| !part.work.partial);
+        let Some(known) = known else { return Ok(call) };
+        while let Some((_, asked)) = known.iter().find(|(event, _)| call.action == Action::Event(event.clone())) {
+            let mut is_answered = true;
+            for asked in asked {
+                match self.ask(asked)? {
+                    Some(answer) => answers.push((asked.clone(), answer)),
+                    None => is_answered = false,
+                }
+            }
+            if !is_answered {
+                let part = self.part(&call)?;
+                part.work.partial = true;
+                part.is_as_learnt = false;
+                break;
+            }
+            call = Call::event(call.key, self.model.answered(&event, &answers));
+        }
+        Ok(call)
+    }
+
+    /// Puts a question to its entity, and says what the answer is, if it is known.
+    fn ask(&mut self, asked: &Asked<M::Event>) -> Result<Option<Option<Value>>, Refusal> {
+        let call = Call { key: asked.key.clone(), action: Action::Ask(asked.question.clone()) };
+        self.count(&call)?;
+        let learned = self.learned.get(&asked.key);
+        let part = self.part(&call)?;
+        let lesson = learned.filter(|_| part.is_as_learnt && !part.work.partial);
+        let answer = lesson.and_then(|lesson| lesson.answer(part.events, &asked.question)).cloned();
+        self.add(call)?;
+        Ok(answer)
+    }
+
     /// What the event calls, if that is known, as the next one of its entity.
-    fn called(&mut self, call: &Call<M::Event>, event: &M::Event) -> Result<Option<Called<M>>, Refusal> {
+    fn called(&mut self, call: &Call<M::Event>) -> Result<Option<Called<M>>, Refusal> {
+        let Action::Event(event) = &call.action else { return Ok(None) };
         let learned = self.learned.get(&call.key);
         let (model, at) = (self.model, self.at);
         let part = self.part(call)?;
@@ -144,6 +259,9 @@ impl<M: Model> Planner<'_, M> {
     fn add(&mut self, call: Call<M::Event>) -> Result<(), Refusal> {
         let is_certain = self.plan.is_complete;
         let part = self.part(&call)?;
+        if part.work.partial {
+            return Ok(());
+        }
         part.work.actions.push(call.action);
         if is_certain {
             part.certain = part.work.actions.len();
@@ -165,7 +283,7 @@ impl<M: Model> Planner<'_, M> {
         Ok(match self.plan.parts.entry(call.key.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let work = Work { actions: Vec::new() };
+                let work = Work::of([]);
                 entry.insert(Part { work, certain: 0, events: 0, is_as_learnt: true })
             }
         })
@@ -175,6 +293,7 @@ impl<M: Model> Planner<'_, M> {
         let event = match &call.action {
             Action::Event(event) => self.model.event_name(event),
             Action::Condition(condition) => &condition.text,
+            Action::Ask(_) => "a question",
         };
         Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason] }
     }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Begin;
-use super::plan::{Bounds, Learned, Lesson, Plan, plan};
+use super::plan::{Bounds, Inquiries, Learned, Lesson, Plan, plan};
 use crate::EntityKey;
-use crate::admission::{Answer, Branch, Rejection, Request};
+use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
 use crate::message::{Prepare, Said, Vote};
-use crate::model::{Call, Calls, Model, Work};
-use crate::reason::Refusal;
+use crate::model::{Action, Call, Calls, Model, Work};
+use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
@@ -21,6 +21,9 @@ pub(super) struct Transaction<E> {
     plan: Plan<E>,
     /// What the entities said their events call: facts about those that voted in this attempt, guesses about the others.
     learned: Learned<E>,
+    inquiries: Inquiries<E>,
+    /// Whether an answer turned out to be another one than was guessed.
+    is_stale: bool,
     yes: BTreeMap<EntityKey, Yes<E>>,
     /// Refused in this attempt; what they said of their events on that occasion counts as a fact.
     no: BTreeSet<EntityKey>,
@@ -63,6 +66,8 @@ impl<E: Clone + Eq> Transaction<E> {
             attempt: Attempt::FIRST,
             plan: Plan::default(),
             learned: Learned::new(),
+            inquiries: Inquiries::new(),
+            is_stale: false,
             yes: BTreeMap::new(),
             no: BTreeSet::new(),
             released: BTreeSet::new(),
@@ -80,7 +85,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let state = result.ok().and_then(|done| done.state);
-        let work = || Work { actions: Vec::new() };
+        let work = || Work::of([]);
         let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone() });
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
@@ -88,11 +93,11 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
-        self.plan = match plan(model, &self.calls, self.at, &self.learned, bounds) {
+        self.plan = match plan(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds) {
             Ok(plan) => plan,
             Err(_) => {
                 self.forget_guesses();
-                plan(model, &self.calls, self.at, &self.learned, bounds)?
+                plan(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds)?
             }
         };
         Ok(())
@@ -112,19 +117,42 @@ impl<E: Clone + Eq> Transaction<E> {
         from: EntityKey,
         rejection: Rejection<E>,
     ) -> Result<(), Refusal> {
-        let Rejection { refusal, before, calls } = rejection;
+        let Rejection { refusal, before, calls, answers } = rejection;
         self.asked = None;
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
-        let events = work.events().take(calls.len()).cloned().collect();
-        self.learned.insert(from.clone(), Lesson { events, calls });
+        self.learned.insert(from.clone(), Lesson::of(&work, calls, answers));
         self.no.insert(from.clone());
         let is_fact = |key: &EntityKey| self.yes.contains_key(key) || self.no.contains(key);
         let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
         let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
-        if plan(model, &self.calls, self.at, &facts, bounds)?.settles(&from, &work, before) {
+        if plan(model, &self.calls, self.at, &facts, &self.inquiries, bounds)?.settles(&from, &work, before) {
             return Err(refusal);
         }
         self.doubted.insert(from);
+        self.replan(model, bounds)
+    }
+
+    /// The entity that was asked wants to know something first.
+    pub(super) fn inquire<M: Model<Event = E>>(
+        &mut self,
+        model: &M,
+        bounds: Bounds,
+        from: EntityKey,
+        unanswered: Unanswered<E>,
+    ) -> Result<(), Refusal> {
+        let Unanswered { position, asked } = unanswered;
+        self.asked = None;
+        let Some(work) = self.plan.work(&from) else { return Ok(()) };
+        let Some(Action::Event(event)) = work.actions.get(position).cloned() else { return Ok(()) };
+        let number = work.actions[..position].iter().filter(|action| matches!(action, Action::Event(_))).count();
+        let known = self.inquiries.entry((from.clone(), number)).or_default();
+        if known.iter().any(|(known, _)| *known == event) {
+            let what = "it asks for what it has been told".to_owned();
+            let event = model.event_name(&event).to_owned();
+            return Err(Refusal { entity: from, event, reasons: vec![Reason::Malformed { what }] });
+        }
+        known.push((event, asked));
+        self.attempt = self.attempt.next_round();
         self.replan(model, bounds)
     }
 
@@ -155,14 +183,19 @@ impl<E: Clone + Eq> Transaction<E> {
     ) -> Result<(), Refusal> {
         self.asked = None;
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let Answer { calls, answers, state } = answer;
         let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
-        let news = work.events().any(depends).then(|| work.events().cloned().collect());
-        self.yes.insert(from.clone(), Yes { slot, work, state: answer.state });
+        let is_news = !answers.is_empty() || work.events().any(depends);
+        let news = is_news.then(|| Lesson::of(&work, calls, answers));
+        self.yes.insert(from.clone(), Yes { slot, work, state });
         self.no.remove(&from);
-        let Some(events) = news else { return Ok(()) };
-        let news = Lesson { events, calls: answer.calls };
+        let Some(news) = news else { return Ok(()) };
         let known = self.learned.insert(from, news.clone());
-        if known == Some(news) { Ok(()) } else { self.replan(model, bounds) }
+        if known.as_ref() == Some(&news) {
+            return Ok(());
+        }
+        self.is_stale |= known.is_some_and(|known| known.is_contradicted_by(&news));
+        self.replan(model, bounds)
     }
 
     /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
@@ -180,9 +213,14 @@ impl<E: Clone + Eq> Transaction<E> {
         strangers
     }
 
-    /// The first in the order of keys that has not voted.
+    /// The first in the order of keys that has not voted and can be asked.
     pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        self.plan.keys().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
+        self.plan.ready().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
+    }
+
+    /// Whether an event waits for an answer.
+    pub(super) fn is_partial(&self) -> bool {
+        self.plan.is_partial()
     }
 
     /// The request to the entity whose vote is awaited.
@@ -200,9 +238,13 @@ impl<E: Clone + Eq> Transaction<E> {
         voted.chain(self.asked.take().map(|key| (key, None))).collect()
     }
 
-    /// Goes on to the next attempt with what was learnt in this one.
+    /// Goes on to the next attempt with what was learnt in this one. Where an answer had changed in the meantime all answers are
+    /// asked for again, and held, before the events that need them are asked for.
     pub(super) fn next_attempt<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         self.attempt = self.attempt.next();
+        if std::mem::take(&mut self.is_stale) {
+            self.learned.values_mut().for_each(|lesson| lesson.answers.clear());
+        }
         self.released.clear();
         self.no.clear();
         self.doubted.clear();

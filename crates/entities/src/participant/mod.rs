@@ -33,8 +33,8 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::read::{LateRead, Reads};
 pub use self::read::{Read, ReadId, ReadMode, View};
-use self::read::{Reads, Unanswered};
 pub use self::recovery::RecoveryError;
 use crate::EntityKey;
 use crate::admission::{
@@ -304,6 +304,7 @@ impl<M: Model> Participant<M> {
             Verdict::Delayed => return,
             Verdict::Admitted(..) => return self.admitted(tx, now, out),
             Verdict::Rejected(rejection) => Vote::No(rejection),
+            Verdict::Unanswered(unanswered) => Vote::Unanswered(unanswered),
             Verdict::OutOfOrder(waits) => Vote::OutOfOrder(waits),
             Verdict::Busy => Vote::Busy,
         };
@@ -516,7 +517,7 @@ impl<M: Model> Participant<M> {
     }
 
     fn answer_reads(&mut self, now: Millis, out: &mut Outputs<M>) {
-        for Unanswered { id, waits_for } in self.reads.expire(&self.admission, now) {
+        for LateRead { id, waits_for } in self.reads.expire(&self.admission, now) {
             out.push(Output::ReadExpired { id, waits_for });
         }
         for (id, view) in self.reads.answer(&mut self.admission, &self.model) {

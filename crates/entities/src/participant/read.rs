@@ -62,7 +62,7 @@ struct Waiting {
     horizon: Slot,
 }
 
-pub(super) struct Unanswered {
+pub(super) struct LateRead {
     pub(super) id: ReadId,
     pub(super) waits_for: Vec<Wait>,
 }
@@ -98,9 +98,9 @@ impl Reads {
     }
 
     /// Takes every read whose deadline has come and that still waits.
-    pub(super) fn expire<M: Model>(&mut self, admission: &Admission<M>, now: Millis) -> Vec<Unanswered> {
+    pub(super) fn expire<M: Model>(&mut self, admission: &Admission<M>, now: Millis) -> Vec<LateRead> {
         let late = self.waiting.extract_if(.., |waiting| waiting.read.deadline <= now);
-        late.map(|Waiting { read, .. }| Unanswered { id: read.id, waits_for: waits_of(&read, admission) }).collect()
+        late.map(|Waiting { read, .. }| LateRead { id: read.id, waits_for: waits_of(&read, admission) }).collect()
     }
 }
 

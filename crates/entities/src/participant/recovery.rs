@@ -130,7 +130,7 @@ impl<M: Model> Replay<M> {
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
             Record::Committed { tx, slot, events, at } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
-                let answer = Answer { calls: Vec::new(), state: None };
+                let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None };
                 let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
                 let prepared = Prepared { branch, slot, coordinator: key.clone(), answer };
                 self.add(Pending { prepared, committed: true });

@@ -46,6 +46,7 @@ fn happen(model: &Hand, states: &mut States, call: &Call<Event>) -> Option<()> {
             };
             holds.then_some(())
         }
+        Action::Ask(_) => unreachable!("nothing here asks"),
         Action::Event(event) => {
             let after = next(event)?;
             let Calls::Known(calls) = model.calls(&call.key, Some(&now), event, Timestamp(0)) else { return None };

@@ -182,6 +182,11 @@ impl Domain<'_> {
                 self.operands(items, locals, faults);
                 Abstract::Any
             }
+            // What is asked may have no value, and the empty text is no identity.
+            Expr::Ask(..) | Expr::Refer(..) => {
+                *faults = Faults { overflow: true, mismatch: true };
+                Abstract::Any
+            }
             _ => match expr.operands().as_slice() {
                 [] => self.leaf(expr, locals),
                 [operand] => self.unary(expr, operand, locals, faults),

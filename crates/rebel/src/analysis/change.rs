@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::linear::Place;
 use crate::evaluate::Evaluator;
 use crate::instance::EventCall;
+use crate::model::Class;
 use crate::model::expr::{Effect, Expr, Operator};
-use crate::model::{Class, Event};
 use crate::value::{Bindings, Key, Name, Timestamp};
 
 /// How a call changes a place.
@@ -49,21 +49,21 @@ impl Class {
             Some(_) => {}
             None => changes.push(change),
         };
-        let scope = self.scope(key, Bindings::nothing(), call.arguments(), at);
+        let scope = self.scope(key, Bindings::nothing(), Some(call), at);
         for transition in &event.transitions {
             if transition.source != transition.target {
                 let place = Place { field: "".into(), element: None };
                 add(Change { place, manner: Manner::Makes(number(&transition.target)) });
             }
             for effect in &transition.body.effects {
-                add(change(event, effect, call, at, &mut Evaluator::new(scope)));
+                add(change(effect, call, at, &mut Evaluator::new(scope)));
             }
         }
         Some(changes)
     }
 }
 
-fn change(event: &Event, effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
+fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
     let field = &effect.field.name;
     let whole = || Place { field: field.clone(), element: None };
     let is_own = |expr: &Expr| matches!(expr, Expr::Field(slot) if slot.name == *field);
@@ -87,7 +87,7 @@ fn change(event: &Event, effect: &Effect, call: &EventCall, at: Timestamp, const
         }
         value if !reads(value, |name| name != field) => {
             let time = reads_time(value).then_some(at);
-            Change { place: whole(), manner: Manner::Makes(number(&(&event.name, field, call.arguments(), time))) }
+            Change { place: whole(), manner: Manner::Makes(number(&(call, field, time))) }
         }
         _ => Change { place: whole(), manner: Manner::Other },
     }

@@ -478,7 +478,7 @@ impl<'a> Folding<'a> {
     }
 
     fn constant(&self, expr: &Expr) -> Option<Value> {
-        let scope = self.class.scope(self.key, Bindings::nothing(), self.call.arguments(), self.at);
+        let scope = self.class.scope(self.key, Bindings::nothing(), Some(self.call), self.at);
         Evaluator::new(scope).value(expr, &[]).ok()
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::expression::{Context, Typed};
+use super::expression::Context;
 use super::{Checker, Scope, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
-use crate::model::expr::{Act, Arguments, Effect, Expr, Operator, Rule, Slot, Statement};
+use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
-use crate::source::Span;
 use crate::step::reads;
 use crate::syntax::tree::{self, EffectOperator, ExprKind, File, Ident};
 use crate::value::{Name, Rounding, Type};
@@ -194,10 +193,10 @@ impl Checker {
         let params = self.headers[id.0].events[id.1].params.clone();
         self.refuse_hiding(id.0, &event.params);
         let mut context = Context::event(id.0, exists, &params, rounding);
-        let mut body = Body { guards: Vec::new(), effects: Vec::new(), statements: Vec::new() };
+        let mut body = Body { guards: Vec::new(), effects: Vec::new(), statements: Vec::new(), asks: false };
         for guard in &event.guards {
             match &guard.condition.kind {
-                ExprKind::Initialized(_) | ExprKind::InState(..) => {
+                ExprKind::Initialized(_) | ExprKind::Finalized(_) | ExprKind::InState(..) => {
                     body.statements.extend(self.condition(guard, &mut context));
                 }
                 _ => {
@@ -218,6 +217,9 @@ impl Checker {
         for statement in &event.syncs {
             body.statements.extend(self.statement(statement, id, &mut context));
         }
+        let mut asks = false;
+        body.expressions().for_each(|expr| expr.walk(&mut |expr| asks |= matches!(expr, Expr::Ask(..))));
+        body.asks = asks;
         (body, context.used)
     }
 
@@ -237,43 +239,6 @@ impl Checker {
             let diagnostic = diagnostic.and(field.span, "the field").help("choose another name");
             self.report.push(diagnostic);
         }
-    }
-
-    /// A guard on another instance.
-    fn condition(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Statement> {
-        let text = guard.text.clone().unwrap_or_else(|| self.text(guard.condition.span));
-        let (instance, states) = match &guard.condition.kind {
-            ExprKind::Initialized(instance) => (instance, None),
-            ExprKind::InState(instance, states) => (instance, Some(states)),
-            _ => return None,
-        };
-        let (target, class) = self.instance(instance, context)?;
-        let act = match states {
-            None => Act::Initialized,
-            Some(states) => {
-                let unknown: Vec<&Ident> =
-                    states.iter().filter(|state| self.headers[class].state(&state.name).is_none()).collect();
-                unknown.iter().for_each(|state| self.unknown_state(class, state));
-                Act::InState(states.iter().map(|state| state.name.clone()).collect())
-            }
-        };
-        let class = self.headers[class].name.clone();
-        Some(Statement::Act { target, class, act, text, span: guard.condition.span })
-    }
-
-    /// A parameter, field or variable that refers to an instance, with its class.
-    fn instance(&mut self, ident: &Ident, context: &mut Context<'_>) -> Option<(Expr, usize)> {
-        let typed = self.variable(&ident.name, ident.span, context)?;
-        if let Some(class) = self.class_of(&typed.ty) {
-            return Some((typed.expr, class));
-        }
-        let message = format!("`{}` is of type {}, not an instance of a class", ident.name, typed.ty);
-        let help = match typed.ty {
-            Type::Set(_) => "write `for x in the_set: x.Event(..)`",
-            _ => "give it the type of a class",
-        };
-        self.refuse(Code::NotAReference, ident.span, message, "no instance", help);
-        None
     }
 
     fn effect(
@@ -392,10 +357,14 @@ impl Checker {
             }
             tree::Statement::Call { negated, target, event, arguments, span } => {
                 let (target, class) = self.instance(target, context)?;
-                let (event, arguments) = self.sync_call(class, event, arguments, *span, caller, context)?;
+                let (callee, event, arguments) = self.called_event(class, event, arguments, *span, context)?;
+                self.calls.push((caller, callee, *span));
+                if *negated {
+                    self.possible.push((callee, *span));
+                }
                 let act = if *negated { Act::Impossible { event, arguments } } else { Act::Do { event, arguments } };
                 let class = self.headers[class].name.clone();
-                Some(Statement::Act { target, class, act, text: self.text(*span), span: *span })
+                Some(Statement::Act { target: target.expr, class, act, text: self.text(*span), span: *span })
             }
         }
     }
@@ -419,40 +388,6 @@ impl Checker {
             let message = format!("the variable `{}` hides another one", name.name);
             self.refuse(Code::Duplicate, name.span, message, "hides it", "choose another name");
         }
-    }
-
-    /// The event and its arguments by name.
-    fn sync_call(
-        &mut self,
-        class: usize,
-        event: &Ident,
-        arguments: &[tree::Expr],
-        span: Span,
-        caller: EventId,
-        context: &mut Context<'_>,
-    ) -> Option<(Name, Arguments)> {
-        let header = &self.headers[class];
-        let Some(callee) = header.event(&event.name) else {
-            if !self.unknown.insert((Scope::Events(class), event.name.clone())) {
-                return None;
-            }
-            let message = format!("`{}` has no event `{}`", header.name, event.name);
-            let diagnostic = Diagnostic::new(Code::UnknownEvent, event.span, message, "no such event");
-            let diagnostic = diagnostic.did_you_mean(&event.name, header.event_names());
-            self.report.push(diagnostic);
-            return None;
-        };
-        let header = &header.events[callee];
-        if header.is_broken {
-            return None;
-        }
-        let name = header.name.name.clone();
-        let (names, types): (Vec<Name>, Vec<Type>) =
-            header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();
-        self.calls.push((caller, (class, callee), span));
-        let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, context)?;
-        let values = arguments.into_iter().map(|argument| argument.expr);
-        Some((name, Arguments::new(names, values)))
     }
 
     fn unreachable_states(&mut self, class: usize, events: &[Event]) {

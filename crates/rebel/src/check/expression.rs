@@ -4,7 +4,7 @@ use super::{Checker, Declared, Scope, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::model::Param;
-use crate::model::expr::{Expr, Slot};
+use crate::model::expr::{Asks, Expr, Slot};
 use crate::source::Span;
 use crate::syntax::tree::{self, ExprKind, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
@@ -74,6 +74,13 @@ impl<'a> Context<'a> {
     }
 }
 
+impl Context<'_> {
+    /// Whether it is a part of an event, which happens at a time and may ask other instances.
+    pub(super) fn is_event(&self) -> bool {
+        self.has_time
+    }
+}
+
 impl Checker {
     /// Checks that `tree` is of type `ty`.
     pub(super) fn expect(&mut self, tree: &tree::Expr, context: &mut Context<'_>, ty: &Type) -> Option<Typed> {
@@ -116,7 +123,16 @@ impl Checker {
                 self.choice([condition, accepted, otherwise], context, expected)
             }
             ExprKind::Set(items) => self.set(items, tree.span, context, expected),
-            ExprKind::Initialized(_) | ExprKind::InState(..) => self.nested_condition(tree.span),
+            ExprKind::Index(class, key) => self.referred(class, key, context),
+            ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
+            ExprKind::Finalized(of) => self
+                .truth_of(of, tree.span, context, |checker, class, _| Some(Asks::InState(checker.final_states(class)))),
+            ExprKind::InState(of, states) => self.truth_of(of, tree.span, context, |checker, class, _| {
+                Some(Asks::InState(checker.named_states(class, states)))
+            }),
+            ExprKind::Can(of, event, arguments) => self.truth_of(of, tree.span, context, |checker, class, context| {
+                checker.possible_event(class, event, arguments, tree.span, context)
+            }),
             ExprKind::Wrong => None,
         }?;
         self.within_depth(typed, tree.span)
@@ -130,12 +146,6 @@ impl Checker {
             return None;
         }
         Some(typed)
-    }
-
-    fn nested_condition(&mut self, span: Span) -> Option<Typed> {
-        let help = "a condition on another instance is a guard of its own: give it its own line in `pre:`";
-        self.refuse(Code::NestedCondition, span, "this condition cannot be part of an expression", "nested", help);
-        None
     }
 
     fn negate(&mut self, operand: &tree::Expr, span: Span, context: &mut Context<'_>) -> Option<Typed> {
@@ -300,7 +310,11 @@ impl Checker {
             self.report.push(diagnostic.did_you_mean(&member.name, enumeration.variants.iter().map(|name| &**name)));
             return None;
         }
+        let span = inner.span.to(member.span);
         let inner = self.expression(inner, context, None)?;
+        if let Some(class) = self.class_of(&inner.ty) {
+            return self.field_of_other(inner, class, member, span, context);
+        }
         match (&inner.ty, &*member.name) {
             (Type::Money, "currency") => {
                 Some(Typed::node(Expr::CurrencyOf(inner.expr.into()), Type::Currency, inner.depth))
@@ -310,8 +324,6 @@ impl Checker {
                 let message = format!("{ty} has no property `{name}`");
                 let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such property");
                 self.report.push(match ty {
-                    Type::Reference { .. } => diagnostic
-                        .help("an event reads only its own instance; call an event of the other one in `sync:`"),
                     Type::Money => diagnostic.help("the only property of Money is `currency`"),
                     Type::Set(_) => diagnostic.help("the only property of a set is `size`"),
                     _ => diagnostic,

@@ -119,9 +119,9 @@ impl Checker {
 
     /// The value of a checked expression that reads nothing.
     pub(super) fn constant_value(&mut self, expr: &Expr, span: Span) -> Option<Value> {
-        let (class, nothing): (Name, Bindings) = ("".into(), Bindings::default());
-        let scope =
-            Scope { class: &class, key: None, fields: &nothing, params: &nothing, at: Timestamp::from_millis(0) };
+        let class: Name = "".into();
+        let at = Timestamp::from_millis(0);
+        let scope = Scope { class: &class, key: None, fields: Bindings::nothing(), call: None, at };
         let mut evaluator = Evaluator::with_fuel(scope, self.fuel);
         let value = evaluator.value(expr, &[]);
         self.fuel = evaluator.fuel();
@@ -144,16 +144,20 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
             visit(&name.name);
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
-        ExprKind::Member(a, _) | ExprKind::Negate(a) | ExprKind::Not(a) => mentioned(a, visit),
+        ExprKind::Member(a, _)
+        | ExprKind::Negate(a)
+        | ExprKind::Not(a)
+        | ExprKind::Index(_, a)
+        | ExprKind::Initialized(a)
+        | ExprKind::Finalized(a)
+        | ExprKind::InState(a, _) => mentioned(a, visit),
+        ExprKind::Can(a, _, arguments) => {
+            mentioned(a, visit);
+            arguments.iter().for_each(|argument| mentioned(argument, visit));
+        }
         ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|operand| mentioned(operand, visit)),
         ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
         ExprKind::Set(items) => items.iter().for_each(|item| mentioned(item, visit)),
-        ExprKind::Literal(_)
-        | ExprKind::This
-        | ExprKind::Now
-        | ExprKind::Today
-        | ExprKind::Initialized(_)
-        | ExprKind::InState(..)
-        | ExprKind::Wrong => {}
+        ExprKind::Literal(_) | ExprKind::This | ExprKind::Now | ExprKind::Today | ExprKind::Wrong => {}
     }
 }

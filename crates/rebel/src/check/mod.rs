@@ -16,6 +16,7 @@ mod graph;
 mod header;
 mod library;
 mod operators;
+mod question;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -130,6 +131,8 @@ struct Checker {
     used: HashSet<Name>,
     /// Calls in `sync` blocks: the event that calls, the event that is called, where.
     calls: Vec<(EventId, EventId, Span)>,
+    /// Events of which something asks, or demands the opposite, whether they could happen.
+    possible: Vec<(EventId, Span)>,
     /// What is left for the evaluation of constants.
     fuel: u32,
 }
@@ -147,6 +150,7 @@ impl Checker {
             functions: HashMap::new(),
             used: HashSet::new(),
             calls: Vec::new(),
+            possible: Vec::new(),
             fuel: FUEL,
         }
     }
@@ -157,6 +161,7 @@ impl Checker {
         self.library(files);
         let classes = self.classes(files);
         self.sync_circles();
+        self.nested_questions(&classes);
         self.unused();
         classes
     }

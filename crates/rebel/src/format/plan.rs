@@ -65,7 +65,8 @@ impl<'a> Plan<'a> {
         // `initialized x` asks what `x is initialized` asks.
         for index in 0..parse.tokens.len() {
             let follows_is = index > 0 && self.texts[index - 1] == "is";
-            if parse.tokens[index].0 == Token::Initialized && !follows_is {
+            let is_path = || matches!(parse.tokens[index + 2].0, Token::Dot | Token::LeftBracket);
+            if parse.tokens[index].0 == Token::Initialized && !follows_is && !is_path() {
                 self.texts[index] = std::mem::take(&mut self.texts[index + 1]);
                 self.texts[index + 1] = "is initialized".into();
             }

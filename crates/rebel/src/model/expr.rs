@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Function;
 use crate::source::Span;
 pub(crate) use crate::syntax::tree::Comparison;
-use crate::value::{Name, Rounding, Value};
+use crate::value::{KeyType, Name, Rounding, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,6 +68,27 @@ pub(crate) enum Expr {
     CurrencyOf(Box<Expr>),
     SizeOf(Box<Expr>),
     Call(Arc<Function>, Vec<Expr>),
+    /// The identity of an instance.
+    KeyOf(Box<Expr>),
+    /// The instance of the class that has this identity.
+    Refer(Name, KeyType, Box<Expr>),
+    /// What another instance is asked, and the answer that the call carries.
+    Ask(Box<Expr>, Box<Query>),
+}
+
+/// A question as it is written: what is asked, in the words of the source.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Query {
+    pub(crate) asks: Asks,
+    pub(crate) text: Name,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Asks {
+    Field(Name),
+    Initialized,
+    InState(Arc<[Name]>),
+    Possible { event: Name, arguments: Arguments },
 }
 
 impl Expr {
@@ -82,9 +103,14 @@ impl Expr {
             | Expr::Field(_)
             | Expr::Param(_)
             | Expr::Local(_) => Vec::new(),
-            Expr::Negate(_, a) | Expr::CompareZero(_, a) | Expr::Not(a) | Expr::CurrencyOf(a) | Expr::SizeOf(a) => {
-                vec![a]
-            }
+            Expr::Negate(_, a)
+            | Expr::CompareZero(_, a)
+            | Expr::Not(a)
+            | Expr::CurrencyOf(a)
+            | Expr::SizeOf(a)
+            | Expr::KeyOf(a)
+            | Expr::Refer(_, _, a) => vec![a],
+            Expr::Ask(target, query) => std::iter::once(&**target).chain(query.arguments()).collect(),
             Expr::Arithmetic(_, _, a, b)
             | Expr::Share(_, a, b)
             | Expr::Compare(_, _, a, b)
@@ -113,6 +139,16 @@ impl Expr {
         for operand in self.operands() {
             operand.walk(visit);
         }
+    }
+}
+
+impl Query {
+    fn arguments(&self) -> impl Iterator<Item = &Expr> {
+        let arguments = match &self.asks {
+            Asks::Possible { arguments, .. } => arguments.values.as_slice(),
+            _ => &[],
+        };
+        arguments.iter().map(|(_, argument)| argument)
     }
 }
 
@@ -163,7 +199,7 @@ pub(crate) enum Act {
 }
 
 /// The arguments of a call.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Arguments {
     /// The names of the parameters, in the order of bindings.
     pub(crate) names: Arc<[Name]>,

@@ -127,11 +127,7 @@ impl Class {
     pub fn reads_time(&self, event: &Event) -> bool {
         let mut found = false;
         let mut look = |expr: &Expr| expr.walk(&mut |expr| found |= matches!(expr, Expr::Now | Expr::Today));
-        for body in event.transitions.iter().map(|transition| &transition.body) {
-            body.guards.iter().for_each(|guard| look(&guard.expr));
-            body.effects.iter().for_each(|effect| look(&effect.value));
-            body.statements.iter().flat_map(Statement::expressions).for_each(&mut look);
-        }
+        event.transitions.iter().flat_map(|transition| transition.body.expressions()).for_each(&mut look);
         self.invariants.iter().for_each(|invariant| look(&invariant.expr));
         found
     }
@@ -274,6 +270,13 @@ impl Event {
         self.internal
     }
 
+    /// Whether it asks other instances questions whose answers it reads. Conditions on others that are guards of their own are
+    /// none: they only have to hold.
+    #[must_use]
+    pub fn asks(&self) -> bool {
+        self.transitions.iter().any(|transition| transition.body.asks)
+    }
+
     /// The states it leaves, each with the state it leads to.
     pub fn transitions(&self) -> impl ExactSizeIterator<Item = (&Name, &Name)> {
         self.transitions.iter().map(|transition| (&transition.source, &transition.target))
@@ -298,6 +301,17 @@ pub(crate) struct Body {
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) statements: Vec<Statement>,
+    /// Whether it asks other instances questions whose answers it reads.
+    pub(crate) asks: bool,
+}
+
+impl Body {
+    /// Every expression of guards, effects and statements.
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+        let guards = self.guards.iter().map(|guard| &guard.expr);
+        let effects = self.effects.iter().map(|effect| &effect.value);
+        guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions))
+    }
 }
 
 /// A function of the language. It reads nothing but its parameters.

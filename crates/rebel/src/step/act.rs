@@ -4,10 +4,10 @@
 //! the event happens, and says the same for every evaluation of it.
 
 use crate::evaluate::{Evaluator, Scope};
-use crate::instance::{Action, EventCall, Instance, Sync};
-use crate::model::expr::{Act, Arguments, Expr, Rule, Statement};
-use crate::model::{Class, Transition};
-use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
+use crate::instance::{Action, EventCall, Instance, Question, Sync};
+use crate::model::expr::{Act, Expr, Rule, Statement};
+use crate::model::{Body, Class, Transition};
+use crate::value::{Bindings, Fault, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
 impl Class {
@@ -70,7 +70,7 @@ impl Class {
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
         let transition = self.transition(key, instance, call)?;
-        let scope = self.scope(key, instance.fields(), call.arguments(), at);
+        let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let mut violations = Vec::new();
         for guard in &transition.body.guards {
@@ -89,7 +89,7 @@ impl Class {
             }
         }
         if !violations.is_empty() {
-            return Err(violations);
+            return Err(known(violations));
         }
         Ok(Instance::new(transition.target.clone(), fields))
     }
@@ -100,7 +100,7 @@ impl Class {
         if self.invariants.is_empty() {
             return Vec::new();
         }
-        let scope = self.scope(key, instance.fields(), Bindings::nothing(), at);
+        let scope = self.scope(key, instance.fields(), None, at);
         let mut evaluator = Evaluator::new(scope);
         let broken = |rule| self.broken(rule, &mut evaluator, scope, Kind::Invariant);
         self.invariants.iter().filter_map(broken).collect()
@@ -121,7 +121,7 @@ impl Class {
         at: Timestamp,
     ) -> Result<Vec<Sync>, Vec<Violation>> {
         let transition = self.transition(key, instance, call)?;
-        let scope = self.scope(key, instance.fields(), call.arguments(), at);
+        let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut run = SyncRun { evaluator: Evaluator::new(scope), syncs: Vec::new() };
         for statement in &transition.body.statements {
             run.statement(statement, &mut Vec::new()).map_err(|(fault, place)| {
@@ -130,6 +130,47 @@ impl Class {
             })?;
         }
         Ok(run.syncs)
+    }
+
+    /// What `call` must know of other instances before it can be decided on `instance`, and carries no answer to; nothing if it
+    /// is refused whatever the answers are. More may be asked once these are answered.
+    ///
+    /// Guards are asked for first, and effects and calls only if all guards hold; what `and`, `or` and `if` leave out is not
+    /// asked for.
+    ///
+    /// # Complexity
+    /// That of an evaluation of the event, if it asks anything; constant otherwise.
+    #[must_use]
+    pub fn questions(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Vec<(Reference, Question)> {
+        match self.transition(key, instance, call) {
+            Ok(transition) if transition.body.asks => {
+                let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
+                wanted(&transition.body, evaluator).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The answer of `instance` to a question; nothing if it is asked for a field that has no value.
+    #[must_use]
+    pub fn answer(&self, key: &Key, instance: &Instance, question: &Question, at: Timestamp) -> Option<Value> {
+        let truth = match question {
+            Question::Field(name) => {
+                let field = self.fields.iter().find(|field| field.name == *name)?;
+                let value = instance.fields().get_at(field.slot, name)?;
+                return value.has_type(&field.ty).then(|| value.clone());
+            }
+            Question::Initialized => !self.is_initial(instance.state()),
+            Question::InState(states) => states.contains(instance.state()),
+            Question::Possible(call) => self.is_possible(key, instance, call, at),
+        };
+        Some(Value::Boolean(truth))
     }
 
     /// What `call` needs from other instances, if that is the same in every instance; `None` if it depends on the state or
@@ -186,10 +227,10 @@ impl Class {
         &'a self,
         key: &'a Key,
         fields: &'a Bindings,
-        params: &'a Bindings,
+        call: Option<&'a EventCall>,
         at: Timestamp,
     ) -> Scope<'a> {
-        Scope { class: &self.name, key: Some(key), fields, params, at }
+        Scope { class: &self.name, key: Some(key), fields, call, at }
     }
 
     /// The transition of the event from the state of `instance`, if the call fits the class.
@@ -242,17 +283,54 @@ enum Kind {
     Invariant,
 }
 
-/// The fields and parameters that `expr` reads, each once, in the order of reading.
+/// The fields and parameters that `expr` reads, and what it asks of others, each once, in the order of reading.
 pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
     let mut reads: Vec<(Name, Expr)> = Vec::new();
     expr.walk(&mut |expr| {
-        if let Expr::Field(slot) | Expr::Param(slot) = expr
-            && !reads.iter().any(|(name, _)| *name == slot.name)
-        {
-            reads.push((slot.name.clone(), expr.clone()));
+        let name = match expr {
+            Expr::Field(slot) | Expr::Param(slot) => &slot.name,
+            Expr::Ask(_, query) => &query.text,
+            _ => return,
+        };
+        if !reads.iter().any(|(known, _)| known == name) {
+            reads.push((name.clone(), expr.clone()));
         }
     });
     reads
+}
+
+/// The questions of an event that wait for an answer; nothing if it is refused without.
+fn wanted(body: &Body, mut evaluator: Evaluator<'_>) -> Option<Vec<(Reference, Question)>> {
+    let waits = |fault: Fault| fault.is_unanswered().then_some(());
+    for guard in &body.guards {
+        match evaluator.truth(&guard.expr, &[]) {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(fault) => waits(fault)?,
+        }
+    }
+    let wanted = evaluator.take_wanted();
+    if !wanted.is_empty() {
+        return Some(wanted);
+    }
+    for effect in &body.effects {
+        evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| waits(fault).ok_or(())).ok()?;
+    }
+    let mut run = SyncRun { evaluator, syncs: Vec::new() };
+    for statement in &body.statements {
+        run.statement(statement, &mut Vec::new()).or_else(|(fault, _)| waits(fault).ok_or(())).ok()?;
+    }
+    Some(run.evaluator.take_wanted())
+}
+
+/// The reasons that need no answer, if there are such.
+fn known(mut violations: Vec<Violation>) -> Vec<Violation> {
+    let waits =
+        |violation: &Violation| matches!(violation, Violation::Arithmetic { fault, .. } if fault.is_unanswered());
+    if !violations.iter().all(waits) {
+        violations.retain(|violation| !waits(violation));
+    }
+    violations
 }
 
 fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
@@ -298,19 +376,12 @@ impl SyncRun<'_> {
     }
 
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {
-        let Value::Reference(target) = self.evaluator.value(target, locals)? else {
-            return Err(Fault::NoValue { name: text.clone() });
-        };
-        let mut call = |event: &Name, arguments: &Arguments| {
-            let mut values = vec![Value::Boolean(false); arguments.names.len()];
-            for (slot, argument) in &arguments.values {
-                values[*slot] = self.evaluator.value(argument, locals)?;
-            }
-            Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)))
-        };
+        let target = self.evaluator.reference(target, locals)?;
         let action = match act {
-            Act::Do { event, arguments } => Action::Do(call(event, arguments)?),
-            Act::Impossible { event, arguments } => Action::Impossible(call(event, arguments)?),
+            Act::Do { event, arguments } => Action::Do(self.evaluator.event_call(event, arguments, locals)?),
+            Act::Impossible { event, arguments } => {
+                Action::Impossible(self.evaluator.event_call(event, arguments, locals)?)
+            }
             Act::Initialized => Action::Initialized,
             Act::InState(states) => Action::InState(states.clone()),
         };

@@ -4,7 +4,8 @@
 //! Calls happen in the order of the text, depth first, each complete with its own calls before the next begins. Each sees
 //! what came before, on the same instance too: life cycle, guards and effects compose, and two equal calls are two calls.
 //! What an event itself reads (guards, conditions on others, effects, targets and arguments of calls) it reads when it is
-//! taken up: nothing that it calls changes what it says.
+//! taken up: nothing that it calls changes what it says. What it asks other instances they answer at that moment, and the
+//! event carries the answers: with them it is decided on its own instance alone, and replays alone.
 //!
 //! # Invariants
 //! They hold of every touched instance when the step ends. In between they may be broken.
@@ -24,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::act::reads;
 pub use self::order::in_order;
-use crate::instance::{Action, EventCall, Instance, Sync};
+use crate::instance::{Action, Answered, EventCall, Instance, Question, Sync};
 use crate::limits::{ACTS_MAX, INSTANCES_MAX};
 use crate::model::{Class, Event, Spec};
 use crate::value::{Key, Name, Reference, Timestamp};
@@ -196,7 +197,7 @@ impl<'a> Step<'a> {
     /// Does one event and says what it calls.
     fn take(&mut self, sync: Sync, depth: usize) -> Result<Vec<Sync>, Refused> {
         let Sync { target, action, text } = sync;
-        let Action::Do(call) = &action else { unreachable!("conditions are asked by the event that has them") };
+        let Action::Do(call) = action else { unreachable!("conditions are asked by the event that has them") };
         self.path.truncate(depth - 1);
         self.path.push((target.clone(), call.event().clone()));
         self.acts += 1;
@@ -205,18 +206,53 @@ impl<'a> Step<'a> {
             return Err(self.refused(&target, vec![limit]));
         }
         let (class, before) = self.meet(&target)?;
-        let after = class.act(&target.key, &before, call, self.at).map_err(|why| self.refused(&target, why))?;
-        let syncs = class.syncs(&target.key, &before, call, self.at).map_err(|why| self.refused(&target, why))?;
+        let call = self.with_answers(class, &target, &before, call)?;
+        let after = class.act(&target.key, &before, &call, self.at).map_err(|why| self.refused(&target, why))?;
+        let syncs = class.syncs(&target.key, &before, &call, self.at).map_err(|why| self.refused(&target, why))?;
         let (calls, conditions) = syncs.into_iter().partition(|sync| matches!(sync.action, Action::Do(_)));
-        self.ask(conditions)?;
-        self.note(&target, action, text);
+        self.demand(conditions)?;
+        self.note(&target, Action::Do(call), text);
         self.touched.insert(target.clone());
         self.met.insert(target, after);
         Ok(calls)
     }
 
-    /// Asks every condition of one event, before its effects.
-    fn ask(&mut self, conditions: Vec<Sync>) -> Result<(), Refused> {
+    /// The call with the answers of other instances as they are by now, and with no others.
+    fn with_answers(
+        &mut self,
+        class: &Class,
+        target: &Reference,
+        before: &Instance,
+        call: EventCall,
+    ) -> Result<EventCall, Refused> {
+        let mut call = call.with_answers(Vec::new());
+        loop {
+            let questions = class.questions(&target.key, before, &call, self.at);
+            if questions.is_empty() {
+                return Ok(call);
+            }
+            let mut answers = call.answers().to_vec();
+            for (of, question) in questions {
+                answers.push(self.ask(of, question)?);
+            }
+            call = call.with_answers(answers);
+        }
+    }
+
+    fn ask(&mut self, of: Reference, question: Question) -> Result<Answered, Refused> {
+        self.acts += 1;
+        if self.acts > ACTS_MAX {
+            let limit = Violation::Limit { what: "events and questions".into(), limit: ACTS_MAX };
+            return Err(self.refused(&of, vec![limit]));
+        }
+        let (class, instance) = self.meet(&of)?;
+        let answer = class.answer(&of.key, &instance, &question, self.at);
+        self.note(&of, Action::Ask(question.clone()), question.to_string().into());
+        Ok(Answered { of, question, answer })
+    }
+
+    /// Looks at every condition of one event, before its effects.
+    fn demand(&mut self, conditions: Vec<Sync>) -> Result<(), Refused> {
         let mut broken: Option<(Reference, Vec<Violation>)> = None;
         for Sync { target, action, text } in conditions {
             let (class, instance) = self.meet(&target)?;
@@ -278,13 +314,16 @@ impl Class {
     /// at what an event would call.
     #[must_use]
     pub fn holds(&self, key: &Key, instance: &Instance, action: &Action, at: Timestamp) -> bool {
-        let is_possible =
-            |call| self.next(key, instance, call, at).is_ok() && self.syncs(key, instance, call, at).is_ok();
         match action {
-            Action::Do(call) => is_possible(call),
-            Action::Impossible(call) => !is_possible(call),
+            Action::Do(call) => self.is_possible(key, instance, call, at),
+            Action::Impossible(call) => !self.is_possible(key, instance, call, at),
             Action::Initialized => !self.is_initial(instance.state()),
             Action::InState(states) => states.contains(instance.state()),
+            Action::Ask(_) => true,
         }
+    }
+
+    pub(crate) fn is_possible(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> bool {
+        self.next(key, instance, call, at).is_ok() && self.syncs(key, instance, call, at).is_ok()
     }
 }

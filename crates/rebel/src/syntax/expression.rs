@@ -2,7 +2,7 @@
 
 use super::parser::{Parsed, Parser, Reported};
 use super::token::Token;
-use super::tree::{Binary, Comparison, Expr, ExprKind};
+use super::tree::{Binary, Comparison, Expr, ExprKind, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::source::Span;
@@ -81,19 +81,22 @@ impl Parser<'_> {
 
     /// The operator that comes next, applied to `left` and what follows.
     fn operation(&mut self, left: Expr, strength: Strength) -> Parsed<Expr> {
-        let Some((operator, _)) = binary(self.peek()) else { return self.in_state(&left) };
+        let Some((operator, _)) = binary(self.peek()) else { return self.in_state(left) };
         self.advance();
         let right = self.expression_from(strength.next())?;
-        if strength == Strength::Comparison && self.next_operator(Strength::Comparison) == Some(Strength::Comparison) {
-            return Err(self.chained_comparison());
+        if strength == Strength::Comparison {
+            self.refuse_chain()?;
         }
         let span = left.span.to(right.span);
         self.node(ExprKind::Binary(operator, left.into(), right.into()), span)
     }
 
-    fn chained_comparison(&mut self) -> Reported {
+    fn refuse_chain(&mut self) -> Parsed<()> {
+        if self.next_operator(Strength::Comparison) != Some(Strength::Comparison) {
+            return Ok(());
+        }
         let diagnostic = Diagnostic::new(Code::Syntax, self.span(), "comparisons do not chain", "a second comparison");
-        self.fail(diagnostic.help("write `a < b and b < c`"))
+        Err(self.fail(diagnostic.help("write `a < b and b < c`")))
     }
 
     fn operand(&mut self) -> Parsed<Expr> {
@@ -101,13 +104,15 @@ impl Parser<'_> {
             Token::Not => self.negation(Strength::Not, ExprKind::Not),
             Token::Minus => self.negation(Strength::Negation, ExprKind::Negate),
             Token::If => self.choice(),
-            Token::Initialized => self.initialized(),
+            Token::Initialized => self.life_cycle(ExprKind::Initialized),
+            Token::Name if self.asks("finalized") => self.life_cycle(ExprKind::Finalized),
+            Token::Name if self.asks("can") => self.can(),
             _ => self.members(),
         }
     }
 
     /// An operand with its members.
-    fn members(&mut self) -> Parsed<Expr> {
+    pub(super) fn members(&mut self) -> Parsed<Expr> {
         let mut operand = match self.peek() {
             Token::LeftParenthesis => self.parenthesised(),
             Token::LeftBrace => self.set(),
@@ -152,11 +157,34 @@ impl Parser<'_> {
         self.node(kind(operand.into()), span)
     }
 
-    fn initialized(&mut self) -> Parsed<Expr> {
+    /// Whether `word`, which is one only before an instance, comes next.
+    fn asks(&self, word: &str) -> bool {
+        let is_instance = matches!(self.peek_after(1), Token::Name | Token::This);
+        self.is_next_word(word) && is_instance && !self.separates_after(1)
+    }
+
+    fn life_cycle(&mut self, kind: fn(Box<Expr>) -> ExprKind) -> Parsed<Expr> {
         let start = self.advance();
-        let instance = self.name()?;
+        let instance = self.members()?;
         let span = start.to(instance.span);
-        self.node(ExprKind::Initialized(instance), span)
+        self.node(kind(instance.into()), span)
+    }
+
+    /// `can x.Event(..)`.
+    fn can(&mut self) -> Parsed<Expr> {
+        let start = self.advance();
+        let (target, event) = self.event_of_instance()?;
+        let (arguments, end) = self.arguments()?;
+        self.node(ExprKind::Can(target.into(), event, arguments), start.to(end))
+    }
+
+    /// An instance and one of its events: `x.Event`.
+    pub(super) fn event_of_instance(&mut self) -> Parsed<(Expr, Ident)> {
+        let path = self.members()?;
+        match path.kind {
+            ExprKind::Member(target, event) => Ok((*target, event)),
+            _ => Err(self.unexpected("`.` and an event")),
+        }
     }
 
     fn parenthesised(&mut self) -> Parsed<Expr> {
@@ -175,6 +203,12 @@ impl Parser<'_> {
     fn name_or_call(&mut self) -> Parsed<Expr> {
         let name = self.name()?;
         let start = name.span;
+        if self.peek() == Token::LeftBracket && !self.separates_here() {
+            let opener = self.advance();
+            let key = self.expression()?;
+            let end = self.close(opener, Token::RightBracket)?;
+            return self.node(ExprKind::Index(name, key.into()), start.to(end));
+        }
         // A parenthesis that begins a line begins an item.
         if self.peek() != Token::LeftParenthesis || self.separates_here() {
             return self.node(ExprKind::Name(name.name), start);
@@ -216,31 +250,31 @@ impl Parser<'_> {
         self.node(ExprKind::If(Box::new(condition), Box::new(accepted), Box::new(otherwise)), span)
     }
 
-    fn in_state(&mut self, left: &Expr) -> Parsed<Expr> {
-        let keyword = self.advance();
-        let ExprKind::Name(name) = &left.kind else {
-            let message = format!("`{}` asks about an instance", self.slice(keyword));
-            let diagnostic = Diagnostic::new(Code::Syntax, left.span, message, "no instance");
-            return Err(self.fail(diagnostic.and(keyword, "asked here").help("write a parameter or a field before it")));
-        };
-        let instance = super::tree::Ident { name: name.clone(), span: left.span };
-        if self.peek() == Token::Initialized {
-            let end = self.advance();
-            return self.node(ExprKind::Initialized(instance), left.span.to(end));
-        }
-        let opener = self.span();
-        let (states, end) = if self.eat(Token::LeftBrace) {
-            let mut states = vec![self.name()?];
-            while self.eat(Token::Comma) {
-                states.push(self.name()?);
-            }
-            (states, self.close(opener, Token::RightBrace)?)
+    fn in_state(&mut self, instance: Expr) -> Parsed<Expr> {
+        self.advance();
+        let start = instance.span;
+        let (kind, end) = if self.peek() == Token::Initialized {
+            (ExprKind::Initialized(instance.into()), self.advance())
         } else {
+            let (states, end) = self.states()?;
+            (ExprKind::InState(instance.into(), states), end)
+        };
+        self.refuse_chain()?;
+        self.node(kind, start.to(end))
+    }
+
+    fn states(&mut self) -> Parsed<(Vec<Ident>, Span)> {
+        let opener = self.span();
+        if !self.eat(Token::LeftBrace) {
             let state = self.name()?;
             let span = state.span;
-            (vec![state], span)
-        };
-        self.node(ExprKind::InState(instance, states), left.span.to(end))
+            return Ok((vec![state], span));
+        }
+        let mut states = vec![self.name()?];
+        while self.eat(Token::Comma) {
+            states.push(self.name()?);
+        }
+        Ok((states, self.close(opener, Token::RightBrace)?))
     }
 
     pub(super) fn arguments(&mut self) -> Parsed<(Vec<Expr>, Span)> {
@@ -304,7 +338,14 @@ impl Parser<'_> {
 
     fn node(&mut self, kind: ExprKind, span: Span) -> Parsed<Expr> {
         let depth = 1 + match &kind {
-            ExprKind::Member(a, _) | ExprKind::Negate(a) | ExprKind::Not(a) => a.depth,
+            ExprKind::Member(a, _)
+            | ExprKind::Negate(a)
+            | ExprKind::Not(a)
+            | ExprKind::Index(_, a)
+            | ExprKind::Initialized(a)
+            | ExprKind::Finalized(a)
+            | ExprKind::InState(a, _) => a.depth,
+            ExprKind::Can(a, _, items) => items.iter().map(|item| item.depth).fold(a.depth, usize::max),
             ExprKind::Binary(_, a, b) => a.depth.max(b.depth),
             ExprKind::If(a, b, c) => a.depth.max(b.depth).max(c.depth),
             ExprKind::Call(_, items) | ExprKind::Set(items) => items.iter().map(|item| item.depth).max().unwrap_or(0),

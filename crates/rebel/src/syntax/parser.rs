@@ -339,7 +339,7 @@ impl Parser<'_> {
     fn begins_statement(&self) -> bool {
         match self.peek() {
             Token::If | Token::For | Token::Not => true,
-            Token::Name => self.peek_after(1) == Token::Dot,
+            Token::Name => matches!(self.peek_after(1), Token::Dot | Token::LeftBracket),
             _ => false,
         }
     }
@@ -361,7 +361,12 @@ impl Parser<'_> {
 
     /// Whether a line that begins with the next token may begin an item.
     pub(super) fn separates_here(&self) -> bool {
-        self.separation == Separation::Lines && self.begins_line()
+        self.separates_after(0)
+    }
+
+    /// The same of the token that stands `distance` behind the next one.
+    pub(super) fn separates_after(&self, distance: usize) -> bool {
+        self.separation == Separation::Lines && self.layout.begins_line(self.position + distance)
     }
 
     fn begins_line(&self) -> bool {
@@ -490,9 +495,7 @@ impl Parser<'_> {
                 Diagnostic::new(Code::Syntax, self.span(), "an event cannot synchronise with itself", "`this`");
             return Err(self.fail(diagnostic.help("call an event of another instance: a parameter or a field")));
         }
-        let target = self.name()?;
-        self.expect(Token::Dot)?;
-        let event = self.name()?;
+        let (target, event) = self.event_of_instance()?;
         let (arguments, end) = self.arguments()?;
         Ok(Statement::Call { negated, target, event, arguments, span: start.to(end) })
     }
@@ -583,7 +586,7 @@ impl Parser<'_> {
         self.peek_after(0)
     }
 
-    fn peek_after(&self, distance: usize) -> Token {
+    pub(super) fn peek_after(&self, distance: usize) -> Token {
         self.tokens.tokens.get(self.position + distance).map_or(Token::End, |(token, _)| *token)
     }
 

@@ -124,7 +124,7 @@ pub(crate) struct Effect {
 /// One line of a `sync` block.
 #[derive(Debug)]
 pub(crate) enum Statement {
-    Call { negated: bool, target: Ident, event: Ident, arguments: Vec<Expr>, span: Span },
+    Call { negated: bool, target: Expr, event: Ident, arguments: Vec<Expr>, span: Span },
     If(Expr, Vec<Statement>),
     For(Ident, Expr, Vec<Statement>),
 }
@@ -186,8 +186,13 @@ pub(crate) enum ExprKind {
     Binary(Binary, Box<Expr>, Box<Expr>),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Set(Vec<Expr>),
-    Initialized(Ident),
-    InState(Ident, Vec<Ident>),
+    /// `Class[key]`.
+    Index(Ident, Box<Expr>),
+    Initialized(Box<Expr>),
+    Finalized(Box<Expr>),
+    InState(Box<Expr>, Vec<Ident>),
+    /// `can x.Event(..)`.
+    Can(Box<Expr>, Ident, Vec<Expr>),
     /// What could not be read and is reported.
     Wrong,
 }

@@ -87,6 +87,16 @@ impl Key {
         }
     }
 
+    /// The key that `value` is; nothing if it is none.
+    pub(crate) fn of(value: Value) -> Option<Self> {
+        match value {
+            Value::String(text) if !text.is_empty() => Some(Key::String(text)),
+            Value::Integer(number) => Some(Key::Integer(number)),
+            Value::Iban(iban) => Some(Key::Iban(iban)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn value(&self) -> Value {
         match self {
             Key::String(text) => Value::String(text.clone()),
@@ -388,4 +398,25 @@ pub enum Fault {
         /// The field or parameter.
         name: Name,
     },
+    /// A field of an instance that has not been created is asked for, and has no default.
+    #[error("`{question}` has no value: the instance does not exist")]
+    Absent {
+        /// What is asked for, as written.
+        question: Name,
+    },
+    /// What another instance is asked has no answer yet.
+    #[error("`{question}` has no answer yet")]
+    Unanswered {
+        /// What is asked, as written.
+        question: Name,
+    },
+    /// The empty text, which is the identity of nothing.
+    #[error("the empty text is no identity")]
+    NoKey,
+}
+
+impl Fault {
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, Fault::Unanswered { .. })
+    }
 }

@@ -26,12 +26,15 @@ pub(crate) enum V {
     Rate(i128),
     Set(BTreeSet<i128>),
     Currency(&'static str),
+    /// What another instance is asked for and does not have.
+    Absent,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum F {
     Overflow,
     Mismatch,
+    Absent,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +69,7 @@ impl fmt::Display for V {
                 write!(f, "{{{}}}", items.join(", "))
             }
             V::Currency(code) => f.write_str(code),
+            V::Absent => panic!("it has no text"),
         }
     }
 }
@@ -108,7 +112,10 @@ impl E {
     pub(crate) fn eval(&self, env: &[V]) -> Result<V, F> {
         match self {
             E::Lit(value) => Ok(value.clone()),
-            E::Var(_, index) => Ok(env[*index].clone()),
+            E::Var(_, index) => match &env[*index] {
+                V::Absent => Err(F::Absent),
+                value => Ok(value.clone()),
+            },
             E::Bin("and", a, b) => {
                 if a.eval(env)? == V::Bool(true) {
                     b.eval(env)
@@ -379,6 +386,7 @@ fn both_interpreters_agree_on_random_expressions() {
                     };
                     let is_same = match expected {
                         F::Overflow => matches!(fault, Fault::Overflow),
+                        F::Absent => panic!("nothing is asked"),
                         F::Mismatch => matches!(fault, Fault::CurrencyMismatch { .. }),
                     };
                     assert!(is_same, "{expected:?} {fault:?} {told}");

@@ -14,6 +14,22 @@ use crate::expression::{E, Ty, V, random};
 const STATES: [&str; 4] = ["unmade", "open", "shut", "gone"];
 /// What events read: two fields, and a number that is given.
 const READ: [(&str, Ty, usize); 3] = [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2)];
+/// What they ask of others: behind what they read, in the order of the answers.
+const ASKED: [(&str, Ty, usize); 13] = [
+    READ[0],
+    READ[1],
+    READ[2],
+    ("given.x", Ty::Int, 3),
+    ("given.y", Ty::Int, 4),
+    ("kept.x", Ty::Int, 5),
+    ("kept.kept.y", Ty::Int, 6),
+    ("T[\"1\"].y", Ty::Int, 7),
+    ("(given is open)", Ty::Bool, 8),
+    ("(kept is {open, shut})", Ty::Bool, 9),
+    ("(initialized given)", Ty::Bool, 10),
+    ("(finalized kept.kept)", Ty::Bool, 11),
+    ("(T[\"0\"] is initialized)", Ty::Bool, 12),
+];
 const OF_INVARIANTS: [(&str, Ty, usize); 2] = [("x", Ty::Int, 0), ("y", Ty::Int, 1)];
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +60,9 @@ struct Event {
     from: Vec<usize>,
     to: usize,
     guards: Vec<E>,
+    asks: bool,
+    /// That an event is possible for another instance, or not.
+    can: Option<(bool, Target, usize, E)>,
     initialized: Option<Target>,
     in_state: Option<(Target, usize)>,
     x: Option<E>,
@@ -72,7 +91,8 @@ const UNMADE: Thing = Thing { state: 0, x: 0, y: 0, kept: None };
 impl Contract {
     fn random(chance: &mut Chance) -> Self {
         let count = 2 + chance.below(4);
-        let events = (0..count).map(|index| Event::random(chance, index, count)).collect();
+        let asks: Vec<bool> = (0..count).map(|_| chance.below(2) == 0).collect();
+        let events = (0..count).map(|index| Event::random(chance, index, &asks)).collect();
         let invariants = (0..chance.below(3)).map(|_| random(chance, Ty::Bool, &OF_INVARIANTS, 1)).collect();
         Self { events, invariants }
     }
@@ -89,6 +109,10 @@ impl Contract {
             writeln!(text, "  {}\n    on E{index}(k: Integer, given: T): {}", states.join(", "), STATES[event.to])
                 .unwrap();
             let mut guards: Vec<String> = event.guards.iter().map(ToString::to_string).collect();
+            guards.extend(event.can.iter().map(|(is_possible, target, event, number)| {
+                let not = if *is_possible { "" } else { "not " };
+                format!("{not}can {}.E{event}({number}, given)", target.name())
+            }));
             guards.extend(event.initialized.map(|target| format!("initialized {}", target.name())));
             guards.extend(event.in_state.map(|(target, state)| format!("{} instate {}", target.name(), STATES[state])));
             if !guards.is_empty() {
@@ -130,21 +154,25 @@ impl Target {
 }
 
 impl Event {
-    fn random(chance: &mut Chance, index: usize, count: usize) -> Self {
+    fn random(chance: &mut Chance, index: usize, asking: &[bool]) -> Self {
+        let (count, asks) = (asking.len(), asking[index]);
+        let known: &[_] = if asks { &ASKED } else { &READ };
+        let alone: Vec<usize> = (index + 1..count).filter(|event| !asking[*event]).collect();
         let target = |chance: &mut Chance| chance.pick(&[Target::Given, Target::Kept]);
         let maybe = |chance: &mut Chance, percent: usize| chance.below(100) < percent;
         let number = |chance: &mut Chance| {
             let depth = chance.below(2);
-            random(chance, Ty::Int, &READ, depth)
+            random(chance, Ty::Int, known, depth)
         };
         let mut calls = Vec::new();
         if index + 1 < count {
             let event = |chance: &mut Chance| index + 1 + chance.below(count - index - 1);
-            if maybe(chance, 15) {
-                calls.push(Call::Not { target: target(chance), event: event(chance), number: number(chance) });
+            if !alone.is_empty() && maybe(chance, 15) {
+                let (target, event) = (target(chance), chance.pick(&alone));
+                calls.push(Call::Not { target, event, number: number(chance) });
             }
             for _ in 0..chance.below(4) {
-                let when = maybe(chance, 25).then(|| random(chance, Ty::Bool, &READ, 1));
+                let when = maybe(chance, 25).then(|| random(chance, Ty::Bool, known, 1));
                 let (target, event) = (target(chance), event(chance));
                 calls.push(Call::Do { when, target, event, number: number(chance), hand: Target::Given });
                 if let (Some(Call::Do { hand, .. }), true) = (calls.last_mut(), maybe(chance, 50)) {
@@ -152,6 +180,8 @@ impl Event {
                 }
             }
         }
+        let mut guards: Vec<E> = (0..chance.below(2)).map(|_| random(chance, Ty::Bool, known, 1)).collect();
+        guards.extend((asks && maybe(chance, 30)).then(|| random(chance, Ty::Bool, known, 0)));
         let from = match chance.below(4) {
             0 => vec![1],
             1 => vec![2],
@@ -161,18 +191,21 @@ impl Event {
         Self {
             from,
             to,
-            guards: (0..chance.below(2)).map(|_| random(chance, Ty::Bool, &READ, 1)).collect(),
+            guards,
+            asks,
+            can: (asks && !alone.is_empty() && maybe(chance, 20))
+                .then(|| (maybe(chance, 50), target(chance), chance.pick(&alone), number(chance))),
             initialized: maybe(chance, 10).then(|| target(chance)),
             in_state: maybe(chance, 10).then(|| (target(chance), 1 + chance.below(2))),
-            x: maybe(chance, 60).then(|| random(chance, Ty::Int, &READ, 2)),
-            y: maybe(chance, 60).then(|| random(chance, Ty::Int, &READ, 2)),
+            x: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
+            y: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
             calls,
         }
     }
 
-    /// What the event makes of its own instance: nothing if it refuses.
-    fn alone(&self, thing: &Thing, number: i128) -> Option<(Thing, Vec<V>)> {
-        let env = vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)];
+    /// What the event makes of its own instance with the answers of others: nothing if it refuses.
+    fn alone(&self, thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
+        let env = [vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)], answers].concat();
         if !self.from.contains(&thing.state) || !self.guards.iter().all(|guard| guard.eval(&env) == Ok(V::Bool(true))) {
             return None;
         }
@@ -209,11 +242,18 @@ impl Contract {
     ) -> Option<World> {
         let before = Self::get(world, id);
         let event = &self.events[event];
-        let (after, env) = event.alone(&before, number)?;
+        let answers = if event.asks { Self::answers(world, &before, given) } else { Vec::new() };
+        let (after, env) = event.alone(&before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
             Target::Kept => before.kept.expect("an instance with a state keeps another"),
         };
+        if let Some((is_possible, target, event, number)) = &event.can {
+            let asked = Self::get(world, resolve(*target));
+            if self.can(&asked, &self.events[*event], integer(number, &env)?) != *is_possible {
+                return None;
+            }
+        }
         // All that the event says is read now.
         let mut calls = Vec::new();
         for call in &event.calls {
@@ -254,9 +294,29 @@ impl Contract {
         Some(world)
     }
 
+    /// What others answer to an instance that asks, as [`ASKED`] has it.
+    fn answers(world: &World, asking: &Thing, given: usize) -> Vec<V> {
+        let kept = asking.kept.map(|id| Self::get(world, id));
+        let behind = kept.as_ref().and_then(|kept| kept.kept).map(|id| Self::get(world, id));
+        let (given, one, zero) = (Self::get(world, given), Self::get(world, 1), Self::get(world, 0));
+        let or_absent = |value: Option<V>| value.unwrap_or(V::Absent);
+        vec![
+            V::Int(given.x),
+            V::Int(given.y),
+            or_absent(kept.as_ref().map(|kept| V::Int(kept.x))),
+            or_absent(behind.as_ref().map(|behind| V::Int(behind.y))),
+            V::Int(one.y),
+            V::Bool(given.state == 1),
+            or_absent(kept.as_ref().map(|kept| V::Bool(kept.state == 1 || kept.state == 2))),
+            V::Bool(given.state != 0),
+            or_absent(behind.as_ref().map(|behind| V::Bool(behind.state == 3))),
+            V::Bool(zero.state != 0),
+        ]
+    }
+
     /// Whether one event is possible for its own instance: what it calls is not looked at, but must have values.
     fn can(&self, thing: &Thing, event: &Event, number: i128) -> bool {
-        let Some((after, env)) = event.alone(thing, number) else { return false };
+        let Some((after, env)) = event.alone(thing, number, Vec::new()) else { return false };
         let has_values = event.calls.iter().all(|call| match call {
             Call::Do { when, number, .. } => match when.as_ref().map(|when| when.eval(&env)) {
                 Some(Err(_)) => false,

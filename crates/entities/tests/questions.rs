@@ -1,0 +1,309 @@
+//! Events that ask other entities: what the protocol makes of them against one step in one place, one at a time and together.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use enact_entities::{Attempt, Durability, EntityKey, Rebel, Reply, Strategy, TxId, Written};
+use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
+use support::chance::{Chance, for_seeds};
+use support::key;
+use support::world::Net;
+
+const CONTRACT: &str = r#"
+class Account
+  balance: Integer = 0
+  limit: Integer
+  backup: Account
+
+  initial unopened
+    on Open(with: Integer, other: Account): opened
+      post: this.balance = with, this.limit = with, this.backup = other
+
+  opened
+    on Add(amount: Integer)
+      post: this.balance += amount
+    on Take(amount: Integer)
+      pre: "not enough": balance >= amount
+      post: this.balance -= amount
+    on Double()
+      post: this.balance = balance * 2
+    on Match()
+      post: this.limit = backup.balance
+    on Copy()
+      post: this.balance = backup.balance + 1
+    on Level()
+      pre: "the other is no richer": backup is closed or backup.balance > balance
+      post: this.balance += 1
+      sync: if not backup is finished: backup.Take(1)
+    on Follow()
+      pre: "nobody is behind": backup.backup.backup is opened and backup.backup.limit >= 0
+      post: this.backup = backup.backup
+    on Rest(other: String)
+      pre: "the other could pay": not can Account[other].Take(40)
+      post: this.limit = if initialized Account[other] then Account[other].balance else 0 - 1
+    on Close(): closed
+      pre: balance <= 3
+    on Finish(): finished
+      pre: balance < 5
+
+  final closed, finished
+
+class Transfer
+  from: Account
+  to: Account
+  amount: Integer = 0
+
+  initial unmade
+    on Make(payer: Account, payee: Account, sum: Integer): made
+      post: this.from = payer, this.to = payee, this.amount = sum
+
+  made
+    on Simple()
+      pre: "the payer is poor": from.balance > to.balance or finalized to
+      sync:
+        from.Take(amount)
+        to.Add(amount)
+    on Share()
+      sync:
+        from.Take(from.balance - to.balance)
+        to.Add(from.balance - to.balance)
+    on Circle()
+      sync:
+        from.Take(amount)
+        to.Match()
+        from.Match()
+        to.Add(amount)
+        to.Level()
+        from.Level()
+    on Chain()
+      sync:
+        to.Match()
+        to.backup.Match()
+        if to.limit > 10: from.Rest("2")
+        from.Follow()
+"#;
+
+const EVENTS: [(&str, &str); 14] = [
+    ("Account", "Add"),
+    ("Account", "Take"),
+    ("Account", "Double"),
+    ("Account", "Match"),
+    ("Account", "Copy"),
+    ("Account", "Level"),
+    ("Account", "Follow"),
+    ("Account", "Rest"),
+    ("Account", "Close"),
+    ("Account", "Finish"),
+    ("Transfer", "Simple"),
+    ("Transfer", "Share"),
+    ("Transfer", "Circle"),
+    ("Transfer", "Chain"),
+];
+
+/// What reads of one account and writes to another.
+const CROSSING: [(&str, &str); 4] =
+    [("Account", "Copy"), ("Account", "Copy"), ("Account", "Double"), ("Account", "Add")];
+
+type World = BTreeMap<Reference, Instance>;
+
+struct Both {
+    spec: Arc<Spec>,
+    net: Net<Rebel>,
+    alone: World,
+}
+
+impl Both {
+    fn new(strategy: Strategy, durability: Durability) -> Self {
+        let spec = check(vec![Source::new("questions.rebel", CONTRACT)]).unwrap_or_else(|report| panic!("{report}"));
+        let spec = Arc::new(spec);
+        let net = Net::with(Arc::new(Rebel::new(Arc::clone(&spec))), strategy, durability);
+        Self { spec, net, alone: World::new() }
+    }
+
+    /// Three accounts, of which the last may not exist, and three transfers between them. The keys of transfers come last.
+    fn at_random(chance: &mut Chance, strategy: Strategy, durability: Durability) -> Self {
+        let mut both = Self::new(strategy, durability);
+        for account in 0..if chance.below(3) == 0 { 2 } else { 3 } {
+            let arguments = [chance.below(60).to_string(), chance.below(3).to_string()];
+            assert!(both.happens("Account", account, "Open", &arguments));
+        }
+        for transfer in 0..3 {
+            let arguments = [chance.below(3), chance.below(3), chance.below(20)].map(|number| number.to_string());
+            assert!(both.happens("Transfer", transfer, "Make", &arguments));
+        }
+        both
+    }
+
+    fn call(&self, class: &str, id: usize, event: &str, arguments: &[String]) -> (Reference, EventCall) {
+        let declared = self.spec.class(class).expect("the contract has it");
+        let event = declared.event(event).expect("the contract has it");
+        let values = event.params().iter().zip(arguments);
+        let values = values.map(|(param, text)| (&**param.name(), Value::parse(param.ty(), text).expect("it fits")));
+        let target = declared.reference(declared.key(&id.to_string()).expect("it is an id"));
+        (target, event.call(values).expect("the arguments fit"))
+    }
+
+    fn random_call(&self, chance: &mut Chance, events: &[(&str, &str)]) -> (Reference, EventCall) {
+        let (class, event) = *chance.pick(events);
+        let argument = match event {
+            "Rest" => chance.below(4),
+            _ => chance.below(30),
+        };
+        let params = self.spec.class(class).and_then(|class| class.event(event)).expect("it is there").params().len();
+        self.call(class, chance.below(3), event, &vec![argument.to_string(); params])
+    }
+
+    fn begin(&mut self, (target, call): &(Reference, EventCall)) -> TxId {
+        self.net.event(&format!("{}/{}", target.class, target.key), call.clone())
+    }
+
+    fn step(&self, world: &World, (target, call): &(Reference, EventCall)) -> Option<World> {
+        let accepted = self.spec.step(world, target, call, enact_rebel::Timestamp::from_millis(0)).ok()?;
+        Some(world.clone().into_iter().chain(accepted.after).collect())
+    }
+
+    /// Lets one event happen in both, compares what becomes of it, and says whether it happened.
+    fn happens(&mut self, class: &str, id: usize, event: &str, arguments: &[String]) -> bool {
+        let call = self.call(class, id, event, arguments);
+        self.both(&call)
+    }
+
+    fn both(&mut self, call: &(Reference, EventCall)) -> bool {
+        let expected = self.step(&self.alone, call);
+        let tx = self.begin(call);
+        self.net.run();
+        let (committed, refused) = (self.net.committed(tx), self.net.refused(tx));
+        assert!(committed || refused, "{call:?} is answered: {:?}", self.net.reply(tx));
+        assert_eq!(committed, expected.is_some(), "{call:?}: {:?}", self.net.reply(tx));
+        self.alone = expected.unwrap_or_else(|| self.alone.clone());
+        assert!(self.agrees_with(&self.alone));
+        committed
+    }
+
+    fn agrees_with(&self, world: &World) -> bool {
+        world.iter().all(|(reference, instance)| {
+            let entity = EntityKey::new(&reference.class, &reference.key.to_string()).expect("it is a key");
+            self.net.participants[&entity].admission().base() == instance
+        })
+    }
+
+    /// Whether the calls, one after the other in some order from `world`, all happen and end in what the entities have.
+    fn some_order_explains(&self, world: &World, calls: &[(Reference, EventCall)]) -> bool {
+        if calls.is_empty() {
+            return self.agrees_with(world);
+        }
+        (0..calls.len()).any(|first| {
+            let Some(next) = self.step(world, &calls[first]) else { return false };
+            let mut rest = calls.to_vec();
+            rest.remove(first);
+            self.some_order_explains(&next, &rest)
+        })
+    }
+}
+
+#[test]
+fn the_protocol_makes_of_events_that_ask_what_one_step_makes_of_them() {
+    let mut met: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for durability in [Durability::TwoPhase, Durability::Shared] {
+        for_seeds("questions", 200, |seed| {
+            let mut chance = Chance::new(seed);
+            let mut both = Both::at_random(&mut chance, Strategy::Serializable, durability);
+            for _ in 0..10 {
+                let call = both.random_call(&mut chance, &EVENTS);
+                let (happened, refused) = met.entry(call.1.event().to_string()).or_default();
+                *(if both.both(&call) { happened } else { refused }) += 1;
+            }
+            both.net.crash_all();
+            both.net.restart_all();
+            both.net.run();
+            assert!(both.agrees_with(&both.alone), "the answers are in the journal");
+        });
+    }
+    assert_eq!(met.len(), EVENTS.len());
+    assert!(met.values().all(|(happened, refused)| *happened > 0 && *refused > 0), "all are met: {met:?}");
+}
+
+#[test]
+fn events_that_ask_are_serializable_whatever_happens_at_the_same_time() {
+    let (mut happened, mut refused, mut expired, mut restarted) = (0, 0, 0, 0);
+    for (strategy, durability) in [
+        (Strategy::Locking, Durability::Shared),
+        (Strategy::Serializable, Durability::Shared),
+        (Strategy::Serializable, Durability::TwoPhase),
+    ] {
+        for_seeds("questions", 300, |seed| {
+            let mut chance = Chance::new(seed);
+            let mut both = Both::at_random(&mut chance, strategy, durability);
+            let before = both.alone.clone();
+            let events: &[_] = if chance.percent(50) { &EVENTS } else { &CROSSING };
+            let calls: Vec<_> = (0..5).map(|_| both.random_call(&mut chance, events)).collect();
+            let begun: Vec<TxId> = calls.iter().map(|call| both.begin(call)).collect();
+            run_at_random(&mut both.net, &mut chance, &begun);
+            let mut committed = Vec::new();
+            for (call, tx) in calls.iter().zip(begun) {
+                match both.net.reply(tx) {
+                    Some(Reply::Answered { result: Ok(_), .. }) => committed.push(call.clone()),
+                    Some(Reply::Answered { .. }) => refused += 1,
+                    Some(Reply::TimedOut { .. }) => expired += 1,
+                    other => panic!("{call:?} has no answer: {other:?}"),
+                }
+            }
+            happened += committed.len();
+            assert!(both.some_order_explains(&before, &committed), "{committed:#?}\nfrom {before:#?}");
+            restarted += usize::from(both.net.marks.contains("asked out of order and restarted"));
+        });
+    }
+    eprintln!("{happened}, {refused}, {expired}, {restarted}");
+    assert!(happened > 500 && refused > 100 && restarted > 20, "{happened}, {refused}, {expired}, {restarted}");
+}
+
+/// Delivers and writes in any order, until everything is answered.
+fn run_at_random(net: &mut Net<Rebel>, chance: &mut Chance, begun: &[TxId]) {
+    loop {
+        let (packets, writes) = (net.net.len(), net.writable());
+        match packets + writes.len() {
+            0 if begun.iter().all(|tx| net.reply(*tx).is_some()) => return,
+            0 => net.pass(250),
+            all => match chance.below(all) {
+                n if n < packets => {
+                    if chance.percent(10) {
+                        net.net.push(net.net[n].clone());
+                    }
+                    net.deliver(n);
+                }
+                n => net.write(writes[n - packets], Written::Durable),
+            },
+        }
+    }
+}
+
+#[test]
+fn an_answer_is_held_until_the_transaction_that_asked_is_decided() {
+    for strategy in [Strategy::Psac, Strategy::Serializable] {
+        let mut both = Both::new(strategy, Durability::Shared);
+        for (account, other) in [(0, 1), (1, 0)] {
+            assert!(both.happens("Account", account, "Open", &["7".into(), other.to_string()]));
+        }
+        // The balance of account 1 is what account 0 asks for. Its decision is on the way to the disk.
+        let asking = both.call("Account", 0, "Match", &[]);
+        let asking = both.begin(&asking);
+        while both.net.disk.is_empty() {
+            both.net.deliver(0);
+        }
+        let add = both.call("Account", 1, "Add", &["1".into()]);
+        let add = both.begin(&add);
+        while !both.net.net.is_empty() {
+            both.net.deliver(0);
+        }
+        assert_eq!(both.net.participants[&key("Account/1")].admission().delayed_attempt(add), Some(Attempt::FIRST));
+        both.net.run();
+        assert!(both.net.committed(asking) && both.net.committed(add));
+        let field = |account: &str, name: &str| {
+            both.net.participants[&key(account)].admission().base().fields().get(name).cloned()
+        };
+        assert_eq!(field("Account/0", "limit"), Some(Value::Integer(7)), "as it was when it was asked");
+        assert_eq!(field("Account/1", "balance"), Some(Value::Integer(8)));
+    }
+}

@@ -1,0 +1,201 @@
+//! What an event says of other instances: references to them, questions to them, and events of theirs.
+
+use std::sync::Arc;
+
+use super::body::EventId;
+use super::expression::{Context, Typed};
+use super::{Checker, Declared, Scope, operators};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::model::expr::{Act, Arguments, Asks, Expr, Query, Statement};
+use crate::model::{Class, StateKind};
+use crate::source::Span;
+use crate::syntax::tree::{self, ExprKind, Ident};
+use crate::value::{Name, Type};
+
+impl Checker {
+    /// `Class[key]`.
+    pub(super) fn referred(&mut self, class: &Ident, key: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+        let Some((Declared::Class(index), _)) = self.declared.get(&class.name).cloned() else {
+            self.unknown_class(class);
+            return None;
+        };
+        let ty = self.headers[index].ty();
+        let Type::Reference { class, key: key_type } = ty.clone() else { return None };
+        let key = self.expect(key, context, &operators::key_type(key_type))?;
+        Some(Typed::node(Expr::Refer(class, key_type, key.expr.into()), ty, key.depth))
+    }
+
+    fn unknown_class(&mut self, ident: &Ident) {
+        let message =
+            format!("`{}` is no class, and only instances of classes are found by their identity", ident.name);
+        let diagnostic = Diagnostic::new(Code::UnknownName, ident.span, message, "no class");
+        let classes = self.headers.iter().map(|header| &*header.name);
+        let diagnostic = diagnostic.did_you_mean(&ident.name, classes);
+        self.report.push(diagnostic);
+    }
+
+    /// A question that is answered by `true` or `false`.
+    pub(super) fn truth_of(
+        &mut self,
+        of: &tree::Expr,
+        span: Span,
+        context: &mut Context<'_>,
+        asks: impl FnOnce(&mut Self, usize, &mut Context<'_>) -> Option<Asks>,
+    ) -> Option<Typed> {
+        let (target, class) = self.instance(of, context)?;
+        let asks = asks(self, class, context)?;
+        self.ask(target, asks, Type::Boolean, span, context)
+    }
+
+    fn ask(&mut self, target: Typed, asks: Asks, ty: Type, span: Span, context: &Context<'_>) -> Option<Typed> {
+        if !context.is_event() {
+            let help = "only events ask other instances; pass what is needed as a parameter, or keep it in a field";
+            self.refuse(Code::OutOfPlace, span, "no other instance can be asked here", "out of place", help);
+            return None;
+        }
+        let text = self.text(span);
+        Some(Typed::node(Expr::Ask(target.expr.into(), Query { asks, text }.into()), ty, target.depth))
+    }
+
+    /// An expression that refers to another instance, with its class.
+    pub(super) fn instance(&mut self, tree: &tree::Expr, context: &mut Context<'_>) -> Option<(Typed, usize)> {
+        if let ExprKind::This = tree.kind {
+            let help = "an event knows the state it is declared for, and reads its own fields by their names";
+            self.refuse(Code::NotAReference, tree.span, "an event does not ask its own instance", "`this`", help);
+            return None;
+        }
+        let typed = self.expression(tree, context, None)?;
+        if let Some(class) = self.class_of(&typed.ty) {
+            return Some((typed, class));
+        }
+        let written = self.text(tree.span);
+        let message = format!("`{written}` is of type {}, not an instance of a class", typed.ty);
+        let help = match typed.ty {
+            Type::Set(_) => "write `for x in the_set: x.Event(..)`",
+            _ => "give it the type of a class",
+        };
+        self.refuse(Code::NotAReference, tree.span, message, "no instance", help);
+        None
+    }
+
+    /// The final states of a class.
+    pub(super) fn final_states(&self, class: usize) -> Arc<[Name]> {
+        let states = self.headers[class].states.iter();
+        states.filter(|(_, kind)| *kind == StateKind::Final).map(|(name, _)| name.name.clone()).collect()
+    }
+
+    /// The names of states of a class; one that it does not have is reported.
+    pub(super) fn named_states(&mut self, class: usize, states: &[Ident]) -> Arc<[Name]> {
+        let unknown: Vec<&Ident> =
+            states.iter().filter(|state| self.headers[class].state(&state.name).is_none()).collect();
+        unknown.iter().for_each(|state| self.unknown_state(class, state));
+        states.iter().map(|state| state.name.clone()).collect()
+    }
+
+    /// A field of another instance, which is a question to it, or its identity, which is known.
+    pub(super) fn field_of_other(
+        &mut self,
+        inner: Typed,
+        class: usize,
+        member: &Ident,
+        span: Span,
+        context: &Context<'_>,
+    ) -> Option<Typed> {
+        let header = &self.headers[class];
+        if header.identity.as_ref().is_some_and(|identity| identity.name == member.name) {
+            let Type::Reference { key, .. } = header.ty() else { return None };
+            return Some(Typed::node(Expr::KeyOf(inner.expr.into()), operators::key_type(key), inner.depth));
+        }
+        if let Some(field) = header.field(&member.name) {
+            let (name, ty) = (field.name.name.clone(), field.ty.clone());
+            return self.ask(inner, Asks::Field(name), ty, span, context);
+        }
+        if self.broken.contains(&member.name) || !self.unknown.insert((Scope::Fields(class), member.name.clone())) {
+            return None;
+        }
+        let message = format!("`{}` has no field `{}`", header.name, member.name);
+        let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such field");
+        let names = header.fields.iter().map(|field| &*field.name.name);
+        let diagnostic = diagnostic.did_you_mean(&member.name, names);
+        self.report.push(diagnostic);
+        None
+    }
+
+    /// Whether an event could happen, as what is asked.
+    pub(super) fn possible_event(
+        &mut self,
+        class: usize,
+        event: &Ident,
+        arguments: &[tree::Expr],
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<Asks> {
+        let (callee, event, arguments) = self.called_event(class, event, arguments, span, context)?;
+        self.possible.push((callee, span));
+        Some(Asks::Possible { event, arguments })
+    }
+
+    /// Refuses to ask whether an event could happen that asks questions itself: its instance alone cannot tell.
+    pub(super) fn nested_questions(&mut self, classes: &[Class]) {
+        for ((class, event), span) in std::mem::take(&mut self.possible) {
+            let event = &classes[class].events[event];
+            if event.transitions.iter().any(|transition| transition.body.asks) {
+                let message =
+                    format!("`{}` asks other instances, so its own cannot tell whether it is possible", event.name);
+                let diagnostic = Diagnostic::new(Code::NestedQuestion, span, message, "asked here");
+                let diagnostic = diagnostic.and(event.span, "asks questions");
+                self.report.push(diagnostic.help("ask what its guards ask instead"));
+            }
+        }
+    }
+
+    /// A guard on another instance.
+    pub(super) fn condition(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Statement> {
+        let text = guard.text.clone().unwrap_or_else(|| self.text(guard.condition.span));
+        let (ExprKind::Initialized(instance) | ExprKind::Finalized(instance) | ExprKind::InState(instance, _)) =
+            &guard.condition.kind
+        else {
+            return None;
+        };
+        let (target, class) = self.instance(instance, context)?;
+        let act = match &guard.condition.kind {
+            ExprKind::InState(_, states) => Act::InState(self.named_states(class, states)),
+            ExprKind::Finalized(_) => Act::InState(self.final_states(class)),
+            _ => Act::Initialized,
+        };
+        let class = self.headers[class].name.clone();
+        Some(Statement::Act { target: target.expr, class, act, text, span: guard.condition.span })
+    }
+
+    /// An event of another instance, and its arguments by name.
+    pub(super) fn called_event(
+        &mut self,
+        class: usize,
+        event: &Ident,
+        arguments: &[tree::Expr],
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<(EventId, Name, Arguments)> {
+        let header = &self.headers[class];
+        let Some(callee) = header.event(&event.name) else {
+            if !self.unknown.insert((Scope::Events(class), event.name.clone())) {
+                return None;
+            }
+            let message = format!("`{}` has no event `{}`", header.name, event.name);
+            let diagnostic = Diagnostic::new(Code::UnknownEvent, event.span, message, "no such event");
+            let diagnostic = diagnostic.did_you_mean(&event.name, header.event_names());
+            self.report.push(diagnostic);
+            return None;
+        };
+        let header = &header.events[callee];
+        if header.is_broken {
+            return None;
+        }
+        let name = header.name.name.clone();
+        let (names, types): (Vec<Name>, Vec<Type>) =
+            header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).unzip();
+        let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &types, span, context)?;
+        let values = arguments.into_iter().map(|argument| argument.expr);
+        Some(((class, callee), name, Arguments::new(names, values)))
+    }
+}
