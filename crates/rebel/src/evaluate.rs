@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::instance::{EventCall, Question};
-use crate::limits::FUEL;
+use crate::limits::{ELEMENTS_MAX, FUEL};
 use crate::model::Function;
-use crate::model::expr::{Arguments, Asks, Comparison, Expr, Operator, Query, Slot};
-use crate::value::{Bindings, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
+use crate::model::expr::{Aggregate, Arguments, Asks, Comparison, Expr, Fold, Operator, Query, Slot};
+use crate::value::{Bindings, Date, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
 #[derive(Clone, Copy)]
@@ -91,6 +91,8 @@ impl<'a> Evaluator<'a> {
             Expr::CurrencyOf(money) => self.currency(money, locals),
             Expr::SizeOf(set) => self.size(set, locals),
             Expr::Call(function, arguments) => self.call(function, arguments, locals),
+            Expr::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, locals),
             Expr::KeyOf(instance) => Ok(self.reference(instance, locals)?.key.value()),
             Expr::Refer(class, _, key) => self.refer(class, key, locals),
             Expr::Ask(target, query) => self.ask(target, query, locals),
@@ -113,22 +115,13 @@ impl<'a> Evaluator<'a> {
         Ok(Cow::Borrowed(stored))
     }
 
-    /// Two operands. The questions of the second are met also where the first waits for an answer.
-    fn both<'v>(
-        &mut self,
-        left: &'v Expr,
-        right: &'v Expr,
-        locals: &[Value],
-    ) -> Result<(Cow<'v, Value>, Cow<'v, Value>), Fault>
-    where
-        'a: 'v,
-    {
-        let a = match self.operand(left, locals) {
-            Err(fault) if !fault.is_unanswered() => return Err(fault),
-            a => a,
-        };
-        let b = self.operand(right, locals);
-        Ok((a?, b?))
+    /// The fault of an operand that has `right` beside it, whose questions are met also where this one waits for an answer.
+    #[cold]
+    fn left_fault(&mut self, fault: Fault, right: &Expr, locals: &[Value]) -> Fault {
+        match fault {
+            Fault::Unanswered { .. } => self.value(right, locals).err().filter(|other| !other.is_unanswered()).unwrap_or(fault),
+            _ => fault,
+        }
     }
 
     fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
@@ -149,7 +142,11 @@ impl<'a> Evaluator<'a> {
     }
 
     fn arithmetic(&mut self, operator: Operator, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let (a, b) = self.both(left, right, locals)?;
+        let a = match self.operand(left, locals) {
+            Ok(a) => a,
+            Err(fault) => return Err(self.left_fault(fault, right, locals)),
+        };
+        let b = self.operand(right, locals)?;
         arithmetic(operator, &a, &b).unwrap_or_else(|| Err(ill_typed(left)))
     }
 
@@ -170,7 +167,11 @@ impl<'a> Evaluator<'a> {
     }
 
     fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let (a, b) = self.both(left, right, locals)?;
+        let a = match self.operand(left, locals) {
+            Ok(a) => a,
+            Err(fault) => return Err(self.left_fault(fault, right, locals)),
+        };
+        let b = self.operand(right, locals)?;
         if let (Value::Set(a), Value::Set(b)) = (&*a, &*b) {
             self.burn(a.len().min(b.len()))?;
         }
@@ -233,6 +234,70 @@ impl<'a> Evaluator<'a> {
         self.value(&function.body, &arguments)
     }
 
+    fn range(&mut self, low: &Expr, high: &Expr, is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
+        let ends = (self.value(low, locals)?, self.value(high, locals)?);
+        let (first, last, of): (i64, i64, fn(i64) -> Option<Value>) = match ends {
+            (Value::Integer(first), Value::Integer(last)) => (first, last, |number| Some(Value::Integer(number))),
+            (Value::Date(first), Value::Date(last)) => {
+                (first.days(), last.days(), |days| Date::from_days(days).map(Value::Date))
+            }
+            _ => return Err(ill_typed(low)),
+        };
+        let Some(end) = (if is_closed { last.checked_add(1) } else { Some(last) }) else { return Err(Fault::Overflow) };
+        let count = end.saturating_sub(first).max(0);
+        if !usize::try_from(count).is_ok_and(|count| count <= ELEMENTS_MAX) {
+            return Err(Fault::TooManyElements);
+        }
+        self.burn(usize::try_from(count).unwrap_or(usize::MAX))?;
+        let elements: Option<BTreeSet<Value>> = (first..end).map(of).collect();
+        elements.map(|elements| Value::Set(Arc::new(elements))).ok_or(Fault::Overflow)
+    }
+
+    /// What its elements ask for is met for all of them, whichever waits for an answer.
+    fn aggregate(&mut self, aggregate: &Aggregate, locals: &[Value]) -> Result<Value, Fault> {
+        let mut folding = self.folding(&aggregate.fold, locals)?;
+        let elements = self.set(&aggregate.domain, locals)?;
+        let mut locals = locals.to_vec();
+        let mut waits = None;
+        for element in elements.iter() {
+            self.burn(1)?;
+            locals.push(element.clone());
+            let value = self.element(aggregate, &locals);
+            locals.pop();
+            match value {
+                Err(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
+                Err(fault) => return Err(fault),
+                Ok(None) => {}
+                Ok(Some(value)) => {
+                    let is_decided = folding.take(value).ok_or_else(|| ill_typed(&aggregate.body))??;
+                    if is_decided && waits.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        waits.map_or_else(|| Ok(folding.result()), Err)
+    }
+
+    fn folding(&mut self, fold: &Fold, locals: &[Value]) -> Result<Folding, Fault> {
+        Ok(match fold {
+            Fold::Quantified { is_all } => Folding::Quantified { is_all: *is_all, verdict: *is_all },
+            Fold::Count => Folding::Count(0),
+            Fold::Set => Folding::Set(BTreeSet::new()),
+            Fold::Sum(_, start) => Folding::Sum(self.value(start, locals)?),
+        })
+    }
+
+    /// The value of the body for the element that is the innermost local, if it counts.
+    fn element(&mut self, aggregate: &Aggregate, locals: &[Value]) -> Result<Option<Value>, Fault> {
+        if let Some(filter) = &aggregate.filter
+            && !self.truth(filter, locals)?
+        {
+            return Ok(None);
+        }
+        self.value(&aggregate.body, locals).map(Some)
+    }
+
     /// The instance that `expr` refers to.
     pub(crate) fn reference(&mut self, expr: &Expr, locals: &[Value]) -> Result<Reference, Fault> {
         match self.value(expr, locals)? {
@@ -286,6 +351,52 @@ impl<'a> Evaluator<'a> {
         match self.value(expr, locals)? {
             Value::Set(elements) => Ok(elements),
             _ => Err(ill_typed(expr)),
+        }
+    }
+}
+
+/// An aggregate on its way.
+enum Folding {
+    Quantified { is_all: bool, verdict: bool },
+    Count(i64),
+    Set(BTreeSet<Value>),
+    Sum(Value),
+}
+
+impl Folding {
+    /// Takes up the value of one element and says whether those that follow decide nothing; nothing if it is of another type
+    /// than declared.
+    fn take(&mut self, value: Value) -> Option<Result<bool, Fault>> {
+        match (self, value) {
+            (Folding::Quantified { is_all, verdict }, Value::Boolean(truth)) => {
+                let decides = truth != *is_all;
+                if decides {
+                    *verdict = truth;
+                }
+                Some(Ok(decides))
+            }
+            (Folding::Quantified { .. }, _) => None,
+            (Folding::Count(count), _) => {
+                *count += 1;
+                Some(Ok(false))
+            }
+            (Folding::Set(elements), value) => {
+                elements.insert(value);
+                Some(Ok(false))
+            }
+            (Folding::Sum(sum), value) => Some(arithmetic(Operator::Add, sum, &value)?.map(|result| {
+                *sum = result;
+                false
+            })),
+        }
+    }
+
+    fn result(self) -> Value {
+        match self {
+            Folding::Quantified { verdict, .. } => Value::Boolean(verdict),
+            Folding::Count(count) => Value::Integer(count),
+            Folding::Set(elements) => Value::Set(Arc::new(elements)),
+            Folding::Sum(sum) => sum,
         }
     }
 }

@@ -15,7 +15,10 @@ pub const DECLARATIONS_MAX: usize = 1_000_000;
 pub const RELATED_EVENTS_MAX: usize = 256;
 
 /// Evaluation steps of one call of the interpreter; an element of a set that is copied or visited is a step.
-pub const FUEL: u32 = 100_000;
+pub const FUEL: u32 = 1_000_000;
+
+/// Elements of one range.
+pub const ELEMENTS_MAX: usize = 10_000;
 
 /// Events of one step, the first one and all that are called.
 pub const ACTS_MAX: usize = 10_000;

@@ -49,6 +49,9 @@ const CONTRACT: &str = r#"
         on Small(limit: Money)
           pre: sum < limit, "too dear": rate.share < 5%
           post: this.seen = Rate["other"].uses
+        on Cheapest(of: Set[Rate])
+          pre: "one is dear": all(r in of where r is valid: r.share < 5%)
+          post: this.seen = count(r in of where r.share < 1%) + sum(r in of: r.uses)
         on Spend()
           sync: if can rate.Use() and not finalized rate: rate.Use()
         on Named(name: String)
@@ -189,6 +192,25 @@ fn an_event_with_its_answers_is_decided_on_its_own_instance_alone() {
     let forged = call(loan, "Accrue", &[]).with_answers(vec![forged]);
     let accepted = spec.step(&world, &reference(&spec, "Loan", "l"), &forged, NOW).unwrap();
     assert_eq!(support::field(&accepted.after[&reference(&spec, "Loan", "l")], "sum"), "EUR 104.04");
+}
+
+#[test]
+fn an_aggregate_asks_for_all_of_its_elements_at_once() {
+    let spec = contract();
+    let mut world = world(&spec);
+    let loan = spec.class("Loan").unwrap();
+    let key = loan.key("l").unwrap();
+    let taken = &world[&reference(&spec, "Loan", "l")];
+    let states = loan.questions(&key, taken, &call(loan, "Cheapest", &["{\"a\", \"b\", \"c\"}"]), NOW);
+    let asked: Vec<String> = states.iter().map(|(of, question)| format!("{of} {question}")).collect();
+    assert_eq!(asked, ["Rate a is valid", "Rate b is valid", "Rate c is valid"]);
+    assert_eq!(
+        step(&spec, &mut world, ("Loan", "l"), "Cheapest", &["{\"a\", \"b\", \"c\"}"]).unwrap_err(),
+        "Loan l.Cheapest: one is dear: `all(r in of where r is valid: r.share < 5%)`, where of = {\"a\", \"b\", \"c\"}"
+    );
+    step(&spec, &mut world, ("Rate", "a"), "Use", &[]).unwrap();
+    step(&spec, &mut world, ("Loan", "l"), "Cheapest", &["{\"a\"}"]).unwrap();
+    assert_eq!(field(&world, &spec, "Loan", "l", "seen"), "1");
 }
 
 #[test]

@@ -182,8 +182,8 @@ impl Domain<'_> {
                 self.operands(items, locals, faults);
                 Abstract::Any
             }
-            // What is asked may have no value, and the empty text is no identity.
-            Expr::Ask(..) | Expr::Refer(..) => {
+            // What is asked may have no value, the empty text is no identity, and elements are not looked at.
+            Expr::Ask(..) | Expr::Refer(..) | Expr::Range(..) | Expr::Aggregate(..) => {
                 *faults = Faults { overflow: true, mismatch: true };
                 Abstract::Any
             }

@@ -230,7 +230,7 @@ impl Checker {
         }
     }
 
-    fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
+    pub(super) fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
         let header = &self.headers[class];
         let field = header.field(&ident.name).map(|field| &field.name);
         if let Some(field) = field.or(header.identity.as_ref().filter(|identity| identity.name == ident.name)) {
@@ -349,7 +349,7 @@ impl Checker {
                     self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no set"));
                     return None;
                 };
-                self.refuse_hidden_variable(caller, name, context);
+                self.refuse_hidden(name, context);
                 context.locals.push(Param { name: name.name.clone(), ty: (**element).clone(), slot: 0 });
                 let inner = self.statements(statements, caller, context);
                 context.locals.pop();
@@ -378,16 +378,6 @@ impl Checker {
     ) -> Option<Vec<Statement>> {
         let checked: Vec<_> = statements.iter().map(|statement| self.statement(statement, caller, context)).collect();
         checked.into_iter().collect()
-    }
-
-    fn refuse_hidden_variable(&mut self, caller: EventId, name: &Ident, context: &Context<'_>) {
-        self.refuse_field_name(caller.0, name, "variable");
-        self.refuse_library_name(name, "variable");
-        let params = &self.headers[caller.0].events[caller.1].params;
-        if params.iter().chain(&context.locals).any(|param| param.name == name.name) {
-            let message = format!("the variable `{}` hides another one", name.name);
-            self.refuse(Code::Duplicate, name.span, message, "hides it", "choose another name");
-        }
     }
 
     fn unreachable_states(&mut self, class: usize, events: &[Event]) {

@@ -75,6 +75,15 @@ impl<'a> Context<'a> {
 }
 
 impl Context<'_> {
+    pub(super) fn class(&self) -> Option<usize> {
+        self.class.map(|(class, _)| class)
+    }
+
+    /// The parameters and variables that can be read.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.params.iter().chain(&self.locals).map(|param| &param.name)
+    }
+
     /// Whether it is a part of an event, which happens at a time and may ask other instances.
     pub(super) fn is_event(&self) -> bool {
         self.has_time
@@ -123,6 +132,8 @@ impl Checker {
                 self.choice([condition, accepted, otherwise], context, expected)
             }
             ExprKind::Set(items) => self.set(items, tree.span, context, expected),
+            ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
+            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
             ExprKind::Index(class, key) => self.referred(class, key, context),
             ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
             ExprKind::Finalized(of) => self
@@ -158,7 +169,7 @@ impl Checker {
         Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
     }
 
-    fn binary(
+    pub(super) fn binary(
         &mut self,
         operator: tree::Binary,
         left: &tree::Expr,
@@ -166,11 +177,14 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
+        if let (tree::Binary::In, ExprKind::Range { low, high, is_closed }) = (operator, &right.kind) {
+            return self.in_range(left, [low, high], *is_closed, span, context);
+        }
         let (left, right) = self.operands(operator, left, right, context)?;
         self.or_refuse(operators::binary(operator, left, right, context.rounding), span)
     }
 
-    fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {
+    pub(super) fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {
         typed
             .map_err(|undefined| {
                 let diagnostic = Diagnostic::new(Code::Operands, span, undefined.message, "not defined");

@@ -155,7 +155,10 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
             mentioned(a, visit);
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
-        ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|operand| mentioned(operand, visit)),
+        ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } => {
+            [a, b].into_iter().for_each(|operand| mentioned(operand, visit));
+        }
+        ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
         ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
         ExprKind::Set(items) => items.iter().for_each(|item| mentioned(item, visit)),
         ExprKind::Literal(_) | ExprKind::This | ExprKind::Now | ExprKind::Today | ExprKind::Wrong => {}

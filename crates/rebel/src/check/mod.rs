@@ -10,6 +10,7 @@
 //! Each step goes on after an error, so that one run reports all it can. After a syntax error there are no further
 //! steps: what the parser could not read would only look missing.
 
+mod aggregate;
 mod body;
 mod expression;
 mod graph;
@@ -28,7 +29,7 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::limits::FUEL;
 use crate::model::{Class, Function, Spec};
 use crate::source::{Source, Span};
-use crate::syntax::tree::{File, Ident};
+use crate::syntax::tree::{AggregateKind, File, Ident};
 use crate::syntax::{self, Separation};
 use crate::value::{Enumeration, Name, Type, Value};
 
@@ -194,6 +195,11 @@ impl Checker {
     }
 
     fn name(&mut self, ident: &Ident, declared: Declared) {
+        if matches!(declared, Declared::Function) && AggregateKind::named(&ident.name).is_some() {
+            let message = format!("`{}` is an aggregate of the language", ident.name);
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
+            return self.report.push(diagnostic.help("choose another name"));
+        }
         let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*ident.name) || &*ident.name == "Set";
         if is_built_in {
             let message = format!("`{}` is a type of the language", ident.name);

@@ -72,8 +72,33 @@ pub(crate) enum Expr {
     KeyOf(Box<Expr>),
     /// The instance of the class that has this identity.
     Refer(Name, KeyType, Box<Expr>),
+    /// From the first to the second, with it or without: a set of numbers or days.
+    Range(Box<Expr>, Box<Expr>, bool),
+    Aggregate(Box<Aggregate>),
     /// What another instance is asked, and the answer that the call carries.
     Ask(Box<Expr>, Box<Query>),
+}
+
+/// What is made of the elements of a set. Each is the innermost local in filter and body.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Aggregate {
+    pub(crate) fold: Fold,
+    pub(crate) domain: Expr,
+    /// Which elements count; without one, all.
+    pub(crate) filter: Option<Expr>,
+    pub(crate) body: Expr,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fold {
+    /// Whether the body holds of all, or of any.
+    Quantified { is_all: bool },
+    /// How many there are; the body is not looked at.
+    Count,
+    /// The values of the body.
+    Set,
+    /// The sum of the values of the body, and of the value to begin with.
+    Sum(NumberKind, Expr),
 }
 
 /// A question as it is written: what is asked, in the words of the source.
@@ -118,7 +143,9 @@ impl Expr {
             | Expr::Or(a, b)
             | Expr::In(a, b)
             | Expr::Insert(a, b)
-            | Expr::Remove(a, b) => vec![a, b],
+            | Expr::Remove(a, b)
+            | Expr::Range(a, b, _) => vec![a, b],
+            Expr::Aggregate(aggregate) => aggregate.operands(),
             Expr::If(a, b, c) => vec![a, b, c],
             Expr::Set(items) | Expr::Call(_, items) => items.iter().collect(),
         }
@@ -129,6 +156,7 @@ impl Expr {
         match self {
             Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
             Expr::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
+            Expr::Aggregate(aggregate) => matches!(aggregate.fold, Fold::Sum(NumberKind::Money, _)),
             _ => false,
         }
     }
@@ -139,6 +167,16 @@ impl Expr {
         for operand in self.operands() {
             operand.walk(visit);
         }
+    }
+}
+
+impl Aggregate {
+    fn operands(&self) -> Vec<&Expr> {
+        let start = match &self.fold {
+            Fold::Sum(_, start) => Some(start),
+            _ => None,
+        };
+        std::iter::once(&self.domain).chain(&self.filter).chain([&self.body]).chain(start).collect()
     }
 }
 

@@ -148,13 +148,13 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Vec<(Reference, Question)> {
-        match self.transition(key, instance, call) {
-            Ok(transition) if transition.body.asks => {
-                let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
-                wanted(&transition.body, evaluator).unwrap_or_default()
-            }
-            _ => Vec::new(),
+        let event = self.events.iter().find(|event| event.name == *call.event());
+        let transition = event.and_then(|event| event.transition(instance.state()));
+        if !transition.is_some_and(|transition| transition.body.asks) || self.transition(key, instance, call).is_err() {
+            return Vec::new();
         }
+        let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
+        transition.and_then(|transition| wanted(&transition.body, evaluator)).unwrap_or_default()
     }
 
     /// The answer of `instance` to a question; nothing if it is asked for a field that has no value.

@@ -2,7 +2,7 @@
 
 use super::parser::{Parsed, Parser, Reported};
 use super::token::Token;
-use super::tree::{Binary, Comparison, Expr, ExprKind, Ident};
+use super::tree::{Aggregate, AggregateKind, Binary, Comparison, Expr, ExprKind, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::source::Span;
@@ -83,12 +83,25 @@ impl Parser<'_> {
     fn operation(&mut self, left: Expr, strength: Strength) -> Parsed<Expr> {
         let Some((operator, _)) = binary(self.peek()) else { return self.in_state(left) };
         self.advance();
-        let right = self.expression_from(strength.next())?;
+        let right = if operator == Binary::In { self.domain() } else { self.expression_from(strength.next()) }?;
         if strength == Strength::Comparison {
             self.refuse_chain()?;
         }
         let span = left.span.to(right.span);
         self.node(ExprKind::Binary(operator, left.into(), right.into()), span)
+    }
+
+    /// A set, or a range.
+    pub(super) fn domain(&mut self) -> Parsed<Expr> {
+        let low = self.expression_from(Strength::Sum)?;
+        let is_closed = self.peek() == Token::To;
+        if !is_closed && self.peek() != Token::Below {
+            return Ok(low);
+        }
+        self.advance();
+        let high = self.expression_from(Strength::Sum)?;
+        let span = low.span.to(high.span);
+        self.node(ExprKind::Range { low: low.into(), high: high.into(), is_closed }, span)
     }
 
     fn refuse_chain(&mut self) -> Parsed<()> {
@@ -159,7 +172,10 @@ impl Parser<'_> {
 
     /// Whether `word`, which is one only before an instance, comes next.
     fn asks(&self, word: &str) -> bool {
-        let is_instance = matches!(self.peek_after(1), Token::Name | Token::This);
+        let is_instance = match self.peek_after(1) {
+            Token::Name => self.slice(self.span_after(1)) != "is",
+            token => token == Token::This,
+        };
         self.is_next_word(word) && is_instance && !self.separates_after(1)
     }
 
@@ -203,6 +219,13 @@ impl Parser<'_> {
     fn name_or_call(&mut self) -> Parsed<Expr> {
         let name = self.name()?;
         let start = name.span;
+        if let Some(kind) = AggregateKind::named(&name.name)
+            && self.peek() == Token::LeftParenthesis
+            && self.peek_after(1) == Token::Name
+            && self.peek_after(2) == Token::In
+        {
+            return self.aggregate(kind, start);
+        }
         if self.peek() == Token::LeftBracket && !self.separates_here() {
             let opener = self.advance();
             let key = self.expression()?;
@@ -215,6 +238,24 @@ impl Parser<'_> {
         }
         let (arguments, end) = self.arguments()?;
         self.node(ExprKind::Call(name, arguments), start.to(end))
+    }
+
+    fn aggregate(&mut self, kind: AggregateKind, start: Span) -> Parsed<Expr> {
+        let opener = self.expect(Token::LeftParenthesis)?;
+        let variable = self.name()?;
+        self.expect(Token::In)?;
+        let domain = self.domain()?;
+        let filter = if self.is_next_word("where") {
+            self.advance();
+            Some(self.expression()?)
+        } else {
+            None
+        };
+        let body = if self.eat(Token::Colon) { Some(self.expression()?) } else { None };
+        let from = if self.eat(Token::Comma) { Some(self.expression()?) } else { None };
+        let span = start.to(self.close(opener, Token::RightParenthesis)?);
+        let aggregate = Aggregate { kind, variable, domain, filter, body, start: from };
+        self.node(ExprKind::Aggregate(aggregate.into()), span)
     }
 
     fn leaf(&mut self) -> Parsed<Expr> {
@@ -346,7 +387,8 @@ impl Parser<'_> {
             | ExprKind::Finalized(a)
             | ExprKind::InState(a, _) => a.depth,
             ExprKind::Can(a, _, items) => items.iter().map(|item| item.depth).fold(a.depth, usize::max),
-            ExprKind::Binary(_, a, b) => a.depth.max(b.depth),
+            ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } => a.depth.max(b.depth),
+            ExprKind::Aggregate(aggregate) => aggregate.parts().map(|part| part.depth).max().unwrap_or(0),
             ExprKind::If(a, b, c) => a.depth.max(b.depth).max(c.depth),
             ExprKind::Call(_, items) | ExprKind::Set(items) => items.iter().map(|item| item.depth).max().unwrap_or(0),
             _ => 0,

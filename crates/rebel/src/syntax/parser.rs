@@ -449,7 +449,7 @@ impl Parser<'_> {
         self.advance();
         let name = self.name()?;
         self.expect(Token::In)?;
-        let set = self.expression()?;
+        let set = self.domain()?;
         self.expect(Token::Colon)?;
         Ok(Statement::For(name, set, self.block(depth)?))
     }
@@ -597,7 +597,12 @@ impl Parser<'_> {
 
     /// The place of the next token.
     pub(super) fn span(&self) -> Span {
-        self.tokens.tokens[self.position].1
+        self.span_after(0)
+    }
+
+    /// The place of the token that stands `distance` behind the next one, which is there.
+    pub(super) fn span_after(&self, distance: usize) -> Span {
+        self.tokens.tokens[self.position + distance].1
     }
 
     pub(super) fn slice(&self, span: Span) -> &str {

@@ -73,6 +73,8 @@ tokens! {
     #[token(",")] Comma = "`,`",
     #[token(":")] Colon = "`:`",
     #[token(".")] Dot = "`.`",
+    #[token("..")] To = "`..`",
+    #[token("..<")] Below = "`..<`",
     #[token("=")] Equals = "`=`",
     #[token("==")]
     #[token("≡")] Equal = "`==`",

@@ -140,6 +140,44 @@ pub(crate) enum Binary {
     In,
 }
 
+/// `kind(variable in domain where filter: body, start)`.
+#[derive(Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) kind: AggregateKind,
+    pub(crate) variable: Ident,
+    pub(crate) domain: Expr,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) body: Option<Expr>,
+    pub(crate) start: Option<Expr>,
+}
+
+impl Aggregate {
+    /// The parts that are there, in the order of the text.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Expr> {
+        std::iter::once(&self.domain).chain(&self.filter).chain(&self.body).chain(&self.start)
+    }
+}
+
+/// What is made of the elements of a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AggregateKind {
+    All,
+    Any,
+    Count,
+    Set,
+    Sum,
+}
+
+impl AggregateKind {
+    pub(crate) const ALL: [(&'static str, Self); 5] =
+        [("all", Self::All), ("any", Self::Any), ("count", Self::Count), ("set", Self::Set), ("sum", Self::Sum)];
+
+    /// The aggregate that is written so.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find_map(|(known, kind)| (known == name).then_some(kind))
+    }
+}
+
 /// A comparison of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
@@ -186,6 +224,9 @@ pub(crate) enum ExprKind {
     Binary(Binary, Box<Expr>, Box<Expr>),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Set(Vec<Expr>),
+    /// `a .. b`, and `a ..< b`, which leaves `b` out.
+    Range { low: Box<Expr>, high: Box<Expr>, is_closed: bool },
+    Aggregate(Box<Aggregate>),
     /// `Class[key]`.
     Index(Ident, Box<Expr>),
     Initialized(Box<Expr>),

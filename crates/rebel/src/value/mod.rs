@@ -410,6 +410,9 @@ pub enum Fault {
         /// What is asked, as written.
         question: Name,
     },
+    /// A range has more than [`limits::ELEMENTS_MAX`](crate::limits::ELEMENTS_MAX) elements.
+    #[error("the range has too many elements")]
+    TooManyElements,
     /// The empty text, which is the identity of nothing.
     #[error("the empty text is no identity")]
     NoKey,

@@ -136,7 +136,7 @@ impl Sentence {
 fn terminal(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "NL" | "INDENT" | "DEDENT" => &[],
-        "name" => &["a", "b", "from", "Kind", "x_1", "_y"],
+        "name" => &["a", "b", "from", "Kind", "x_1", "_y", "sum"],
         "number" => &["0", "12"],
         "money" => &["EUR 12.50", "€5", "JPY 3"],
         "percentage" => &["2.5%", "100%"],

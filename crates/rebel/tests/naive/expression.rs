@@ -35,6 +35,7 @@ pub(crate) enum F {
     Overflow,
     Mismatch,
     Absent,
+    TooMany,
 }
 
 #[derive(Clone, Debug)]
@@ -51,6 +52,10 @@ pub(crate) enum E {
     SetOf(Vec<E>),
     Size(Box<E>),
     CurrencyOf(Box<E>),
+    /// From the first to the last, or to the one before it.
+    Range(Box<E>, Box<E>, bool),
+    /// The kind, the variable, the domain, the filter, what is taken of each element, and what a sum begins with.
+    Aggregate(&'static str, String, Box<[E; 4]>),
 }
 
 impl fmt::Display for V {
@@ -90,6 +95,19 @@ impl fmt::Display for E {
             }
             E::Size(a) => write!(f, "{a}.size"),
             E::CurrencyOf(a) => write!(f, "{a}.currency"),
+            E::Range(a, b, is_closed) => write!(f, "({a}) {} ({b})", if *is_closed { ".." } else { "..<" }),
+            E::Aggregate("count", name, parts) => {
+                let [domain, filter, ..] = &**parts;
+                write!(f, "count({name} in {domain} where {filter})")
+            }
+            E::Aggregate("sum", name, parts) => {
+                let [domain, filter, body, start] = &**parts;
+                write!(f, "sum({name} in {domain} where {filter}: {body}, {start})")
+            }
+            E::Aggregate(kind, name, parts) => {
+                let [domain, filter, body, _] = &**parts;
+                write!(f, "{kind}({name} in {domain} where {filter}: {body})")
+            }
         }
     }
 }
@@ -164,9 +182,58 @@ impl E {
                 let (V::Money(code, n), V::Rate(rate)) = (a.eval(env)?, b.eval(env)?) else { panic!("a share") };
                 fits(V::Money(code, half_even(n.checked_mul(rate).expect("shares are of small amounts"), 10_000)))
             }
+            E::Bin("in", a, range) if matches!(**range, E::Range(..)) => {
+                let E::Range(low, high, is_closed) = &**range else { panic!("it is one") };
+                let (value, low) = (a.eval(env)?, low.eval(env)?);
+                if low > value {
+                    return Ok(V::Bool(false));
+                }
+                let high = high.eval(env)?;
+                Ok(V::Bool(if *is_closed { value <= high } else { value < high }))
+            }
             E::Bin(symbol, a, b) => binary(symbol, a.eval(env)?, b.eval(env)?),
+            E::Range(a, b, is_closed) => {
+                let (V::Int(low), V::Int(high)) = (a.eval(env)?, b.eval(env)?) else { panic!("two Integers") };
+                let end = if *is_closed { high + 1 } else { high };
+                if end > i64::MAX.into() {
+                    return Err(F::Overflow);
+                }
+                if end - low > 10_000 {
+                    return Err(F::TooMany);
+                }
+                Ok(V::Set((low..end).collect()))
+            }
+            E::Aggregate(kind, _, parts) => aggregate(kind, parts, env),
         }
     }
+}
+
+fn aggregate(kind: &str, parts: &[E; 4], env: &[V]) -> Result<V, F> {
+    let [domain, filter, body, start] = parts;
+    let mut sum = if kind == "sum" { start.eval(env)? } else { V::Int(0) };
+    let V::Set(elements) = domain.eval(env)? else { panic!("a set") };
+    let (mut count, mut set) = (0, BTreeSet::new());
+    for element in elements {
+        let env = [env, &[V::Int(element)]].concat();
+        if filter.eval(&env)? == V::Bool(false) {
+            continue;
+        }
+        count += 1;
+        match (kind, if kind == "count" { V::Int(0) } else { body.eval(&env)? }) {
+            ("all", V::Bool(false)) => return Ok(V::Bool(false)),
+            ("any", V::Bool(true)) => return Ok(V::Bool(true)),
+            ("sum", value) => sum = binary("+", sum, value)?,
+            ("set", V::Int(value)) => drop(set.insert(value)),
+            _ => {}
+        }
+    }
+    Ok(match kind {
+        "all" => V::Bool(true),
+        "any" => V::Bool(false),
+        "count" => V::Int(count),
+        "set" => V::Set(set),
+        _ => sum,
+    })
 }
 
 /// The nearest whole number to `n / d`, of two the even one.
@@ -235,6 +302,9 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
     if chance.below(8) == 0 {
         return E::If(sub(chance, Ty::Bool), sub(chance, ty), sub(chance, ty));
     }
+    if matches!(ty, Ty::Int | Ty::Bool | Ty::Money | Ty::Rate | Ty::Set) && chance.below(8) == 0 {
+        return random_aggregate(chance, ty, vars, depth);
+    }
     match ty {
         Ty::Int => match chance.below(6) {
             0 => E::Neg(sub(chance, Ty::Int)),
@@ -260,7 +330,8 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
         Ty::Currency => E::CurrencyOf(sub(chance, Ty::Money)),
         Ty::Bool => {
             let has = |wanted| vars.iter().any(|(_, ty, _)| *ty == wanted);
-            match chance.below(8) {
+            match chance.below(9) {
+                8 => E::Bin("in", sub(chance, Ty::Int), Box::new(random_range(chance, vars, depth))),
                 0 => E::Not(sub(chance, Ty::Bool)),
                 1 | 2 => E::Bin(chance.pick(&["and", "or"]), sub(chance, Ty::Bool), sub(chance, Ty::Bool)),
                 3 if has(Ty::Set) => E::Bin("in", sub(chance, Ty::Int), sub(chance, Ty::Set)),
@@ -280,6 +351,34 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
             }
         }
     }
+}
+
+fn random_range(chance: &mut Chance, vars: &[(&str, Ty, usize)], depth: usize) -> E {
+    let low = random(chance, Ty::Int, vars, depth - 1);
+    E::Range(low.into(), random(chance, Ty::Int, vars, depth - 1).into(), chance.below(2) == 0)
+}
+
+/// The variable stands behind all others in the environment.
+fn random_aggregate(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], depth: usize) -> E {
+    let kind = match ty {
+        Ty::Bool => chance.pick(&["all", "any"]),
+        Ty::Int => chance.pick(&["count", "sum"]),
+        Ty::Set => "set",
+        _ => "sum",
+    };
+    let has_set = vars.iter().any(|(_, ty, _)| *ty == Ty::Set);
+    let domain = if has_set && chance.below(2) == 0 {
+        random(chance, Ty::Set, vars, depth - 1)
+    } else {
+        random_range(chance, vars, 1)
+    };
+    let start = random(chance, ty, vars, depth - 1);
+    let index = vars.iter().map(|(_, _, index)| index + 1).max().unwrap_or(0);
+    let name = format!("v{index}");
+    let inner: Vec<_> = vars.iter().copied().chain([(&*name, Ty::Int, index)]).collect();
+    let filter = random(chance, Ty::Bool, &inner, depth - 1);
+    let body = random(chance, if ty == Ty::Set { Ty::Int } else { ty }, &inner, depth - 1);
+    E::Aggregate(kind, name, [domain, filter, body, start].into())
 }
 
 fn comparison(chance: &mut Chance) -> &'static str {
@@ -387,6 +486,7 @@ fn both_interpreters_agree_on_random_expressions() {
                     let is_same = match expected {
                         F::Overflow => matches!(fault, Fault::Overflow),
                         F::Absent => panic!("nothing is asked"),
+                        F::TooMany => *fault == Fault::TooManyElements,
                         F::Mismatch => matches!(fault, Fault::CurrencyMismatch { .. }),
                     };
                     assert!(is_same, "{expected:?} {fault:?} {told}");
