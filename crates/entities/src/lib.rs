@@ -132,7 +132,7 @@ pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,
     Written,
 };
-pub use self::reason::{Reason, Refusal};
+pub use self::reason::{Caller, Reason, Refusal};
 pub use self::rebel::Rebel;
 pub use self::record::{
     AnswerRecord, DecisionRecord, DecodeError, Done, Idempotency, Pending, Prepared, Record, Snapshot,

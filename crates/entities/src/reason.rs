@@ -111,6 +111,25 @@ pub struct Refusal {
     pub event: String,
     /// Why, at least one reason.
     pub reasons: Vec<Reason>,
+    /// The events that lead to it, from the one that the client called on; nothing if the client called it itself, or if it is
+    /// the state that the transaction leaves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub callers: Vec<Caller>,
+}
+
+/// An event that calls another one, or asks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Caller {
+    /// Its entity.
+    pub entity: EntityKey,
+    /// Its name.
+    pub event: String,
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.entity, self.event)
+    }
 }
 
 struct Reasons<'a>(&'a [Reason]);

@@ -51,6 +51,33 @@ fn e_a_transfer_has_three_participants_and_is_refused_with_the_words_of_the_guar
 }
 
 #[test]
+fn e_a_refusal_names_the_events_that_lead_to_it_whether_known_before_or_revealed_by_votes() {
+    let callers = |world: &World, tx| match world.reply(tx) {
+        Some(Reply::Answered { result: Err(refusal), .. }) => {
+            refusal.callers.iter().map(ToString::to_string).collect::<Vec<_>>()
+        }
+        other => panic!("it is refused: {other:?}"),
+    };
+    for mode in MODES {
+        let mut world = world(mode, &[("Account/A", 100), ("Account/B", 100)]);
+        let both = |last| vec![step("Account/A", Hand::withdraw(60)), last];
+        let again = step("Account/A", Hand::withdraw(60));
+        let condition = Step::Not(key("Account/B"), Hand::deposit(1));
+        for last in [again, condition] {
+            world.done("Relay/2", Event::Learn(both(last.clone())));
+            let known = Event::Run(vec![step("Relay/2", Event::Run(both(last.clone())))]);
+            let known = world.event("Relay/1", known);
+            let revealed = world.event("Relay/1", Event::Run(vec![step("Relay/2", Event::Fire)]));
+            let alone = world.event("Account/A", Hand::withdraw(101));
+            world.run();
+            assert_eq!(callers(&world, known), ["Relay/1.Run", "Relay/2.Run"]);
+            assert_eq!(callers(&world, revealed), ["Relay/1.Run", "Relay/2.Fire"]);
+            assert_eq!(callers(&world, alone), [""; 0]);
+        }
+    }
+}
+
+#[test]
 fn e_a_chain_is_flattened_into_one_transaction_whether_known_before_or_revealed_by_votes() {
     for mode in MODES {
         for known in [true, false] {

@@ -3,9 +3,9 @@
 mod support;
 
 use enact_entities::{
-    Action, Answer, AnswerRecord, Attempt, Branch, Call, Condition, Decision, DecisionRecord, DecodeError, Done,
-    Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Question, Reason, Record,
-    RecoveryError, Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
+    Action, Answer, AnswerRecord, Attempt, Branch, Call, Caller, Condition, Decision, DecisionRecord, DecodeError,
+    Done, Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Question, Reason,
+    Record, RecoveryError, Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
 };
 use enact_rebel::Value;
 use support::bank::{Bank, Event, Hand, State};
@@ -47,6 +47,7 @@ fn all_records() -> Vec<Record<Event>> {
             Reason::Guard { text: "enough".into(), values: vec![("balance".into(), "EUR 1.00".into())] },
             Reason::Condition { text: "it must exist".into(), state: "init".into() },
         ],
+        callers: vec![Caller { entity: key("Transfer/T"), event: "Book".into() }],
     };
     let idempotency = Some(Idempotency { key: "k".into(), fingerprint: [9; 32] });
     let answer = |result| AnswerRecord { tx: tx(1), at: Timestamp(5), idempotency: idempotency.clone(), result };

@@ -119,7 +119,9 @@ impl<'a> Evaluator<'a> {
     #[cold]
     fn left_fault(&mut self, fault: Fault, right: &Expr, locals: &[Value]) -> Fault {
         match fault {
-            Fault::Unanswered { .. } => self.value(right, locals).err().filter(|other| !other.is_unanswered()).unwrap_or(fault),
+            Fault::Unanswered { .. } => {
+                self.value(right, locals).err().filter(|other| !other.is_unanswered()).unwrap_or(fault)
+            }
             _ => fault,
         }
     }

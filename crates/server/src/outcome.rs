@@ -163,6 +163,7 @@ fn explained(refusal: &Refusal, reason: &Reason) -> RefusalReason {
         event: refusal.event.clone(),
         text,
         values: values.iter().cloned().collect(),
+        called_by: refusal.callers.iter().map(ToString::to_string).collect(),
     }
 }
 

@@ -124,6 +124,9 @@ pub(crate) struct RefusalReason {
     /// The values that the rule saw, in the text form of their types.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) values: BTreeMap<String, String>,
+    /// The events that lead to it, `Class/id.Event`, from the one that the request names on; left out if it is that one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) called_by: Vec<String>,
 }
 
 /// A part of the request that does not fit its declaration.

@@ -347,7 +347,8 @@ impl<M: Model> Entity<M> {
             }
             Some(Action::Ask(_)) | None => self.work_name(work),
         };
-        Rejection { refusal: Refusal { entity: self.key.clone(), event, reasons }, before, calls, answers }
+        let refusal = Refusal { entity: self.key.clone(), event, reasons, callers: Vec::new() };
+        Rejection { refusal, before, calls, answers }
     }
 
     fn action_name<'a>(&'a self, action: &'a Action<M::Event>) -> Cow<'a, str> {

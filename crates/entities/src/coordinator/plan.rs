@@ -16,7 +16,7 @@ use enact_rebel::{Value, in_order};
 
 use crate::EntityKey;
 use crate::model::{Action, Asked, Call, Calls, Model, Question, Work};
-use crate::reason::{Reason, Refusal};
+use crate::reason::{Caller, Reason, Refusal};
 use crate::tx::Timestamp;
 
 /// What is asked of the entities.
@@ -152,9 +152,45 @@ pub(super) fn plan<M: Model>(
     inquiries: &Inquiries<M::Event>,
     bounds: Bounds,
 ) -> Result<Plan<M::Event>, Refusal> {
-    let mut planner = Planner { model, at, learned, inquiries, bounds, events: 0, plan: Plan::default() };
-    in_order(calls.to_vec(), |call, depth| planner.take(call, depth))?;
-    Ok(planner.plan)
+    let planner = |trace| Planner { model, at, learned, inquiries, bounds, events: 0, plan: Plan::default(), trace };
+    let mut planned = planner(None);
+    match in_order(calls.to_vec(), |call, depth| planned.take(call, depth)) {
+        Ok(()) => Ok(planned.plan),
+        // Once more, to tell the way to it.
+        Err(refusal) => {
+            let mut traced = planner(Some(Trace::default()));
+            let again = in_order(calls.to_vec(), |call, depth| traced.take(call, depth));
+            again.and(Err(refusal))
+        }
+    }
+}
+
+/// The events that lead to the action at `position` of `key`, from the first call on.
+pub(super) fn callers<M: Model>(
+    model: &M,
+    calls: &[Call<M::Event>],
+    at: Timestamp,
+    learned: &Learned<M::Event>,
+    inquiries: &Inquiries<M::Event>,
+    bounds: Bounds,
+    (key, position): (&EntityKey, usize),
+) -> Vec<Caller> {
+    let trace = Trace { sought: Some((key, position)), ..Trace::default() };
+    let plan = Plan::default();
+    let mut planner = Planner { model, at, learned, inquiries, bounds, events: 0, plan, trace: Some(trace) };
+    // What cannot be planned leads to nothing.
+    let _ = in_order(calls.to_vec(), |call, depth| planner.take(call, depth));
+    planner.trace.map(|trace| trace.found).unwrap_or_default()
+}
+
+/// The way to a call, which is only followed when something is refused.
+#[derive(Default)]
+struct Trace<'a> {
+    /// The events that lead to what is taken up.
+    path: Vec<Caller>,
+    /// The action that is looked for.
+    sought: Option<(&'a EntityKey, usize)>,
+    found: Vec<Caller>,
 }
 
 struct Planner<'a, M: Model> {
@@ -165,6 +201,7 @@ struct Planner<'a, M: Model> {
     bounds: Bounds,
     events: usize,
     plan: Plan<M::Event>,
+    trace: Option<Trace<'a>>,
 }
 
 type Called<M> = Vec<Call<<M as Model>::Event>>;
@@ -172,6 +209,9 @@ type Called<M> = Vec<Call<<M as Model>::Event>>;
 impl<M: Model> Planner<'_, M> {
     /// Takes up one call and returns the events that it calls. Its conditions are asked before it happens.
     fn take(&mut self, call: Call<M::Event>, depth: usize) -> Result<Called<M>, Refusal> {
+        if let Some(trace) = &mut self.trace {
+            trace.path.truncate(depth - 1);
+        }
         if depth > self.bounds.depth_max {
             return Err(self.refusal(&call, Reason::TooDeep { limit: self.bounds.depth_max }));
         }
@@ -179,15 +219,28 @@ impl<M: Model> Planner<'_, M> {
             return self.add(call).map(|()| Vec::new());
         }
         self.count(&call)?;
+        self.enter(&call);
         let call = self.with_answers(call)?;
         let called = self.called(&call)?;
         let is_known = called.is_some();
         let (events, conditions): (Vec<_>, Vec<_>) =
             called.unwrap_or_default().into_iter().partition(|call| matches!(call.action, Action::Event(_)));
         conditions.into_iter().try_for_each(|condition| self.add(condition))?;
+        let entered = self.trace.as_mut().and_then(|trace| trace.path.pop());
         self.add(call)?;
+        if let (Some(trace), Some(caller)) = (&mut self.trace, entered) {
+            trace.path.push(caller);
+        }
         self.plan.is_complete &= is_known;
         Ok(events)
+    }
+
+    /// What follows is asked or called by this event.
+    fn enter(&mut self, call: &Call<M::Event>) {
+        if let (Some(trace), Action::Event(event)) = (&mut self.trace, &call.action) {
+            let event = self.model.event_name(event).to_owned();
+            trace.path.push(Caller { entity: call.key.clone(), event });
+        }
     }
 
     fn count(&mut self, call: &Call<M::Event>) -> Result<(), Refusal> {
@@ -262,9 +315,15 @@ impl<M: Model> Planner<'_, M> {
         if part.work.partial {
             return Ok(());
         }
+        let position = part.work.actions.len();
         part.work.actions.push(call.action);
         if is_certain {
             part.certain = part.work.actions.len();
+        }
+        if let Some(trace) = &mut self.trace
+            && trace.sought == Some((&call.key, position))
+        {
+            trace.found.clone_from(&trace.path);
         }
         Ok(())
     }
@@ -295,6 +354,7 @@ impl<M: Model> Planner<'_, M> {
             Action::Condition(condition) => &condition.text,
             Action::Ask(_) => "a question",
         };
-        Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason] }
+        let callers = self.trace.as_ref().map(|trace| trace.path.clone()).unwrap_or_default();
+        Refusal { entity: call.key.clone(), event: event.to_owned(), reasons: vec![reason], callers }
     }
 }

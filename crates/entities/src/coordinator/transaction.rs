@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Begin;
-use super::plan::{Bounds, Inquiries, Learned, Lesson, Plan, plan};
+use super::plan::{Bounds, Inquiries, Learned, Lesson, Plan, callers, plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
 use crate::message::{Prepare, Said, Vote};
@@ -126,7 +126,9 @@ impl<E: Clone + Eq> Transaction<E> {
         let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
         let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
         if plan(model, &self.calls, self.at, &facts, &self.inquiries, bounds)?.settles(&from, &work, before) {
-            return Err(refusal);
+            let at = (&from, before);
+            let callers = callers(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds, at);
+            return Err(Refusal { callers, ..refusal });
         }
         self.doubted.insert(from);
         self.replan(model, bounds)
@@ -149,7 +151,12 @@ impl<E: Clone + Eq> Transaction<E> {
         if known.iter().any(|(known, _)| *known == event) {
             let what = "it asks for what it has been told".to_owned();
             let event = model.event_name(&event).to_owned();
-            return Err(Refusal { entity: from, event, reasons: vec![Reason::Malformed { what }] });
+            return Err(Refusal {
+                entity: from,
+                event,
+                reasons: vec![Reason::Malformed { what }],
+                callers: Vec::new(),
+            });
         }
         known.push((event, asked));
         self.attempt = self.attempt.next_round();

@@ -94,9 +94,7 @@ impl Pair<'_, '_> {
                     && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
             // Which elements there are decides what is added.
-            Expr::Aggregate(_) => {
-                operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr))
-            }
+            Expr::Aggregate(_) => operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr)),
             Expr::Call(function, arguments) => {
                 operands.iter().all(is_same)
                     && (!function.may_mismatch || arguments.iter().all(|argument| self.same(argument)))

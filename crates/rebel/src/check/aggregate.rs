@@ -10,12 +10,7 @@ use crate::syntax::tree::{self, AggregateKind, Binary, Ident};
 use crate::value::{Percentage, Type, Value};
 
 impl Checker {
-    pub(super) fn aggregate(
-        &mut self,
-        tree: &tree::Aggregate,
-        span: Span,
-        context: &mut Context<'_>,
-    ) -> Option<Typed> {
+    pub(super) fn aggregate(&mut self, tree: &tree::Aggregate, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let domain = self.expression(&tree.domain, context, None)?;
         let Type::Set(element) = &domain.ty else {
             let message = format!("an aggregate needs a set, this is of type {}", domain.ty);
@@ -66,7 +61,13 @@ impl Checker {
             }
             (AggregateKind::Count, Some(body)) => {
                 let help = "write which elements count behind `where`, as in `count(x in xs where x > 0)`";
-                self.refuse(Code::ArgumentCount, body.span, "a count takes nothing of its elements", "not needed", help);
+                self.refuse(
+                    Code::ArgumentCount,
+                    body.span,
+                    "a count takes nothing of its elements",
+                    "not needed",
+                    help,
+                );
                 None
             }
             (_, Some(body)) => self.expression(body, context, None),

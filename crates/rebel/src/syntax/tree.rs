@@ -225,7 +225,11 @@ pub(crate) enum ExprKind {
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Set(Vec<Expr>),
     /// `a .. b`, and `a ..< b`, which leaves `b` out.
-    Range { low: Box<Expr>, high: Box<Expr>, is_closed: bool },
+    Range {
+        low: Box<Expr>,
+        high: Box<Expr>,
+        is_closed: bool,
+    },
     Aggregate(Box<Aggregate>),
     /// `Class[key]`.
     Index(Ident, Box<Expr>),

@@ -64,6 +64,10 @@ async fn refusals_name_each_failed_precondition_with_the_values_it_saw() {
         }
         reason
     };
+    let called_by = |mut reason: Value, callers: &[&str]| {
+        reason["called_by"] = json!(callers);
+        reason
+    };
     let rows = [
         (
             "/Account/A/Withdraw",
@@ -112,11 +116,9 @@ async fn refusals_name_each_failed_precondition_with_the_values_it_saw() {
         (
             "/Transfer/t1/Book",
             r#"{"amount":"EUR 30.00","from":"A","to":"nobody"}"#,
-            vec![reason(
-                "Account/nobody",
-                "Deposit",
-                "Deposit is not possible in state init, only in opened",
-                json!({}),
+            vec![called_by(
+                reason("Account/nobody", "Deposit", "Deposit is not possible in state init, only in opened", json!({})),
+                &["Transfer/t1.Book"],
             )],
         ),
     ];
