@@ -228,6 +228,12 @@ impl Report {
         }
     }
 
+    /// Leaves out what does not `count`.
+    pub(crate) fn retain(&mut self, counts: impl Fn(&Diagnostic, &[Source]) -> bool) {
+        let sources = &self.sources;
+        self.diagnostics.retain(|diagnostic| counts(diagnostic, sources));
+    }
+
     /// Errors before warnings, each in the order of the sources.
     pub(crate) fn sort(&mut self) {
         self.diagnostics.sort_by_key(|diagnostic| (diagnostic.code.is_warning(), diagnostic.labels[0].span));

@@ -7,8 +7,8 @@
 //! 4. Bodies: defaults, invariants, guards, effects, calls.
 //! 5. The graph of synchronised events; a circle is refused.
 //!
-//! Each step goes on after an error, so that one run reports all it can. After a syntax error there are no further
-//! steps: what the parser could not read would only look missing.
+//! Each step goes on after an error, so that one run reports all it can. After a syntax error it is not said what is missing, nor
+//! of the names in what could not be read that nothing has them.
 
 mod aggregate;
 mod body;
@@ -29,8 +29,9 @@ use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::limits::FUEL;
 use crate::model::{Class, Function, Spec};
 use crate::source::{Source, Span};
+use crate::syntax::token::Token;
 use crate::syntax::tree::{AggregateKind, File, Ident};
-use crate::syntax::{self, Separation};
+use crate::syntax::{self, Parse, Separation};
 use crate::value::{Enumeration, Name, Type, Value};
 
 /// Checks the sources, together one specification.
@@ -49,24 +50,23 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
     let mut report = Report::new(sources);
     let mut declarations = 0;
     let mut found = Vec::new();
-    let files: Vec<File> = report
+    let parses: Vec<Parse> = report
         .sources()
         .iter()
         .enumerate()
         .map(|(index, source)| {
             let mut report = |diagnostic| found.push(diagnostic);
-            syntax::parse(index, &source.text, Separation::Lines, &mut declarations, &mut report).file
+            syntax::parse(index, &source.text, Separation::Lines, &mut declarations, &mut report)
         })
         .collect();
-    let is_readable =
-        found.iter().all(|diagnostic| diagnostic.code == Code::Literal || diagnostic.code == Code::Duplicate);
+    let torn = found.iter().any(is_wrong).then(|| Torn::new(&parses, &found, report.sources()));
     found.into_iter().for_each(|diagnostic| report.push(diagnostic));
     let mut checker = Checker::new(report);
-    if !is_readable {
-        checker.report.sort();
-        return Err(checker.report);
-    }
+    let files: Vec<File> = parses.into_iter().map(|parse| parse.file).collect();
     let classes = checker.files(&files);
+    if let Some(torn) = torn {
+        checker.report.retain(|diagnostic, sources| torn.is_sure(diagnostic, sources));
+    }
     if checker.report.has_errors() {
         checker.report.sort();
         return Err(checker.report);
@@ -74,6 +74,87 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
     let classes = analysis::analyse(classes, &mut checker.report).into_iter().map(Arc::new).collect();
     checker.report.sort();
     Ok(Spec { classes, enums: checker.enums, warnings: checker.report })
+}
+
+/// The lines on which something could not be read.
+#[derive(Default)]
+struct Torn {
+    lines: HashSet<Line>,
+    /// The names that stand there.
+    names: HashSet<String>,
+}
+
+/// A source, and where a line of it begins.
+type Line = (usize, usize);
+
+impl Torn {
+    fn new(parses: &[Parse], found: &[Diagnostic], sources: &[Source]) -> Self {
+        let mut torn = Self::default();
+        for (source, parse) in parses.iter().enumerate() {
+            let mut lines = Lines::new(source, &sources[source].text);
+            let mut next = 0;
+            // What could not be read may have been begun before what could not be read either.
+            let torn_tokens =
+                parse.torn.iter().flat_map(|range| range.start.max(std::mem::replace(&mut next, range.end))..range.end);
+            torn.lines.extend(torn_tokens.map(|token| lines.of(parse.tokens[token].1.start)));
+        }
+        let wrong = found.iter().filter(|found| is_wrong(found)).map(|found| found.labels[0].span);
+        torn.lines.extend(wrong.map(|span| (span.source, line_start(&sources[span.source].text, span.start))));
+        for (source, parse) in parses.iter().enumerate() {
+            let text = &sources[source].text;
+            let mut lines = Lines::new(source, text);
+            for (token, span) in &parse.tokens {
+                if torn.lines.contains(&lines.of(span.start)) && *token == Token::Name {
+                    torn.names.insert(text[span.start..span.end].to_owned());
+                }
+            }
+        }
+        torn
+    }
+
+    /// Whether a finding is about a name or a type, and does not come from what is missing in the tree.
+    fn is_sure(&self, diagnostic: &Diagnostic, sources: &[Source]) -> bool {
+        let Span { source, start, end } = diagnostic.labels[0].span;
+        let text = &sources[source].text;
+        match diagnostic.code.number().as_bytes() {
+            [b'E', b'0', ..] => true,
+            [b'E', b'1' | b'2', ..] => {
+                !self.lines.contains(&(source, line_start(text, start))) && !self.names.contains(&text[start..end])
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Where lines begin, for places in their order.
+struct Lines<'a> {
+    source: usize,
+    text: &'a str,
+    start: usize,
+    seen: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(source: usize, text: &'a str) -> Self {
+        Self { source, text, start: 0, seen: 0 }
+    }
+
+    fn of(&mut self, at: usize) -> Line {
+        if let Some(end) = self.text[self.seen..at].rfind('\n') {
+            self.start = self.seen + end + 1;
+        }
+        self.seen = at;
+        (self.source, self.start)
+    }
+}
+
+/// Whether a finding of the parser says that something could not be read.
+fn is_wrong(found: &Diagnostic) -> bool {
+    found.code != Code::Literal && found.code != Code::Duplicate
+}
+
+fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
 /// What a name on the file level stands for.

@@ -2,6 +2,8 @@
 //!
 //! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
 
+use std::ops::Range;
+
 use super::breaks::{Block, Breaks, Owner};
 use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
@@ -37,6 +39,8 @@ pub(crate) struct Parse {
     pub(crate) file: File,
     pub(crate) tokens: Vec<(Token, Span)>,
     pub(crate) breaks: Breaks,
+    /// The tokens that are in no part of the tree, because a part was wrong.
+    pub(crate) torn: Vec<Range<usize>>,
 }
 
 /// Reads one source. Reports what is wrong and returns what could be read.
@@ -51,14 +55,26 @@ pub(crate) fn parse(
         let span = Span { source, start: 0, end: 0 };
         let message = format!("a source has at most {} MiB, and this one is longer", SOURCE_BYTES_MAX >> 20);
         report(Diagnostic::new(Code::Limit, span, message, "too long").help("split it into several sources"));
-        return Parse { file: File::default(), tokens: Vec::new(), breaks: Breaks::default() };
+        return Parse { file: File::default(), tokens: Vec::new(), breaks: Breaks::default(), torn: Vec::new() };
     }
     let tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
     let layout = Layout::new(text, &tokens.tokens);
     let breaks = Breaks::default();
-    let mut parser = Parser { text, tokens, layout, separation, breaks, position: 0, depth: 0, declarations, report };
+    let mut parser = Parser {
+        text,
+        tokens,
+        layout,
+        separation,
+        breaks,
+        position: 0,
+        part: 0,
+        torn: Vec::new(),
+        depth: 0,
+        declarations,
+        report,
+    };
     let file = parser.file();
-    Parse { file, tokens: parser.tokens.tokens, breaks: parser.breaks }
+    Parse { file, tokens: parser.tokens.tokens, breaks: parser.breaks, torn: parser.torn }
 }
 
 pub(super) struct Parser<'a> {
@@ -68,6 +84,9 @@ pub(super) struct Parser<'a> {
     separation: Separation,
     breaks: Breaks,
     position: usize,
+    /// Where the part begins that is being read.
+    part: usize,
+    torn: Vec<Range<usize>>,
     /// How deep the expression that is being read nests.
     depth: usize,
     declarations: &'a mut Declarations,
@@ -80,6 +99,7 @@ impl Parser<'_> {
         let mut rounding_at: Option<Span> = None;
         loop {
             let start = self.position;
+            self.part = start;
             self.breaks.begin_line(start, 0);
             let parsed = match self.peek() {
                 Token::End => return file,
@@ -159,16 +179,18 @@ impl Parser<'_> {
         let name = self.declared_name()?;
         let mut class = Class { documentation, name, fields: Vec::new(), invariants: Vec::new(), states: Vec::new() };
         let depth = self.begins_line().then(|| self.indentation());
+        let torn_before = self.torn.len();
         loop {
             let start = self.position;
+            self.part = start;
             self.breaks.begin_line(start, 1);
             let parsed = match self.peek() {
                 Token::Name if self.peek_after(1) == Token::Colon => {
-                    self.before_states(&class, "a field");
+                    self.before_states(&class, torn_before, "a field");
                     self.field().map(|field| class.fields.push(field))
                 }
                 Token::Invariant => {
-                    self.before_states(&class, "an invariant");
+                    self.before_states(&class, torn_before, "an invariant");
                     self.invariant().map(|rule| class.invariants.push(rule))
                 }
                 Token::Name | Token::Initial | Token::Final => {
@@ -177,6 +199,8 @@ impl Parser<'_> {
                 Token::On | Token::Internal => match class.states.last_mut() {
                     // Only after an error inside the group: its other events still belong to it.
                     Some(_) => self.events(&mut class.states),
+                    // The state may be in what could not be read.
+                    None if self.torn.len() > torn_before => Err(Reported),
                     None => Err(self.unexpected("a field or a state before the first event")),
                 },
                 token if token.begins_part() && !matches!(token, Token::Pre | Token::Post | Token::Sync) => {
@@ -213,9 +237,10 @@ impl Parser<'_> {
         Err(self.fail(diagnostic.help(help)))
     }
 
-    /// Reports a part that stands after the first state. It is read all the same.
-    fn before_states(&mut self, class: &Class, part: &str) {
-        if !class.states.is_empty() {
+    /// Reports a part that stands after the first state, unless that may be none because something was wrong before. It is read
+    /// all the same.
+    fn before_states(&mut self, class: &Class, torn_before: usize, part: &str) {
+        if !class.states.is_empty() && self.torn.len() == torn_before {
             let diagnostic = Diagnostic::new(Code::Syntax, self.span(), format!("{part} after a state"), "too late");
             (self.report)(diagnostic.help("fields and invariants stand before the first state"));
         }
@@ -266,6 +291,7 @@ impl Parser<'_> {
 
     fn event(&mut self) -> Parsed<Event> {
         let documentation = self.documentation();
+        self.part = self.position;
         self.breaks.begin_line(self.position, 2);
         let internal = self.eat(Token::Internal);
         self.expect(Token::On)?;
@@ -678,5 +704,6 @@ impl Parser<'_> {
         while !begins(self.peek()) {
             self.advance();
         }
+        self.torn.push(self.part..self.position);
     }
 }
