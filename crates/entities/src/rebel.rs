@@ -93,7 +93,7 @@ impl Rebel {
         let key = LAST_KEY.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
             if let Some((of, key)) = last
                 && of == entity
-                && key.key_type() == known.class.key_type()
+                && key.has_type(known.class.key_type())
             {
                 return Ok(key.clone());
             }

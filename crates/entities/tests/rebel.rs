@@ -394,3 +394,70 @@ fn told<E>(verdict: &Verdict<E>) -> &'static str {
         Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => "turned away",
     }
 }
+
+const MANDATES: &str = r#"
+enum Kind { once, monthly }
+
+class Creditor
+  iban: Iban @identity
+  booked: Integer = 0
+  initial unknown
+    on Join(): member
+  member
+    on Book(): member
+      post: this.booked += 1
+
+class Mandate
+  creditor: Creditor @identity
+  number: Integer @identity
+  kind: Kind
+  initial drawn
+    on Sign(of: Kind): signed
+      pre: "numbers begin with 1": number > 0
+           creditor is member
+      post: this.kind = of
+  signed
+    on Revoke(): revoked
+  final revoked
+
+class Collection
+  of: Mandate @identity
+  due: Date @identity
+  initial drafted
+    on Settle(): settled
+      pre: "no mandate": of is signed
+           "this day is over": not Collection[of, due + 1] is settled
+           "not with us": of.creditor == Creditor[of.creditor.iban]
+      sync: of.creditor.Book()
+  final settled
+
+class Day
+  day: Date @identity
+  initial ahead
+    on Begin(creditor: Iban, number: Integer): running
+      sync: Collection[Mandate[Creditor[creditor], number], day].Settle()
+  final running
+"#;
+
+#[test]
+fn e_an_identity_of_several_fields_names_one_entity_and_is_read_by_its_fields() {
+    let mut bench = Bench::new(MANDATES, Durability::TwoPhase);
+    const ANN: &str = "NL91ABNA0417164300";
+    let mandate = format!("Mandate/{ANN}:7");
+    bench.done(&format!("Creditor/{ANN}"), "Join", &[]);
+    let refusal = bench.refusal(&format!("Mandate/{ANN}:0"), "Sign", &[("of", "once")]);
+    assert!(refusal.ends_with("numbers begin with 1"), "{refusal}");
+    bench.done(&mandate, "Sign", &[("of", "monthly")]);
+    bench.done(&format!("Collection/{ANN}:7:2026-11-25"), "Settle", &[]);
+    let refusal = bench.refusal(&format!("Collection/{ANN}:7:2026-11-24"), "Settle", &[]);
+    assert!(refusal.contains("this day is over"), "{refusal}");
+    bench.done("Day/2026-11-26", "Begin", &[("creditor", ANN), ("number", "7")]);
+    assert_eq!(bench.field(&format!("Creditor/{ANN}"), "booked"), "2");
+    bench.done(&mandate, "Revoke", &[]);
+    let refusal = bench.refusal("Day/2026-11-27", "Begin", &[("creditor", ANN), ("number", "7")]);
+    assert!(refusal.contains("no mandate"), "{refusal}");
+    // Another number of fields, or another spelling, names nothing.
+    for nobody in ["Mandate/NL91ABNA0417164300", "Collection/NL91ABNA0417164300:07:2026-11-25", "Day/2026-11-31"] {
+        assert_eq!(bench.net.model.initial(&key(nobody)), None, "{nobody}");
+    }
+}

@@ -93,8 +93,10 @@ impl<'a> Evaluator<'a> {
             Expr::Call(function, arguments) => self.call(function, arguments, locals),
             Expr::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, locals),
-            Expr::KeyOf(instance) => Ok(self.reference(instance, locals)?.key.value()),
-            Expr::Refer(class, _, key) => self.refer(class, key, locals),
+            Expr::KeyOf(instance, index) => {
+                self.reference(instance, locals)?.key.field(*index).ok_or_else(|| ill_typed(expr))
+            }
+            Expr::Refer(class, fields) => self.refer(class, fields, locals),
             Expr::Ask(target, query) => self.ask(target, query, locals),
             leaf => self.leaf(leaf, locals),
         }
@@ -129,7 +131,7 @@ impl<'a> Evaluator<'a> {
     fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
         match expr {
             Expr::Literal(value) => Ok(value.clone()),
-            Expr::Identity => self.scope.key.map(Key::value).ok_or_else(|| ill_typed(expr)),
+            Expr::Identity(index) => self.scope.key.and_then(|key| key.field(*index)).ok_or_else(|| ill_typed(expr)),
             Expr::This => {
                 let key = self.scope.key.ok_or_else(|| ill_typed(expr))?.clone();
                 Ok(Value::Reference(Reference { class: self.scope.class.clone(), key }))
@@ -308,8 +310,9 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn refer(&mut self, class: &Name, key: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let key = Key::of(self.value(key, locals)?).ok_or(Fault::NoKey)?;
+    fn refer(&mut self, class: &Name, fields: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        let fields = fields.iter().map(|field| self.value(field, locals)).collect::<Result<_, _>>()?;
+        let key = Key::of(fields).ok_or(Fault::NoKey)?;
         Ok(Value::Reference(Reference { class: class.clone(), key }))
     }
 

@@ -40,7 +40,7 @@
 //! ```
 //!
 //! # The language
-//! * A **class** has fields, states and events. `@identity` marks the field (a String, an Integer or an Iban) by which
+//! * A **class** has fields, states and events. `@identity` marks the field, or the fields, by which
 //!   instances are addressed; without one, any text addresses them.
 //! * Exactly one **state** is `initial`: there an instance does not exist yet. It is left once and never entered. No
 //!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events

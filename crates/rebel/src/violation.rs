@@ -52,13 +52,13 @@ pub enum Violation {
     #[error(transparent)]
     Argument(ArgumentError),
     /// An identity of another type than that of the class.
-    #[error("the identity of {class} is of type {expected}, not {found}")]
+    #[error("the identity of {class} is of type {expected}, which `{found}` is not")]
     Key {
         /// The class.
         class: Name,
         /// The type of its identity.
         expected: String,
-        /// The type given.
+        /// The identity given.
         found: String,
     },
     /// The state of the instance does not allow the event.

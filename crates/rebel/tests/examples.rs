@@ -193,6 +193,7 @@ fn what_may_overlap_in_the_bank_is_told_from_its_contract() {
     assert_eq!(withdraw.states.len(), 1, "a withdrawal within an overdraft limit is decided by thresholds alone");
     let goal = spec.class("SavingsGoal").unwrap();
     assert_eq!(goal.relation("Save", "Redeem"), Some(Relation::Dynamic), "what is paid out is still being saved");
-    let reference = Value::parse(&Type::Reference { class: "Account".into(), key: account.key_type() }, ANN).unwrap();
+    let reference =
+        Value::parse(&Type::Reference { class: "Account".into(), key: account.key_type().clone() }, ANN).unwrap();
     assert_eq!(reference, Value::Reference(account.reference(key)));
 }

@@ -312,7 +312,7 @@ fn the_identity_and_the_instance_itself_can_be_read() {
     assert_eq!(receive.to_string(), "Receive(from: 7, number: 7)");
     assert!(account.next(&Key::Integer(13), &open, &pay, NOW).is_err());
     let wrong = account.next(&Key::String("7".into()), &open, &pay, NOW).unwrap_err();
-    assert_eq!(wrong[0].to_string(), "the identity of Account is of type Integer, not String");
+    assert_eq!(wrong[0].to_string(), "the identity of Account is of type Integer, which `\"7\"` is not");
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn the_model_tells_what_the_source_declares() {
     );
     let account = spec.class("Account").unwrap();
     assert_eq!(
-        (account.documentation(), account.identity().map(|name| &**name)),
+        (account.documentation(), account.identity().first().map(|name| &**name)),
         ("An account\nof a bank.", Some("iban"))
     );
     let balance = &account.fields()[0];

@@ -3,14 +3,23 @@
 use std::sync::Arc;
 
 use enact_rebel::{
-    Bindings, Currency, Enumeration, EventCall, Instance, KeyType, Money, Percentage, Source, Type, Value, ValueError,
-    check,
+    Bindings, Currency, Date, Enumeration, EventCall, Instance, KeyType, Money, Percentage, Source, Type, Value,
+    ValueError, check,
 };
 use proptest::prelude::*;
 
 fn colours() -> Type {
     let variants = ["red", "green"].map(Arc::from).to_vec();
     Type::Enum(Arc::new(Enumeration { name: "Colour".into(), variants }))
+}
+
+fn two_fields() -> KeyType {
+    KeyType::Composite([KeyType::String, KeyType::Integer].into())
+}
+
+fn colour_key() -> KeyType {
+    let Type::Enum(colours) = colours() else { panic!("it is one") };
+    KeyType::Enum(colours)
 }
 
 fn reference(key: KeyType) -> Type {
@@ -36,6 +45,15 @@ fn typed_text() -> BoxedStrategy<(Type, String)> {
         any::<i64>().prop_map(|number| (reference(KeyType::Integer), number.to_string())),
         Just((Type::Iban, "NL91ABNA0417164300".to_owned())),
         Just((reference(KeyType::Iban), "GB82WEST12345698765432".to_owned())),
+        (any::<i64>(), "[^:]{1,9}", 0..1000_i64).prop_map(|(number, text, day)| {
+            let inner = KeyType::Composite([KeyType::String, KeyType::Date].into());
+            let of = KeyType::Reference { class: "Other".into(), key: inner.into() };
+            let day = Value::Date(Date::from_days(day).unwrap());
+            let key = KeyType::Composite([KeyType::Integer, of, KeyType::Currency].into());
+            (reference(key), format!("{number}:{text}:{day}:EUR"))
+        }),
+        prop::sample::select(vec!["red", "green"]).prop_map(|name| (reference(colour_key()), name.to_owned())),
+        Just((reference(KeyType::Date), "2026-11-21".to_owned())),
         Just((Type::Date, "2026-11-21".to_owned())),
         Just((Type::Timestamp, "1969-12-31T23:59:59.999Z".to_owned())),
         prop::sample::select(vec!["red", "green"]).prop_map(|name| (colours(), name.to_owned())),
@@ -106,6 +124,15 @@ fn texts_that_are_no_values_say_why() {
         (Type::Timestamp, "2026-11-21", "is no Timestamp"),
         (colours(), "blue", "`blue` is none of the variants of Colour: red, green"),
         (reference(KeyType::String), "", "any text but none"),
+        (reference(colour_key()), "blue", "`blue` is none of the variants of Colour: red, green"),
+        (
+            reference(two_fields()),
+            "12",
+            "an identity of type String:Integer joins its fields by `:`, and this text has 1",
+        ),
+        (reference(two_fields()), "a:b:12", "and this text has 3"),
+        (reference(two_fields()), ":12", "any text but none"),
+        (reference(two_fields()), "a:b", "`b` is no Integer"),
         (set.clone(), "1, 2", "is no Set; write it like `{a, b}`"),
         (set.clone(), "{1, }", "is no Set"),
         (set, "{1, x}", "`x` is no Integer"),

@@ -76,7 +76,7 @@ pub(crate) fn creates(class: &Class, event: &Event) -> bool {
 
 /// The instance that a command creates under `idempotency_key`. All clients are one, as long as nothing tells them apart.
 fn named_after(class: &Class, event: &Event, idempotency_key: Option<&str>) -> Result<EntityKey, InvalidParameter> {
-    if class.key_type() != KeyType::String {
+    if *class.key_type() != KeyType::String {
         let (class, event, ty) = (class.name(), event.name(), class.key_type());
         let problem = format!("missing; it is of type {ty}, and the client chooses it: POST /{class}/{{id}}/{event}");
         return Err(InvalidParameter { name: "id".to_owned(), problem });

@@ -54,7 +54,7 @@ pub(crate) fn document(spec: &Spec) -> String {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
             paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById)));
-            if class.key_type() == KeyType::String && creates(class, event) {
+            if *class.key_type() == KeyType::String && creates(class, event) {
                 let path = format!("/{name}/{}", event.name());
                 paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey)));
             }

@@ -198,7 +198,10 @@ impl Domain<'_> {
     fn leaf(&self, expr: &Expr, locals: &[Abstract]) -> Abstract {
         match expr {
             Expr::Literal(value) => Abstract::of(value),
-            Expr::Identity => self.event.map_or(Abstract::Any, |(key, _)| Abstract::of(&key.value())),
+            Expr::Identity(index) => {
+                let field = self.event.and_then(|(key, _)| key.field(*index));
+                field.map_or(Abstract::Any, |value| Abstract::of(&value))
+            }
             Expr::This => self.event.map_or(Abstract::Any, |(key, _)| {
                 Abstract::Known(Value::Reference(Reference { class: self.class.name.clone(), key: key.clone() }))
             }),

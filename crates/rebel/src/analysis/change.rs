@@ -39,7 +39,7 @@ impl Class {
     #[must_use]
     pub fn changes(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
         let event = self.event(call.event())?;
-        if key.key_type() != self.key_type || !event.argument_errors(call).is_empty() {
+        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() {
             return None;
         }
         let mut changes = Vec::new();

@@ -184,7 +184,7 @@ impl Class {
     /// It tells of instances that are of this class ([`Class::verify`]), as every result of [`Class::next`] is.
     #[must_use]
     pub fn linear(&self, key: &Key, calls: &[EventCall], at: Timestamp) -> Option<Linear> {
-        if key.key_type() != self.key_type {
+        if !key.has_type(&self.key_type) {
             return None;
         }
         let (first, rest) = calls.split_first()?;

@@ -101,7 +101,7 @@ impl Class {
     pub fn judge(&self, key: &Key, outline: &Outline, call: &EventCall, at: Timestamp) -> Judgement {
         let refused = || Judgement { verdict: Verdict::Refused, after: outline.clone() };
         let Some(event) = self.event(call.event()) else { return refused() };
-        if key.key_type() != self.key_type || !event.argument_errors(call).is_empty() {
+        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() {
             return refused();
         }
         let fuel = Cell::new(FUEL);

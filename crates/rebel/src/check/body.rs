@@ -43,8 +43,8 @@ impl Checker {
         Class {
             name: header.name.clone(),
             documentation: class.documentation.clone(),
-            identity: header.identity.as_ref().map(|identity| identity.name.clone()),
-            key_type: header.key_type,
+            identity: header.identity.iter().map(|identity| identity.name.clone()).collect(),
+            key_type: header.key_type.clone(),
             fields: header
                 .fields
                 .iter()
@@ -233,7 +233,7 @@ impl Checker {
     pub(super) fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
         let header = &self.headers[class];
         let field = header.field(&ident.name).map(|field| &field.name);
-        if let Some(field) = field.or(header.identity.as_ref().filter(|identity| identity.name == ident.name)) {
+        if let Some(field) = field.or(header.identity.iter().find(|identity| identity.name == ident.name)) {
             let message = format!("the {noun} `{}` hides a field", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
             let diagnostic = diagnostic.and(field.span, "the field").help("choose another name");
@@ -250,7 +250,7 @@ impl Checker {
     ) -> Option<Effect> {
         let (name, span) = (&effect.field.name, effect.field.span);
         let header = &self.headers[class];
-        if header.identity.as_ref().is_some_and(|identity| identity.name == *name) {
+        if header.identity.iter().any(|identity| identity.name == *name) {
             let message = format!("`{name}` is the identity and never changes");
             self.refuse(Code::IdentityAssigned, span, message, "the identity", "remove this effect");
             return None;

@@ -134,7 +134,7 @@ impl Checker {
             ExprKind::Set(items) => self.set(items, tree.span, context, expected),
             ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
             ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
-            ExprKind::Index(class, key) => self.referred(class, key, context),
+            ExprKind::Index(class, fields) => self.referred(class, fields, tree.span, context),
             ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
             ExprKind::Finalized(of) => self
                 .truth_of(of, tree.span, context, |checker, class, _| Some(Asks::InState(checker.final_states(class)))),
@@ -227,9 +227,8 @@ impl Checker {
         }
         if let Some((class, exists)) = context.class {
             let header = &self.headers[class];
-            if header.identity.as_ref().is_some_and(|identity| identity.name == *name) {
-                let Type::Reference { key, .. } = header.ty() else { return None };
-                return Some(Typed::leaf(Expr::Identity, operators::key_type(key)));
+            if let Some((index, ty)) = header.identity_field(name) {
+                return Some(Typed::leaf(Expr::Identity(index), ty));
             }
             if let Some(field) = header.field(name) {
                 if exists || field.has_default {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::limits::DEPTH_MAX;
 use crate::model::{Param, StateKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, File, Ident, StateLabel};
@@ -27,7 +28,7 @@ pub(super) struct EventHeader {
 
 pub(super) struct ClassHeader {
     pub(super) name: Name,
-    pub(super) identity: Option<Ident>,
+    pub(super) identity: Vec<Ident>,
     pub(super) key_type: KeyType,
     pub(super) fields: Vec<FieldHeader>,
     pub(super) states: Vec<(Ident, StateKind)>,
@@ -36,7 +37,17 @@ pub(super) struct ClassHeader {
 
 impl ClassHeader {
     pub(super) fn ty(&self) -> Type {
-        Type::Reference { class: self.name.clone(), key: self.key_type }
+        Type::Reference { class: self.name.clone(), key: self.key_type.clone() }
+    }
+
+    /// The number and the type of the field of the identity that has this name.
+    pub(super) fn identity_field(&self, name: &str) -> Option<(usize, Type)> {
+        let index = self.identity.iter().position(|field| *field.name == *name)?;
+        let ty = match &self.key_type {
+            KeyType::Composite(parts) => parts.get(index)?.as_type()?,
+            single => single.as_type()?,
+        };
+        Some((index, ty))
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&FieldHeader> {
@@ -61,12 +72,32 @@ impl ClassHeader {
     }
 }
 
+/// The fields of identities, by class, and the types that they make as far as these are known.
+struct Identities<'a> {
+    fields: Vec<Vec<&'a tree::Field>>,
+    types: Vec<Option<KeyType>>,
+    /// The classes whose identities are being looked at.
+    path: Vec<usize>,
+}
+
+impl<'a> Identities<'a> {
+    fn new(classes: &[&'a tree::Class]) -> Self {
+        let of = |class: &&'a tree::Class| class.fields.iter().filter(|field| field.identity.is_some()).collect();
+        Self { fields: classes.iter().map(of).collect(), types: vec![None; classes.len()], path: Vec::new() }
+    }
+}
+
 impl Checker {
     pub(super) fn headers(&mut self, files: &[File]) {
         let classes: Vec<&tree::Class> = files.iter().flat_map(|file| &file.classes).collect();
-        for class in &classes {
-            let (identity, key_type) = self.identity(class);
-            let name = class.name.name.clone();
+        let mut identities = Identities::new(&classes);
+        for class in 0..classes.len() {
+            self.key_type(class, &mut identities);
+        }
+        let Identities { fields, types, .. } = identities;
+        for (class, (fields, key_type)) in classes.iter().zip(fields.into_iter().zip(types)) {
+            let identity = fields.into_iter().map(|field| field.name.clone()).collect();
+            let (name, key_type) = (class.name.name.clone(), key_type.unwrap_or(KeyType::String));
             let (fields, states, events) = (Vec::new(), Vec::new(), Vec::new());
             self.headers.push(ClassHeader { name, identity, key_type, fields, states, events });
         }
@@ -79,37 +110,55 @@ impl Checker {
         }
     }
 
-    /// The identity of a class, from its syntax alone: types that refer to classes need it.
-    fn identity(&mut self, class: &tree::Class) -> (Option<Ident>, KeyType) {
-        let mut identity: Option<(Ident, KeyType)> = None;
-        for field in &class.fields {
-            let Some(span) = field.identity else { continue };
-            if let Some((earlier, _)) = &identity {
-                let diagnostic = Diagnostic::new(Code::Identity, span, "a class has one identity", "a second one");
-                self.report.push(diagnostic.and(earlier.span, "the first one"));
-                continue;
-            }
-            if let Some(default) = &field.default {
-                let diagnostic =
-                    Diagnostic::new(Code::Identity, default.span, "an identity has no default", "a default");
-                self.report.push(diagnostic.help("the identity is given by the request that addresses the instance"));
-            }
-            let key_type = match &field.ty {
-                tree::Type::Named(name) if &*name.name == "String" => KeyType::String,
-                tree::Type::Named(name) if &*name.name == "Integer" => KeyType::Integer,
-                tree::Type::Named(name) if &*name.name == "Iban" => KeyType::Iban,
-                // That there is no such type is said when the fields are looked at.
-                tree::Type::Named(name) if !self.is_type(&name.name) => KeyType::String,
-                _ => {
-                    let diagnostic =
-                        Diagnostic::new(Code::Identity, field.name.span, "no type for an identity", "this identity");
-                    self.report.push(diagnostic.help("an identity is a String, an Integer or an Iban"));
-                    KeyType::String
-                }
-            };
-            identity = Some((field.name.clone(), key_type));
+    /// The type of the identity of a class, from its syntax alone: types that refer to classes need it.
+    fn key_type(&mut self, class: usize, identities: &mut Identities<'_>) -> KeyType {
+        if let Some(ty) = &identities.types[class] {
+            return ty.clone();
         }
-        identity.map_or((None, KeyType::String), |(name, key_type)| (Some(name), key_type))
+        let fields = identities.fields[class].clone();
+        if identities.path.contains(&class) || identities.path.len() > DEPTH_MAX {
+            let span = fields.first().map_or(Span { source: 0, start: 0, end: 0 }, |field| field.name.span);
+            let help = "an identity is made of values that are known without it";
+            self.refuse(Code::Identity, span, "this identity holds itself", "this identity", help);
+            identities.types[class] = Some(KeyType::String);
+            return KeyType::String;
+        }
+        identities.path.push(class);
+        let mut types: Vec<KeyType> = fields.iter().map(|field| self.identity_type(field, identities)).collect();
+        identities.path.pop();
+        let ty = match types.len() {
+            0 => KeyType::String,
+            1 => types.remove(0),
+            _ => KeyType::Composite(types.into()),
+        };
+        identities.types[class].get_or_insert(ty).clone()
+    }
+
+    fn identity_type(&mut self, field: &tree::Field, identities: &mut Identities<'_>) -> KeyType {
+        if let Some(default) = &field.default {
+            let diagnostic = Diagnostic::new(Code::Identity, default.span, "an identity has no default", "a default");
+            self.report.push(diagnostic.help("the identity is given by the request that addresses the instance"));
+        }
+        let built_in = |name: &str| Type::BUILT_IN.iter().find(|(known, _)| *known == name);
+        if let tree::Type::Named(name) = &field.ty {
+            if let Some(ty) = built_in(&name.name).and_then(|(_, ty)| KeyType::of(ty)) {
+                return ty;
+            }
+            match self.declared.get(&name.name) {
+                Some((Declared::Class(class), _)) => {
+                    let key = self.key_type(*class, identities).into();
+                    return KeyType::Reference { class: name.name.clone(), key };
+                }
+                Some((Declared::Enum(enumeration), _)) => return KeyType::Enum(enumeration.clone()),
+                // That there is no such type is said when the fields are looked at.
+                _ if built_in(&name.name).is_none() => return KeyType::String,
+                _ => {}
+            }
+        }
+        let help =
+            "an identity is a String, Integer, Iban, Date, Currency, a variant of an enum, or an instance of a class";
+        self.refuse(Code::Identity, field.name.span, "no type for an identity", "this identity", help);
+        KeyType::String
     }
 
     fn fields(&mut self, class: &tree::Class) -> Vec<FieldHeader> {

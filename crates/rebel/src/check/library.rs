@@ -147,7 +147,6 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
         ExprKind::Member(a, _)
         | ExprKind::Negate(a)
         | ExprKind::Not(a)
-        | ExprKind::Index(_, a)
         | ExprKind::Initialized(a)
         | ExprKind::Finalized(a)
         | ExprKind::InState(a, _) => mentioned(a, visit),
@@ -160,7 +159,7 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
         }
         ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
         ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
-        ExprKind::Set(items) => items.iter().for_each(|item| mentioned(item, visit)),
+        ExprKind::Set(items) | ExprKind::Index(_, items) => items.iter().for_each(|item| mentioned(item, visit)),
         ExprKind::Literal(_) | ExprKind::This | ExprKind::Now | ExprKind::Today | ExprKind::Wrong => {}
     }
 }

@@ -3,21 +3,12 @@
 use super::expression::Typed;
 use crate::model::expr::{Comparison, Expr, NumberKind, Operator};
 use crate::syntax::tree::Binary;
-use crate::value::{KeyType, Rounding, Type, Value};
+use crate::value::{Rounding, Type, Value};
 
 /// An operator that is not defined for its operands.
 pub(super) struct Undefined {
     pub(super) message: String,
     pub(super) help: Option<String>,
-}
-
-/// The type of an identity, as a type of values.
-pub(super) fn key_type(key: KeyType) -> Type {
-    match key {
-        KeyType::String => Type::String,
-        KeyType::Integer => Type::Integer,
-        KeyType::Iban => Type::Iban,
-    }
 }
 
 fn number_kind(ty: &Type) -> Option<NumberKind> {

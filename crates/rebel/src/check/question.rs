@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::body::EventId;
 use super::expression::{Context, Typed};
-use super::{Checker, Declared, Scope, operators};
+use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::model::expr::{Act, Arguments, Asks, Expr, Query, Statement};
 use crate::model::{Class, StateKind};
@@ -13,16 +13,31 @@ use crate::syntax::tree::{self, ExprKind, Ident};
 use crate::value::{Name, Type};
 
 impl Checker {
-    /// `Class[key]`.
-    pub(super) fn referred(&mut self, class: &Ident, key: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+    /// `Class[key]`, with a value for each field of the identity.
+    pub(super) fn referred(
+        &mut self,
+        class: &Ident,
+        fields: &[tree::Expr],
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<Typed> {
         let Some((Declared::Class(index), _)) = self.declared.get(&class.name).cloned() else {
             self.unknown_class(class);
             return None;
         };
-        let ty = self.headers[index].ty();
-        let Type::Reference { class, key: key_type } = ty.clone() else { return None };
-        let key = self.expect(key, context, &operators::key_type(key_type))?;
-        Some(Typed::node(Expr::Refer(class, key_type, key.expr.into()), ty, key.depth))
+        let header = &self.headers[index];
+        let (name, ty, types) = (header.name.clone(), header.ty(), header.key_type.fields());
+        if fields.len() != types.len() {
+            let plural = if types.len() == 1 { "" } else { "s" };
+            let message = format!("the identity of `{name}` has {} field{plural}, not {}", types.len(), fields.len());
+            self.report.push(Diagnostic::new(Code::ArgumentCount, span, message, "this identity"));
+            return None;
+        }
+        let fields: Vec<_> = fields.iter().zip(&types).map(|(field, ty)| self.expect(field, context, ty)).collect();
+        let fields: Vec<Typed> = fields.into_iter().collect::<Option<_>>()?;
+        let depth = fields.iter().map(|field| field.depth).max().unwrap_or(0);
+        let fields = fields.into_iter().map(|field| field.expr).collect();
+        Some(Typed::node(Expr::Refer(name, fields), ty, depth))
     }
 
     fn unknown_class(&mut self, ident: &Ident) {
@@ -102,9 +117,8 @@ impl Checker {
         context: &Context<'_>,
     ) -> Option<Typed> {
         let header = &self.headers[class];
-        if header.identity.as_ref().is_some_and(|identity| identity.name == member.name) {
-            let Type::Reference { key, .. } = header.ty() else { return None };
-            return Some(Typed::node(Expr::KeyOf(inner.expr.into()), operators::key_type(key), inner.depth));
+        if let Some((index, ty)) = header.identity_field(&member.name) {
+            return Some(Typed::node(Expr::KeyOf(inner.expr.into(), index), ty, inner.depth));
         }
         if let Some(field) = header.field(&member.name) {
             let (name, ty) = (field.name.name.clone(), field.ty.clone());

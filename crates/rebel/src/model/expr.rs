@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Function;
 use crate::source::Span;
 pub(crate) use crate::syntax::tree::Comparison;
-use crate::value::{KeyType, Name, Rounding, Value};
+use crate::value::{Name, Rounding, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,8 @@ pub(crate) enum Operator {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Literal(Value),
-    Identity,
+    /// The field of this number of the identity.
+    Identity(usize),
     This,
     Now,
     Today,
@@ -68,10 +69,10 @@ pub(crate) enum Expr {
     CurrencyOf(Box<Expr>),
     SizeOf(Box<Expr>),
     Call(Arc<Function>, Vec<Expr>),
-    /// The identity of an instance.
-    KeyOf(Box<Expr>),
+    /// The field of this number of the identity of an instance.
+    KeyOf(Box<Expr>, usize),
     /// The instance of the class that has this identity.
-    Refer(Name, KeyType, Box<Expr>),
+    Refer(Name, Vec<Expr>),
     /// From the first to the second, with it or without: a set of numbers or days.
     Range(Box<Expr>, Box<Expr>, bool),
     Aggregate(Box<Aggregate>),
@@ -121,7 +122,7 @@ impl Expr {
     pub(crate) fn operands(&self) -> Vec<&Expr> {
         match self {
             Expr::Literal(_)
-            | Expr::Identity
+            | Expr::Identity(_)
             | Expr::This
             | Expr::Now
             | Expr::Today
@@ -133,8 +134,7 @@ impl Expr {
             | Expr::Not(a)
             | Expr::CurrencyOf(a)
             | Expr::SizeOf(a)
-            | Expr::KeyOf(a)
-            | Expr::Refer(_, _, a) => vec![a],
+            | Expr::KeyOf(a, _) => vec![a],
             Expr::Ask(target, query) => std::iter::once(&**target).chain(query.arguments()).collect(),
             Expr::Arithmetic(_, _, a, b)
             | Expr::Share(_, a, b)
@@ -147,7 +147,7 @@ impl Expr {
             | Expr::Range(a, b, _) => vec![a, b],
             Expr::Aggregate(aggregate) => aggregate.operands(),
             Expr::If(a, b, c) => vec![a, b, c],
-            Expr::Set(items) | Expr::Call(_, items) => items.iter().collect(),
+            Expr::Set(items) | Expr::Call(_, items) | Expr::Refer(_, items) => items.iter().collect(),
         }
     }
 

@@ -52,7 +52,8 @@ impl Spec {
 pub struct Class {
     pub(crate) name: Name,
     pub(crate) documentation: String,
-    pub(crate) identity: Option<Name>,
+    /// The fields of the identity, in the order of the source.
+    pub(crate) identity: Vec<Name>,
     pub(crate) key_type: KeyType,
     pub(crate) fields: Vec<Field>,
     pub(crate) states: Vec<State>,
@@ -78,16 +79,16 @@ impl Class {
         &self.documentation
     }
 
-    /// The `@identity` field. A class without one is addressed by any text.
+    /// The `@identity` fields, in the order of the source. A class without any is addressed by any text.
     #[must_use]
-    pub fn identity(&self) -> Option<&Name> {
-        self.identity.as_ref()
+    pub fn identity(&self) -> &[Name] {
+        &self.identity
     }
 
     /// The type of the identity.
     #[must_use]
-    pub fn key_type(&self) -> KeyType {
-        self.key_type
+    pub fn key_type(&self) -> &KeyType {
+        &self.key_type
     }
 
     /// Reads an identity of this class from its text form.
@@ -95,7 +96,7 @@ impl Class {
     /// # Errors
     /// What [`Key::parse`] says of the text.
     pub fn key(&self, text: &str) -> Result<Key, ValueError> {
-        Key::parse(self.key_type, text)
+        Key::parse(&self.key_type, text)
     }
 
     /// The fields but the identity, in the order of the source.

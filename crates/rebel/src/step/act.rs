@@ -254,10 +254,13 @@ impl Class {
     }
 
     fn wrong_key(&self, key: &Key) -> Option<Violation> {
-        (key.key_type() != self.key_type).then(|| Violation::Key {
+        (!key.has_type(&self.key_type)).then(|| Violation::Key {
             class: self.name.clone(),
             expected: self.key_type.to_string(),
-            found: key.key_type().to_string(),
+            found: match key {
+                Key::String(text) => format!("\"{text}\""),
+                other => other.to_string(),
+            },
         })
     }
 

@@ -227,10 +227,8 @@ impl Parser<'_> {
             return self.aggregate(kind, start);
         }
         if self.peek() == Token::LeftBracket && !self.separates_here() {
-            let opener = self.advance();
-            let key = self.expression()?;
-            let end = self.close(opener, Token::RightBracket)?;
-            return self.node(ExprKind::Index(name, key.into()), start.to(end));
+            let (fields, end) = self.list(Token::LeftBracket, Token::RightBracket)?;
+            return self.node(ExprKind::Index(name, fields), start.to(end));
         }
         // A parenthesis that begins a line begins an item.
         if self.peek() != Token::LeftParenthesis || self.separates_here() {
@@ -382,7 +380,6 @@ impl Parser<'_> {
             ExprKind::Member(a, _)
             | ExprKind::Negate(a)
             | ExprKind::Not(a)
-            | ExprKind::Index(_, a)
             | ExprKind::Initialized(a)
             | ExprKind::Finalized(a)
             | ExprKind::InState(a, _) => a.depth,
@@ -390,7 +387,9 @@ impl Parser<'_> {
             ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } => a.depth.max(b.depth),
             ExprKind::Aggregate(aggregate) => aggregate.parts().map(|part| part.depth).max().unwrap_or(0),
             ExprKind::If(a, b, c) => a.depth.max(b.depth).max(c.depth),
-            ExprKind::Call(_, items) | ExprKind::Set(items) => items.iter().map(|item| item.depth).max().unwrap_or(0),
+            ExprKind::Call(_, items) | ExprKind::Set(items) | ExprKind::Index(_, items) => {
+                items.iter().map(|item| item.depth).max().unwrap_or(0)
+            }
             _ => 0,
         };
         if depth > DEPTH_MAX { Err(self.too_deep(span)) } else { Ok(Expr { kind, span, depth }) }

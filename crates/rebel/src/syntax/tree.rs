@@ -231,8 +231,8 @@ pub(crate) enum ExprKind {
         is_closed: bool,
     },
     Aggregate(Box<Aggregate>),
-    /// `Class[key]`.
-    Index(Ident, Box<Expr>),
+    /// `Class[key]`, `Class[a, b]`.
+    Index(Ident, Vec<Expr>),
     Initialized(Box<Expr>),
     Finalized(Box<Expr>),
     InState(Box<Expr>, Vec<Ident>),

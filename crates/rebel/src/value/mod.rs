@@ -25,6 +25,7 @@
 mod bindings;
 mod decimal;
 mod iban;
+mod key;
 mod money;
 mod percentage;
 mod rounding;
@@ -43,78 +44,15 @@ use thiserror::Error;
 
 pub use self::bindings::Bindings;
 pub use self::iban::Iban;
+pub use self::key::{Key, KeyType};
 pub use self::money::{Currency, Money};
 pub use self::percentage::Percentage;
 pub use self::rounding::Rounding;
 pub use self::time::{Date, Timestamp};
-pub use self::types::{Enumeration, KeyType, Type};
+pub use self::types::{Enumeration, Type};
 
 /// A declared name, shared by everything that mentions it.
 pub type Name = Arc<str>;
-
-/// The identity of an instance within its class.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Key {
-    /// Any text but the empty one; also the key of a class without an `@identity` field.
-    String(Arc<str>),
-    /// A whole number.
-    Integer(i64),
-    /// A bank account number.
-    Iban(Iban),
-}
-
-impl Key {
-    /// The type of this key.
-    #[must_use]
-    pub fn key_type(&self) -> KeyType {
-        match self {
-            Key::String(_) => KeyType::String,
-            Key::Integer(_) => KeyType::Integer,
-            Key::Iban(_) => KeyType::Iban,
-        }
-    }
-
-    /// Reads a key of type `ty` from its text form.
-    ///
-    /// # Errors
-    /// The [`ValueError`] of that type; an empty text is no key.
-    pub fn parse(ty: KeyType, text: &str) -> Result<Self, ValueError> {
-        match ty {
-            KeyType::String if text.is_empty() => Err(ValueError::syntax("identity", "any text but none", text)),
-            KeyType::String => Ok(Key::String(text.into())),
-            KeyType::Integer => integer(text).map(Key::Integer),
-            KeyType::Iban => text.parse().map(Key::Iban),
-        }
-    }
-
-    /// The key that `value` is; nothing if it is none.
-    pub(crate) fn of(value: Value) -> Option<Self> {
-        match value {
-            Value::String(text) if !text.is_empty() => Some(Key::String(text)),
-            Value::Integer(number) => Some(Key::Integer(number)),
-            Value::Iban(iban) => Some(Key::Iban(iban)),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn value(&self) -> Value {
-        match self {
-            Key::String(text) => Value::String(text.clone()),
-            Key::Integer(number) => Value::Integer(*number),
-            Key::Iban(iban) => Value::Iban(iban.clone()),
-        }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Key::String(text) => f.pad(text),
-            Key::Integer(number) => number.fmt(f),
-            Key::Iban(iban) => iban.fmt(f),
-        }
-    }
-}
 
 /// The address of an instance: its class and its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -177,7 +115,8 @@ impl Value {
     /// The bytes behind its references, but for names, which all values share.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
-            Value::String(text) | Value::Reference(Reference { key: Key::String(text), .. }) => text.len(),
+            Value::String(text) => text.len(),
+            Value::Reference(reference) => reference.key.heap_bytes(),
             Value::Set(elements) => elements.iter().map(|element| size_of_val(element) + element.heap_bytes()).sum(),
             _ => 0,
         }
@@ -211,7 +150,7 @@ impl Value {
             Type::Date => Value::Date(text.parse()?),
             Type::Timestamp => Value::Timestamp(text.parse()?),
             Type::Reference { class, key } => {
-                Value::Reference(Reference { class: class.clone(), key: Key::parse(*key, text)? })
+                Value::Reference(Reference { class: class.clone(), key: Key::parse(key, text)? })
             }
             Type::Enum(enumeration) => Value::Variant(enumeration.variant(text)?),
             Type::Set(element) => Value::Set(Arc::new(set_text::parse(element, text)?)),
@@ -232,7 +171,7 @@ impl Value {
             | (Value::Date(_), Type::Date)
             | (Value::Timestamp(_), Type::Timestamp) => true,
             (Value::Reference(reference), Type::Reference { class, key }) => {
-                reference.class == *class && reference.key.key_type() == *key
+                reference.class == *class && reference.key.has_type(key)
             }
             (Value::Variant(variant), Type::Enum(enumeration)) => {
                 variant.of == enumeration.name && enumeration.variants.contains(&variant.name)
@@ -356,6 +295,14 @@ pub enum ValueError {
         /// The text given, without blanks.
         text: String,
     },
+    /// An identity of several fields of which another number is given.
+    #[error("an identity of type {ty} joins its fields by `:`, and this text has {found}")]
+    KeyFields {
+        /// The types of the fields.
+        ty: String,
+        /// How many fields the text has.
+        found: usize,
+    },
     /// The enum has no such variant.
     #[error("`{variant}` is none of the variants of {of}: {}", .variants.join(", "))]
     UnknownVariant {
@@ -413,8 +360,8 @@ pub enum Fault {
     /// A range has more than [`limits::ELEMENTS_MAX`](crate::limits::ELEMENTS_MAX) elements.
     #[error("the range has too many elements")]
     TooManyElements,
-    /// The empty text, which is the identity of nothing.
-    #[error("the empty text is no identity")]
+    /// Values that are the identity of nothing: an empty text, or one with `:` among several fields.
+    #[error("this is no identity: an empty text, or one with `:` among several fields")]
     NoKey,
 }
 

@@ -15,8 +15,8 @@ pub(super) fn print(elements: &BTreeSet<Value>, f: &mut fmt::Formatter<'_>) -> f
         match element {
             Value::String(text) => quote(text, f)?,
             Value::Reference(reference) => match &reference.key {
-                Key::String(text) => quote(text, f)?,
-                key => key.fmt(f)?,
+                key @ (Key::Integer(_) | Key::Iban(_) | Key::Date(_) | Key::Currency(_)) => key.fmt(f)?,
+                key => quote(&key.to_string(), f)?,
             },
             element => element.fmt(f)?,
         }
@@ -63,7 +63,13 @@ pub(super) fn parse(element: &Type, text: &str) -> Result<BTreeSet<Value>, Value
 }
 
 fn has_quotes(element: &Type) -> bool {
-    matches!(element, Type::String | Type::Reference { key: KeyType::String, .. })
+    use KeyType::{Currency, Date, Iban, Integer};
+    let is_plain = |key: &KeyType| matches!(key, Integer | Iban | Date | Currency);
+    match element {
+        Type::String => true,
+        Type::Reference { key, .. } => !is_plain(key),
+        _ => false,
+    }
 }
 
 /// The content of the quoted text that `text` begins with, and what follows it.

@@ -3,28 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Name, ValueError, Variant};
-
-/// The type of an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeyType {
-    /// Any text but the empty one.
-    String,
-    /// A whole number.
-    Integer,
-    /// A bank account number.
-    Iban,
-}
-
-impl fmt::Display for KeyType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            KeyType::String => "String",
-            KeyType::Integer => "Integer",
-            KeyType::Iban => "Iban",
-        })
-    }
-}
+use super::{KeyType, Name, ValueError, Variant};
 
 /// A declared enum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
