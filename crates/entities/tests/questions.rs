@@ -43,6 +43,15 @@ class Account
     on Rest(other: String)
       pre: "the other could pay": not can Account[other].Take(40)
       post: this.limit = if initialized Account[other] then Account[other].balance else 0 - 1
+    on Sort(amount: Integer)
+      pre: amount < 25
+      post: this.balance += amount
+      variant rich: opened
+        pre: backup.balance < balance
+        post: this.limit = backup.limit
+        sync: backup.Add(1)
+      variant poor: finished
+        pre: backup is opened, balance < 10
     on Close(): closed
       pre: balance <= 3
     on Finish(): finished
@@ -85,7 +94,7 @@ class Transfer
         from.Follow()
 "#;
 
-const EVENTS: [(&str, &str); 14] = [
+const EVENTS: [(&str, &str); 15] = [
     ("Account", "Add"),
     ("Account", "Take"),
     ("Account", "Double"),
@@ -94,6 +103,7 @@ const EVENTS: [(&str, &str); 14] = [
     ("Account", "Level"),
     ("Account", "Follow"),
     ("Account", "Rest"),
+    ("Account", "Sort"),
     ("Account", "Close"),
     ("Account", "Finish"),
     ("Transfer", "Simple"),

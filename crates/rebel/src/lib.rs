@@ -56,6 +56,8 @@
 //! * An event **asks** other instances: `x is opened`, `x is {opened, blocked}`, `x is initialized`, `finalized x`, the value of
 //!   a field `x.f`, `can x.Event(..)`. `x` may be a path `a.b` or `Class[key]`. The event carries the answers, so that it is
 //!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
+//! * An event with **variants** happens in the first of them whose guards hold; each has a target, guards, effects and calls
+//!   of its own.
 //! * `all any count set sum` **aggregate** the elements of a set, or of a range `a .. b`: `sum(x in xs where c: e)`.
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.

@@ -116,6 +116,65 @@ fn each_call_sees_what_came_before_its_guards_included() {
 }
 
 #[test]
+fn the_first_variant_whose_guards_hold_happens() {
+    let spec = spec(
+        r#"
+    class Account
+      balance: Money = EUR 0.00
+      initial unopened
+        on Open(with: Money)
+          pre: "nothing is owed": with >= 0
+          variant rich: vip
+            pre: with > EUR 1000.00
+            post: this.balance = with * 101%
+          variant plain: opened
+            post: this.balance = with
+      opened, vip
+        on Move(to: Account, amount: Money)
+          pre: amount > 0
+          post: this.balance -= amount
+          sync: to.Get(amount)
+          variant empty: closed
+            pre: "not empty": balance == amount
+            sync: to.Get(EUR 1.00)
+          variant rest: opened
+            pre: "not enough": balance > amount, "the other is no vip": to is vip
+        on Get(amount: Money)
+          post: this.balance += amount
+      final closed
+"#,
+    );
+    let mut world = World::new();
+    let done = |world: &mut World, key: &str, event: &str, arguments: &[&str]| {
+        let accepted = step(&spec, world, "Account", key, event, arguments).map_err(|refused| refused.to_string())?;
+        world.extend(accepted.after);
+        Ok::<_, String>(world[&reference(&spec, "Account", key)].state().to_string())
+    };
+    assert_eq!(done(&mut world, "a", "Open", &["EUR 2000.00"]).unwrap(), "vip");
+    assert_eq!(done(&mut world, "b", "Open", &["EUR 2.00"]).unwrap(), "opened");
+    assert_eq!(done(&mut world, "b", "Move", &["a", "EUR 1.00"]).unwrap(), "opened");
+    assert_eq!(
+        done(&mut world, "b", "Move", &["a", "EUR 1.50"]).unwrap_err(),
+        "Account b.Move: not empty: `balance == amount`, where balance = EUR 1.00, amount = EUR 1.50; \
+         not enough: `balance > amount`, where balance = EUR 1.00, amount = EUR 1.50",
+        "the guards of all variants are told"
+    );
+    assert_eq!(
+        done(&mut world, "b", "Move", &["a", "USD 1.00"]).unwrap_err(),
+        "Account b.Move: currency mismatch: EUR and USD, in `balance > amount`, where balance = EUR 1.00, amount = USD 1.00",
+        "a fault on the way refuses"
+    );
+    assert_eq!(done(&mut world, "b", "Move", &["a", "EUR 1.00"]).unwrap(), "closed");
+    assert_eq!(
+        done(&mut world, "a", "Move", &["b", "EUR 1.00"]).unwrap_err(),
+        "Account a.Move: not empty: `balance == amount`, where balance = EUR 2023.00, amount = EUR 1.00; \
+         the other is no vip: `to is vip`, where to is vip = false, to = b"
+    );
+    let balance = |key| field(&world, &spec, "Account", key, "balance");
+    assert_eq!((balance("a"), balance("b")), ("EUR 2023.00".into(), "EUR 0.00".into()));
+}
+
+#[test]
 fn an_instance_is_created_and_then_called_in_one_step() {
     let (spec, world) = shop();
     let accepted = step(&spec, &world, "Batch", "1", "Create", &["n", "EUR 5.00"]).unwrap();

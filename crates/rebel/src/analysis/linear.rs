@@ -229,7 +229,7 @@ impl Class {
         let mut states = Vec::new();
         let mut common: Option<Linear> = None;
         for transition in &event.transitions {
-            if transition.source != transition.target {
+            if transition.source != transition.target || transition.variant.is_some() {
                 return None;
             }
             let found = Folding::new(self, key, call, at).body(&transition.body)?;

@@ -45,9 +45,12 @@ struct Lints<'a> {
     classes: &'a [Class],
     fuel: &'a Cell<u32>,
     found: Vec<Diagnostic>,
-    /// Events that never happen in a state.
-    dead: BTreeSet<(&'a Name, &'a Name)>,
+    /// Events that never happen in a state, in one of their variants or at all.
+    dead: BTreeSet<Way<'a>>,
 }
+
+/// An event, a state that it leaves, and the variant.
+type Way<'a> = (&'a Name, &'a Name, Option<&'a Name>);
 
 /// A call with what decides whether it is made: the conditions and sets around it.
 struct Placed<'a> {
@@ -69,11 +72,13 @@ impl<'a> Lints<'a> {
             if body.guards.iter().all(|guard| domain.assume(&guard.expr)) {
                 alive.push((*transition, domain));
             } else {
-                self.dead.insert((&event.name, &transition.source));
+                self.dead.insert((&event.name, &transition.source, transition.variant.as_ref()));
             }
         }
         if alive.is_empty() && !is_explained {
-            let message = format!("`{}` never happens: its guards contradict each other", event.name);
+            let variant = transitions.first().and_then(|transition| transition.variant.as_ref());
+            let name = variant.map_or_else(|| format!("`{}`", event.name), |variant| format!("`{variant}` of `{}`", event.name));
+            let message = format!("{name} never happens: its guards contradict each other");
             let span = body.guards.first().map_or(event.span, |guard| guard.span);
             self.found.push(Diagnostic::new(Code::NeverEnabled, span, message, "the first of them"));
         }
@@ -108,13 +113,19 @@ impl<'a> Lints<'a> {
             };
             let message = format!("this guard {word} holds");
             let diagnostic = Diagnostic::new(Code::DecidedGuard, guard.span, message, format!("{word} true"));
-            self.found.push(diagnostic.help(help));
+            let diagnostic = diagnostic.help(help);
+            // Variants share guards.
+            if !self.found.contains(&diagnostic) {
+                self.found.push(diagnostic);
+            }
         }
         never
     }
 
     fn broken_by_creation(&mut self, event: &Event, body: &Body, alive: &[(&Transition, Domain<'a>)]) {
-        let created = alive.iter().filter(|(transition, _)| self.class.is_initial(&transition.source));
+        let is_creation =
+            |transition: &Transition| transition.variant.is_none() && self.class.is_initial(&transition.source);
+        let created = alive.iter().filter(|(transition, _)| is_creation(transition));
         for (_, domain) in created {
             let (after, _) = apply(body, domain);
             for invariant in &self.class.invariants {
@@ -173,8 +184,8 @@ impl<'a> Lints<'a> {
 
     /// States to which only events lead that never happen. What no event leads to at all is said elsewhere.
     fn unreached_states(&mut self) {
-        let all = reached(self.class, |_, _| true);
-        let alive = reached(self.class, |event, source| !self.dead.contains(&(event, source)));
+        let all = reached(self.class, |_| true);
+        let alive = reached(self.class, |way| !self.dead.contains(&way));
         for state in &self.class.states {
             if all.contains(&&state.name) && !alive.contains(&&state.name) {
                 let message = format!("only events that never happen lead to the state `{}`", state.name);
@@ -185,17 +196,18 @@ impl<'a> Lints<'a> {
 }
 
 /// The states that lead from the initial one by the transitions that count.
-fn reached(class: &Class, counts: impl Fn(&Name, &Name) -> bool) -> BTreeSet<&Name> {
+fn reached<'a>(class: &'a Class, counts: impl Fn(Way<'a>) -> bool) -> BTreeSet<&'a Name> {
     let initial = class.states.iter().filter(|state| state.kind == StateKind::Initial).map(|state| &state.name);
     closure(class, initial.collect(), counts)
 }
 
-fn closure<'a>(class: &'a Class, from: Vec<&'a Name>, counts: impl Fn(&Name, &Name) -> bool) -> BTreeSet<&'a Name> {
+fn closure<'a>(class: &'a Class, from: Vec<&'a Name>, counts: impl Fn(Way<'a>) -> bool) -> BTreeSet<&'a Name> {
     let mut reached: BTreeSet<&Name> = from.iter().copied().collect();
     let mut next = from;
     while let Some(state) = next.pop() {
         for event in &class.events {
-            for found in event.transitions.iter().filter(|found| found.source == *state && counts(&event.name, state)) {
+            let leaving = event.variants(state);
+            for found in leaving.filter(|found| counts((&event.name, &found.source, found.variant.as_ref()))) {
                 if reached.insert(&found.target) {
                     next.push(&found.target);
                 }
@@ -208,7 +220,7 @@ fn closure<'a>(class: &'a Class, from: Vec<&'a Name>, counts: impl Fn(&Name, &Na
 /// Whether no state that `first` leads to has `second`. Unless it `is_next`, anything may happen in between.
 fn is_refused_after(class: &Class, first: &Event, second: &Event, is_next: bool) -> bool {
     let targets: Vec<&Name> = first.transitions.iter().map(|found| &found.target).collect();
-    let states = closure(class, targets, |_, _| !is_next);
+    let states = closure(class, targets, |_| !is_next);
     !states.is_empty() && states.iter().all(|state| second.transition(state).is_none())
 }
 

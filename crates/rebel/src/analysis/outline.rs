@@ -13,7 +13,7 @@ use super::abstraction::{Abstract, Denomination, Domain};
 use crate::instance::{EventCall, Instance};
 use crate::limits::FUEL;
 use crate::model::expr::{Expr, Rule, Statement};
-use crate::model::{Body, Class};
+use crate::model::{Body, Class, Event};
 use crate::value::{Key, Name, Timestamp, Value};
 
 /// A set of instances of one class: some states, and for every field an interval, one value, or anything.
@@ -115,7 +115,10 @@ impl Class {
         };
         let judgements = outline.states.iter().map(|state| match event.transition(state) {
             None => refused(),
-            Some(transition) => self.judge_body(&transition.body, &transition.target, outline, &domain),
+            Some(transition) if transition.variant.is_none() => {
+                self.judge_body(&transition.body, &transition.target, outline, &domain)
+            }
+            Some(_) => self.judge_variants(event, state, outline, &domain),
         });
         let joined = judgements.reduce(|a, b| Judgement {
             verdict: if a.verdict == b.verdict { a.verdict } else { Verdict::Unsure },
@@ -132,6 +135,22 @@ impl Class {
             Some(judgement) => judgement,
             None => refused(),
         }
+    }
+
+    /// Which variant happens is not told; that none does, is.
+    fn judge_variants(&self, event: &Event, state: &Name, outline: &Outline, before: &Domain<'_>) -> Judgement {
+        let judged =
+            event.variants(state).map(|variant| self.judge_body(&variant.body, &variant.target, outline, before));
+        let joined = judged.reduce(|a, b| {
+            let is_refused = a.verdict == Verdict::Refused && b.verdict == Verdict::Refused;
+            let verdict = if is_refused { Verdict::Refused } else { Verdict::Unsure };
+            Judgement { verdict, after: a.after.join(&b.after) }
+        });
+        let unsure = |judgement: Judgement| match judgement.verdict {
+            Verdict::Accepted => Judgement { verdict: Verdict::Unsure, ..judgement },
+            _ => judgement,
+        };
+        joined.map_or_else(|| Judgement { verdict: Verdict::Refused, after: outline.clone() }, unsure)
     }
 
     fn judge_body(&self, body: &Body, target: &Name, outline: &Outline, before: &Domain<'_>) -> Judgement {

@@ -117,11 +117,16 @@ impl<'a> Question<'a> {
     }
 
     fn shown(&self, open: &Transition, before: &Domain<'a>, after: &Domain<'a>, kept: &[Kept]) -> Shown {
-        let in_source = self.incoming.transition(&open.source);
-        let in_target = self.incoming.transition(&open.target);
-        if self.refused(in_source, before) && self.refused(in_target, after) {
+        let refused = |state, domain| self.incoming.variants(state).all(|way| self.refused(way, domain));
+        if refused(&open.source, before) && refused(&open.target, after) {
             return Shown::Refused;
         }
+        // Which variant happens may be decided differently.
+        if self.incoming.has_variants(&open.source) || self.incoming.has_variants(&open.target) {
+            return Shown::Nothing;
+        }
+        let in_source = self.incoming.transition(&open.source);
+        let in_target = self.incoming.transition(&open.target);
         let (Some(in_source), Some(in_target)) = (in_source, in_target) else { return Shown::Nothing };
         let exists = !self.class.is_initial(&open.source);
         let is_same = Arc::ptr_eq(&in_source.body, &in_target.body)
@@ -129,9 +134,8 @@ impl<'a> Question<'a> {
         if is_same { Shown::Same } else { Shown::Nothing }
     }
 
-    /// Whether `incoming` is refused in all instances of `domain`.
-    fn refused(&self, transition: Option<&Transition>, domain: &Domain<'a>) -> bool {
-        let Some(transition) = transition else { return true };
+    /// Whether `incoming`, or this variant of it, is refused in all instances of `domain`.
+    fn refused(&self, transition: &Transition, domain: &Domain<'a>) -> bool {
         let mut domain = domain.clone();
         if !transition.body.guards.iter().all(|guard| domain.assume(&guard.expr)) {
             return true;

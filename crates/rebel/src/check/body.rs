@@ -124,12 +124,20 @@ impl Checker {
                     self.headers[index].state(&state.name).is_none_or(|(_, kind)| kind != StateKind::Initial)
                 });
                 let declaration = Declaration { event, id: (index, position), exists, rounding };
-                let (body, names) = self.event_body(&declaration);
+                let (bodies, names) = self.event_bodies(&declaration);
                 used.extend(names.into_iter().map(|name| (event.name.name.clone(), name)));
-                let body = Arc::new(body);
+                let mut ways: Vec<(Option<&Ident>, Option<&Ident>)> =
+                    event.variants.iter().map(|variant| (Some(&variant.name), variant.target.as_ref())).collect();
+                if ways.is_empty() {
+                    ways.push((None, event.target.as_ref()));
+                }
                 for source in &group.states {
-                    if let Some(transition) = self.transition(index, source, event, &events[position], &body) {
-                        events[position].transitions.push(transition);
+                    if self.is_left_twice(source, event, &events[position]) {
+                        continue;
+                    }
+                    for ((variant, target), body) in ways.iter().zip(&bodies) {
+                        let transition = self.transition(index, source, event, *variant, *target, body);
+                        events[position].transitions.extend(transition);
                     }
                 }
                 add_documentation(&mut events[position].documentation, &event.documentation);
@@ -152,19 +160,21 @@ impl Checker {
         class: usize,
         source: &Ident,
         event: &tree::Event,
-        so_far: &Event,
+        variant: Option<&Ident>,
+        target: Option<&Ident>,
         body: &Arc<Body>,
     ) -> Option<Transition> {
         let header = &self.headers[class];
-        let target = event.target.as_ref().unwrap_or(source);
-        let Some((to, kind)) = header.state(&target.name) else {
-            self.unknown_state(class, target);
+        let leads_to = target.unwrap_or(source);
+        let Some((to, kind)) = header.state(&leads_to.name) else {
+            self.unknown_state(class, leads_to);
             return None;
         };
         if kind == StateKind::Initial {
-            let message = format!("`{}` leads into the initial state", event.name.name);
-            let span = event.target.as_ref().map_or(event.name.span, |target| target.span);
-            let help = match event.target {
+            let name = variant.unwrap_or(&event.name);
+            let message = format!("`{}` leads into the initial state", name.name);
+            let span = target.map_or(name.span, |target| target.span);
+            let help = match target {
                 Some(_) => "an instance leaves the initial state once; let the event lead to another state",
                 None => "an instance leaves the initial state once; write `: state` after the parameters",
             };
@@ -178,49 +188,89 @@ impl Checker {
             self.report.push(diagnostic.and(source.span, "final").help("a state with events is not final"));
             return None;
         }
-        if so_far.transition(&source.name).is_some() {
+        let (source, target, variant) = (from.clone(), to.clone(), variant.map(|variant| variant.name.clone()));
+        Some(Transition { source, target, variant, body: body.clone() })
+    }
+
+    /// Whether the event is declared for this state before, which is reported.
+    fn is_left_twice(&mut self, source: &Ident, event: &tree::Event, so_far: &Event) -> bool {
+        let is_twice = so_far.transition(&source.name).is_some();
+        if is_twice {
             let message = format!("`{}` is declared twice for the state `{}`", event.name.name, source.name);
             let diagnostic = Diagnostic::new(Code::RepeatedTransition, event.name.span, message, "again here");
             self.report.push(diagnostic.help("join the two declarations"));
-            return None;
         }
-        Some(Transition { source: from.clone(), target: to.clone(), body: body.clone() })
+        is_twice
     }
 
-    /// What the event does, and the parameters that it uses.
-    fn event_body(&mut self, declaration: &Declaration<'_>) -> (Body, Vec<Name>) {
+    /// What the event does, in each of its variants if it has any, and the parameters that it uses.
+    fn event_bodies(&mut self, declaration: &Declaration<'_>) -> (Vec<Arc<Body>>, Vec<Name>) {
         let Declaration { event, id, exists, rounding } = *declaration;
         let params = self.headers[id.0].events[id.1].params.clone();
         self.refuse_hiding(id.0, &event.params);
         let mut context = Context::event(id.0, exists, &params, rounding);
-        let mut body = Body { guards: Vec::new(), effects: Vec::new(), statements: Vec::new(), asks: false };
+        let mut common =
+            Body { guards: Vec::new(), common: 0, effects: Vec::new(), statements: Vec::new(), asks: false };
         for guard in &event.guards {
             match &guard.condition.kind {
                 ExprKind::Initialized(_) | ExprKind::Finalized(_) | ExprKind::InState(..) => {
-                    body.statements.extend(self.condition(guard, &mut context));
+                    common.statements.extend(self.condition(guard, &mut context));
                 }
-                _ => {
-                    if let Some(typed) = self.expect(&guard.condition, &mut context, &Type::Boolean) {
-                        body.guards.push(self.rule(guard, typed.expr));
-                    }
-                }
+                _ => common.guards.extend(self.guard(guard, &mut context)),
             }
         }
-        for effect in &event.effects {
-            if let Some(effect) = self.effect(id.0, effect, &event.effects, &mut context) {
-                body.effects.push(effect);
+        common.common = common.guards.len();
+        self.effects_and_calls(&mut common, id, &event.effects, &[], &event.syncs, &mut context);
+        if event.variants.is_empty() {
+            if !exists {
+                self.fields_without_value(id.0, &event.name, &event.effects, &[]);
             }
+            return (vec![with_questions(common)], context.used);
         }
-        if !exists {
-            self.fields_without_value(id.0, event);
+        let mut names: Vec<&Ident> = Vec::new();
+        let mut bodies = Vec::new();
+        for variant in &event.variants {
+            if let Some(earlier) = names.iter().find(|earlier| earlier.name == variant.name.name) {
+                let message = format!("`{}` is a variant twice", variant.name.name);
+                let diagnostic = Diagnostic::new(Code::Duplicate, variant.name.span, message, "again here");
+                self.report.push(diagnostic.and(earlier.span, "declared here"));
+            }
+            names.push(&variant.name);
+            let mut body = common.clone();
+            // What decides between variants is answered before one is taken.
+            let guards = variant.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
+            body.guards.extend(guards);
+            self.effects_and_calls(&mut body, id, &variant.effects, &event.effects, &variant.syncs, &mut context);
+            if !exists {
+                self.fields_without_value(id.0, &variant.name, &variant.effects, &event.effects);
+            }
+            bodies.push(with_questions(body));
         }
-        for statement in &event.syncs {
-            body.statements.extend(self.statement(statement, id, &mut context));
+        (bodies, context.used)
+    }
+
+    fn guard(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Rule> {
+        let typed = self.expect(&guard.condition, context, &Type::Boolean)?;
+        Some(self.rule(guard, typed.expr))
+    }
+
+    /// Adds effects, none of which may be on a field of the `others`, and calls.
+    fn effects_and_calls(
+        &mut self,
+        body: &mut Body,
+        id: EventId,
+        effects: &[tree::Effect],
+        others: &[tree::Effect],
+        calls: &[tree::Statement],
+        context: &mut Context<'_>,
+    ) {
+        for effect in effects {
+            let all: Vec<&tree::Effect> = others.iter().chain(effects).collect();
+            body.effects.extend(self.effect(id.0, effect, &all, context));
         }
-        let mut asks = false;
-        body.expressions().for_each(|expr| expr.walk(&mut |expr| asks |= matches!(expr, Expr::Ask(..))));
-        body.asks = asks;
-        (body, context.used)
+        for statement in calls {
+            body.statements.extend(self.statement(statement, id, context));
+        }
     }
 
     fn refuse_hiding(&mut self, class: usize, params: &[tree::Param]) {
@@ -245,7 +295,7 @@ impl Checker {
         &mut self,
         class: usize,
         effect: &tree::Effect,
-        all: &[tree::Effect],
+        all: &[&tree::Effect],
         context: &mut Context<'_>,
     ) -> Option<Effect> {
         let (name, span) = (&effect.field.name, effect.field.span);
@@ -308,11 +358,18 @@ impl Checker {
         }
     }
 
-    fn fields_without_value(&mut self, class: usize, event: &tree::Event) {
-        let is_given = |name: &Name| event.effects.iter().any(|effect| effect.field.name == *name);
+    fn fields_without_value(
+        &mut self,
+        class: usize,
+        event: &Ident,
+        effects: &[tree::Effect],
+        others: &[tree::Effect],
+    ) {
+        let all = || effects.iter().chain(others);
+        let is_given = |name: &Name| all().any(|effect| effect.field.name == *name);
         let header = &self.headers[class];
         let is_field = |name: &Name| header.fields.iter().any(|field| field.name.name == *name);
-        if !event.effects.iter().all(|effect| is_field(&effect.field.name)) {
+        if !all().all(|effect| is_field(&effect.field.name)) {
             return; // What was meant is not known.
         }
         let missing: Vec<&Ident> = header
@@ -323,9 +380,9 @@ impl Checker {
             .collect();
         let Some(first) = missing.first() else { return };
         let names = missing.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
-        let message = format!("`{}` creates an instance and leaves {names} without a value", event.name.name);
+        let message = format!("`{}` creates an instance and leaves {names} without a value", event.name);
         let help = format!("add `this.{} = ..` to `post:`, or give the field a default", first.name);
-        let diagnostic = Diagnostic::new(Code::FieldWithoutValue, event.name.span, message, "creates an instance");
+        let diagnostic = Diagnostic::new(Code::FieldWithoutValue, event.span, message, "creates an instance");
         let diagnostic = diagnostic.and(first.span, "without a default").help(help);
         self.report.push(diagnostic);
     }
@@ -454,6 +511,12 @@ impl Checker {
         }
         self.report.push(diagnostic.help("one of them must not call the other; split it into two events"));
     }
+}
+
+fn with_questions(body: Body) -> Arc<Body> {
+    let mut asks = false;
+    body.expressions().for_each(|expr| expr.walk(&mut |expr| asks |= matches!(expr, Expr::Ask(..))));
+    Arc::new(Body { asks, ..body })
 }
 
 fn add_documentation(text: &mut String, more: &str) {

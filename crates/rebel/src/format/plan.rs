@@ -12,8 +12,6 @@ use crate::syntax::token::Token;
 
 /// Blanks a level.
 const STEP: usize = 2;
-/// Where the items of `sync:` stand if they have lines of their own.
-const CALLS: usize = 4 * STEP;
 
 /// What is printed for each token.
 pub(super) struct Plan<'a> {
@@ -94,7 +92,10 @@ impl<'a> Plan<'a> {
                     let keyword = first - 2;
                     (keyword, self.starts[keyword].unwrap_or_default() + width(&self.texts[keyword]) + 2)
                 }
-                Owner::Calls => (first - 2, CALLS),
+                Owner::Calls => {
+                    let keyword = first - 2;
+                    (keyword, self.starts[keyword].unwrap_or_default() + STEP)
+                }
                 Owner::Statement => {
                     let before = items.partition_point(|item| *item < first) - 1;
                     (items[before], indents[items[before]] + STEP)

@@ -191,7 +191,7 @@ impl Query {
 }
 
 /// A guard or an invariant.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// The text of a refusal: the name its author gave it, or the condition.
     pub(crate) text: Name,
@@ -204,7 +204,7 @@ pub(crate) struct Rule {
 }
 
 /// `this.field == value`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) field: Slot,
     pub(crate) value: Expr,
@@ -213,7 +213,7 @@ pub(crate) struct Effect {
 }
 
 /// What an event needs from other instances.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Act {
         target: Expr,
@@ -228,7 +228,7 @@ pub(crate) enum Statement {
     For(Expr, Vec<Statement>, Name),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Act {
     Do { event: Name, arguments: Arguments },
     Impossible { event: Name, arguments: Arguments },

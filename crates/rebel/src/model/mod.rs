@@ -278,28 +278,42 @@ impl Event {
         self.transitions.iter().any(|transition| transition.body.asks)
     }
 
-    /// The states it leaves, each with the state it leads to.
+    /// The states it leaves, each with the state it leads to; one for each variant.
     pub fn transitions(&self) -> impl ExactSizeIterator<Item = (&Name, &Name)> {
         self.transitions.iter().map(|transition| (&transition.source, &transition.target))
     }
 
+    /// What it does in `state`; if it has variants there, the first.
     pub(crate) fn transition(&self, state: &Name) -> Option<&Transition> {
         self.transitions.iter().find(|transition| transition.source == *state)
     }
+
+    /// Whether it has variants in `state`.
+    pub(crate) fn has_variants(&self, state: &Name) -> bool {
+        self.transition(state).is_some_and(|first| first.variant.is_some())
+    }
+
+    /// What it may do in `state`, in the order of the text.
+    pub(crate) fn variants<'a>(&'a self, state: &'a Name) -> impl Iterator<Item = &'a Transition> {
+        self.transitions.iter().filter(move |transition| transition.source == *state)
+    }
 }
 
-/// What an event does in one state.
+/// What an event does in one state, or one of its variants there.
 #[derive(Debug)]
 pub(crate) struct Transition {
     pub(crate) source: Name,
     pub(crate) target: Name,
+    pub(crate) variant: Option<Name>,
     /// Shared by the states of one group.
     pub(crate) body: Arc<Body>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) guards: Vec<Rule>,
+    /// How many of the guards all variants have; all of them if there are no variants.
+    pub(crate) common: usize,
     pub(crate) effects: Vec<Effect>,
     pub(crate) statements: Vec<Statement>,
     /// Whether it asks other instances questions whose answers it reads.

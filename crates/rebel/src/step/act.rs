@@ -6,7 +6,7 @@
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync};
 use crate::model::expr::{Act, Expr, Rule, Statement};
-use crate::model::{Body, Class, Transition};
+use crate::model::{Body, Class, Event, Transition};
 use crate::value::{Bindings, Fault, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
@@ -69,13 +69,17 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
-        let transition = self.transition(key, instance, call)?;
+        let (event, first) = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let mut violations = Vec::new();
-        for guard in &transition.body.guards {
+        for guard in &first.body.guards[..first.body.common] {
             violations.extend(self.broken(guard, &mut evaluator, scope, Kind::Guard));
         }
+        let transition = match violations.is_empty() {
+            true => self.chosen(event, first, &mut evaluator, scope)?,
+            false => first,
+        };
         let mut fields = instance.fields().clone();
         if violations.is_empty() {
             for effect in &transition.body.effects {
@@ -120,9 +124,11 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Vec<Sync>, Vec<Violation>> {
-        let transition = self.transition(key, instance, call)?;
+        let (event, first) = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), Some(call), at);
-        let mut run = SyncRun { evaluator: Evaluator::new(scope), syncs: Vec::new() };
+        let mut evaluator = Evaluator::new(scope);
+        let transition = self.chosen(event, first, &mut evaluator, scope)?;
+        let mut run = SyncRun { evaluator, syncs: Vec::new() };
         for statement in &transition.body.statements {
             run.statement(statement, &mut Vec::new()).map_err(|(fault, place)| {
                 let values = statement.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
@@ -149,12 +155,14 @@ impl Class {
         at: Timestamp,
     ) -> Vec<(Reference, Question)> {
         let event = self.events.iter().find(|event| event.name == *call.event());
-        let transition = event.and_then(|event| event.transition(instance.state()));
-        if !transition.is_some_and(|transition| transition.body.asks) || self.transition(key, instance, call).is_err() {
-            return Vec::new();
+        let asks = |event: &Event| event.variants(instance.state()).any(|transition| transition.body.asks);
+        match event.filter(|event| asks(event)).map(|_| self.transition(key, instance, call)) {
+            Some(Ok((event, first))) => {
+                let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
+                wanted(event, first, evaluator).unwrap_or_default()
+            }
+            _ => Vec::new(),
         }
-        let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
-        transition.and_then(|transition| wanted(&transition.body, evaluator)).unwrap_or_default()
     }
 
     /// The answer of `instance` to a question; nothing if it is asked for a field that has no value.
@@ -233,8 +241,43 @@ impl Class {
         Scope { class: &self.name, key: Some(key), fields, call, at }
     }
 
-    /// The transition of the event from the state of `instance`, if the call fits the class.
-    fn transition(&self, key: &Key, instance: &Instance, call: &EventCall) -> Result<&Transition, Vec<Violation>> {
+    /// The variant that happens: the first whose guards hold, or the only one.
+    ///
+    /// # Errors
+    /// The guard that faults first, or all guards that do not hold, of all variants.
+    fn chosen<'c>(
+        &self,
+        event: &'c Event,
+        first: &'c Transition,
+        evaluator: &mut Evaluator<'_>,
+        scope: Scope<'_>,
+    ) -> Result<&'c Transition, Vec<Violation>> {
+        if first.variant.is_none() {
+            return Ok(first);
+        }
+        let mut violations = Vec::new();
+        for variant in event.variants(&first.source) {
+            let before = violations.len();
+            for guard in &variant.body.guards[variant.body.common..] {
+                match self.broken(guard, evaluator, scope, Kind::Guard) {
+                    Some(fault @ Violation::Arithmetic { .. }) => return Err(vec![fault]),
+                    broken => violations.extend(broken),
+                }
+            }
+            if violations.len() == before {
+                return Ok(variant);
+            }
+        }
+        Err(violations)
+    }
+
+    /// The event and its transition from the state of `instance`, the first one if it has variants, if the call fits the class.
+    fn transition(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+    ) -> Result<(&Event, &Transition), Vec<Violation>> {
         if let Some(violation) = self.wrong_key(key) {
             return Err(vec![violation]);
         }
@@ -246,7 +289,8 @@ impl Class {
         if !errors.is_empty() {
             return Err(errors.into_iter().map(Violation::Argument).collect());
         }
-        event.transition(instance.state()).ok_or_else(|| {
+        let transition = event.transition(instance.state());
+        transition.map(|transition| (event, transition)).ok_or_else(|| {
             let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
             let (event, state) = (event.name.clone(), instance.state().clone());
             vec![Violation::LifeCycle { event, state, allowed }]
@@ -303,19 +347,35 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
 }
 
 /// The questions of an event that wait for an answer; nothing if it is refused without.
-fn wanted(body: &Body, mut evaluator: Evaluator<'_>) -> Option<Vec<(Reference, Question)>> {
+fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Option<Vec<(Reference, Question)>> {
     let waits = |fault: Fault| fault.is_unanswered().then_some(());
-    for guard in &body.guards {
-        match evaluator.truth(&guard.expr, &[]) {
-            Ok(true) => {}
-            Ok(false) => return None,
-            Err(fault) => waits(fault)?,
+    let holds = |guards: &[Rule], evaluator: &mut Evaluator<'_>| {
+        let mut all = true;
+        for guard in guards {
+            match evaluator.truth(&guard.expr, &[]) {
+                Ok(truth) => all &= truth,
+                Err(fault) => waits(fault)?,
+            }
         }
+        Some(all)
+    };
+    if !holds(&first.body.guards[..first.body.common], &mut evaluator)? {
+        return None;
     }
-    let wanted = evaluator.take_wanted();
+    let mut wanted = evaluator.take_wanted();
+    let mut body: Option<&Body> = first.variant.is_none().then_some(&*first.body);
+    for variant in event.variants(&first.source).filter(|variant| variant.variant.is_some()) {
+        if !wanted.is_empty() || body.is_some() {
+            break;
+        }
+        let guards = &variant.body.guards[variant.body.common..];
+        body = holds(guards, &mut evaluator)?.then_some(&*variant.body);
+        wanted = evaluator.take_wanted();
+    }
     if !wanted.is_empty() {
         return Some(wanted);
     }
+    let body = body?;
     for effect in &body.effects {
         evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| waits(fault).ok_or(())).ok()?;
     }

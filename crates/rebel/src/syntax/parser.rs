@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
     Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
-    StateLabel, Statement, Type,
+    StateLabel, Statement, Type, Variant,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
@@ -307,32 +307,62 @@ impl Parser<'_> {
             guards: Vec::new(),
             effects: Vec::new(),
             syncs: Vec::new(),
+            variants: Vec::new(),
         };
-        if let Some(depth) = self.clause(Token::Pre)? {
-            event.guards = self.items(depth, Owner::Conditions, Self::rule)?;
+        (event.guards, event.effects, event.syncs) = self.sections(3)?;
+        while self.begins_variant() {
+            event.variants.push(self.variant()?);
         }
-        if let Some(depth) = self.clause(Token::Post)? {
-            event.effects = self.items(depth, Owner::Conditions, Self::effect)?;
-        }
-        if let Some(depth) = self.clause(Token::Sync)? {
-            event.syncs = self.items(depth, Owner::Calls, Self::statement)?;
+        if let (Some(target), false) = (&event.target, event.variants.is_empty()) {
+            let message = "an event with variants has no target of its own";
+            let diagnostic = Diagnostic::new(Code::Syntax, target.span, message, "one too many");
+            self.report(diagnostic.help("write it behind each variant that leads there"));
         }
         if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
             return Err(self.fail(
                 Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
-                    .help("an event has one `pre:`, then one `post:`, then one `sync:`"),
+                    .help("an event has one `pre:`, then one `post:`, then one `sync:`, then its variants"),
             ));
         }
         Ok(event)
     }
 
+    /// Guards, effects and calls, whose keywords stand at `level`.
+    fn sections(&mut self, level: usize) -> Parsed<(Vec<Rule>, Vec<Effect>, Vec<Statement>)> {
+        let (mut guards, mut effects, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
+        if let Some(depth) = self.clause(Token::Pre, level)? {
+            guards = self.items(depth, Owner::Conditions, Self::rule)?;
+        }
+        if let Some(depth) = self.clause(Token::Post, level)? {
+            effects = self.items(depth, Owner::Conditions, Self::effect)?;
+        }
+        if let Some(depth) = self.clause(Token::Sync, level)? {
+            syncs = self.items(depth, Owner::Calls, Self::statement)?;
+        }
+        Ok((guards, effects, syncs))
+    }
+
+    /// Whether `variant`, which is a word only here, comes next with its name.
+    fn begins_variant(&self) -> bool {
+        self.is_next_word("variant") && self.peek_after(1) == Token::Name && !self.separates_after(1)
+    }
+
+    fn variant(&mut self) -> Parsed<Variant> {
+        self.breaks.begin_line(self.position, 3);
+        self.advance();
+        let name = self.declared_name()?;
+        let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
+        let (guards, effects, syncs) = self.sections(4)?;
+        Ok(Variant { name, target, guards, effects, syncs })
+    }
+
     /// Begins a section; how deep its line is indented.
-    fn clause(&mut self, keyword: Token) -> Parsed<Option<usize>> {
+    fn clause(&mut self, keyword: Token, level: usize) -> Parsed<Option<usize>> {
         let (start, depth) = (self.position, self.indentation());
         if !self.eat(keyword) {
             return Ok(None);
         }
-        self.breaks.begin_line(start, 3);
+        self.breaks.begin_line(start, level);
         self.expect(Token::Colon)?;
         Ok(Some(depth))
     }

@@ -104,6 +104,17 @@ pub(crate) struct Event {
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) syncs: Vec<Statement>,
+    pub(crate) variants: Vec<Variant>,
+}
+
+/// One of several ways in which an event happens, with what it has beside the parts that all have.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    pub(crate) name: Ident,
+    pub(crate) target: Option<Ident>,
+    pub(crate) guards: Vec<Rule>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) syncs: Vec<Statement>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

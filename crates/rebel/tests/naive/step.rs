@@ -68,6 +68,15 @@ struct Event {
     x: Option<E>,
     y: Option<E>,
     calls: Vec<Call>,
+    variants: Vec<Variant>,
+}
+
+/// One way in which an event happens: the state it leads to, and what becomes of `x`.
+#[derive(Debug)]
+struct Variant {
+    guards: Vec<E>,
+    to: usize,
+    x: Option<E>,
 }
 
 #[derive(Debug)]
@@ -106,8 +115,8 @@ impl Contract {
             "  initial unmade\n    on Make(k: Integer, given: T): open\n      post: this.x == k, this.kept == given\n";
         for (index, event) in self.events.iter().enumerate() {
             let states: Vec<&str> = event.from.iter().map(|&state| STATES[state]).collect();
-            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T): {}", states.join(", "), STATES[event.to])
-                .unwrap();
+            let target = if event.variants.is_empty() { format!(": {}", STATES[event.to]) } else { String::new() };
+            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){target}", states.join(", ")).unwrap();
             let mut guards: Vec<String> = event.guards.iter().map(ToString::to_string).collect();
             guards.extend(event.can.iter().map(|(is_possible, target, event, number)| {
                 let not = if *is_possible { "" } else { "not " };
@@ -137,6 +146,16 @@ impl Contract {
                     Call::Not { target, event, number } => {
                         writeln!(text, "        not {}.E{event}({number}, given)", target.name()).unwrap();
                     }
+                }
+            }
+            for (number, variant) in event.variants.iter().enumerate() {
+                writeln!(text, "      variant v{number}: {}", STATES[variant.to]).unwrap();
+                let guards: Vec<String> = variant.guards.iter().map(ToString::to_string).collect();
+                if !guards.is_empty() {
+                    writeln!(text, "        pre: {}", guards.join(", ")).unwrap();
+                }
+                if let Some(x) = &variant.x {
+                    writeln!(text, "        post: this.x = {x}").unwrap();
                 }
             }
         }
@@ -180,6 +199,14 @@ impl Event {
                 }
             }
         }
+        let mut variants = Vec::new();
+        if maybe(chance, 30) {
+            for _ in 0..1 + chance.below(3) {
+                let guards = (0..chance.below(3)).map(|_| random(chance, Ty::Bool, known, 1)).collect();
+                let x = maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2));
+                variants.push(Variant { guards, to: 1 + chance.below(3), x });
+            }
+        }
         let mut guards: Vec<E> = (0..chance.below(2)).map(|_| random(chance, Ty::Bool, known, 1)).collect();
         guards.extend((asks && maybe(chance, 30)).then(|| random(chance, Ty::Bool, known, 0)));
         let from = match chance.below(4) {
@@ -197,9 +224,10 @@ impl Event {
                 .then(|| (maybe(chance, 50), target(chance), chance.pick(&alone), number(chance))),
             initialized: maybe(chance, 10).then(|| target(chance)),
             in_state: maybe(chance, 10).then(|| (target(chance), 1 + chance.below(2))),
-            x: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
+            x: (variants.is_empty() && maybe(chance, 60)).then(|| random(chance, Ty::Int, known, 2)),
             y: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
             calls,
+            variants,
         }
     }
 
@@ -213,8 +241,26 @@ impl Event {
             None => Some(old),
             Some(expression) => integer(expression, &env),
         };
-        let after = Thing { state: self.to, x: value(&self.x, thing.x)?, y: value(&self.y, thing.y)?, ..thing.clone() };
+        let (state, x) = match self.variant(&env)? {
+            None => (self.to, &self.x),
+            Some(variant) => (variant.to, &variant.x),
+        };
+        let after = Thing { state, x: value(x, thing.x)?, y: value(&self.y, thing.y)?, ..thing.clone() };
         Some((after, env))
+    }
+
+    /// The first variant whose guards hold, if there are any; nothing if none of them happens.
+    fn variant(&self, env: &[V]) -> Option<Option<&Variant>> {
+        for variant in &self.variants {
+            let verdicts: Vec<_> = variant.guards.iter().map(|guard| guard.eval(env)).collect();
+            if verdicts.iter().any(Result::is_err) {
+                return None;
+            }
+            if verdicts.iter().all(|verdict| *verdict == Ok(V::Bool(true))) {
+                return Some(Some(variant));
+            }
+        }
+        self.variants.is_empty().then_some(None)
     }
 }
 
