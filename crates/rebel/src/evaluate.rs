@@ -93,9 +93,7 @@ impl<'a> Evaluator<'a> {
             Expr::Call(function, arguments) => self.call(function, arguments, locals),
             Expr::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, locals),
-            Expr::KeyOf(instance, index) => {
-                self.reference(instance, locals)?.key.field(*index).ok_or_else(|| ill_typed(expr))
-            }
+            Expr::KeyOf(instance, index) => self.key_field(instance, *index, locals),
             Expr::Refer(class, fields) => self.refer(class, fields, locals),
             Expr::Ask(target, query) => self.ask(target, query, locals),
             leaf => self.leaf(leaf, locals),
@@ -238,6 +236,7 @@ impl<'a> Evaluator<'a> {
         self.value(&function.body, &arguments)
     }
 
+    #[inline(never)]
     fn range(&mut self, low: &Expr, high: &Expr, is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
         let ends = (self.value(low, locals)?, self.value(high, locals)?);
         let (first, last, of): (i64, i64, fn(i64) -> Option<Value>) = match ends {
@@ -258,6 +257,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// What its elements ask for is met for all of them, whichever waits for an answer.
+    #[inline(never)]
     fn aggregate(&mut self, aggregate: &Aggregate, locals: &[Value]) -> Result<Value, Fault> {
         let mut folding = self.folding(&aggregate.fold, locals)?;
         let elements = self.set(&aggregate.domain, locals)?;
@@ -310,12 +310,19 @@ impl<'a> Evaluator<'a> {
         }
     }
 
+    #[inline(never)]
+    fn key_field(&mut self, instance: &Expr, index: usize, locals: &[Value]) -> Result<Value, Fault> {
+        self.reference(instance, locals)?.key.field(index).ok_or_else(|| ill_typed(instance))
+    }
+
+    #[inline(never)]
     fn refer(&mut self, class: &Name, fields: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
         let fields = fields.iter().map(|field| self.value(field, locals)).collect::<Result<_, _>>()?;
         let key = Key::of(fields).ok_or(Fault::NoKey)?;
         Ok(Value::Reference(Reference { class: class.clone(), key }))
     }
 
+    #[inline(never)]
     fn ask(&mut self, target: &Expr, query: &Query, locals: &[Value]) -> Result<Value, Fault> {
         let of = self.reference(target, locals)?;
         let question = match &query.asks {

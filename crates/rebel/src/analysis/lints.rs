@@ -77,7 +77,8 @@ impl<'a> Lints<'a> {
         }
         if alive.is_empty() && !is_explained {
             let variant = transitions.first().and_then(|transition| transition.variant.as_ref());
-            let name = variant.map_or_else(|| format!("`{}`", event.name), |variant| format!("`{variant}` of `{}`", event.name));
+            let name = variant
+                .map_or_else(|| format!("`{}`", event.name), |variant| format!("`{variant}` of `{}`", event.name));
             let message = format!("{name} never happens: its guards contradict each other");
             let span = body.guards.first().map_or(event.span, |guard| guard.span);
             self.found.push(Diagnostic::new(Code::NeverEnabled, span, message, "the first of them"));

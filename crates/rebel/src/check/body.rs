@@ -358,13 +358,7 @@ impl Checker {
         }
     }
 
-    fn fields_without_value(
-        &mut self,
-        class: usize,
-        event: &Ident,
-        effects: &[tree::Effect],
-        others: &[tree::Effect],
-    ) {
+    fn fields_without_value(&mut self, class: usize, event: &Ident, effects: &[tree::Effect], others: &[tree::Effect]) {
         let all = || effects.iter().chain(others);
         let is_given = |name: &Name| all().any(|effect| effect.field.name == *name);
         let header = &self.headers[class];

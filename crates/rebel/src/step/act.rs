@@ -155,7 +155,10 @@ impl Class {
         at: Timestamp,
     ) -> Vec<(Reference, Question)> {
         let event = self.events.iter().find(|event| event.name == *call.event());
-        let asks = |event: &Event| event.variants(instance.state()).any(|transition| transition.body.asks);
+        let asks = |event: &Event| match event.transition(instance.state()) {
+            Some(first) if first.variant.is_some() => event.asks(),
+            only => only.is_some_and(|only| only.body.asks),
+        };
         match event.filter(|event| asks(event)).map(|_| self.transition(key, instance, call)) {
             Some(Ok((event, first))) => {
                 let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));

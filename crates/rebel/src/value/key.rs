@@ -118,7 +118,7 @@ pub enum Key {
     /// A currency.
     Currency(Currency),
     /// A variant of an enum.
-    Variant(Variant),
+    Variant(Arc<Variant>),
     /// An instance of a class.
     Reference(Arc<Reference>),
     /// The values of several fields, in the order in which these are declared.
@@ -162,7 +162,7 @@ impl Key {
             KeyType::Iban => Key::Iban(text.parse()?),
             KeyType::Date => Key::Date(text.parse()?),
             KeyType::Currency => Key::Currency(text.parse()?),
-            KeyType::Enum(enumeration) => Key::Variant(enumeration.variant(text)?),
+            KeyType::Enum(enumeration) => Key::Variant(enumeration.variant(text)?.into()),
             KeyType::Reference { class, key } => {
                 Key::Reference(Arc::new(Reference { class: class.clone(), key: Key::parse(key, text)? }))
             }
@@ -192,7 +192,7 @@ impl Key {
                 Value::Iban(iban) => Key::Iban(iban),
                 Value::Date(date) => Key::Date(date),
                 Value::Currency(currency) => Key::Currency(currency),
-                Value::Variant(variant) => Key::Variant(variant),
+                Value::Variant(variant) => Key::Variant(variant.into()),
                 Value::Reference(reference) if is_one || reference.key.may_be_joined() => {
                     Key::Reference(Arc::new(reference))
                 }
@@ -221,7 +221,7 @@ impl Key {
             Key::Iban(iban) => Value::Iban(iban.clone()),
             Key::Date(date) => Value::Date(*date),
             Key::Currency(currency) => Value::Currency(*currency),
-            Key::Variant(variant) => Value::Variant(variant.clone()),
+            Key::Variant(variant) => Value::Variant(Variant::clone(variant)),
             Key::Reference(reference) => Value::Reference(Reference::clone(reference)),
         })
     }
@@ -254,5 +254,16 @@ impl fmt::Display for Key {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_takes_no_more_room_in_a_value_than_an_amount_does() {
+        assert!(size_of::<Reference>() <= size_of::<super::super::Money>() + size_of::<u64>());
+        assert_eq!(size_of::<Value>(), 48, "values are moved all the time");
     }
 }
