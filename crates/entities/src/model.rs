@@ -99,6 +99,12 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
+    /// Where the value of a field lies, if it has one that events change as a whole: not one element of a set after the other.
+    fn location(&self, key: &EntityKey, state: &Self::State, field: &str) -> Option<Location> {
+        let _ = (key, state, field);
+        None
+    }
+
     /// Whether the state after `event`, or what it calls, may depend on its time.
     fn reads_time(&self, key: &EntityKey, event: &Self::Event) -> bool {
         let _ = (key, event);
@@ -384,6 +390,15 @@ pub struct Place {
     pub field: u64,
     /// The element, if the field is a set, in the one form in which the model writes it.
     pub element: Option<String>,
+}
+
+/// Where the value of a field lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// It is a number.
+    Number(Field),
+    /// It is something else.
+    Place(Place),
 }
 
 /// A place that an event may change.

@@ -24,8 +24,8 @@ use serde::Serialize;
 
 use crate::EntityKey;
 use crate::model::{
-    Asked, Bound, Call, Calls, Change, Condition, Content, Field, Linear, Model, Place, Question, Relation, Term,
-    Threshold,
+    Asked, Bound, Call, Calls, Change, Condition, Content, Field, Linear, Location, Model, Place, Question, Relation,
+    Term, Threshold,
 };
 use crate::reason::Reason;
 use crate::tx::Timestamp;
@@ -381,6 +381,17 @@ impl Model for Rebel {
         // The time decides nothing about a field.
         let never = rebel::Timestamp::from_millis(0);
         known.class.answer(&key, state, &rebel::Question::Field(field.into()), never)
+    }
+
+    fn location(&self, entity: &EntityKey, state: &Instance, field: &str) -> Option<Location> {
+        let known = self.classes.get(entity.class())?;
+        let index = known.index(field)?;
+        let value = state.fields().get(field)?;
+        match (number(value), value) {
+            (Some((_, currency)), _) => Some(Location::Number(numbered(index, currency))),
+            (None, Value::Set(_)) => None,
+            (None, _) => Some(Location::Place(Place { field: index as u64, element: None })),
+        }
     }
 
     fn changes(&self, entity: &EntityKey, event: &EventCall, at: Timestamp) -> Option<Vec<Change>> {

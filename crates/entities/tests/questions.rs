@@ -5,7 +5,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use enact_entities::{Attempt, Durability, EntityKey, Rebel, Reply, Strategy, TxId, Written};
+use enact_entities::{
+    Action, Admission, Attempt, Branch, Decision, Durability, EntityKey, Limits, Millis, Question, Rebel, Reply,
+    Request, Slot, Strategy, Timestamp, TxId, Verdict, Work, Written,
+};
 use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
 use support::chance::{Chance, for_seeds};
 use support::key;
@@ -27,10 +30,14 @@ class Account
     on Take(amount: Integer)
       pre: "not enough": balance >= amount
       post: this.balance -= amount
+    on Gain(from: Account)
+      post: this.balance += from.balance
     on Double()
       post: this.balance = balance * 2
     on Match()
       post: this.limit = backup.balance
+    on Cap(to: Integer)
+      post: this.limit = to
     on Copy()
       post: this.balance = backup.balance + 1
     on Level()
@@ -94,10 +101,11 @@ class Transfer
         from.Follow()
 "#;
 
-const EVENTS: [(&str, &str); 15] = [
+const EVENTS: [(&str, &str); 16] = [
     ("Account", "Add"),
     ("Account", "Take"),
     ("Account", "Double"),
+    ("Account", "Gain"),
     ("Account", "Match"),
     ("Account", "Copy"),
     ("Account", "Level"),
@@ -113,8 +121,8 @@ const EVENTS: [(&str, &str); 15] = [
 ];
 
 /// What reads of one account and writes to another.
-const CROSSING: [(&str, &str); 4] =
-    [("Account", "Copy"), ("Account", "Copy"), ("Account", "Double"), ("Account", "Add")];
+const CROSSING: [(&str, &str); 5] =
+    [("Account", "Copy"), ("Account", "Gain"), ("Account", "Gain"), ("Account", "Gain"), ("Account", "Add")];
 
 type World = BTreeMap<Reference, Instance>;
 
@@ -132,11 +140,13 @@ impl Both {
         Self { spec, net, alone: World::new() }
     }
 
-    /// Three accounts, of which the last may not exist, and three transfers between them. The keys of transfers come last.
-    fn at_random(chance: &mut Chance, strategy: Strategy, durability: Durability) -> Self {
+    /// Three accounts, of which the last may not exist, and three transfers between them. The keys of transfers come last. Where
+    /// accounts cross, the first two are behind each other.
+    fn at_random(chance: &mut Chance, strategy: Strategy, durability: Durability, crosses: bool) -> Self {
         let mut both = Self::new(strategy, durability);
         for account in 0..if chance.below(3) == 0 { 2 } else { 3 } {
-            let arguments = [chance.below(60).to_string(), chance.below(3).to_string()];
+            let backup = if crosses { (account + 1) % 2 } else { chance.below(3) };
+            let arguments = [chance.below(60).to_string(), backup.to_string()];
             assert!(both.happens("Account", account, "Open", &arguments));
         }
         for transfer in 0..3 {
@@ -159,10 +169,12 @@ impl Both {
         let (class, event) = *chance.pick(events);
         let argument = match event {
             "Rest" => chance.below(4),
+            "Gain" => chance.below(2),
             _ => chance.below(30),
         };
         let params = self.spec.class(class).and_then(|class| class.event(event)).expect("it is there").params().len();
-        self.call(class, chance.below(3), event, &vec![argument.to_string(); params])
+        let id = chance.below(if events.len() == CROSSING.len() { 2 } else { 3 });
+        self.call(class, id, event, &vec![argument.to_string(); params])
     }
 
     fn begin(&mut self, (target, call): &(Reference, EventCall)) -> TxId {
@@ -219,7 +231,7 @@ fn the_protocol_makes_of_events_that_ask_what_one_step_makes_of_them() {
     for durability in [Durability::TwoPhase, Durability::Shared] {
         for_seeds("questions", 200, |seed| {
             let mut chance = Chance::new(seed);
-            let mut both = Both::at_random(&mut chance, Strategy::Serializable, durability);
+            let mut both = Both::at_random(&mut chance, Strategy::Serializable, durability, false);
             for _ in 0..10 {
                 let call = both.random_call(&mut chance, &EVENTS);
                 let (happened, refused) = met.entry(call.1.event().to_string()).or_default();
@@ -245,9 +257,15 @@ fn events_that_ask_are_serializable_whatever_happens_at_the_same_time() {
     ] {
         for_seeds("questions", 300, |seed| {
             let mut chance = Chance::new(seed);
-            let mut both = Both::at_random(&mut chance, strategy, durability);
+            let crosses = chance.percent(50);
+            let mut both = Both::at_random(&mut chance, strategy, durability, crosses);
             let before = both.alone.clone();
-            let events: &[_] = if chance.percent(50) { &EVENTS } else { &CROSSING };
+            let open_max = *chance.pick(&[1, 2, 8]);
+            both.net.crash_all();
+            both.net.participant_options.limits.open_max = open_max;
+            both.net.restart_all();
+            both.net.run();
+            let events: &[_] = if crosses { &CROSSING } else { &EVENTS };
             let calls: Vec<_> = (0..5).map(|_| both.random_call(&mut chance, events)).collect();
             let begun: Vec<TxId> = calls.iter().map(|call| both.begin(call)).collect();
             run_at_random(&mut both.net, &mut chance, &begun);
@@ -316,4 +334,88 @@ fn an_answer_is_held_until_the_transaction_that_asked_is_decided() {
         assert_eq!(field("Account/0", "limit"), Some(Value::Integer(7)), "as it was when it was asked");
         assert_eq!(field("Account/1", "balance"), Some(Value::Integer(8)));
     }
+}
+
+#[test]
+fn two_that_ask_each_other_see_one_another_in_one_order() {
+    for strategy in [Strategy::Locking, Strategy::Serializable] {
+        let mut both = Both::new(strategy, Durability::Shared);
+        for (account, with) in [(0, 7), (1, 11)] {
+            assert!(both.happens("Account", account, "Open", &[with.to_string(), "0".into()]));
+        }
+        let before = both.alone.clone();
+        // Message by message: both are told the answers before either happens.
+        let calls = [both.call("Account", 0, "Gain", &["1".into()]), both.call("Account", 1, "Gain", &["0".into()])];
+        let begun = calls.clone().map(|call| both.begin(&call));
+        both.net.run();
+        assert!(begun.iter().all(|tx| both.net.committed(*tx)));
+        assert!(both.some_order_explains(&before, &calls));
+        assert!(both.net.marks.contains("asked out of order and restarted"));
+    }
+}
+
+#[test]
+fn a_question_delays_only_what_could_change_its_answer() {
+    let spec = Both::new(Strategy::Serializable, Durability::Shared).spec;
+    let model = Arc::new(Rebel::new(Arc::clone(&spec)));
+    let class = spec.class("Account").expect("the contract has it");
+    let call = |event: &str, arguments: &[(&str, Value)]| {
+        class.event(event).expect("the contract has it").call(arguments.iter().cloned()).expect("the arguments fit")
+    };
+    let other = Value::Reference(class.reference(class.key("1").expect("it is an id")));
+    let opened = class.next(
+        &class.key("0").expect("it is an id"),
+        &class.initial(),
+        &call("Open", &[("with", Value::Integer(500)), ("other", other)]),
+        enact_rebel::Timestamp::from_millis(0),
+    );
+    let account = || {
+        let (model, base) = (Arc::clone(&model), opened.clone().expect("it is possible"));
+        let limits = Limits { open_max: 1024, ..Limits::default() };
+        Admission::new(model, key("Account/0"), base, Slot::FIRST, Strategy::Serializable, limits)
+    };
+    let request = |n: u128, action: Action<EventCall>| Request {
+        branch: Branch { tx: TxId::from_u128(n), attempt: Attempt::FIRST, work: Work::of([action]), at: Timestamp(0) },
+        deadline: Millis(1_000),
+        ordered: true,
+    };
+    let add = || Action::Event(call("Add", &[("amount", Value::Integer(1))]));
+    let ask = |field: &str| Action::Ask(Question::Field(field.to_owned()));
+    let answer = |verdict: Verdict<EventCall>| match verdict {
+        Verdict::Admitted(_, answer) => answer.answers,
+        other => panic!("{other:?}"),
+    };
+    // What is committed behind something open counts, although it is not applied.
+    let mut capped = account();
+    let cap = Action::Event(call("Cap", &[("to", Value::Integer(9))]));
+    assert!(matches!(capped.request(request(1, cap)), Verdict::Admitted(..)));
+    assert!(matches!(capped.request(request(2, add())), Verdict::Admitted(..)));
+    assert!(capped.decide(TxId::from_u128(2), Decision::Commit).applied.is_empty());
+    assert_eq!(answer(capped.request(request(3, ask("balance")))), [Some(Value::Integer(501))]);
+    assert_eq!(capped.request(request(4, ask("limit"))), Verdict::Delayed);
+    // A hundred open additions and a hundred open questions about what they do not change, in any order.
+    let mut hot = account();
+    for n in (0..100).map(|n| 2 * n + 1) {
+        assert!(matches!(hot.request(request(n, add())), Verdict::Admitted(..)), "{n}");
+        let field = if n % 4 == 1 { "limit" } else { "backup" };
+        assert_eq!(answer(hot.request(request(n + 1, ask(field)))).len(), 1);
+    }
+    assert_eq!(hot.in_progress().count(), 200);
+    // One about the sum waits for all of them, and is answered once they are decided.
+    assert_eq!(hot.request(request(1000, ask("balance"))), Verdict::Delayed);
+    let mut settled = Vec::new();
+    for n in (0..100).map(|n| 2 * n + 1) {
+        let decision = if n % 3 == 0 { Decision::Abort } else { Decision::Commit };
+        settled.extend(hot.decide(TxId::from_u128(n), decision).settled);
+    }
+    let [(_, verdict)] = <[_; 1]>::try_from(settled).expect("it was delayed until the last one");
+    assert_eq!(answer(verdict), [Some(Value::Integer(567))]);
+    // While it is open no addition is, and one that adds nothing is.
+    assert_eq!(hot.request(request(1001, add())), Verdict::Delayed);
+    let nothing = Action::Event(call("Add", &[("amount", Value::Integer(0))]));
+    assert!(matches!(hot.request(request(1002, nothing)), Verdict::Admitted(..)));
+    assert_eq!(answer(hot.request(request(1003, ask("balance")))), [Some(Value::Integer(567))], "it is asked again");
+    hot.decide(TxId::from_u128(1003), Decision::Abort);
+    let settled = hot.decide(TxId::from_u128(1000), Decision::Commit).settled;
+    assert!(matches!(settled[..], [(_, Verdict::Admitted(..))]), "{settled:?}");
 }

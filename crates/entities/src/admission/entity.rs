@@ -6,9 +6,12 @@ use std::sync::Arc;
 use enact_rebel::{Manner, Value};
 use serde::{Deserialize, Serialize};
 
+use super::interval::Base as _;
+use super::progress::Progress;
 use crate::EntityKey;
 use crate::model::{
-    Action, Asked, Call, Calls, Change, Condition, Demand, Field, Linear, Model, Place, Question, Relation, Work,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Location, Model, Place,
+    Question, Relation, Threshold, Work,
 };
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
@@ -73,6 +76,10 @@ pub(super) struct Shape<E> {
     pub(super) linear: Linear,
     pub(super) calls: Vec<Vec<Call<E>>>,
 }
+
+/// What is asked for is not the same in all outcomes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unsettled;
 
 /// Why a branch cannot happen in one state.
 pub(super) struct Stop<E> {
@@ -197,9 +204,8 @@ impl<M: Model> Entity<M> {
         next.is_ok_and(|(next, _)| self.model.broken(&self.key, &next, at).is_empty())
     }
 
-    /// The answers to the questions of `branch`, if `state` is what it finds and its events do not move the life cycle, which is
-    /// all that is asked for.
-    pub(super) fn life_cycle_answers(&self, branch: &Branch<M::Event>, state: &M::State) -> Vec<Option<Value>> {
+    /// The answers to the questions of `branch`, if `state` is what it finds and its events change nothing that is asked for.
+    pub(super) fn settled_answers(&self, branch: &Branch<M::Event>, state: &M::State) -> Vec<Option<Value>> {
         branch.work.questions().map(|question| self.answer(question, branch.at, state)).collect()
     }
 
@@ -297,6 +303,39 @@ impl<M: Model> Entity<M> {
         let linear =
             if events.is_empty() { Linear::default() } else { self.model.linear(&self.key, &events, branch.at)? };
         Some(Shape { linear, calls: self.fixed_calls(branch)? })
+    }
+
+    /// Work that only asks, as what its answers rely on: the numbers and contents of fields, as they are in all outcomes. Says
+    /// whether one of them is not the same in all; nothing of work that is not like that.
+    pub(super) fn pin(
+        &self,
+        work: &Work<M::Event>,
+        progress: &Progress<M>,
+    ) -> Option<Result<Shape<M::Event>, Unsettled>> {
+        let mut linear = Linear::default();
+        for action in &work.actions {
+            let name = match action {
+                Action::Ask(Question::Field(name)) => name,
+                Action::Ask(Question::Initialized | Question::InState(_)) => continue,
+                Action::Condition(condition) if !matches!(condition.demand, Demand::Impossible(_)) => continue,
+                _ => return None,
+            };
+            match self.model.location(&self.key, progress.base(), name)? {
+                Location::Number(field) => {
+                    let ends = progress.interval.field(field, progress.number(field)?)?;
+                    if ends.low != ends.high {
+                        return Some(Err(Unsettled));
+                    }
+                    let bounds = [Bound::AtLeast(ends.low), Bound::AtMost(ends.low)];
+                    linear.thresholds.extend(bounds.map(|bound| Threshold::of(field, bound)));
+                }
+                Location::Place(place) => match progress.interval.settled_content(&place, progress) {
+                    Some(value) => linear.holds.push(Content { place, value }),
+                    None => return Some(Err(Unsettled)),
+                },
+            }
+        }
+        Some(Ok(Shape { linear, calls: Vec::new() }))
     }
 
     /// Which places `branch` may change, and how; nothing if that is not known.

@@ -237,6 +237,17 @@ impl Interval {
         }
     }
 
+    /// What is in `place` in all outcomes, if it is one content.
+    pub(super) fn settled_content(&self, place: &Place, base: &impl Base) -> Option<String> {
+        match self.places.get(place) {
+            Some(given) if given.open > 0 && given.committed == 0 => {
+                base.content(place).filter(|content| *content == given.value)
+            }
+            Some(given) => Some(given.value.clone()),
+            None => base.content(place),
+        }
+    }
+
     /// Between which values `field` lies, if its applied value is `base`.
     pub(super) fn field(&self, field: Field, base: i128) -> Option<Ends> {
         if let Some(given) = self.assigned.get(&field) {

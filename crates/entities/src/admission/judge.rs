@@ -127,7 +127,10 @@ fn by_interval<M: Model>(
                 return Some(Judgement::Delay(Cause::Order));
             }
             let name = branch.work.has_event().then(|| state.to_owned());
-            let answers = entity.life_cycle_answers(branch, progress.base());
+            let answers = match branch.work.questions().next() {
+                None => Vec::new(),
+                Some(_) => entity.settled_answers(branch, &progress.certain()),
+            };
             let answer = Answer { calls: calls.clone(), answers, state: name };
             Some(Judgement::Admit { answer, outcomes: None })
         }

@@ -14,6 +14,8 @@
 //! * A newcomer that is possible in all outcomes is admitted, one that is possible in none is refused, any other one is
 //!   delayed. *Possible* means: life cycle, guards, arithmetic and conditions, of one event of the newcomer after the
 //!   other, and the invariants after all of them.
+//! * A question is admitted when its answer is the same in all outcomes, and holds it like a promise. One for a field is decided
+//!   by field: it waits for what is open on this field, and delays what would change it.
 //! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and delayed ones are
 //!   judged again, in the order of arrival, until eight were judged in vain.
 //!
@@ -61,8 +63,8 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
-use self::entity::Entity;
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
+use self::entity::{Entity, Shape, Unsettled};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Delayed, Queue};
@@ -436,7 +438,7 @@ impl<M: Model> Admission<M> {
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch);
         let changes = self.progress.entity.changes(&branch);
-        let mut newcomer = Delayed { branch, deadline, shape, changes, cause: Cause::Bound, overtaken: 0 };
+        let mut newcomer = Delayed { branch, deadline, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }
@@ -450,8 +452,27 @@ impl<M: Model> Admission<M> {
         Verdict::Delayed
     }
 
+    /// What a newcomer that only asks relies on, where fields are decided one by one.
+    fn pin(&self, newcomer: &Delayed<M::Event>) -> Option<Result<Shape<M::Event>, Unsettled>> {
+        let asks = newcomer.branch.work.questions().next().is_some();
+        let by_field = asks && self.strategy != Strategy::Psac && self.progress.interval.is_exact();
+        by_field.then(|| self.progress.entity.pin(&newcomer.branch.work, &self.progress))?
+    }
+
     /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
+        // What a question relies on is what it finds by now.
+        if newcomer.shape.is_none() || newcomer.pins {
+            match self.pin(newcomer) {
+                Some(Ok(shape)) => (newcomer.shape, newcomer.pins) = (Some(shape), true),
+                Some(Err(Unsettled)) => {
+                    newcomer.cause = Cause::Answer;
+                    return None;
+                }
+                None if newcomer.pins => newcomer.shape = None,
+                None => {}
+            }
+        }
         let branch = &newcomer.branch;
         match judge(&mut self.progress, self.strategy, &self.limits, newcomer) {
             Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop))),

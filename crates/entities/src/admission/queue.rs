@@ -12,6 +12,8 @@ pub(super) struct Delayed<E> {
     pub(super) branch: Branch<E>,
     pub(super) deadline: Millis,
     pub(super) shape: Option<Shape<E>>,
+    /// Whether its shape says what its questions rely on, as that was when it was looked at last.
+    pub(super) pins: bool,
     /// Which places it may change, and how.
     pub(super) changes: Option<Vec<Change>>,
     pub(super) cause: Cause,
