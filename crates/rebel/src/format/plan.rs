@@ -63,8 +63,7 @@ impl<'a> Plan<'a> {
         // `initialized x` asks what `x is initialized` asks.
         for index in 0..parse.tokens.len() {
             let follows_is = index > 0 && self.texts[index - 1] == "is";
-            let is_path = || matches!(parse.tokens[index + 2].0, Token::Dot | Token::LeftBracket);
-            if parse.tokens[index].0 == Token::Initialized && !follows_is && !is_path() {
+            if parse.tokens[index].0 == Token::Initialized && !follows_is && self.stands_alone(parse, index) {
                 self.texts[index] = std::mem::take(&mut self.texts[index + 1]);
                 self.texts[index + 1] = "is initialized".into();
             }
@@ -76,6 +75,20 @@ impl<'a> Plan<'a> {
                 self.texts[operator] = "=".into();
             }
         }
+    }
+
+    /// Whether `initialized x` at `index` is no operand of an operator that binds as strongly as `is`, and `x` no path.
+    fn stands_alone(&self, parse: &Parse, index: usize) -> bool {
+        let binds = |token: Token| {
+            use Token::{Equal, Greater, GreaterOrEqual, In, InState, Less, LessOrEqual, Minus, Plus, Times, Unequal};
+            let compares =
+                matches!(token, Equal | Unequal | Less | LessOrEqual | Greater | GreaterOrEqual | In | InState);
+            compares || matches!(token, Plus | Minus | Times | Token::To | Token::Below)
+        };
+        let follows = parse.tokens[index + 2].0;
+        let goes_on = matches!(follows, Token::Dot | Token::LeftBracket | Token::LeftParenthesis);
+        let before = index.checked_sub(1).map(|before| parse.tokens[before].0);
+        !before.is_some_and(binds) && !binds(follows) && !goes_on && self.texts[index + 2] != "is"
     }
 
     /// Gives the items of blocks lines of their own where they do not stay on one.

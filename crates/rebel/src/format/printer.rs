@@ -94,7 +94,7 @@ impl<'a> Printer<'a> {
             if comment.begins_line || self.printed.is_empty() && self.line.is_empty() {
                 self.comment_on_its_line(*comment, start, is_before_class);
             } else {
-                self.comment_behind(*comment);
+                self.comment_behind(*comment, start);
             }
         }
     }
@@ -109,15 +109,16 @@ impl<'a> Printer<'a> {
         self.is_ended = true;
     }
 
-    fn comment_behind(&mut self, comment: Comment<'_>) {
-        if self.is_ended {
+    fn comment_behind(&mut self, comment: Comment<'_>, start: Option<usize>) {
+        let stands_below = self.is_ended;
+        if stands_below {
             self.end_line();
-            self.begin_line(self.indent + CONTINUED);
+            self.begin_line(start.unwrap_or(self.indent + CONTINUED));
         } else if width(self.line.trim_start()) > 0 {
             self.line.push_str(if comment.ends_line() { "  " } else { " " });
         }
         self.line.push_str(comment.text);
-        self.is_ended = comment.ends_line();
+        self.is_ended = stands_below || comment.ends_line();
     }
 
     fn begin_line(&mut self, indent: usize) {

@@ -175,6 +175,27 @@ fn canonical_spelling_is_one() {
 }
 
 #[test]
+fn a_question_that_would_bind_otherwise_keeps_its_spelling() {
+    let guards = [
+        "true == initialized b",
+        "initialized b == true",
+        "not initialized b.c",
+        "initialized B[1] or b is initialized",
+    ];
+    let canonical = Style { canonical: true, ..Style::default() };
+    for guard in guards {
+        let text = format!("class A\n  initial i\n    on New(b: A): o\n      pre: {guard}\n  o\n");
+        assert!(formatted(&text, canonical).contains(guard), "{guard}");
+    }
+}
+
+#[test]
+fn several_comments_on_the_first_line_stand_below_each_other() {
+    let printed = shown("/* a */ /* b */ // c\nclass A\n  initial i /* d */ /* e */ // f\n", Style::default());
+    assert_eq!(printed, "/* a */\n/* b */\n// c\nclass A\n  initial i /* d */ /* e */  // f\n");
+}
+
+#[test]
 fn a_source_with_errors_is_not_printed() {
     let report = format(Source::new("a.rebel", "class A\n  initial"), Style::default()).unwrap_err();
     assert!(report.errors().count() > 0);
