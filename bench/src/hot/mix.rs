@@ -26,19 +26,25 @@ pub enum Mix {
     FewInterest,
     /// `Account.Deposit` and `Account.LimitOverdraft`, half and half
     DepositsLimits,
+    /// `Account.Deposit`, and every other time a certificate that asks for the holder, whom no deposit changes
+    DepositsHolders,
+    /// `Account.Deposit`, and every other time a certificate that asks for the balance, which all deposits change
+    DepositsBalances,
     /// `SavingsGoal.Save`, each client from its own account: a number and a set, part of a transaction
     Save,
 }
 
 impl Mix {
     /// Every mix.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Deposits,
         Self::DepositsInterest,
         Self::DepositsRates,
         Self::Interest,
         Self::FewInterest,
         Self::DepositsLimits,
+        Self::DepositsHolders,
+        Self::DepositsBalances,
         Self::Save,
     ];
 
@@ -52,6 +58,8 @@ impl Mix {
             Self::Interest => "interest",
             Self::FewInterest => "few-interest",
             Self::DepositsLimits => "deposits-limits",
+            Self::DepositsHolders => "deposits-holders",
+            Self::DepositsBalances => "deposits-balances",
             Self::Save => "save",
         }
     }
@@ -66,7 +74,7 @@ impl Mix {
 
     /// Whether the acknowledged events say what the object holds; interest adds more.
     pub(super) const fn is_exact(self) -> bool {
-        matches!(self, Self::Deposits | Self::DepositsLimits | Self::Save)
+        !matches!(self, Self::DepositsInterest | Self::DepositsRates | Self::Interest | Self::FewInterest)
     }
 
     /// What client `number` asks for next.
@@ -82,7 +90,11 @@ impl Mix {
             Self::DepositsLimits if draws.random_bool(0.5) => {
                 event_of_account("LimitOverdraft", r#"{"limit":"EUR 100.00"}"#)
             }
+            Self::DepositsHolders if draws.random_bool(0.5) => certificate("NameHolder", draws),
+            Self::DepositsBalances if draws.random_bool(0.5) => certificate("CertifyBalance", draws),
             Self::Deposits
+            | Self::DepositsHolders
+            | Self::DepositsBalances
             | Self::DepositsInterest
             | Self::DepositsRates
             | Self::FewInterest
@@ -116,6 +128,12 @@ pub(super) fn opening(clients: usize) -> Vec<Request> {
     opening.push(account(HOT));
     opening.push(event(format!("/SavingsGoal/{HOT}/Start"), goal));
     opening
+}
+
+/// A new certificate about the hot account.
+fn certificate(name: &str, draws: &mut ChaCha8Rng) -> Request {
+    let number: u64 = draws.random();
+    event(format!("/Certificate/{number}/{name}"), format!(r#"{{"of":"{HOT}"}}"#))
 }
 
 fn event(path: String, body: impl Into<String>) -> Request {
