@@ -43,6 +43,11 @@ impl<'a> Evaluator<'a> {
         Self { scope, params, fuel, wanted: Vec::new() }
     }
 
+    /// Whether a question was met that has no answer.
+    pub(crate) fn waits(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// The questions that were met and have no answer, each once, in the order in which they were met.
     pub(crate) fn take_wanted(&mut self) -> Vec<(Reference, Question)> {
         std::mem::take(&mut self.wanted)

@@ -135,10 +135,11 @@ fn what_is_not_needed_is_not_asked() {
     let taken = &world[&reference(&spec, "Loan", "l")];
     // What refuses without an answer refuses.
     assert_eq!(questions(taken, &call(loan, "Small", &["EUR 1.00"])), []);
-    // The effects ask once the guards hold.
+    // Guards and effects ask in one round.
     let small = call(loan, "Small", &["EUR 500.00"]);
     let share = (reference(&spec, "Rate", "a"), Question::Field("share".into()));
-    assert_eq!(questions(taken, &small), std::slice::from_ref(&share));
+    let uses = (reference(&spec, "Rate", "other"), Question::Field("uses".into()));
+    assert_eq!(questions(taken, &small), [share.clone(), uses.clone()]);
     let answered = |percent: &str| {
         let answer = Some(Value::Percentage(percent.parse().unwrap()));
         let (of, question) = share.clone();
@@ -201,9 +202,10 @@ fn an_aggregate_asks_for_all_of_its_elements_at_once() {
     let loan = spec.class("Loan").unwrap();
     let key = loan.key("l").unwrap();
     let taken = &world[&reference(&spec, "Loan", "l")];
-    let states = loan.questions(&key, taken, &call(loan, "Cheapest", &["{\"a\", \"b\", \"c\"}"]), NOW);
-    let asked: Vec<String> = states.iter().map(|(of, question)| format!("{of} {question}")).collect();
-    assert_eq!(asked, ["Rate a is valid", "Rate b is valid", "Rate c is valid"]);
+    let first = loan.questions(&key, taken, &call(loan, "Cheapest", &["{\"a\", \"b\"}"]), NOW);
+    let asked: Vec<String> = first.iter().map(|(of, question)| format!("{of} {question}")).collect();
+    let all = ["Rate a is valid", "Rate b is valid", "Rate a share", "Rate b share", "Rate a uses", "Rate b uses"];
+    assert_eq!(asked, all);
     assert_eq!(
         step(&spec, &mut world, ("Loan", "l"), "Cheapest", &["{\"a\", \"b\", \"c\"}"]).unwrap_err(),
         "Loan l.Cheapest: one is dear: `all(r in of where r is valid: r.share < 5%)`, where of = {\"a\", \"b\", \"c\"}"

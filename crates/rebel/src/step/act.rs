@@ -141,8 +141,8 @@ impl Class {
     /// What `call` must know of other instances before it can be decided on `instance`, and carries no answer to; nothing if it
     /// is refused whatever the answers are. More may be asked once these are answered.
     ///
-    /// Guards are asked for first, and effects and calls only if all guards hold; what `and`, `or` and `if` leave out is not
-    /// asked for.
+    /// What `and`, `or` and `if` leave out is not asked for; what effects and calls read is asked for together with what guards
+    /// wait for.
     ///
     /// # Complexity
     /// That of an evaluation of the event, if it asks anything; constant otherwise.
@@ -365,26 +365,27 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Op
     if !holds(&first.body.guards[..first.body.common], &mut evaluator)? {
         return None;
     }
-    let mut wanted = evaluator.take_wanted();
     let mut body: Option<&Body> = first.variant.is_none().then_some(&*first.body);
     for variant in event.variants(&first.source).filter(|variant| variant.variant.is_some()) {
-        if !wanted.is_empty() || body.is_some() {
+        if evaluator.waits() || body.is_some() {
             break;
         }
-        let guards = &variant.body.guards[variant.body.common..];
-        body = holds(guards, &mut evaluator)?.then_some(&*variant.body);
-        wanted = evaluator.take_wanted();
+        body = holds(&variant.body.guards[variant.body.common..], &mut evaluator)?.then_some(&*variant.body);
     }
-    if !wanted.is_empty() {
-        return Some(wanted);
+    if evaluator.waits() && first.variant.is_some() {
+        return Some(evaluator.take_wanted());
     }
     let body = body?;
+    // Beside what guards wait for, the rest is asked for in the same round; it is not known yet whether a fault there matters.
+    let guards_hold = !evaluator.waits();
+    let is_fine = |fault: Fault| !guards_hold || fault.is_unanswered();
     for effect in &body.effects {
-        evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| waits(fault).ok_or(())).ok()?;
+        evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
     }
     let mut run = SyncRun { evaluator, syncs: Vec::new() };
     for statement in &body.statements {
-        run.statement(statement, &mut Vec::new()).or_else(|(fault, _)| waits(fault).ok_or(())).ok()?;
+        let asked = run.statement(statement, &mut Vec::new());
+        asked.or_else(|(fault, _)| is_fine(fault).then_some(()).ok_or(())).ok()?;
     }
     Some(run.evaluator.take_wanted())
 }
