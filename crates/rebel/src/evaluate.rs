@@ -96,6 +96,7 @@ impl<'a> Evaluator<'a> {
             Expr::CurrencyOf(money) => self.currency(money, locals),
             Expr::SizeOf(set) => self.size(set, locals),
             Expr::Call(function, arguments) => self.call(function, arguments, locals),
+            Expr::Within(_, operands, is_closed) => self.within(operands, *is_closed, locals),
             Expr::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, locals),
             Expr::KeyOf(instance, index) => self.key_field(instance, *index, locals),
@@ -239,6 +240,27 @@ impl<'a> Evaluator<'a> {
     fn call(&mut self, function: &Function, arguments: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
         let arguments = arguments.iter().map(|argument| self.value(argument, locals)).collect::<Result<Vec<_>, _>>()?;
         self.value(&function.body, &arguments)
+    }
+
+    /// As `x >= low and x <= high`, with `x` evaluated once.
+    #[inline(never)]
+    fn within(&mut self, [value, low, high]: &[Expr; 3], is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
+        let value = match self.value(value, locals) {
+            Ok(value) => value,
+            Err(fault) => return Err(self.left_fault(fault, low, locals)),
+        };
+        // The literal zero is one in every currency.
+        let compare = |comparison, bound: &Value| match (&value, bound) {
+            (Value::Money(_) | Value::Percentage(_), Value::Integer(_)) => {
+                Ok(value.number().is_some_and(|number| holds(comparison, number.cmp(&0))))
+            }
+            _ => compare(comparison, &value, bound),
+        };
+        if !compare(Comparison::GreaterOrEqual, &*self.operand(low, locals)?)? {
+            return Ok(Value::Boolean(false));
+        }
+        let comparison = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
+        compare(comparison, &*self.operand(high, locals)?).map(Value::Boolean)
     }
 
     #[inline(never)]

@@ -17,6 +17,12 @@ pub const RELATED_EVENTS_MAX: usize = 256;
 /// Evaluation steps of one call of the interpreter; an element of a set that is copied or visited is a step.
 pub const FUEL: u32 = 1_000_000;
 
+/// Variants of one event in one state.
+pub const VARIANTS_MAX: usize = 64;
+
+/// Values that one identity consists of, those of instances that it refers to included.
+pub const KEY_FIELDS_MAX: usize = 16;
+
 /// Elements of one range.
 pub const ELEMENTS_MAX: usize = 10_000;
 

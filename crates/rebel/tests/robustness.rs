@@ -172,7 +172,21 @@ fn nesting_is_accepted_up_to_the_limit_and_refused_above() {
     let sum = |terms| guard(&format!("{} == 1", vec!["1"; terms].join(" + ")));
     assert!(check(vec![Source::new("long", sum(limits::DEPTH_MAX - 1))]).is_ok());
     assert_eq!(only_code(&sum(limits::DEPTH_MAX + 1)), [Code::Limit]);
-    for open in ["(", "not ", "-", "{", "if ", "f(", "if true then 1 else "] {
+    let opens = [
+        "(",
+        "not ",
+        "-",
+        "{",
+        "if ",
+        "f(",
+        "if true then 1 else ",
+        "count(x in ",
+        "all(x in {1}: ",
+        "A[",
+        "initialized A[",
+        "1 in (",
+    ];
+    for open in opens {
         assert!(only_code(&guard(&open.repeat(100_000))).contains(&Code::Limit), "{open}");
     }
     let nested_types = format!("class A n: {}Integer", "Set[".repeat(100_000));
@@ -187,6 +201,38 @@ fn the_deepest_expression_is_evaluated_without_overflow_of_the_stack() {
     let source = guard(&format!("{}true", "not ".repeat(depth)));
     let a = class(&source, "A");
     assert!(next(&a, &a.initial(), "E", &[]).is_ok());
+}
+
+#[test]
+fn the_deepest_aggregates_and_ranges_are_evaluated_without_overflow_of_the_stack() {
+    let depth = limits::DEPTH_MAX / 2 - 4;
+    let nested = (0..depth).fold("true".to_owned(), |inner, level| format!("all(v{level} in {{1}}: {inner})"));
+    // What is compared is evaluated once, or this would take longer than the world has time.
+    let within = (0..depth).fold("1".to_owned(), |inner, _| format!("(if {inner} in 0 .. 2 then 1 else 2)"));
+    for guarded in [nested, format!("{within} == 1")] {
+        let a = class(&guard(&guarded), "A");
+        assert!(next(&a, &a.initial(), "E", &[]).is_ok());
+    }
+}
+
+#[test]
+fn variants_and_the_values_of_an_identity_have_limits() {
+    let variants = |count: usize| {
+        let variants: String = (0..count).map(|number| format!("      variant v{number}: b\n")).collect();
+        format!("class A\n  initial a\n    on E()\n{variants}  b\n")
+    };
+    assert!(check(vec![Source::new("many", variants(limits::VARIANTS_MAX))]).is_ok());
+    assert_eq!(only_code(&variants(limits::VARIANTS_MAX + 1)), [Code::Limit]);
+    // Each class doubles the values of the one before.
+    let mut source = String::from("class A0\n  n: Integer @identity\n  initial none\n");
+    for number in 1..=limits::KEY_FIELDS_MAX.ilog2() {
+        let before = number - 1;
+        source += &format!("class A{number}\n  a: A{before} @identity\n  b: A{before} @identity\n  initial none\n");
+    }
+    assert!(check(vec![Source::new("wide", source.clone())]).is_ok());
+    let last = limits::KEY_FIELDS_MAX.ilog2();
+    source += &format!("class B\n  a: A{last} @identity\n  n: Integer @identity\n  initial none\n");
+    assert_eq!(only_code(&source), [Code::Limit]);
 }
 
 #[test]

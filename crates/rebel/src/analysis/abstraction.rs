@@ -183,7 +183,7 @@ impl Domain<'_> {
                 Abstract::Any
             }
             // What is asked may have no value, the empty text is no identity, and elements are not looked at.
-            Expr::Ask(..) | Expr::Refer(..) | Expr::Range(..) | Expr::Aggregate(..) => {
+            Expr::Ask(..) | Expr::Refer(..) | Expr::Range(..) | Expr::Within(..) | Expr::Aggregate(..) => {
                 *faults = Faults { overflow: true, mismatch: true };
                 Abstract::Any
             }

@@ -93,8 +93,10 @@ impl Pair<'_, '_> {
                 operands.iter().all(is_same)
                     && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
-            // Which elements there are decides what is added.
-            Expr::Aggregate(_) => operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr)),
+            // Which elements there are decides what is added, and the lower bound whether the upper one is looked at.
+            Expr::Aggregate(_) | Expr::Within(..) => {
+                operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr))
+            }
             Expr::Call(function, arguments) => {
                 operands.iter().all(is_same)
                     && (!function.may_mismatch || arguments.iter().all(|argument| self.same(argument)))

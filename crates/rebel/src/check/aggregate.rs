@@ -141,10 +141,26 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let comparison = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
-        let least = self.binary(Binary::Compare(Comparison::GreaterOrEqual), tree, low, span, context)?;
-        let most = self.binary(Binary::Compare(comparison), tree, high, span, context)?;
-        self.or_refuse(operators::binary(Binary::And, least, most, context.rounding), span)
+        let value = self.expression(tree, context, None)?;
+        let (low, high) = (self.expression(low, context, None)?, self.expression(high, context, None)?);
+        let mut compared = |comparison, bound: Typed| {
+            let value = Typed { expr: value.expr.clone(), ty: value.ty.clone(), depth: value.depth };
+            self.or_refuse(operators::binary(Binary::Compare(comparison), value, bound, context.rounding), span)
+        };
+        let below = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
+        let bounds = [low.expr.clone(), high.expr.clone()];
+        let (least, most) = (compared(Comparison::GreaterOrEqual, low)?, compared(below, high)?);
+        // What is no more than a name is compared twice, which the analysis sees through.
+        if value.expr.operands().is_empty() {
+            return self.or_refuse(operators::binary(Binary::And, least, most, context.rounding), span);
+        }
+        let [low, high] = bounds;
+        let kind = [&least.expr, &most.expr].into_iter().find_map(|expr| match expr {
+            Expr::Compare(_, kind, ..) => *kind,
+            _ => None,
+        });
+        let depth = least.depth.max(most.depth);
+        Some(Typed { expr: Expr::Within(kind, [value.expr, low, high].into(), is_closed), ty: Type::Boolean, depth })
     }
 
     /// Refuses a variable that is named like something else.

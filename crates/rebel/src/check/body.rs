@@ -7,6 +7,7 @@ use super::expression::Context;
 use super::{Checker, Scope, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
+use crate::limits::VARIANTS_MAX;
 use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::step::reads;
@@ -227,9 +228,14 @@ impl Checker {
             }
             return (vec![with_questions(common)], context.used);
         }
+        if let Some(one_too_many) = event.variants.get(VARIANTS_MAX) {
+            let message = format!("an event has at most {VARIANTS_MAX} variants");
+            let help = "the guards of a call, or events of their own, decide between so many";
+            self.refuse(Code::Limit, one_too_many.name.span, message, "one too many", help);
+        }
         let mut names: Vec<&Ident> = Vec::new();
         let mut bodies = Vec::new();
-        for variant in &event.variants {
+        for variant in event.variants.iter().take(VARIANTS_MAX) {
             if let Some(earlier) = names.iter().find(|earlier| earlier.name == variant.name.name) {
                 let message = format!("`{}` is a variant twice", variant.name.name);
                 let diagnostic = Diagnostic::new(Code::Duplicate, variant.name.span, message, "again here");
@@ -264,8 +270,8 @@ impl Checker {
         calls: &[tree::Statement],
         context: &mut Context<'_>,
     ) {
+        let all: Vec<&tree::Effect> = others.iter().chain(effects).collect();
         for effect in effects {
-            let all: Vec<&tree::Effect> = others.iter().chain(effects).collect();
             body.effects.extend(self.effect(id.0, effect, &all, context));
         }
         for statement in calls {

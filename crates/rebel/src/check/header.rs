@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::limits::DEPTH_MAX;
+use crate::limits::{DEPTH_MAX, KEY_FIELDS_MAX};
 use crate::model::{Param, StateKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, File, Ident, StateLabel};
@@ -126,11 +126,17 @@ impl Checker {
         identities.path.push(class);
         let mut types: Vec<KeyType> = fields.iter().map(|field| self.identity_type(field, identities)).collect();
         identities.path.pop();
-        let ty = match types.len() {
+        let mut ty = match types.len() {
             0 => KeyType::String,
             1 => types.remove(0),
             _ => KeyType::Composite(types.into()),
         };
+        if ty.leaves() > KEY_FIELDS_MAX {
+            let message = format!("an identity consists of at most {KEY_FIELDS_MAX} values");
+            let help = "those of instances that it refers to count";
+            self.refuse(Code::Limit, fields[0].name.span, message, "too many", help);
+            ty = KeyType::String;
+        }
         identities.types[class].get_or_insert(ty).clone()
     }
 

@@ -73,6 +73,8 @@ pub(crate) enum Expr {
     KeyOf(Box<Expr>, usize),
     /// The instance of the class that has this identity.
     Refer(Name, Vec<Expr>),
+    /// Whether the first lies between the two others, with the last or without.
+    Within(Option<NumberKind>, Box<[Expr; 3]>, bool),
     /// From the first to the second, with it or without: a set of numbers or days.
     Range(Box<Expr>, Box<Expr>, bool),
     Aggregate(Box<Aggregate>),
@@ -145,6 +147,7 @@ impl Expr {
             | Expr::Insert(a, b)
             | Expr::Remove(a, b)
             | Expr::Range(a, b, _) => vec![a, b],
+            Expr::Within(_, operands, _) => operands.iter().collect(),
             Expr::Aggregate(aggregate) => aggregate.operands(),
             Expr::If(a, b, c) => vec![a, b, c],
             Expr::Set(items) | Expr::Call(_, items) | Expr::Refer(_, items) => items.iter().collect(),
@@ -156,6 +159,7 @@ impl Expr {
         match self {
             Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
             Expr::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
+            Expr::Within(kind, ..) => *kind == Some(NumberKind::Money),
             Expr::Aggregate(aggregate) => matches!(aggregate.fold, Fold::Sum(NumberKind::Money, _)),
             _ => false,
         }

@@ -94,10 +94,12 @@ impl Parser<'_> {
     /// A set, or a range.
     pub(super) fn domain(&mut self) -> Parsed<Expr> {
         let low = self.expression_from(Strength::Sum)?;
+        if matches!(self.peek(), Token::To | Token::Below) { self.range(low) } else { Ok(low) }
+    }
+
+    /// A range that begins with `low`.
+    fn range(&mut self, low: Expr) -> Parsed<Expr> {
         let is_closed = self.peek() == Token::To;
-        if !is_closed && self.peek() != Token::Below {
-            return Ok(low);
-        }
         self.advance();
         let high = self.expression_from(Strength::Sum)?;
         let span = low.span.to(high.span);
@@ -242,18 +244,22 @@ impl Parser<'_> {
         let opener = self.expect(Token::LeftParenthesis)?;
         let variable = self.name()?;
         self.expect(Token::In)?;
-        let domain = self.domain()?;
-        let filter = if self.is_next_word("where") {
+        let domain = self.boxed(Self::domain)?;
+        let has_filter = self.is_next_word("where");
+        if has_filter {
             self.advance();
-            Some(self.expression()?)
-        } else {
-            None
-        };
-        let body = if self.eat(Token::Colon) { Some(self.expression()?) } else { None };
-        let from = if self.eat(Token::Comma) { Some(self.expression()?) } else { None };
+        }
+        let filter = if has_filter { Some(self.boxed(Self::expression)?) } else { None };
+        let body = if self.eat(Token::Colon) { Some(self.boxed(Self::expression)?) } else { None };
+        let from = if self.eat(Token::Comma) { Some(self.boxed(Self::expression)?) } else { None };
         let span = start.to(self.close(opener, Token::RightParenthesis)?);
         let aggregate = Aggregate { kind, variable, domain, filter, body, start: from };
         self.node(ExprKind::Aggregate(aggregate.into()), span)
+    }
+
+    /// An expression that takes no room in the frame of what it is a part of.
+    fn boxed(&mut self, part: fn(&mut Self) -> Parsed<Expr>) -> Parsed<Box<Expr>> {
+        part(self).map(Box::new)
     }
 
     fn leaf(&mut self) -> Parsed<Expr> {

@@ -156,16 +156,17 @@ pub(crate) enum Binary {
 pub(crate) struct Aggregate {
     pub(crate) kind: AggregateKind,
     pub(crate) variable: Ident,
-    pub(crate) domain: Expr,
-    pub(crate) filter: Option<Expr>,
-    pub(crate) body: Option<Expr>,
-    pub(crate) start: Option<Expr>,
+    pub(crate) domain: Box<Expr>,
+    pub(crate) filter: Option<Box<Expr>>,
+    pub(crate) body: Option<Box<Expr>>,
+    pub(crate) start: Option<Box<Expr>>,
 }
 
 impl Aggregate {
     /// The parts that are there, in the order of the text.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Expr> {
-        std::iter::once(&self.domain).chain(&self.filter).chain(&self.body).chain(&self.start)
+        let others = [&self.filter, &self.body, &self.start].into_iter().filter_map(|part| part.as_deref());
+        std::iter::once(&*self.domain).chain(others)
     }
 }
 

@@ -72,7 +72,7 @@ impl KeyType {
     }
 
     /// How many texts the text form joins.
-    fn leaves(&self) -> usize {
+    pub(crate) fn leaves(&self) -> usize {
         match self {
             KeyType::Composite(parts) => parts.iter().map(KeyType::leaves).sum(),
             KeyType::Reference { key, .. } => key.leaves(),

@@ -184,12 +184,11 @@ impl E {
             }
             E::Bin("in", a, range) if matches!(**range, E::Range(..)) => {
                 let E::Range(low, high, is_closed) = &**range else { panic!("it is one") };
-                let (value, low) = (a.eval(env)?, low.eval(env)?);
-                if low > value {
+                let value = a.eval(env)?;
+                if binary(">=", value.clone(), low.eval(env)?)? == V::Bool(false) {
                     return Ok(V::Bool(false));
                 }
-                let high = high.eval(env)?;
-                Ok(V::Bool(if *is_closed { value <= high } else { value < high }))
+                binary(if *is_closed { "<=" } else { "<" }, value, high.eval(env)?)
             }
             E::Bin(symbol, a, b) => binary(symbol, a.eval(env)?, b.eval(env)?),
             E::Range(a, b, is_closed) => {
@@ -331,7 +330,15 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
         Ty::Bool => {
             let has = |wanted| vars.iter().any(|(_, ty, _)| *ty == wanted);
             match chance.below(9) {
-                8 => E::Bin("in", sub(chance, Ty::Int), Box::new(random_range(chance, vars, depth))),
+                8 => {
+                    let ty = chance.pick(&[Ty::Int, Ty::Int, Ty::Money, Ty::Rate]);
+                    let bound = |chance: &mut Chance| match chance.below(3) {
+                        0 if ty != Ty::Int => Box::new(E::Lit(V::Int(0))),
+                        _ => Box::new(random(chance, ty, vars, depth - 1)),
+                    };
+                    let range = E::Range(bound(chance), bound(chance), chance.below(2) == 0);
+                    E::Bin("in", sub(chance, ty), Box::new(range))
+                }
                 0 => E::Not(sub(chance, Ty::Bool)),
                 1 | 2 => E::Bin(chance.pick(&["and", "or"]), sub(chance, Ty::Bool), sub(chance, Ty::Bool)),
                 3 if has(Ty::Set) => E::Bin("in", sub(chance, Ty::Int), sub(chance, Ty::Set)),
