@@ -143,44 +143,39 @@ impl<E: Eq> Plan<E> {
     }
 }
 
-/// The plan of `calls`.
-pub(super) fn plan<M: Model>(
-    model: &M,
-    calls: &[Call<M::Event>],
-    at: Timestamp,
-    learned: &Learned<M::Event>,
-    inquiries: &Inquiries<M::Event>,
-    bounds: Bounds,
-) -> Result<Plan<M::Event>, Refusal> {
-    let planner = |trace| Planner { model, at, learned, inquiries, bounds, events: 0, plan: Plan::default(), trace };
-    let mut planned = planner(None);
-    match in_order(calls.to_vec(), |call, depth| planned.take(call, depth)) {
-        Ok(()) => Ok(planned.plan),
-        // Once more, to tell the way to it.
-        Err(refusal) => {
-            let mut traced = planner(Some(Trace::default()));
-            let again = in_order(calls.to_vec(), |call, depth| traced.take(call, depth));
-            again.and(Err(refusal))
-        }
-    }
+/// What a plan is made from.
+pub(super) struct Known<'a, M: Model> {
+    pub(super) model: &'a M,
+    /// What the client calls.
+    pub(super) calls: &'a [Call<M::Event>],
+    pub(super) at: Timestamp,
+    pub(super) learned: &'a Learned<M::Event>,
+    pub(super) inquiries: &'a Inquiries<M::Event>,
+    pub(super) bounds: Bounds,
 }
 
-/// The events that lead to the action at `position` of `key`, from the first call on.
-pub(super) fn callers<M: Model>(
-    model: &M,
-    calls: &[Call<M::Event>],
-    at: Timestamp,
-    learned: &Learned<M::Event>,
-    inquiries: &Inquiries<M::Event>,
-    bounds: Bounds,
-    (key, position): (&EntityKey, usize),
-) -> Vec<Caller> {
-    let trace = Trace { sought: Some((key, position)), ..Trace::default() };
-    let plan = Plan::default();
-    let mut planner = Planner { model, at, learned, inquiries, bounds, events: 0, plan, trace: Some(trace) };
-    // What cannot be planned leads to nothing.
-    let _ = in_order(calls.to_vec(), |call, depth| planner.take(call, depth));
-    planner.trace.map(|trace| trace.found).unwrap_or_default()
+impl<M: Model> Known<'_, M> {
+    /// The plan of the calls.
+    pub(super) fn plan(&self) -> Result<Plan<M::Event>, Refusal> {
+        let mut planner = Planner { known: self, events: 0, plan: Plan::default(), trace: None };
+        match planner.run() {
+            Ok(()) => Ok(planner.plan),
+            // Once more, to tell the way to it.
+            Err(refusal) => {
+                let trace = Some(Trace::default());
+                Planner { known: self, events: 0, plan: Plan::default(), trace }.run().and(Err(refusal))
+            }
+        }
+    }
+
+    /// The events that lead to the action at `position` of `key`, from the first call on.
+    pub(super) fn callers(&self, key: &EntityKey, position: usize) -> Vec<Caller> {
+        let trace = Some(Trace { sought: Some((key, position)), ..Trace::default() });
+        let mut planner = Planner { known: self, events: 0, plan: Plan::default(), trace };
+        // What cannot be planned leads to nothing.
+        let _ = planner.run();
+        planner.trace.map(|trace| trace.found).unwrap_or_default()
+    }
 }
 
 /// The way to a call, which is only followed when something is refused.
@@ -194,11 +189,7 @@ struct Trace<'a> {
 }
 
 struct Planner<'a, M: Model> {
-    model: &'a M,
-    at: Timestamp,
-    learned: &'a Learned<M::Event>,
-    inquiries: &'a Inquiries<M::Event>,
-    bounds: Bounds,
+    known: &'a Known<'a, M>,
     events: usize,
     plan: Plan<M::Event>,
     trace: Option<Trace<'a>>,
@@ -207,13 +198,17 @@ struct Planner<'a, M: Model> {
 type Called<M> = Vec<Call<<M as Model>::Event>>;
 
 impl<M: Model> Planner<'_, M> {
+    fn run(&mut self) -> Result<(), Refusal> {
+        in_order(self.known.calls.to_vec(), |call, depth| self.take(call, depth))
+    }
+
     /// Takes up one call and returns the events that it calls. Its conditions are asked before it happens.
     fn take(&mut self, call: Call<M::Event>, depth: usize) -> Result<Called<M>, Refusal> {
         if let Some(trace) = &mut self.trace {
             trace.path.truncate(depth - 1);
         }
-        if depth > self.bounds.depth_max {
-            return Err(self.refusal(&call, Reason::TooDeep { limit: self.bounds.depth_max }));
+        if depth > self.known.bounds.depth_max {
+            return Err(self.refusal(&call, Reason::TooDeep { limit: self.known.bounds.depth_max }));
         }
         if !matches!(call.action, Action::Event(_)) {
             return self.add(call).map(|()| Vec::new());
@@ -238,15 +233,15 @@ impl<M: Model> Planner<'_, M> {
     /// What follows is asked or called by this event.
     fn enter(&mut self, call: &Call<M::Event>) {
         if let (Some(trace), Action::Event(event)) = (&mut self.trace, &call.action) {
-            let event = self.model.event_name(event).to_owned();
+            let event = self.known.model.event_name(event).to_owned();
             trace.path.push(Caller { entity: call.key.clone(), event });
         }
     }
 
     fn count(&mut self, call: &Call<M::Event>) -> Result<(), Refusal> {
         self.events += 1;
-        if self.events > self.bounds.events_max {
-            return Err(self.refusal(call, Reason::TooManyEvents { limit: self.bounds.events_max }));
+        if self.events > self.known.bounds.events_max {
+            return Err(self.refusal(call, Reason::TooManyEvents { limit: self.known.bounds.events_max }));
         }
         Ok(())
     }
@@ -256,8 +251,8 @@ impl<M: Model> Planner<'_, M> {
     fn with_answers(&mut self, call: Call<M::Event>) -> Result<Call<M::Event>, Refusal> {
         let Call { key, action: Action::Event(event) } = call else { return Ok(call) };
         let mut answers = Vec::new();
-        let mut call = Call::event(key, self.model.answered(&event, &answers));
-        let inquiries = self.inquiries;
+        let mut call = Call::event(key, self.known.model.answered(&event, &answers));
+        let inquiries = self.known.inquiries;
         let part = self.part(&call)?;
         let number = part.events;
         let known = inquiries.get(&(call.key.clone(), number)).filter(|_| !part.work.partial);
@@ -276,7 +271,7 @@ impl<M: Model> Planner<'_, M> {
                 part.is_as_learnt = false;
                 break;
             }
-            call = Call::event(call.key, self.model.answered(&event, &answers));
+            call = Call::event(call.key, self.known.model.answered(&event, &answers));
         }
         Ok(call)
     }
@@ -285,7 +280,7 @@ impl<M: Model> Planner<'_, M> {
     fn ask(&mut self, asked: &Asked<M::Event>) -> Result<Option<Option<Value>>, Refusal> {
         let call = Call { key: asked.key.clone(), action: Action::Ask(asked.question.clone()) };
         self.count(&call)?;
-        let learned = self.learned.get(&asked.key);
+        let learned = self.known.learned.get(&asked.key);
         let part = self.part(&call)?;
         let lesson = learned.filter(|_| part.is_as_learnt && !part.work.partial);
         let answer = lesson.and_then(|lesson| lesson.answer(part.events, &asked.question)).cloned();
@@ -296,8 +291,8 @@ impl<M: Model> Planner<'_, M> {
     /// What the event calls, if that is known, as the next one of its entity.
     fn called(&mut self, call: &Call<M::Event>) -> Result<Option<Called<M>>, Refusal> {
         let Action::Event(event) = &call.action else { return Ok(None) };
-        let learned = self.learned.get(&call.key);
-        let (model, at) = (self.model, self.at);
+        let learned = self.known.learned.get(&call.key);
+        let (model, at) = (self.known.model, self.known.at);
         let part = self.part(call)?;
         let next = part.events;
         part.events += 1;
@@ -330,10 +325,10 @@ impl<M: Model> Planner<'_, M> {
 
     fn part(&mut self, call: &Call<M::Event>) -> Result<&mut Part<M::Event>, Refusal> {
         let reason = match self.plan.parts.contains_key(&call.key) {
-            false if self.plan.parts.len() >= self.bounds.participants_max => {
-                Some(Reason::TooManyParticipants { limit: self.bounds.participants_max })
+            false if self.plan.parts.len() >= self.known.bounds.participants_max => {
+                Some(Reason::TooManyParticipants { limit: self.known.bounds.participants_max })
             }
-            false if self.model.initial(&call.key).is_none() => Some(Reason::NoSuchEntity),
+            false if self.known.model.initial(&call.key).is_none() => Some(Reason::NoSuchEntity),
             _ => None,
         };
         if let Some(reason) = reason {
@@ -350,7 +345,7 @@ impl<M: Model> Planner<'_, M> {
 
     fn refusal(&self, call: &Call<M::Event>, reason: Reason) -> Refusal {
         let event = match &call.action {
-            Action::Event(event) => self.model.event_name(event),
+            Action::Event(event) => self.known.model.event_name(event),
             Action::Condition(condition) => &condition.text,
             Action::Ask(_) => "a question",
         };

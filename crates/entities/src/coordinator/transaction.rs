@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Begin;
-use super::plan::{Bounds, Inquiries, Learned, Lesson, Plan, callers, plan};
+use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
 use crate::message::{Prepare, Said, Vote};
@@ -93,14 +93,18 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
-        self.plan = match plan(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds) {
+        self.plan = match self.known(model, &self.learned, bounds).plan() {
             Ok(plan) => plan,
             Err(_) => {
                 self.forget_guesses();
-                plan(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds)?
+                self.known(model, &self.learned, bounds).plan()?
             }
         };
         Ok(())
+    }
+
+    fn known<'a, M: Model<Event = E>>(&'a self, model: &'a M, learned: &'a Learned<E>, bounds: Bounds) -> Known<'a, M> {
+        Known { model, calls: &self.calls, at: self.at, learned, inquiries: &self.inquiries, bounds }
     }
 
     fn forget_guesses(&mut self) {
@@ -125,9 +129,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let is_fact = |key: &EntityKey| self.yes.contains_key(key) || self.no.contains(key);
         let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
         let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
-        if plan(model, &self.calls, self.at, &facts, &self.inquiries, bounds)?.settles(&from, &work, before) {
-            let at = (&from, before);
-            let callers = callers(model, &self.calls, self.at, &self.learned, &self.inquiries, bounds, at);
+        if self.known(model, &facts, bounds).plan()?.settles(&from, &work, before) {
+            let callers = self.known(model, &self.learned, bounds).callers(&from, before);
             return Err(Refusal { callers, ..refusal });
         }
         self.doubted.insert(from);
