@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
-use enact_rebel::{
-    Action, Class, Instance, Reference, Source, Spec, Style, Timestamp, Type, Value, check, format,
-};
+use enact_rebel::{Action, Class, Instance, Reference, Source, Spec, Style, Timestamp, Type, Value, check, format};
 use libfuzzer_sys::fuzz_target;
 
 const WORDS: &str = "class A B enum Kind const fn rounding half-even invariant initial final internal on pre post sync if then \
