@@ -78,10 +78,39 @@ fn a_line_break_separates_guards_as_a_comma_does() {
     }
 }
 
+/// Variants, questions and aggregates.
+const WAYS: &str = r#"
+class Shelf
+  name: String @identity
+  row: Integer @identity
+  stock: Set[Integer] = {}
+  next: Shelf
+  initial unbuilt
+    on Build(then: Shelf): built
+      pre: all(s in stock: s in 1 .. 9), then is built
+      post: this.next = then
+  built
+    on Move(piece: Integer, to: Shelf)
+      pre: piece in stock
+           "it is full": to.stock.size < 3 or not can to.Put(piece)
+      post: this.stock -= piece
+      sync: to.Put(piece)
+      variant last: empty
+        pre: stock.size == 1, Shelf["a", 1] is built
+        sync:
+          next.Put(piece + 1)
+          to.Put(count(s in stock where s > 2))
+      variant other
+        pre: next.next is built
+    on Put(piece: Integer)
+      post: this.stock += piece
+  final empty
+"#;
+
 /// The contracts that a reader sees first.
 fn contracts() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-    let mut texts = vec![BATCH.to_owned()];
+    let mut texts = vec![BATCH.to_owned(), WAYS.to_owned()];
     for entry in std::fs::read_dir(folder).expect("the examples") {
         let path = entry.expect("readable").path();
         if path.extension().is_some_and(|extension| extension == "rebel") {

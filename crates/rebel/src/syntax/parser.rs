@@ -293,6 +293,7 @@ impl Parser<'_> {
         let documentation = self.documentation();
         self.part = self.position;
         self.breaks.begin_line(self.position, 2);
+        let outer = self.indentation();
         let internal = self.eat(Token::Internal);
         self.expect(Token::On)?;
         let name = self.declared_name()?;
@@ -309,8 +310,10 @@ impl Parser<'_> {
             syncs: Vec::new(),
             variants: Vec::new(),
         };
-        (event.guards, event.effects, event.syncs) = self.sections(3)?;
+        (event.guards, event.effects, event.syncs) = self.sections(3, None)?;
+        let depth = self.indentation();
         while self.begins_variant() {
+            self.variant_stands_here(outer, depth)?;
             event.variants.push(self.variant()?);
         }
         if let (Some(target), false) = (&event.target, event.variants.is_empty()) {
@@ -327,16 +330,16 @@ impl Parser<'_> {
         Ok(event)
     }
 
-    /// Guards, effects and calls, whose keywords stand at `level`.
-    fn sections(&mut self, level: usize) -> Parsed<(Vec<Rule>, Vec<Effect>, Vec<Statement>)> {
+    /// Guards, effects and calls, whose keywords stand at `level`, and on lines deeper than `below` if that is given.
+    fn sections(&mut self, level: usize, below: Option<usize>) -> Parsed<(Vec<Rule>, Vec<Effect>, Vec<Statement>)> {
         let (mut guards, mut effects, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
-        if let Some(depth) = self.clause(Token::Pre, level)? {
+        if let Some(depth) = self.clause(Token::Pre, level, below)? {
             guards = self.items(depth, Owner::Conditions, Self::rule)?;
         }
-        if let Some(depth) = self.clause(Token::Post, level)? {
+        if let Some(depth) = self.clause(Token::Post, level, below)? {
             effects = self.items(depth, Owner::Conditions, Self::effect)?;
         }
-        if let Some(depth) = self.clause(Token::Sync, level)? {
+        if let Some(depth) = self.clause(Token::Sync, level, below)? {
             syncs = self.items(depth, Owner::Calls, Self::statement)?;
         }
         Ok((guards, effects, syncs))
@@ -347,19 +350,33 @@ impl Parser<'_> {
         self.is_next_word("variant") && self.peek_after(1) == Token::Name && !self.separates_after(1)
     }
 
+    /// Whether a variant may stand here: deeper than its event, which is indented by `outer`, and as deep as the first one. What is
+    /// indented otherwise looks as if it belonged to something else.
+    fn variant_stands_here(&mut self, outer: usize, depth: usize) -> Parsed<()> {
+        let indentation = self.indentation();
+        if !self.separates_here() || indentation == depth && depth > outer {
+            return Ok(());
+        }
+        let message = "it is not clear which event this variant belongs to";
+        let diagnostic = Diagnostic::new(Code::Layout, self.span(), message, "indented differently");
+        Err(self.fail(diagnostic.help("indent the variants of an event alike, deeper than the event")))
+    }
+
     fn variant(&mut self) -> Parsed<Variant> {
+        let depth = self.indentation();
         self.breaks.begin_line(self.position, 3);
         self.advance();
         let name = self.declared_name()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
-        let (guards, effects, syncs) = self.sections(4)?;
+        let (guards, effects, syncs) = self.sections(4, Some(depth))?;
         Ok(Variant { name, target, guards, effects, syncs })
     }
 
     /// Begins a section; how deep its line is indented.
-    fn clause(&mut self, keyword: Token, level: usize) -> Parsed<Option<usize>> {
+    fn clause(&mut self, keyword: Token, level: usize, below: Option<usize>) -> Parsed<Option<usize>> {
         let (start, depth) = (self.position, self.indentation());
-        if !self.eat(keyword) {
+        let is_beside = self.separates_here() && below.is_some_and(|below| depth <= below);
+        if is_beside || !self.eat(keyword) {
             return Ok(None);
         }
         self.breaks.begin_line(start, level);
