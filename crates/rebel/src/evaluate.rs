@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::instance::{EventCall, Question};
 use crate::limits::{ELEMENTS_MAX, FUEL};
 use crate::model::Function;
-use crate::model::expr::{Aggregate, Arguments, Asks, Comparison, Expr, Fold, Operator, Query, Slot};
+use crate::model::expr::{Aggregate, Arguments, Asks, Comparison, Expr, ExprKind, Fold, Operator, Query, Slot};
 use crate::value::{Bindings, Date, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
@@ -79,30 +79,30 @@ impl<'a> Evaluator<'a> {
     /// Nested expressions nest calls of this function and one other, so both keep their frames small.
     pub(crate) fn value(&mut self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
         self.burn(1)?;
-        match expr {
-            Expr::Arithmetic(operator, _, left, right) => self.arithmetic(*operator, left, right, locals),
-            Expr::Share(rounding, amount, rate) => self.share(*rounding, amount, rate, locals),
-            Expr::Negate(_, operand) => self.negate(operand, locals),
-            Expr::Compare(comparison, _, left, right) => self.compare(*comparison, left, right, locals),
-            Expr::CompareZero(comparison, operand) => self.compare_zero(*comparison, operand, locals),
-            Expr::Not(operand) => self.truth(operand, locals).map(|truth| Value::Boolean(!truth)),
-            Expr::And(left, right) => self.junction(left, right, false, locals),
-            Expr::Or(left, right) => self.junction(left, right, true, locals),
-            Expr::If(condition, accepted, otherwise) => self.choice([condition, accepted, otherwise], locals),
-            Expr::In(element, set) => self.contains(element, set, locals),
-            Expr::Set(items) => self.collect(items, locals),
-            Expr::Insert(set, element) => self.changed_set(set, element, true, locals),
-            Expr::Remove(set, element) => self.changed_set(set, element, false, locals),
-            Expr::CurrencyOf(money) => self.currency(money, locals),
-            Expr::SizeOf(set) => self.size(set, locals),
-            Expr::Call(function, arguments) => self.call(function, arguments, locals),
-            Expr::Within(_, operands, is_closed) => self.within(operands, *is_closed, locals),
-            Expr::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
-            Expr::Aggregate(aggregate) => self.aggregate(aggregate, locals),
-            Expr::KeyOf(instance, index) => self.key_field(instance, *index, locals),
-            Expr::Refer(class, fields) => self.refer(class, fields, locals),
-            Expr::Ask(target, query) => self.ask(target, query, locals),
-            leaf => self.leaf(leaf, locals),
+        match &expr.kind {
+            ExprKind::Arithmetic(operator, _, left, right) => self.arithmetic(*operator, left, right, locals),
+            ExprKind::Share(rounding, amount, rate) => self.share(*rounding, amount, rate, locals),
+            ExprKind::Negate(_, operand) => self.negate(operand, locals),
+            ExprKind::Compare(comparison, _, left, right) => self.compare(*comparison, left, right, locals),
+            ExprKind::CompareZero(comparison, operand) => self.compare_zero(*comparison, operand, locals),
+            ExprKind::Not(operand) => self.truth(operand, locals).map(|truth| Value::Boolean(!truth)),
+            ExprKind::And(left, right) => self.junction(left, right, false, locals),
+            ExprKind::Or(left, right) => self.junction(left, right, true, locals),
+            ExprKind::If(condition, accepted, otherwise) => self.choice([condition, accepted, otherwise], locals),
+            ExprKind::In(element, set) => self.contains(element, set, locals),
+            ExprKind::Set(items) => self.collect(items, locals),
+            ExprKind::Insert(set, element) => self.changed_set(set, element, true, locals),
+            ExprKind::Remove(set, element) => self.changed_set(set, element, false, locals),
+            ExprKind::CurrencyOf(money) => self.currency(money, locals),
+            ExprKind::SizeOf(set) => self.size(set, locals),
+            ExprKind::Call(function, arguments) => self.call(function, arguments, locals),
+            ExprKind::Within(_, operands, is_closed) => self.within(operands, *is_closed, locals),
+            ExprKind::Range(low, high, is_closed) => self.range(low, high, *is_closed, locals),
+            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, locals),
+            ExprKind::KeyOf(instance, index) => self.key_field(instance, *index, locals),
+            ExprKind::Refer(class, fields) => self.refer(class, fields, locals),
+            ExprKind::Ask(target, query) => self.ask(target, query, locals),
+            _ => self.leaf(expr, locals),
         }
     }
 
@@ -111,10 +111,10 @@ impl<'a> Evaluator<'a> {
     where
         'a: 'v,
     {
-        let stored = match expr {
-            Expr::Literal(value) => value,
-            Expr::Field(slot) => bound(self.scope.fields, slot)?,
-            Expr::Param(slot) => bound(self.params, slot)?,
+        let stored = match &expr.kind {
+            ExprKind::Literal(value) => value,
+            ExprKind::Field(slot) => bound(self.scope.fields, slot)?,
+            ExprKind::Param(slot) => bound(self.params, slot)?,
             _ => return self.value(expr, locals).map(Cow::Owned),
         };
         self.burn(1)?;
@@ -133,19 +133,21 @@ impl<'a> Evaluator<'a> {
     }
 
     fn leaf(&self, expr: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        match expr {
-            Expr::Literal(value) => Ok(value.clone()),
-            Expr::Identity(index) => self.scope.key.and_then(|key| key.field(*index)).ok_or_else(|| ill_typed(expr)),
-            Expr::This => {
+        match &expr.kind {
+            ExprKind::Literal(value) => Ok(value.clone()),
+            ExprKind::Identity(index) => {
+                self.scope.key.and_then(|key| key.field(*index)).ok_or_else(|| ill_typed(expr))
+            }
+            ExprKind::This => {
                 let key = self.scope.key.ok_or_else(|| ill_typed(expr))?.clone();
                 Ok(Value::Reference(Reference { class: self.scope.class.clone(), key }))
             }
-            Expr::Now => Ok(Value::Timestamp(self.scope.at)),
-            Expr::Today => Ok(Value::Date(self.scope.at.date())),
-            Expr::Field(slot) => bound(self.scope.fields, slot).cloned(),
-            Expr::Param(slot) => bound(self.params, slot).cloned(),
-            Expr::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
-            other => Err(ill_typed(other)),
+            ExprKind::Now => Ok(Value::Timestamp(self.scope.at)),
+            ExprKind::Today => Ok(Value::Date(self.scope.at.date())),
+            ExprKind::Field(slot) => bound(self.scope.fields, slot).cloned(),
+            ExprKind::Param(slot) => bound(self.params, slot).cloned(),
+            ExprKind::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
+            _ => Err(ill_typed(expr)),
         }
     }
 
@@ -448,7 +450,7 @@ fn bound<'a>(bindings: &'a Bindings, slot: &Slot) -> Result<&'a Value, Fault> {
 fn ill_typed(expr: &Expr) -> Fault {
     let mut name = None;
     expr.walk(&mut |expr| {
-        if let Expr::Field(slot) | Expr::Param(slot) = expr {
+        if let ExprKind::Field(slot) | ExprKind::Param(slot) = &expr.kind {
             name.get_or_insert_with(|| slot.name.clone());
         }
     });

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use super::interval::Interval;
 use crate::evaluate::holds;
-use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Slot};
+use crate::model::expr::{Comparison, Expr, ExprKind, NumberKind, Operator, Slot};
 use crate::model::{Class, Function};
 use crate::value::{Currency, Key, Reference, Timestamp, Type, Value};
 
@@ -173,17 +173,23 @@ impl Domain<'_> {
             *faults = Faults { overflow: true, mismatch: true };
             return Abstract::Any;
         }
-        match expr {
-            Expr::If(condition, accepted, otherwise) => self.choice([condition, accepted, otherwise], locals, faults),
-            Expr::And(left, right) => self.junction(left, right, false, locals, faults),
-            Expr::Or(left, right) => self.junction(left, right, true, locals, faults),
-            Expr::Call(function, arguments) => self.call(function, arguments, locals, faults),
-            Expr::Set(items) => {
+        match &expr.kind {
+            ExprKind::If(condition, accepted, otherwise) => {
+                self.choice([condition, accepted, otherwise], locals, faults)
+            }
+            ExprKind::And(left, right) => self.junction(left, right, false, locals, faults),
+            ExprKind::Or(left, right) => self.junction(left, right, true, locals, faults),
+            ExprKind::Call(function, arguments) => self.call(function, arguments, locals, faults),
+            ExprKind::Set(items) => {
                 self.operands(items, locals, faults);
                 Abstract::Any
             }
             // What is asked may have no value, the empty text is no identity, and elements are not looked at.
-            Expr::Ask(..) | Expr::Refer(..) | Expr::Range(..) | Expr::Within(..) | Expr::Aggregate(..) => {
+            ExprKind::Ask(..)
+            | ExprKind::Refer(..)
+            | ExprKind::Range(..)
+            | ExprKind::Within(..)
+            | ExprKind::Aggregate(..) => {
                 *faults = Faults { overflow: true, mismatch: true };
                 Abstract::Any
             }
@@ -196,38 +202,40 @@ impl Domain<'_> {
     }
 
     fn leaf(&self, expr: &Expr, locals: &[Abstract]) -> Abstract {
-        match expr {
-            Expr::Literal(value) => Abstract::of(value),
-            Expr::Identity(index) => {
+        match &expr.kind {
+            ExprKind::Literal(value) => Abstract::of(value),
+            ExprKind::Identity(index) => {
                 let field = self.event.and_then(|(key, _)| key.field(*index));
                 field.map_or(Abstract::Any, |value| Abstract::of(&value))
             }
-            Expr::This => self.event.map_or(Abstract::Any, |(key, _)| {
+            ExprKind::This => self.event.map_or(Abstract::Any, |(key, _)| {
                 Abstract::Known(Value::Reference(Reference { class: self.class.name.clone(), key: key.clone() }))
             }),
-            Expr::Now => self.time(Value::Timestamp),
-            Expr::Today => self.time(|at| Value::Date(at.date())),
-            Expr::Field(slot) => self.fields.get(slot.index).cloned().unwrap_or(Abstract::Any),
-            Expr::Param(slot) => self.params.get(slot.index).cloned().unwrap_or(Abstract::Any),
-            Expr::Local(index) => locals.get(*index).cloned().unwrap_or(Abstract::Any),
+            ExprKind::Now => self.time(Value::Timestamp),
+            ExprKind::Today => self.time(|at| Value::Date(at.date())),
+            ExprKind::Field(slot) => self.fields.get(slot.index).cloned().unwrap_or(Abstract::Any),
+            ExprKind::Param(slot) => self.params.get(slot.index).cloned().unwrap_or(Abstract::Any),
+            ExprKind::Local(index) => locals.get(*index).cloned().unwrap_or(Abstract::Any),
             _ => Abstract::Any,
         }
     }
 
     fn unary(&self, expr: &Expr, operand: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
         let operand = self.evaluate(operand, locals, faults);
-        match expr {
-            Expr::Negate(kind, _) => {
+        match &expr.kind {
+            ExprKind::Negate(kind, _) => {
                 let (range, fits) = operand.range().negate();
                 within(*kind, range, fits, operand.denomination(), faults)
             }
-            Expr::CompareZero(comparison, _) => Abstract::truth(operand.range().compare(*comparison, Interval::ZERO)),
-            Expr::Not(_) => Abstract::truth(operand.as_truth().map(|truth| !truth)),
-            Expr::CurrencyOf(_) => match operand.denomination() {
+            ExprKind::CompareZero(comparison, _) => {
+                Abstract::truth(operand.range().compare(*comparison, Interval::ZERO))
+            }
+            ExprKind::Not(_) => Abstract::truth(operand.as_truth().map(|truth| !truth)),
+            ExprKind::CurrencyOf(_) => match operand.denomination() {
                 Denomination::Known(currency) => Abstract::Known(Value::Currency(currency)),
                 _ => Abstract::Any,
             },
-            Expr::SizeOf(_) => {
+            ExprKind::SizeOf(_) => {
                 let all = Interval { low: 0, high: i64::MAX.into() };
                 let size = match &operand {
                     Abstract::Known(Value::Set(set)) => i128::try_from(set.len()).map_or(all, Interval::point),
@@ -242,19 +250,19 @@ impl Domain<'_> {
     fn binary(&self, expr: &Expr, left: &Expr, right: &Expr, locals: &[Abstract], faults: &mut Faults) -> Abstract {
         let left = self.evaluate(left, locals, faults);
         let right = self.evaluate(right, locals, faults);
-        match expr {
-            Expr::Arithmetic(operator, kind, ..) => arithmetic(*operator, *kind, &left, &right, faults),
-            Expr::Share(rounding, ..) => {
+        match &expr.kind {
+            ExprKind::Arithmetic(operator, kind, ..) => arithmetic(*operator, *kind, &left, &right, faults),
+            ExprKind::Share(rounding, ..) => {
                 let (range, fits) = left.range().share(right.range(), *rounding);
                 within(NumberKind::Money, range, fits, left.denomination(), faults)
             }
-            Expr::Compare(comparison, ..) => {
+            ExprKind::Compare(comparison, ..) => {
                 if expr.needs_one_currency() {
                     faults.mismatch |= left.denomination().equals(right.denomination()) != Some(true);
                 }
                 Abstract::truth(compare(*comparison, &left, &right))
             }
-            Expr::In(..) => match (&left, &right) {
+            ExprKind::In(..) => match (&left, &right) {
                 (Abstract::Known(element), Abstract::Known(Value::Set(set))) => {
                     Abstract::truth(Some(set.contains(element)))
                 }
@@ -301,9 +309,9 @@ impl Domain<'_> {
 
     /// Narrows fields and parameters to what makes `expr` true, and says whether anything is left.
     pub(crate) fn assume(&mut self, expr: &Expr) -> bool {
-        let is_possible = match expr {
-            Expr::And(left, right) => self.assume(left) && self.assume(right),
-            Expr::Compare(comparison, _, left, right) => {
+        let is_possible = match &expr.kind {
+            ExprKind::And(left, right) => self.assume(left) && self.assume(right),
+            ExprKind::Compare(comparison, _, left, right) => {
                 let (a, b) = (self.value(left).0, self.value(right).0);
                 let (Abstract::Number(a, x), Abstract::Number(b, y)) = (a, b) else {
                     return self.truth(expr) != Some(false);
@@ -317,7 +325,7 @@ impl Domain<'_> {
                 self.narrow(left, Interval::left_of(*comparison, b))
                     && self.narrow(right, Interval::left_of(comparison.mirrored(), a))
             }
-            Expr::CompareZero(comparison, operand) => {
+            ExprKind::CompareZero(comparison, operand) => {
                 self.narrow(operand, Interval::left_of(*comparison, Interval::ZERO))
             }
             _ => true,
@@ -327,26 +335,26 @@ impl Domain<'_> {
 
     /// Narrows what `expr` reads so that its value lies in `range`, as far as sums go.
     fn narrow(&mut self, expr: &Expr, range: Interval) -> bool {
-        match expr {
-            Expr::Field(Slot { index, .. }) => self.fields.get_mut(*index).is_none_or(|value| meet(value, range)),
-            Expr::Param(Slot { index, .. }) => self.params.get_mut(*index).is_none_or(|value| meet(value, range)),
-            Expr::Arithmetic(Operator::Add, _, left, right) => {
+        match &expr.kind {
+            ExprKind::Field(Slot { index, .. }) => self.fields.get_mut(*index).is_none_or(|value| meet(value, range)),
+            ExprKind::Param(Slot { index, .. }) => self.params.get_mut(*index).is_none_or(|value| meet(value, range)),
+            ExprKind::Arithmetic(Operator::Add, _, left, right) => {
                 let (a, b) = (self.range(left), self.range(right));
                 self.narrow(left, range.subtract(b).0) && self.narrow(right, range.subtract(a).0)
             }
-            Expr::Arithmetic(Operator::Subtract, _, left, right) => {
+            ExprKind::Arithmetic(Operator::Subtract, _, left, right) => {
                 let (a, b) = (self.range(left), self.range(right));
                 self.narrow(left, range.add(b).0) && self.narrow(right, a.subtract(range).0)
             }
-            Expr::Negate(_, operand) => self.narrow(operand, range.negate().0),
+            ExprKind::Negate(_, operand) => self.narrow(operand, range.negate().0),
             _ => true,
         }
     }
 
     fn denominate(&mut self, expr: &Expr, denomination: Denomination) {
-        let value = match expr {
-            Expr::Field(slot) => self.fields.get_mut(slot.index),
-            Expr::Param(slot) => self.params.get_mut(slot.index),
+        let value = match &expr.kind {
+            ExprKind::Field(slot) => self.fields.get_mut(slot.index),
+            ExprKind::Param(slot) => self.params.get_mut(slot.index),
             _ => None,
         };
         if let (Some(Abstract::Number(_, known @ Denomination::Any)), Denomination::Known(_)) = (value, denomination) {

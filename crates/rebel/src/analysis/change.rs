@@ -6,7 +6,7 @@ use super::linear::Place;
 use crate::evaluate::Evaluator;
 use crate::instance::EventCall;
 use crate::model::Class;
-use crate::model::expr::{Effect, Expr, Operator};
+use crate::model::expr::{Effect, Expr, ExprKind, Operator};
 use crate::value::{Bindings, Key, Name, Timestamp};
 
 /// How a call changes a place.
@@ -66,11 +66,12 @@ impl Class {
 fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
     let field = &effect.field.name;
     let whole = || Place { field: field.clone(), element: None };
-    let is_own = |expr: &Expr| matches!(expr, Expr::Field(slot) if slot.name == *field);
-    match &effect.value {
-        Expr::Insert(set, element) | Expr::Remove(set, element) if is_own(set) && !reads(element, |_| true) => {
+    let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *field);
+    let value = &effect.value;
+    match &value.kind {
+        ExprKind::Insert(set, element) | ExprKind::Remove(set, element) if is_own(set) && !reads(element, |_| true) => {
             let element = constants.value(element, &[]).ok();
-            let is_in = matches!(effect.value, Expr::Insert(..));
+            let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
             match element {
                 Some(_) => {
                     Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(number(&is_in)) }
@@ -78,14 +79,14 @@ fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Eval
                 None => Change { place: whole(), manner: Manner::Other },
             }
         }
-        Expr::Arithmetic(Operator::Add | Operator::Subtract, _, own, by) if is_own(own) && !reads(by, |_| true) => {
+        ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, own, by) if is_own(own) && !reads(by, |_| true) => {
             Change { place: whole(), manner: Manner::Adds }
         }
-        value if !reads(value, |_| true) => {
+        _ if !reads(value, |_| true) => {
             let value = constants.value(value, &[]).ok();
             Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(number(&value))) }
         }
-        value if !reads(value, |name| name != field) => {
+        _ if !reads(value, |name| name != field) => {
             let time = reads_time(value).then_some(at);
             Change { place: whole(), manner: Manner::Makes(number(&(call, field, time))) }
         }
@@ -96,13 +97,13 @@ fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Eval
 /// Whether `expr` reads a field of which `is_meant` holds.
 fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
     let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(expr, Expr::Field(slot) if is_meant(&slot.name)));
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(slot) if is_meant(&slot.name)));
     found
 }
 
 fn reads_time(expr: &Expr) -> bool {
     let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(expr, Expr::Now | Expr::Today));
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Now | ExprKind::Today));
     found
 }
 

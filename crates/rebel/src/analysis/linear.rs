@@ -16,7 +16,7 @@ use std::mem::discriminant;
 use super::interval::Interval;
 use crate::evaluate::Evaluator;
 use crate::instance::{EventCall, Instance};
-use crate::model::expr::{Comparison, Expr, NumberKind, Operator, Rule};
+use crate::model::expr::{Comparison, Expr, ExprKind, NumberKind, Operator, Rule};
 use crate::model::{Body, Class};
 use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
 
@@ -324,8 +324,8 @@ impl<'a> Folding<'a> {
                 }
                 continue;
             }
-            if let Expr::Insert(set, element) | Expr::Remove(set, element) = &effect.value {
-                let is_in = matches!(effect.value, Expr::Insert(..));
+            if let ExprKind::Insert(set, element) | ExprKind::Remove(set, element) = &effect.value.kind {
+                let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
                 puts.push(self.element(set, element, is_in).filter(|put| put.place.field == *field)?);
                 continue;
             }
@@ -350,7 +350,7 @@ impl<'a> Folding<'a> {
 
     /// That an element, a constant, is in a field that is a set, or not.
     fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
-        let Expr::Field(slot) = set else { return None };
+        let ExprKind::Field(slot) = &set.kind else { return None };
         if reads_fields(element) {
             return None;
         }
@@ -360,13 +360,14 @@ impl<'a> Folding<'a> {
 
     /// Adds what a condition needs to be in a place, if it is of that form.
     fn content(&mut self, expr: &Expr, is_true: bool) -> Option<()> {
-        let content = match expr {
-            Expr::Not(inner) => return self.content(inner, !is_true),
-            Expr::In(element, set) => self.element(set, element, is_true)?,
-            Expr::Field(slot) => whole(&slot.name, Value::Boolean(is_true)),
-            Expr::Compare(Comparison::Equal, None, left, right) if is_true => match (&**left, &**right) {
-                (Expr::Field(slot), constant) | (constant, Expr::Field(slot)) if !reads_fields(constant) => {
-                    let value = self.constant(constant)?;
+        let content = match &expr.kind {
+            ExprKind::Not(inner) => return self.content(inner, !is_true),
+            ExprKind::In(element, set) => self.element(set, element, is_true)?,
+            ExprKind::Field(slot) => whole(&slot.name, Value::Boolean(is_true)),
+            ExprKind::Compare(Comparison::Equal, None, left, right) if is_true => match (&left.kind, &right.kind) {
+                (ExprKind::Field(slot), _) | (_, ExprKind::Field(slot)) => {
+                    let constant = if matches!(left.kind, ExprKind::Field(_)) { right } else { left };
+                    let value = (!reads_fields(constant)).then(|| self.constant(constant))??;
                     if matches!(value, Value::Set(_)) || kind_of(&value).is_some() {
                         return None;
                     }
@@ -382,19 +383,19 @@ impl<'a> Folding<'a> {
 
     /// Adds what a condition needs.
     fn condition(&mut self, expr: &Expr) -> Option<()> {
-        match expr {
-            Expr::And(left, right) => {
+        match &expr.kind {
+            ExprKind::And(left, right) => {
                 self.condition(left)?;
                 self.condition(right)
             }
             _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
-            Expr::Compare(Comparison::Equal, None, ..) if self.content(expr, true).is_some() => Some(()),
-            Expr::Compare(comparison, _, left, right) => {
+            ExprKind::Compare(Comparison::Equal, None, ..) if self.content(expr, true).is_some() => Some(()),
+            ExprKind::Compare(comparison, _, left, right) => {
                 let (left, right) = (self.sum(left)?, self.sum(right)?);
                 let kind = left.kind;
                 self.comparison(*comparison, &left.plus(right.negated()?, kind)?)
             }
-            Expr::CompareZero(comparison, operand) => {
+            ExprKind::CompareZero(comparison, operand) => {
                 let sum = self.sum(operand)?;
                 self.comparison(*comparison, &sum)
             }
@@ -440,20 +441,20 @@ impl<'a> Folding<'a> {
             let (constant, currency) = (value.number()?, value.currency());
             return Some(Sum { kind: kind_of(&value)?, terms: Vec::new(), constant, currency });
         }
-        match expr {
-            Expr::Field(slot) => {
+        match &expr.kind {
+            ExprKind::Field(slot) => {
                 let field = self.class.fields.iter().find(|field| field.name == slot.name)?;
                 let terms = vec![Term { field: slot.name.clone(), is_negative: false }];
                 Some(Sum { kind: kind_of_type(&field.ty)?, terms, constant: 0, currency: None })
             }
-            Expr::Arithmetic(operator @ (Operator::Add | Operator::Subtract), kind, left, right) => {
+            ExprKind::Arithmetic(operator @ (Operator::Add | Operator::Subtract), kind, left, right) => {
                 let (left, right) = (self.sum(left)?, self.sum(right)?);
                 let right = if *operator == Operator::Add { right } else { right.negated()? };
                 let sum = left.plus(right, *kind)?;
                 self.range(&sum)?;
                 Some(sum)
             }
-            Expr::Negate(_, operand) => {
+            ExprKind::Negate(_, operand) => {
                 let sum = self.sum(operand)?.negated()?;
                 self.range(&sum)?;
                 Some(sum)
@@ -485,7 +486,7 @@ impl<'a> Folding<'a> {
 
 fn reads_fields(expr: &Expr) -> bool {
     let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(expr, Expr::Field(_)));
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_)));
     found
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::abstraction::{Abstract, Denomination, Domain};
 use crate::instance::{EventCall, Instance};
 use crate::limits::FUEL;
-use crate::model::expr::{Expr, Rule, Statement};
+use crate::model::expr::{Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event};
 use crate::value::{Key, Name, Timestamp, Value};
 
@@ -208,7 +208,7 @@ fn is_certain_statement(statement: &Statement, domain: &Domain<'_>) -> bool {
 fn reads_single_fields(expr: &Expr, domain: &Domain<'_>) -> bool {
     let mut is_single = true;
     expr.walk(&mut |expr| {
-        if let Expr::Field(slot) = expr {
+        if let ExprKind::Field(slot) = &expr.kind {
             is_single &= domain.fields.get(slot.index).is_some_and(Abstract::is_single);
         }
     });

@@ -30,7 +30,7 @@ use super::abstraction::{Abstract, Domain};
 use super::interval::{Interval, pieces};
 use super::preservation::is_preserved;
 use super::sameness::{Kept, Pair};
-use crate::model::expr::{Expr, Operator, Rule};
+use crate::model::expr::{Expr, ExprKind, Operator, Rule};
 use crate::model::{Body, Class, Event, Transition};
 
 /// Abstract evaluation steps for the table of a class.
@@ -225,7 +225,7 @@ pub(super) fn apply<'a>(body: &Body, before: &Domain<'a>) -> (Domain<'a>, Vec<Ke
     for effect in &body.effects {
         let index = effect.field.index;
         let value = before.value(&effect.value).0;
-        let is_itself = matches!(&effect.value, Expr::Field(slot) if slot.index == index);
+        let is_itself = matches!(&effect.value.kind, ExprKind::Field(slot) if slot.index == index);
         kept[index] = Kept { value: is_itself, currency: has_currency_of(before, &effect.value, index, &[]) };
         after.fields[index] = value;
     }
@@ -235,16 +235,16 @@ pub(super) fn apply<'a>(body: &Body, before: &Domain<'a>) -> (Domain<'a>, Vec<Ke
 /// Whether `expr`, where it has a value, is in the currency of the field; `locals` says it of the locals.
 fn has_currency_of(domain: &Domain<'_>, expr: &Expr, slot: usize, locals: &[bool]) -> bool {
     let has = |expr: &Expr| has_currency_of(domain, expr, slot, locals);
-    match expr {
+    match &expr.kind {
         _ if !domain.burn(1) => false,
-        Expr::Field(field) => field.index == slot,
-        Expr::Local(index) => locals.get(*index).copied().unwrap_or(false),
-        Expr::Arithmetic(Operator::Add | Operator::Subtract, _, left, right) => has(left) || has(right),
-        Expr::Arithmetic(Operator::Multiply, _, amount, _) | Expr::Share(_, amount, _) | Expr::Negate(_, amount) => {
-            has(amount)
-        }
-        Expr::If(_, accepted, otherwise) => has(accepted) && has(otherwise),
-        Expr::Call(function, arguments) => {
+        ExprKind::Field(field) => field.index == slot,
+        ExprKind::Local(index) => locals.get(*index).copied().unwrap_or(false),
+        ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, left, right) => has(left) || has(right),
+        ExprKind::Arithmetic(Operator::Multiply, _, amount, _)
+        | ExprKind::Share(_, amount, _)
+        | ExprKind::Negate(_, amount) => has(amount),
+        ExprKind::If(_, accepted, otherwise) => has(accepted) && has(otherwise),
+        ExprKind::Call(function, arguments) => {
             let locals: Vec<bool> = arguments.iter().map(has).collect();
             has_currency_of(domain, &function.body, slot, &locals)
         }
@@ -256,13 +256,13 @@ fn has_currency_of(domain: &Domain<'_>, expr: &Expr, slot: usize, locals: &[bool
 fn points<'r>(rules: impl Iterator<Item = &'r Rule>) -> BTreeMap<usize, BTreeSet<i128>> {
     let mut points: BTreeMap<usize, BTreeSet<i128>> = BTreeMap::new();
     for rule in rules {
-        rule.expr.walk(&mut |expr| match expr {
-            Expr::Field(slot) => {
+        rule.expr.walk(&mut |expr| match &expr.kind {
+            ExprKind::Field(slot) => {
                 points.entry(slot.index).or_default().insert(0);
             }
-            Expr::Compare(_, _, left, right) => {
+            ExprKind::Compare(_, _, left, right) => {
                 for side in [(left, right), (right, left)] {
-                    if let (Expr::Field(slot), Expr::Literal(value)) = (&**side.0, &**side.1) {
+                    if let (ExprKind::Field(slot), ExprKind::Literal(value)) = (&side.0.kind, &side.1.kind) {
                         points.entry(slot.index).or_default().extend(value.number());
                     }
                 }

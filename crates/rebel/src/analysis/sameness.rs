@@ -4,7 +4,7 @@
 //! change are equal in both, and so is every expression over them; others may still be decided equally in both.
 
 use super::abstraction::{Abstract, Denomination, Domain};
-use crate::model::expr::{Expr, NumberKind, Operator, Statement};
+use crate::model::expr::{Expr, ExprKind, NumberKind, Operator, Statement};
 
 /// What an event leaves as it is in a field.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,8 @@ impl Pair<'_, '_> {
         if !self.before.burn(1) {
             return false;
         }
-        match expr {
-            Expr::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.value),
+        match &expr.kind {
+            ExprKind::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.value),
             _ => {
                 expr.operands().into_iter().all(|operand| self.same(operand))
                     || self.decided_equally(expr)
@@ -44,8 +44,8 @@ impl Pair<'_, '_> {
 
     /// A comparison of amounts that is decided equally if their currencies match, and they match in both or in none.
     fn compared_equally(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Compare(comparison, _, left, right) => {
+        match &expr.kind {
+            ExprKind::Compare(comparison, _, left, right) => {
                 let verdict = |domain: &Domain<'_>| match (domain.value(left).0, domain.value(right).0) {
                     (Abstract::Number(a, _), Abstract::Number(b, _)) => a.compare(*comparison, b),
                     _ => None,
@@ -56,21 +56,21 @@ impl Pair<'_, '_> {
                     && self.same_currency(left)
                     && self.same_currency(right)
             }
-            Expr::CurrencyOf(money) => self.same_currency(money),
+            ExprKind::CurrencyOf(money) => self.same_currency(money),
             _ => false,
         }
     }
 
     /// Whether the amount `expr` is in the same currency in both.
     pub(super) fn same_currency(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.currency),
-            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, left, right) => {
+        match &expr.kind {
+            ExprKind::Field(slot) => self.kept.get(slot.index).is_some_and(|kept| kept.currency),
+            ExprKind::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, left, right) => {
                 self.same_currency(left) || self.same_currency(right)
             }
-            Expr::Arithmetic(Operator::Multiply, _, amount, _)
-            | Expr::Share(_, amount, _)
-            | Expr::Negate(_, amount) => self.same_currency(amount),
+            ExprKind::Arithmetic(Operator::Multiply, _, amount, _)
+            | ExprKind::Share(_, amount, _)
+            | ExprKind::Negate(_, amount) => self.same_currency(amount),
             _ => expr.operands().into_iter().all(|operand| self.same(operand)),
         }
     }
@@ -82,22 +82,24 @@ impl Pair<'_, '_> {
         }
         let operands = expr.operands();
         let is_same = |expr: &&Expr| self.same_mismatch(expr);
-        match expr {
-            Expr::Arithmetic(_, _, left, right) | Expr::Compare(_, _, left, right) if expr.needs_one_currency() => {
+        match &expr.kind {
+            ExprKind::Arithmetic(_, _, left, right) | ExprKind::Compare(_, _, left, right)
+                if expr.needs_one_currency() =>
+            {
                 operands.iter().all(is_same)
                     && (self.same_currency(left) && self.same_currency(right)
                         || [self.before, self.after].into_iter().all(|domain| !mismatches(domain, left, right)))
             }
             // What is evaluated depends on the first operand.
-            Expr::And(first, _) | Expr::Or(first, _) | Expr::If(first, _, _) => {
+            ExprKind::And(first, _) | ExprKind::Or(first, _) | ExprKind::If(first, _, _) => {
                 operands.iter().all(is_same)
                     && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
             // Which elements there are decides what is added, and the lower bound whether the upper one is looked at.
-            Expr::Aggregate(_) | Expr::Within(..) => {
+            ExprKind::Aggregate(_) | ExprKind::Within(..) => {
                 operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr))
             }
-            Expr::Call(function, arguments) => {
+            ExprKind::Call(function, arguments) => {
                 operands.iter().all(is_same)
                     && (!function.may_mismatch || arguments.iter().all(|argument| self.same(argument)))
             }
@@ -120,8 +122,8 @@ fn mismatches(domain: &Domain<'_>, left: &Expr, right: &Expr) -> bool {
 pub(crate) fn may_mismatch(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| {
-        found |= match expr {
-            Expr::Call(function, _) => function.may_mismatch,
+        found |= match &expr.kind {
+            ExprKind::Call(function, _) => function.may_mismatch,
             _ => expr.needs_one_currency(),
         };
     });

@@ -4,7 +4,7 @@ use super::expression::{Context, Typed};
 use super::{Checker, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::model::Param;
-use crate::model::expr::{Aggregate, Comparison, Expr, Fold, NumberKind};
+use crate::model::expr::{Aggregate, Comparison, Expr, ExprKind, Fold, NumberKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, AggregateKind, Binary, Ident};
 use crate::value::{Percentage, Type, Value};
@@ -12,8 +12,8 @@ use crate::value::{Percentage, Type, Value};
 impl Checker {
     pub(super) fn aggregate(&mut self, tree: &tree::Aggregate, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let domain = self.expression(&tree.domain, context, None)?;
-        let Type::Set(element) = &domain.ty else {
-            let message = format!("an aggregate needs a set, this is of type {}", domain.ty);
+        let Type::Set(element) = domain.ty() else {
+            let message = format!("an aggregate needs a set, this is of type {}", domain.ty());
             self.report.push(Diagnostic::new(Code::TypeMismatch, tree.domain.span, message, "no set"));
             return None;
         };
@@ -33,21 +33,21 @@ impl Checker {
             AggregateKind::All => (Fold::Quantified { is_all: true }, Type::Boolean),
             AggregateKind::Any => (Fold::Quantified { is_all: false }, Type::Boolean),
             AggregateKind::Count => (Fold::Count, Type::Integer),
-            AggregateKind::Set => (Fold::Set, self.set_of(&body.ty, span)?),
+            AggregateKind::Set => (Fold::Set, self.set_of(body.ty(), span)?),
             AggregateKind::Sum => {
-                let start = self.start(tree, &body.ty, span, context)?;
+                let start = self.start(tree, body.ty(), span, context)?;
                 depth = depth.max(start.depth);
-                let kind = match body.ty {
+                let kind = match body.ty() {
                     Type::Money => NumberKind::Money,
                     Type::Percentage => NumberKind::Percentage,
                     _ => NumberKind::Integer,
                 };
-                (Fold::Sum(kind, start.expr), body.ty.clone())
+                (Fold::Sum(kind, start.expr), body.ty().clone())
             }
         };
         let filter = filter.map(|filter| filter.expr);
         let aggregate = Aggregate { fold, domain: domain.expr, filter, body: body.expr };
-        Some(Typed::node(Expr::Aggregate(aggregate.into()), ty, depth))
+        Some(Typed::node(ExprKind::Aggregate(aggregate.into()), ty, span, depth))
     }
 
     /// What is taken of each element: the element itself, if nothing is said.
@@ -74,7 +74,7 @@ impl Checker {
             (_, None) => {
                 context.used.push(tree.variable.name.clone());
                 let index = context.locals.len().checked_sub(1)?;
-                Some(Typed::leaf(Expr::Local(index), context.locals[index].ty.clone()))
+                Some(Typed::leaf(ExprKind::Local(index), context.locals[index].ty.clone(), tree.variable.span))
             }
         }
     }
@@ -108,7 +108,7 @@ impl Checker {
                 return None;
             }
         };
-        Some(Typed::leaf(Expr::Literal(zero), ty.clone()))
+        Some(Typed::leaf(ExprKind::Literal(zero), ty.clone(), span))
     }
 
     /// The numbers or days from `low` to `high`.
@@ -121,15 +121,15 @@ impl Checker {
         context: &mut Context<'_>,
     ) -> Option<Typed> {
         let low = self.expression(low, context, None)?;
-        let high = self.expect(high, context, &low.ty)?;
-        if !matches!(low.ty, Type::Integer | Type::Date) {
-            let message = format!("the elements of a range of {} cannot be told one by one", low.ty);
+        let high = self.expect(high, context, low.ty())?;
+        if !matches!(low.ty(), Type::Integer | Type::Date) {
+            let message = format!("the elements of a range of {} cannot be told one by one", low.ty());
             let help = "ranges are of Integer and Date; `x in a .. b` compares values of every type with an order";
             self.refuse(Code::Operands, span, message, "no set", help);
             return None;
         }
-        let (ty, depth) = (Type::Set(Box::new(low.ty)), low.depth.max(high.depth));
-        Some(Typed::node(Expr::Range(low.expr.into(), high.expr.into(), is_closed), ty, depth))
+        let (ty, depth) = (Type::Set(Box::new(low.ty().clone())), low.depth.max(high.depth));
+        Some(Typed::node(ExprKind::Range(low.expr.into(), high.expr.into(), is_closed), ty, span, depth))
     }
 
     /// `x in low .. high`, which compares.
@@ -144,23 +144,24 @@ impl Checker {
         let value = self.expression(tree, context, None)?;
         let (low, high) = (self.expression(low, context, None)?, self.expression(high, context, None)?);
         let mut compared = |comparison, bound: Typed| {
-            let value = Typed { expr: value.expr.clone(), ty: value.ty.clone(), depth: value.depth };
-            self.or_refuse(operators::binary(Binary::Compare(comparison), value, bound, context.rounding), span)
+            let value = Typed { expr: value.expr.clone(), depth: value.depth };
+            self.or_refuse(operators::binary(Binary::Compare(comparison), value, bound, span, context.rounding), span)
         };
         let below = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
         let bounds = [low.expr.clone(), high.expr.clone()];
         let (least, most) = (compared(Comparison::GreaterOrEqual, low)?, compared(below, high)?);
         // What is no more than a name is compared twice, which the analysis sees through.
         if value.expr.operands().is_empty() {
-            return self.or_refuse(operators::binary(Binary::And, least, most, context.rounding), span);
+            return self.or_refuse(operators::binary(Binary::And, least, most, span, context.rounding), span);
         }
         let [low, high] = bounds;
-        let kind = [&least.expr, &most.expr].into_iter().find_map(|expr| match expr {
-            Expr::Compare(_, kind, ..) => *kind,
+        let kind = [&least.expr, &most.expr].into_iter().find_map(|expr| match &expr.kind {
+            ExprKind::Compare(_, kind, ..) => *kind,
             _ => None,
         });
         let depth = least.depth.max(most.depth);
-        Some(Typed { expr: Expr::Within(kind, [value.expr, low, high].into(), is_closed), ty: Type::Boolean, depth })
+        let within = ExprKind::Within(kind, [value.expr, low, high].into(), is_closed);
+        Some(Typed { expr: Expr::new(within, Type::Boolean, span), depth })
     }
 
     /// Refuses a variable that is named like something else.

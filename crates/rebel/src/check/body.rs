@@ -8,10 +8,10 @@ use super::{Checker, Scope, graph, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
 use crate::limits::VARIANTS_MAX;
-use crate::model::expr::{Act, Effect, Expr, Operator, Rule, Slot, Statement};
+use crate::model::expr::{Act, Effect, Expr, ExprKind, Operator, Rule, Slot, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::step::reads;
-use crate::syntax::tree::{self, EffectOperator, ExprKind, File, Ident};
+use crate::syntax::tree::{self, EffectOperator, File, Ident};
 use crate::value::{Name, Rounding, Type};
 
 /// An event of a class, by index.
@@ -214,7 +214,7 @@ impl Checker {
             Body { guards: Vec::new(), common: 0, effects: Vec::new(), statements: Vec::new(), asks: false };
         for guard in &event.guards {
             match &guard.condition.kind {
-                ExprKind::Initialized(_) | ExprKind::Finalized(_) | ExprKind::InState(..) => {
+                tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..) => {
                     common.statements.extend(self.condition(guard, &mut context));
                 }
                 _ => common.guards.extend(self.guard(guard, &mut context)),
@@ -352,9 +352,9 @@ impl Checker {
     ) -> Option<Expr> {
         let old = self.variable(&effect.field.name, effect.field.span, context)?;
         let by = self.expression(&effect.value, context, None)?;
-        let by_ty = by.ty.clone();
+        let (by_ty, span) = (by.ty().clone(), effect.span);
         match operators::sum(operator, old, by) {
-            Some((expr, result)) if result == *ty => Some(expr),
+            Some((kind, result)) if result == *ty => Some(Expr::new(kind, result, span)),
             _ => {
                 let symbol = if operator == Operator::Add { "+=" } else { "-=" };
                 let message = format!("`{symbol}` is not defined for {ty} and {by_ty}");
@@ -401,8 +401,8 @@ impl Checker {
             }
             tree::Statement::For(name, set, statements) => {
                 let typed = self.expression(set, context, None)?;
-                let Type::Set(element) = &typed.ty else {
-                    let message = format!("`for` needs a set, this is of type {}", typed.ty);
+                let Type::Set(element) = typed.ty() else {
+                    let message = format!("`for` needs a set, this is of type {}", typed.ty());
                     self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no set"));
                     return None;
                 };
@@ -515,7 +515,7 @@ impl Checker {
 
 fn with_questions(body: Body) -> Arc<Body> {
     let mut asks = false;
-    body.expressions().for_each(|expr| expr.walk(&mut |expr| asks |= matches!(expr, Expr::Ask(..))));
+    body.expressions().for_each(|expr| expr.walk(&mut |expr| asks |= matches!(&expr.kind, ExprKind::Ask(..))));
     Arc::new(Body { asks, ..body })
 }
 

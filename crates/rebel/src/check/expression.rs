@@ -4,27 +4,30 @@ use super::{Checker, Declared, Scope, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::model::Param;
-use crate::model::expr::{Asks, Expr, Slot};
+use crate::model::expr::{Asks, Expr, ExprKind, Slot};
 use crate::source::Span;
-use crate::syntax::tree::{self, ExprKind, Ident};
+use crate::syntax::tree::{self, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
 pub(super) struct Typed {
     pub(super) expr: Expr,
-    pub(super) ty: Type,
     /// How deep its evaluation nests, called functions included.
     pub(super) depth: usize,
 }
 
 impl Typed {
-    pub(super) fn leaf(expr: Expr, ty: Type) -> Self {
-        Self { expr, ty, depth: 1 }
+    pub(super) fn leaf(kind: ExprKind, ty: Type, span: Span) -> Self {
+        Self::node(kind, ty, span, 0)
     }
 
-    /// `expr` over operands of which the deepest nests `depth`.
-    pub(super) fn node(expr: Expr, ty: Type, depth: usize) -> Self {
-        Self { expr, ty, depth: depth + 1 }
+    /// What is computed from operands of which the deepest nests `depth`.
+    pub(super) fn node(kind: ExprKind, ty: Type, span: Span, depth: usize) -> Self {
+        Self { expr: Expr::new(kind, ty, span), depth: depth + 1 }
+    }
+
+    pub(super) fn ty(&self) -> &Type {
+        self.expr.ty()
     }
 }
 
@@ -94,10 +97,10 @@ impl Checker {
     /// Checks that `tree` is of type `ty`.
     pub(super) fn expect(&mut self, tree: &tree::Expr, context: &mut Context<'_>, ty: &Type) -> Option<Typed> {
         let typed = self.expression(tree, context, Some(ty))?;
-        if typed.ty == *ty {
+        if typed.ty() == ty {
             return Some(typed);
         }
-        self.mismatch(tree.span, ty, &typed.ty);
+        self.mismatch(tree.span, ty, typed.ty());
         None
     }
 
@@ -120,31 +123,33 @@ impl Checker {
         expected: Option<&Type>,
     ) -> Option<Typed> {
         let typed = match &tree.kind {
-            ExprKind::Literal(value) => Some(Self::literal(value)),
-            ExprKind::Name(name) => self.variable(name, tree.span, context),
-            ExprKind::This | ExprKind::Now | ExprKind::Today => self.ambient(tree, context),
-            ExprKind::Member(inner, member) => self.member(inner, member, context),
-            ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, context),
-            ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
-            ExprKind::Not(operand) => self.not(operand, context),
-            ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, context),
-            ExprKind::If(condition, accepted, otherwise) => {
-                self.choice([condition, accepted, otherwise], context, expected)
+            tree::ExprKind::Literal(value) => Some(Self::literal(value, tree.span)),
+            tree::ExprKind::Name(name) => self.variable(name, tree.span, context),
+            tree::ExprKind::This | tree::ExprKind::Now | tree::ExprKind::Today => self.ambient(tree, context),
+            tree::ExprKind::Member(inner, member) => self.member(inner, member, context),
+            tree::ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, context),
+            tree::ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
+            tree::ExprKind::Not(operand) => self.not(operand, tree.span, context),
+            tree::ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, context),
+            tree::ExprKind::If(condition, accepted, otherwise) => {
+                self.choice([condition, accepted, otherwise], tree.span, context, expected)
             }
-            ExprKind::Set(items) => self.set(items, tree.span, context, expected),
-            ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
-            ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
-            ExprKind::Index(class, fields) => self.referred(class, fields, tree.span, context),
-            ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
-            ExprKind::Finalized(of) => self
+            tree::ExprKind::Set(items) => self.set(items, tree.span, context, expected),
+            tree::ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
+            tree::ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
+            tree::ExprKind::Index(class, fields) => self.referred(class, fields, tree.span, context),
+            tree::ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
+            tree::ExprKind::Finalized(of) => self
                 .truth_of(of, tree.span, context, |checker, class, _| Some(Asks::InState(checker.final_states(class)))),
-            ExprKind::InState(of, states) => self.truth_of(of, tree.span, context, |checker, class, _| {
+            tree::ExprKind::InState(of, states) => self.truth_of(of, tree.span, context, |checker, class, _| {
                 Some(Asks::InState(checker.named_states(class, states)))
             }),
-            ExprKind::Can(of, event, arguments) => self.truth_of(of, tree.span, context, |checker, class, context| {
-                checker.possible_event(class, event, arguments, tree.span, context)
-            }),
-            ExprKind::Wrong => None,
+            tree::ExprKind::Can(of, event, arguments) => {
+                self.truth_of(of, tree.span, context, |checker, class, context| {
+                    checker.possible_event(class, event, arguments, tree.span, context)
+                })
+            }
+            tree::ExprKind::Wrong => None,
         }?;
         self.within_depth(typed, tree.span)
     }
@@ -161,12 +166,12 @@ impl Checker {
 
     fn negate(&mut self, operand: &tree::Expr, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let operand = self.expression(operand, context, None)?;
-        self.or_refuse(operators::negate(operand), span)
+        self.or_refuse(operators::negate(operand, span), span)
     }
 
-    fn not(&mut self, operand: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+    fn not(&mut self, operand: &tree::Expr, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let operand = self.expect(operand, context, &Type::Boolean)?;
-        Some(Typed::node(Expr::Not(operand.expr.into()), Type::Boolean, operand.depth))
+        Some(Typed::node(ExprKind::Not(operand.expr.into()), Type::Boolean, span, operand.depth))
     }
 
     pub(super) fn binary(
@@ -177,11 +182,11 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        if let (tree::Binary::In, ExprKind::Range { low, high, is_closed }) = (operator, &right.kind) {
+        if let (tree::Binary::In, tree::ExprKind::Range { low, high, is_closed }) = (operator, &right.kind) {
             return self.in_range(left, [low, high], *is_closed, span, context);
         }
         let (left, right) = self.operands(operator, left, right, context)?;
-        self.or_refuse(operators::binary(operator, left, right, context.rounding), span)
+        self.or_refuse(operators::binary(operator, left, right, span, context.rounding), span)
     }
 
     pub(super) fn or_refuse(&mut self, typed: Result<Typed, operators::Undefined>, span: Span) -> Option<Typed> {
@@ -193,7 +198,7 @@ impl Checker {
             .ok()
     }
 
-    fn literal(value: &Value) -> Typed {
+    fn literal(value: &Value, span: Span) -> Typed {
         let ty = match value {
             Value::Boolean(_) => Type::Boolean,
             Value::Money(_) => Type::Money,
@@ -202,23 +207,23 @@ impl Checker {
             Value::String(_) => Type::String,
             _ => Type::Integer,
         };
-        Typed::leaf(Expr::Literal(value.clone()), ty)
+        Typed::leaf(ExprKind::Literal(value.clone()), ty, span)
     }
 
     /// A variable, parameter, field or constant, whichever has the name; it is only one of them.
     pub(super) fn variable(&mut self, name: &Name, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         if let Some(index) = context.locals.iter().rposition(|local| local.name == *name) {
             context.used.push(name.clone());
-            return Some(Typed::leaf(Expr::Local(index), context.locals[index].ty.clone()));
+            return Some(Typed::leaf(ExprKind::Local(index), context.locals[index].ty.clone(), span));
         }
         if let Some(param) = context.params.iter().find(|param| param.name == *name) {
             context.used.push(name.clone());
             let slot = Slot { index: param.slot, name: param.name.clone() };
-            return Some(Typed::leaf(Expr::Param(slot), param.ty.clone()));
+            return Some(Typed::leaf(ExprKind::Param(slot), param.ty.clone(), span));
         }
         if let Some((ty, value)) = self.constants.get(name) {
             self.used.insert(name.clone());
-            return Some(Typed::leaf(Expr::Literal(value.clone()), ty.clone()));
+            return Some(Typed::leaf(ExprKind::Literal(value.clone()), ty.clone(), span));
         }
         if let Some((Declared::Constant, _)) = self.declared.get(name) {
             // Its own error is reported.
@@ -228,12 +233,12 @@ impl Checker {
         if let Some((class, exists)) = context.class {
             let header = &self.headers[class];
             if let Some((index, ty)) = header.identity_field(name) {
-                return Some(Typed::leaf(Expr::Identity(index), ty));
+                return Some(Typed::leaf(ExprKind::Identity(index), ty, span));
             }
             if let Some(field) = header.field(name) {
                 if exists || field.has_default {
                     let slot = Slot { index: field.slot, name: field.name.name.clone() };
-                    return Some(Typed::leaf(Expr::Field(slot), field.ty.clone()));
+                    return Some(Typed::leaf(ExprKind::Field(slot), field.ty.clone(), span));
                 }
                 let diagnostic = Diagnostic::new(
                     Code::ReadBeforeValue,
@@ -282,14 +287,18 @@ impl Checker {
     /// `this`, `now` and `today`.
     fn ambient(&mut self, tree: &tree::Expr, context: &Context<'_>) -> Option<Typed> {
         let typed = match (&tree.kind, context.class) {
-            (ExprKind::This, Some((class, _))) => Some(Typed::leaf(Expr::This, self.headers[class].ty())),
-            (ExprKind::Now, _) if context.has_time => Some(Typed::leaf(Expr::Now, Type::Timestamp)),
-            (ExprKind::Today, _) if context.has_time => Some(Typed::leaf(Expr::Today, Type::Date)),
+            (tree::ExprKind::This, Some((class, _))) => {
+                Some(Typed::leaf(ExprKind::This, self.headers[class].ty(), tree.span))
+            }
+            (tree::ExprKind::Now, _) if context.has_time => {
+                Some(Typed::leaf(ExprKind::Now, Type::Timestamp, tree.span))
+            }
+            (tree::ExprKind::Today, _) if context.has_time => Some(Typed::leaf(ExprKind::Today, Type::Date, tree.span)),
             _ => None,
         };
         if typed.is_none() {
             let (message, help) = match tree.kind {
-                ExprKind::This => ("there is no instance here", "pass what is needed as a parameter"),
+                tree::ExprKind::This => ("there is no instance here", "pass what is needed as a parameter"),
                 _ => (
                     "there is no time here",
                     "only events happen at a time; pass it as a parameter or keep it in a field",
@@ -301,7 +310,7 @@ impl Checker {
     }
 
     fn member(&mut self, inner: &tree::Expr, member: &Ident, context: &mut Context<'_>) -> Option<Typed> {
-        if let ExprKind::This = inner.kind {
+        if let tree::ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);
             let help = format!("write `{}`", member.name);
             let span = inner.span.to(member.span);
@@ -309,14 +318,14 @@ impl Checker {
             self.report.push(diagnostic.help(help).edit(span, &*member.name));
             return None;
         }
-        if let ExprKind::Name(name) = &inner.kind
+        if let tree::ExprKind::Name(name) = &inner.kind
             && let Some((Declared::Enum(enumeration), _)) = self.declared.get(name)
         {
-            let enumeration = enumeration.clone();
+            let (enumeration, span) = (enumeration.clone(), inner.span.to(member.span));
             self.used.insert(name.clone());
             if enumeration.variants.contains(&member.name) {
                 let variant = Value::Variant(Variant { of: name.clone(), name: member.name.clone() });
-                return Some(Typed::leaf(Expr::Literal(variant), Type::Enum(enumeration)));
+                return Some(Typed::leaf(ExprKind::Literal(variant), Type::Enum(enumeration), span));
             }
             let message = format!("`{name}` has no variant `{}`", member.name);
             let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such variant");
@@ -325,14 +334,16 @@ impl Checker {
         }
         let span = inner.span.to(member.span);
         let inner = self.expression(inner, context, None)?;
-        if let Some(class) = self.class_of(&inner.ty) {
+        if let Some(class) = self.class_of(inner.ty()) {
             return self.field_of_other(inner, class, member, span, context);
         }
-        match (&inner.ty, &*member.name) {
+        match (inner.ty(), &*member.name) {
             (Type::Money, "currency") => {
-                Some(Typed::node(Expr::CurrencyOf(inner.expr.into()), Type::Currency, inner.depth))
+                Some(Typed::node(ExprKind::CurrencyOf(inner.expr.into()), Type::Currency, span, inner.depth))
             }
-            (Type::Set(_), "size") => Some(Typed::node(Expr::SizeOf(inner.expr.into()), Type::Integer, inner.depth)),
+            (Type::Set(_), "size") => {
+                Some(Typed::node(ExprKind::SizeOf(inner.expr.into()), Type::Integer, span, inner.depth))
+            }
             (ty, name) => {
                 let message = format!("{ty} has no property `{name}`");
                 let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such property");
@@ -368,7 +379,7 @@ impl Checker {
         let arguments = self.typed_arguments(&name.name, arguments, &params, span, context)?;
         depth = arguments.iter().map(|argument| argument.depth).fold(depth, usize::max);
         let arguments = arguments.into_iter().map(|argument| argument.expr).collect();
-        Some(Typed::node(Expr::Call(function, arguments), result, depth))
+        Some(Typed::node(ExprKind::Call(function, arguments), result, span, depth))
     }
 
     /// Arguments by position, of a function or an event called `name`.
@@ -404,15 +415,15 @@ impl Checker {
             let right = self.expect(right, context, &Type::Boolean);
             return left.zip(right);
         }
-        let is_open = |tree: &tree::Expr| matches!(&tree.kind, ExprKind::Set(items) if items.is_empty());
+        let is_open = |tree: &tree::Expr| matches!(&tree.kind, tree::ExprKind::Set(items) if items.is_empty());
         if is_open(left) {
             let right = self.expression(right, context, None)?;
-            return Some((self.expression(left, context, Some(&right.ty))?, right));
+            return Some((self.expression(left, context, Some(right.ty()))?, right));
         }
         let left = self.expression(left, context, None);
         let expected = left.as_ref().map(|left| match operator {
-            tree::Binary::In => Type::Set(Box::new(left.ty.clone())),
-            _ => left.ty.clone(),
+            tree::Binary::In => Type::Set(Box::new(left.ty().clone())),
+            _ => left.ty().clone(),
         });
         if left.is_none() && is_open(right) {
             return None;
@@ -421,15 +432,22 @@ impl Checker {
         left.zip(right)
     }
 
-    fn choice(&mut self, parts: [&tree::Expr; 3], context: &mut Context<'_>, expected: Option<&Type>) -> Option<Typed> {
+    fn choice(
+        &mut self,
+        parts: [&tree::Expr; 3],
+        span: Span,
+        context: &mut Context<'_>,
+        expected: Option<&Type>,
+    ) -> Option<Typed> {
         let [condition, accepted, otherwise] = parts;
         let condition = self.expect(condition, context, &Type::Boolean);
         let accepted = self.expression(accepted, context, expected)?;
-        let otherwise = self.expect(otherwise, context, &accepted.ty)?;
+        let otherwise = self.expect(otherwise, context, accepted.ty())?;
         let condition = condition?;
         let depth = condition.depth.max(accepted.depth).max(otherwise.depth);
-        let expr = Expr::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
-        Some(Typed::node(expr, accepted.ty, depth))
+        let ty = accepted.ty().clone();
+        let kind = ExprKind::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
+        Some(Typed::node(kind, ty, span, depth))
     }
 
     fn set(
@@ -445,19 +463,19 @@ impl Checker {
                 self.refuse(Code::EmptySet, span, "the type of this set cannot be told", "an empty set", help);
                 return None;
             };
-            return Some(Typed::leaf(Expr::Set(Vec::new()), ty.clone()));
+            return Some(Typed::leaf(ExprKind::Set(Vec::new()), ty.clone(), span));
         };
         let first = self.expression(first, context, None)?;
-        if let Type::Set(_) = first.ty {
+        if let Type::Set(_) = first.ty() {
             let help = "the elements of a set are of a type that is no set";
             self.refuse(Code::TypeMismatch, span, "a set of sets", "not supported", help);
             return None;
         }
-        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, context, &first.ty)).collect();
+        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, context, first.ty())).collect();
         let rest: Vec<Typed> = rest.into_iter().collect::<Option<_>>()?;
         let depth = rest.iter().map(|item| item.depth).fold(first.depth, usize::max);
-        let ty = Type::Set(Box::new(first.ty));
+        let ty = Type::Set(Box::new(first.ty().clone()));
         let items = std::iter::once(first.expr).chain(rest.into_iter().map(|item| item.expr)).collect();
-        Some(Typed::node(Expr::Set(items), ty, depth))
+        Some(Typed::node(ExprKind::Set(items), ty, span, depth))
     }
 }

@@ -11,7 +11,7 @@ use crate::evaluate::{Evaluator, Scope};
 use crate::model::Function;
 use crate::model::expr::Expr;
 use crate::source::Span;
-use crate::syntax::tree::{self, ExprKind, File, Ident};
+use crate::syntax::tree::{self, File, Ident};
 use crate::value::{Bindings, Name, Rounding, Timestamp, Value};
 
 #[derive(Clone, Copy)]
@@ -139,27 +139,33 @@ impl Checker {
 /// Every name that an expression mentions as a variable or a function.
 fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
     match &expr.kind {
-        ExprKind::Name(name) => visit(name),
-        ExprKind::Call(name, arguments) => {
+        tree::ExprKind::Name(name) => visit(name),
+        tree::ExprKind::Call(name, arguments) => {
             visit(&name.name);
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
-        ExprKind::Member(a, _)
-        | ExprKind::Negate(a)
-        | ExprKind::Not(a)
-        | ExprKind::Initialized(a)
-        | ExprKind::Finalized(a)
-        | ExprKind::InState(a, _) => mentioned(a, visit),
-        ExprKind::Can(a, _, arguments) => {
+        tree::ExprKind::Member(a, _)
+        | tree::ExprKind::Negate(a)
+        | tree::ExprKind::Not(a)
+        | tree::ExprKind::Initialized(a)
+        | tree::ExprKind::Finalized(a)
+        | tree::ExprKind::InState(a, _) => mentioned(a, visit),
+        tree::ExprKind::Can(a, _, arguments) => {
             mentioned(a, visit);
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
-        ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } => {
+        tree::ExprKind::Binary(_, a, b) | tree::ExprKind::Range { low: a, high: b, .. } => {
             [a, b].into_iter().for_each(|operand| mentioned(operand, visit));
         }
-        ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
-        ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
-        ExprKind::Set(items) | ExprKind::Index(_, items) => items.iter().for_each(|item| mentioned(item, visit)),
-        ExprKind::Literal(_) | ExprKind::This | ExprKind::Now | ExprKind::Today | ExprKind::Wrong => {}
+        tree::ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
+        tree::ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
+        tree::ExprKind::Set(items) | tree::ExprKind::Index(_, items) => {
+            items.iter().for_each(|item| mentioned(item, visit))
+        }
+        tree::ExprKind::Literal(_)
+        | tree::ExprKind::This
+        | tree::ExprKind::Now
+        | tree::ExprKind::Today
+        | tree::ExprKind::Wrong => {}
     }
 }

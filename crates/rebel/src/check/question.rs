@@ -6,10 +6,10 @@ use super::body::EventId;
 use super::expression::{Context, Typed};
 use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::expr::{Act, Arguments, Asks, Expr, Query, Statement};
+use crate::model::expr::{Act, Arguments, Asks, ExprKind, Query, Statement};
 use crate::model::{Class, StateKind};
 use crate::source::Span;
-use crate::syntax::tree::{self, ExprKind, Ident};
+use crate::syntax::tree::{self, Ident};
 use crate::value::{Name, Type};
 
 impl Checker {
@@ -37,7 +37,7 @@ impl Checker {
         let fields: Vec<Typed> = fields.into_iter().collect::<Option<_>>()?;
         let depth = fields.iter().map(|field| field.depth).max().unwrap_or(0);
         let fields = fields.into_iter().map(|field| field.expr).collect();
-        Some(Typed::node(Expr::Refer(name, fields), ty, depth))
+        Some(Typed::node(ExprKind::Refer(name, fields), ty, span, depth))
     }
 
     fn unknown_class(&mut self, ident: &Ident) {
@@ -69,23 +69,23 @@ impl Checker {
             return None;
         }
         let text = self.text(span);
-        Some(Typed::node(Expr::Ask(target.expr.into(), Query { asks, text }.into()), ty, target.depth))
+        Some(Typed::node(ExprKind::Ask(target.expr.into(), Query { asks, text }.into()), ty, span, target.depth))
     }
 
     /// An expression that refers to another instance, with its class.
     pub(super) fn instance(&mut self, tree: &tree::Expr, context: &mut Context<'_>) -> Option<(Typed, usize)> {
-        if let ExprKind::This = tree.kind {
+        if let tree::ExprKind::This = tree.kind {
             let help = "an event knows the state it is declared for, and reads its own fields by their names";
             self.refuse(Code::NotAReference, tree.span, "an event does not ask its own instance", "`this`", help);
             return None;
         }
         let typed = self.expression(tree, context, None)?;
-        if let Some(class) = self.class_of(&typed.ty) {
+        if let Some(class) = self.class_of(typed.ty()) {
             return Some((typed, class));
         }
         let written = self.text(tree.span);
-        let message = format!("`{written}` is of type {}, not an instance of a class", typed.ty);
-        let help = match typed.ty {
+        let message = format!("`{written}` is of type {}, not an instance of a class", typed.ty());
+        let help = match typed.ty() {
             Type::Set(_) => "write `for x in the_set: x.Event(..)`",
             _ => "give it the type of a class",
         };
@@ -118,7 +118,7 @@ impl Checker {
     ) -> Option<Typed> {
         let header = &self.headers[class];
         if let Some((index, ty)) = header.identity_field(&member.name) {
-            return Some(Typed::node(Expr::KeyOf(inner.expr.into(), index), ty, inner.depth));
+            return Some(Typed::node(ExprKind::KeyOf(inner.expr.into(), index), ty, span, inner.depth));
         }
         if let Some(field) = header.field(&member.name) {
             let (name, ty) = (field.name.name.clone(), field.ty.clone());
@@ -166,15 +166,16 @@ impl Checker {
     /// A guard on another instance.
     pub(super) fn condition(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Statement> {
         let text = guard.text.clone().unwrap_or_else(|| self.text(guard.condition.span));
-        let (ExprKind::Initialized(instance) | ExprKind::Finalized(instance) | ExprKind::InState(instance, _)) =
-            &guard.condition.kind
+        let (tree::ExprKind::Initialized(instance)
+        | tree::ExprKind::Finalized(instance)
+        | tree::ExprKind::InState(instance, _)) = &guard.condition.kind
         else {
             return None;
         };
         let (target, class) = self.instance(instance, context)?;
         let act = match &guard.condition.kind {
-            ExprKind::InState(_, states) => Act::InState(self.named_states(class, states)),
-            ExprKind::Finalized(_) => Act::InState(self.final_states(class)),
+            tree::ExprKind::InState(_, states) => Act::InState(self.named_states(class, states)),
+            tree::ExprKind::Finalized(_) => Act::InState(self.final_states(class)),
             _ => Act::Initialized,
         };
         let class = self.headers[class].name.clone();

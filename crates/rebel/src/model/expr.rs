@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Function;
 use crate::source::Span;
 pub(crate) use crate::syntax::tree::Comparison;
-use crate::value::{Name, Rounding, Value};
+use crate::value::{Name, Rounding, Type, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,8 +38,39 @@ pub(crate) enum Operator {
     Multiply,
 }
 
+/// An expression: what is computed, the type of its value, and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
+    /// Apart from what the interpreter looks at.
+    of: Box<(Type, Span)>,
+}
+
+/// Two are equal if they compute the same, wherever they stand.
+impl PartialEq for Expr {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind
+    }
+}
+
+impl Expr {
+    pub(crate) fn new(kind: ExprKind, ty: Type, span: Span) -> Self {
+        Self { kind, of: Box::new((ty, span)) }
+    }
+
+    /// The type of its value.
+    pub(crate) fn ty(&self) -> &Type {
+        &self.of.0
+    }
+
+    /// Where it stands.
+    pub(crate) fn span(&self) -> Span {
+        self.of.1
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Expr {
+pub(crate) enum ExprKind {
     Literal(Value),
     /// The field of this number of the identity.
     Identity(usize),
@@ -122,45 +153,45 @@ pub(crate) enum Asks {
 impl Expr {
     /// The operands, in the order of evaluation.
     pub(crate) fn operands(&self) -> Vec<&Expr> {
-        match self {
-            Expr::Literal(_)
-            | Expr::Identity(_)
-            | Expr::This
-            | Expr::Now
-            | Expr::Today
-            | Expr::Field(_)
-            | Expr::Param(_)
-            | Expr::Local(_) => Vec::new(),
-            Expr::Negate(_, a)
-            | Expr::CompareZero(_, a)
-            | Expr::Not(a)
-            | Expr::CurrencyOf(a)
-            | Expr::SizeOf(a)
-            | Expr::KeyOf(a, _) => vec![a],
-            Expr::Ask(target, query) => std::iter::once(&**target).chain(query.arguments()).collect(),
-            Expr::Arithmetic(_, _, a, b)
-            | Expr::Share(_, a, b)
-            | Expr::Compare(_, _, a, b)
-            | Expr::And(a, b)
-            | Expr::Or(a, b)
-            | Expr::In(a, b)
-            | Expr::Insert(a, b)
-            | Expr::Remove(a, b)
-            | Expr::Range(a, b, _) => vec![a, b],
-            Expr::Within(_, operands, _) => operands.iter().collect(),
-            Expr::Aggregate(aggregate) => aggregate.operands(),
-            Expr::If(a, b, c) => vec![a, b, c],
-            Expr::Set(items) | Expr::Call(_, items) | Expr::Refer(_, items) => items.iter().collect(),
+        match &self.kind {
+            ExprKind::Literal(_)
+            | ExprKind::Identity(_)
+            | ExprKind::This
+            | ExprKind::Now
+            | ExprKind::Today
+            | ExprKind::Field(_)
+            | ExprKind::Param(_)
+            | ExprKind::Local(_) => Vec::new(),
+            ExprKind::Negate(_, a)
+            | ExprKind::CompareZero(_, a)
+            | ExprKind::Not(a)
+            | ExprKind::CurrencyOf(a)
+            | ExprKind::SizeOf(a)
+            | ExprKind::KeyOf(a, _) => vec![a],
+            ExprKind::Ask(target, query) => std::iter::once(&**target).chain(query.arguments()).collect(),
+            ExprKind::Arithmetic(_, _, a, b)
+            | ExprKind::Share(_, a, b)
+            | ExprKind::Compare(_, _, a, b)
+            | ExprKind::And(a, b)
+            | ExprKind::Or(a, b)
+            | ExprKind::In(a, b)
+            | ExprKind::Insert(a, b)
+            | ExprKind::Remove(a, b)
+            | ExprKind::Range(a, b, _) => vec![a, b],
+            ExprKind::Within(_, operands, _) => operands.iter().collect(),
+            ExprKind::Aggregate(aggregate) => aggregate.operands(),
+            ExprKind::If(a, b, c) => vec![a, b, c],
+            ExprKind::Set(items) | ExprKind::Call(_, items) | ExprKind::Refer(_, items) => items.iter().collect(),
         }
     }
 
     /// Whether it has no value if its operands, amounts of money, are in different currencies.
     pub(crate) fn needs_one_currency(&self) -> bool {
-        match self {
-            Expr::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
-            Expr::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
-            Expr::Within(kind, ..) => *kind == Some(NumberKind::Money),
-            Expr::Aggregate(aggregate) => matches!(aggregate.fold, Fold::Sum(NumberKind::Money, _)),
+        match &self.kind {
+            ExprKind::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
+            ExprKind::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
+            ExprKind::Within(kind, ..) => *kind == Some(NumberKind::Money),
+            ExprKind::Aggregate(aggregate) => matches!(aggregate.fold, Fold::Sum(NumberKind::Money, _)),
             _ => false,
         }
     }

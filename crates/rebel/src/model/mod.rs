@@ -4,7 +4,7 @@ pub(crate) mod expr;
 
 use std::sync::Arc;
 
-use self::expr::{Effect, Expr, Rule, Statement};
+use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
 use crate::analysis::Relation;
 use crate::diagnostic::Report;
 use crate::instance::Instance;
@@ -127,7 +127,8 @@ impl Class {
     #[must_use]
     pub fn reads_time(&self, event: &Event) -> bool {
         let mut found = false;
-        let mut look = |expr: &Expr| expr.walk(&mut |expr| found |= matches!(expr, Expr::Now | Expr::Today));
+        let mut look =
+            |expr: &Expr| expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Now | ExprKind::Today));
         event.transitions.iter().flat_map(|transition| transition.body.expressions()).for_each(&mut look);
         self.invariants.iter().for_each(|invariant| look(&invariant.expr));
         found

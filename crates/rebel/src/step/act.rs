@@ -5,7 +5,7 @@
 
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync};
-use crate::model::expr::{Act, Expr, Rule, Statement};
+use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Transition};
 use crate::value::{Bindings, Fault, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
@@ -192,7 +192,7 @@ impl Class {
         let mut common: Option<Vec<Sync>> = None;
         for transition in &event.transitions {
             let mut expressions = transition.body.statements.iter().flat_map(Statement::expressions);
-            if expressions.any(|expr| reads(expr).iter().any(|(_, read)| matches!(read, Expr::Field(_)))) {
+            if expressions.any(|expr| reads(expr).iter().any(|(_, read)| matches!(&read.kind, ExprKind::Field(_)))) {
                 return None;
             }
             let instance = Instance::new(transition.source.clone(), Bindings::default());
@@ -337,9 +337,9 @@ enum Kind {
 pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
     let mut reads: Vec<(Name, Expr)> = Vec::new();
     expr.walk(&mut |expr| {
-        let name = match expr {
-            Expr::Field(slot) | Expr::Param(slot) => &slot.name,
-            Expr::Ask(_, query) => &query.text,
+        let name = match &expr.kind {
+            ExprKind::Field(slot) | ExprKind::Param(slot) => &slot.name,
+            ExprKind::Ask(_, query) => &query.text,
             _ => return,
         };
         if !reads.iter().any(|(known, _)| known == name) {
