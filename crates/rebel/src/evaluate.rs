@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::instance::{EventCall, Question};
 use crate::limits::{ELEMENTS_MAX, FUEL};
-use crate::model::Function;
 use crate::model::expr::{Aggregate, Arguments, Asks, Comparison, Expr, ExprKind, Fold, Operator, Query, Slot};
+use crate::model::{Function, Let};
 use crate::value::{Bindings, Date, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
@@ -31,6 +31,8 @@ pub(crate) struct Evaluator<'a> {
     params: &'a Bindings,
     fuel: u32,
     wanted: Vec<(Reference, Question)>,
+    /// The named values that were computed, by number.
+    lets: Vec<Option<Result<Value, Fault>>>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -40,7 +42,7 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn with_fuel(scope: Scope<'a>, fuel: u32) -> Self {
         let params = scope.call.map_or(Bindings::nothing(), EventCall::arguments);
-        Self { scope, params, fuel, wanted: Vec::new() }
+        Self { scope, params, fuel, wanted: Vec::new(), lets: Vec::new() }
     }
 
     /// Whether a question was met that has no answer.
@@ -102,6 +104,7 @@ impl<'a> Evaluator<'a> {
             ExprKind::KeyOf(instance, index) => self.key_field(instance, *index, locals),
             ExprKind::Refer(class, fields) => self.refer(class, fields, locals),
             ExprKind::Ask(target, query) => self.ask(target, query, locals),
+            ExprKind::Let(named) => self.named(named),
             _ => self.leaf(expr, locals),
         }
     }
@@ -371,6 +374,19 @@ impl<'a> Evaluator<'a> {
                 Err(Fault::Unanswered { question: query.text.clone() })
             }
         }
+    }
+
+    #[inline(never)]
+    fn named(&mut self, named: &Let) -> Result<Value, Fault> {
+        if let Some(Some(known)) = self.lets.get(named.index) {
+            return known.clone();
+        }
+        let value = self.value(&named.value, &[]);
+        if self.lets.len() <= named.index {
+            self.lets.resize(named.index + 1, None);
+        }
+        self.lets[named.index] = Some(value.clone());
+        value
     }
 
     /// The call of `event` with the values of `arguments`.

@@ -46,6 +46,7 @@
 //!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events
 //!   declares them for both. An event without a target stays in its state.
 //! * `pre:` lists **guards**; all must hold. A text before one (`"insufficient funds": ..`) is what a refusal says.
+//! * `let:` **names values** that guards, effects and calls read.
 //! * `post:` lists **effects**: `this.f = e` (or `==`, `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
 //!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives
 //!   every field a value that has no default.
@@ -77,6 +78,7 @@
 //! * [`Spec::step`] - one atomic step over many instances: what an event does with all that it calls.
 //! * [`Class::questions`], [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one
 //!   instance.
+//! * [`ir`] - the specification as a tree, for programs that draw it, check it or make something else of it.
 //! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
@@ -95,6 +97,7 @@ mod diagnostic;
 mod evaluate;
 mod format;
 mod instance;
+pub mod ir;
 pub mod limits;
 mod model;
 mod source;

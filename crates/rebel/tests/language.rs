@@ -494,3 +494,85 @@ fn the_model_tells_what_the_source_declares() {
     assert_eq!(spec.enums().next().unwrap().variants.len(), 2);
     assert!(spec.class("Nobody").is_none() && account.event("Nothing").is_none());
 }
+
+#[test]
+fn a_named_value_is_computed_once_from_the_values_before_the_event_and_only_if_it_is_used() {
+    let tank = class(
+        "class Tank
+           litres: Integer = 90
+           shares: Integer = 0
+           initial empty
+             on Fill(by: Integer): filled
+               let:
+                 level = litres + by
+                 left = 100 - level
+               pre: \"it holds 100 litres\": left >= 0
+               post:
+                 this.litres = level
+                 this.shares = left
+           filled
+             on Share(among: Integer)
+               let: product = litres * among
+               post: this.shares = if among > 1000 then 0 else product",
+        "Tank",
+    );
+    let filled = run(&tank, &[("Fill", &["4"])]);
+    assert_eq!((field(&filled, "litres"), field(&filled, "shares")), ("94".to_owned(), "6".to_owned()));
+    assert_eq!(
+        refusal(&tank, &tank.initial(), "Fill", &["20"]),
+        ["it holds 100 litres: `left >= 0`, where left = -10, litres = 90, by = 20"]
+    );
+    let overflow = i64::MAX.to_string();
+    assert_eq!(
+        field(&next(&tank, &filled, "Share", &[&overflow]).unwrap(), "shares"),
+        "0",
+        "what is not used cannot fault"
+    );
+}
+
+#[test]
+fn a_value_that_is_named_by_others_is_computed_once_however_often_it_is_used() {
+    let named = |depth: usize| {
+        let lets: String = (1..depth).map(|n| format!("                 v{n} = v{} + v{}\n", n - 1, n - 1)).collect();
+        format!(
+            "class Sum
+           total: Integer = 0
+           initial none
+             on Add(by: Integer): some
+               let:
+                 v0 = by
+{lets}               pre: v{last} >= 0 and v{last} != 7
+               post: this.total = v{last}",
+            last = depth - 1
+        ) + "\n           some"
+    };
+    let sum = class(&named(61), "Sum");
+    assert_eq!(field(&run(&sum, &[("Add", &["3"])]), "total"), (3_i64 << 60).to_string());
+    assert!(sum.linear(&key(&sum), &[call(&sum, "Add", &["3"])], NOW).is_none(), "the state changes");
+}
+
+#[test]
+fn an_event_calls_others_of_its_own_instance_which_see_what_it_has_done() {
+    let spec = spec(
+        "class Meter
+           count: Integer = 0
+           initial off
+             on Start(by: Integer): on_
+               post: this.count = by
+               sync: this.Tick(by), this.Tick(by)
+           on_
+             internal on Tick(most: Integer)
+               pre: \"too many\": count <= most + 1
+               post: this.count += 1
+             on Overrun()
+               sync: for n in 0 .. 2: this.Tick(count)",
+    );
+    let meter = spec.class("Meter").unwrap();
+    let target = meter.reference(key(meter));
+    let world = std::collections::BTreeMap::new();
+    let started = spec.step(&world, &target, &call(meter, "Start", &["5"]), NOW).unwrap();
+    assert_eq!(field(&started.after[&target], "count"), "7");
+    let refused = spec.step(&started.after, &target, &call(meter, "Overrun", &[]), NOW).unwrap_err();
+    assert_eq!(refused.path.len(), 2, "{refused}");
+    assert!(refused.to_string().contains("too many: `count <= most + 1`, where count = 9, most = 7"), "{refused}");
+}

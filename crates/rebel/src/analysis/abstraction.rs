@@ -180,6 +180,7 @@ impl Domain<'_> {
             ExprKind::And(left, right) => self.junction(left, right, false, locals, faults),
             ExprKind::Or(left, right) => self.junction(left, right, true, locals, faults),
             ExprKind::Call(function, arguments) => self.call(function, arguments, locals, faults),
+            ExprKind::Let(named) => self.evaluate(&named.value, &[], faults),
             ExprKind::Set(items) => {
                 self.operands(items, locals, faults);
                 Abstract::Any

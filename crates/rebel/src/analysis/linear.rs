@@ -294,11 +294,16 @@ struct Folding<'a> {
     at: Timestamp,
     thresholds: Vec<Threshold>,
     holds: Vec<Content>,
+    /// How many named values are still looked through.
+    lets: usize,
 }
+
+/// Named values that are looked through, in one call: those that name each other are many on paths and few on the page.
+const LETS_MAX: usize = 1_000;
 
 impl<'a> Folding<'a> {
     fn new(class: &'a Class, key: &'a Key, call: &'a EventCall, at: Timestamp) -> Self {
-        Self { class, key, call, at, thresholds: Vec::new(), holds: Vec::new() }
+        Self { class, key, call, at, thresholds: Vec::new(), holds: Vec::new(), lets: LETS_MAX }
     }
 
     /// The linear form of a body, without its states.
@@ -389,6 +394,10 @@ impl<'a> Folding<'a> {
                 self.condition(right)
             }
             _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
+            ExprKind::Let(named) => {
+                self.look_through()?;
+                self.condition(&named.value)
+            }
             ExprKind::Compare(Comparison::Equal, None, ..) if self.content(expr, true).is_some() => Some(()),
             ExprKind::Compare(comparison, _, left, right) => {
                 let (left, right) = (self.sum(left)?, self.sum(right)?);
@@ -442,6 +451,10 @@ impl<'a> Folding<'a> {
             return Some(Sum { kind: kind_of(&value)?, terms: Vec::new(), constant, currency });
         }
         match &expr.kind {
+            ExprKind::Let(named) => {
+                self.look_through()?;
+                self.sum(&named.value)
+            }
             ExprKind::Field(slot) => {
                 let field = self.class.fields.iter().find(|field| field.name == slot.name)?;
                 let terms = vec![Term { field: slot.name.clone(), is_negative: false }];
@@ -475,6 +488,11 @@ impl<'a> Folding<'a> {
         if !is_field || sum.constant >= 0 {
             self.require(&sum.terms, Bound::AtMost(high), sum.currency)?;
         }
+        Some(())
+    }
+
+    fn look_through(&mut self) -> Option<()> {
+        self.lets = self.lets.checked_sub(1)?;
         Some(())
     }
 

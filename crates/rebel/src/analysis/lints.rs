@@ -80,7 +80,7 @@ impl<'a> Lints<'a> {
             let name = variant
                 .map_or_else(|| format!("`{}`", event.name), |variant| format!("`{variant}` of `{}`", event.name));
             let message = format!("{name} never happens: its guards contradict each other");
-            let span = body.guards.first().map_or(event.span, |guard| guard.span);
+            let span = body.guards.first().map_or(event.span, |guard| guard.expr.span());
             self.found.push(Diagnostic::new(Code::NeverEnabled, span, message, "the first of them"));
         }
         self.broken_by_creation(event, body, &alive);
@@ -113,7 +113,7 @@ impl<'a> Lints<'a> {
                 ("never", "the event never happens")
             };
             let message = format!("this guard {word} holds");
-            let diagnostic = Diagnostic::new(Code::DecidedGuard, guard.span, message, format!("{word} true"));
+            let diagnostic = Diagnostic::new(Code::DecidedGuard, guard.expr.span(), message, format!("{word} true"));
             let diagnostic = diagnostic.help(help);
             // Variants share guards.
             if !self.found.contains(&diagnostic) {
@@ -133,7 +133,7 @@ impl<'a> Lints<'a> {
                 if after.truth(&invariant.expr) == Some(false) {
                     let message = format!("`{}` always breaks this invariant", event.name);
                     let diagnostic =
-                        Diagnostic::new(Code::BrokenByCreation, invariant.span, message, "never holds after it");
+                        Diagnostic::new(Code::BrokenByCreation, invariant.expr.span(), message, "never holds after it");
                     self.found.push(diagnostic.and(event.span, "creates the instance"));
                 }
             }

@@ -244,6 +244,7 @@ fn has_currency_of(domain: &Domain<'_>, expr: &Expr, slot: usize, locals: &[bool
         | ExprKind::Share(_, amount, _)
         | ExprKind::Negate(_, amount) => has(amount),
         ExprKind::If(_, accepted, otherwise) => has(accepted) && has(otherwise),
+        ExprKind::Let(named) => has_currency_of(domain, &named.value, slot, &[]),
         ExprKind::Call(function, arguments) => {
             let locals: Vec<bool> = arguments.iter().map(has).collect();
             has_currency_of(domain, &function.body, slot, &locals)

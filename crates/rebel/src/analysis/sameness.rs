@@ -99,6 +99,9 @@ impl Pair<'_, '_> {
             ExprKind::Aggregate(_) | ExprKind::Within(..) => {
                 operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr))
             }
+            ExprKind::Let(named) => {
+                operands.iter().all(is_same) && (!named.may_mismatch || named.leaves.iter().all(|leaf| self.same(leaf)))
+            }
             ExprKind::Call(function, arguments) => {
                 operands.iter().all(is_same)
                     && (!function.may_mismatch || arguments.iter().all(|argument| self.same(argument)))
@@ -124,6 +127,7 @@ pub(crate) fn may_mismatch(expr: &Expr) -> bool {
     expr.walk(&mut |expr| {
         found |= match &expr.kind {
             ExprKind::Call(function, _) => function.may_mismatch,
+            ExprKind::Let(named) => named.may_mismatch,
             _ => expr.needs_one_currency(),
         };
     });

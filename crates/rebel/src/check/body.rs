@@ -100,7 +100,7 @@ impl Checker {
     fn rule(&self, rule: &tree::Rule, expr: Expr) -> Rule {
         let condition = self.text(rule.condition.span);
         let text = rule.text.clone().unwrap_or_else(|| condition.clone());
-        Rule { text, condition, reads: reads(&expr), expr, span: rule.condition.span }
+        Rule { text, condition, reads: reads(&expr), expr }
     }
 
     fn class_events(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Event> {
@@ -210,9 +210,9 @@ impl Checker {
         let params = self.headers[id.0].events[id.1].params.clone();
         self.refuse_hiding(id.0, &event.params);
         let mut context = Context::event(id.0, exists, &params, rounding);
-        let mut common =
-            Body { guards: Vec::new(), common: 0, effects: Vec::new(), statements: Vec::new(), asks: false };
-        for guard in &event.guards {
+        let mut common = Body::default();
+        self.lets(&event.sections.lets, id.0, &mut common, &mut context);
+        for guard in &event.sections.guards {
             match &guard.condition.kind {
                 tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..) => {
                     common.statements.extend(self.condition(guard, &mut context));
@@ -221,11 +221,12 @@ impl Checker {
             }
         }
         common.common = common.guards.len();
-        self.effects_and_calls(&mut common, id, &event.effects, &[], &event.syncs, &mut context);
+        self.effects_and_calls(&mut common, id, &event.sections, &[], &mut context);
         if event.variants.is_empty() {
             if !exists {
-                self.fields_without_value(id.0, &event.name, &event.effects, &[]);
+                self.fields_without_value(id.0, &event.name, &event.sections.effects, &[]);
             }
+            self.unused_lets(&event.sections.lets, &context.used);
             return (vec![with_questions(common)], context.used);
         }
         if let Some(one_too_many) = event.variants.get(VARIANTS_MAX) {
@@ -243,16 +244,48 @@ impl Checker {
             }
             names.push(&variant.name);
             let mut body = common.clone();
+            let outer = context.lets.len();
+            self.lets(&variant.sections.lets, id.0, &mut body, &mut context);
             // What decides between variants is answered before one is taken.
-            let guards = variant.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
+            let guards =
+                variant.sections.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
             body.guards.extend(guards);
-            self.effects_and_calls(&mut body, id, &variant.effects, &event.effects, &variant.syncs, &mut context);
+            self.effects_and_calls(&mut body, id, &variant.sections, &event.sections.effects, &mut context);
             if !exists {
-                self.fields_without_value(id.0, &variant.name, &variant.effects, &event.effects);
+                self.fields_without_value(id.0, &variant.name, &variant.sections.effects, &event.sections.effects);
             }
+            self.unused_lets(&variant.sections.lets, &context.used);
+            context.forget_lets(outer);
             bodies.push(with_questions(body));
         }
+        self.unused_lets(&event.sections.lets, &context.used);
         (bodies, context.used)
+    }
+
+    /// Adds values that an event names, each of which may read those before it.
+    fn lets(&mut self, lets: &[tree::Let], class: usize, body: &mut Body, context: &mut Context<'_>) {
+        for named in lets {
+            self.refuse_library_name(&named.name, "name");
+            self.refuse_field_name(class, &named.name, "name");
+            if context.names().any(|name| *name == named.name.name) {
+                let message = format!("`{}` already names something else here", named.name.name);
+                self.refuse(Code::Duplicate, named.name.span, message, "again here", "choose another name");
+            }
+            match self.expression(&named.value, context, None) {
+                Some(value) => body.lets.push(context.name(&named.name.name, value)),
+                None => _ = self.broken.insert(named.name.name.clone()),
+            }
+        }
+    }
+
+    fn unused_lets(&mut self, lets: &[tree::Let], used: &[Name]) {
+        let is_unused =
+            |named: &&tree::Let| !used.contains(&named.name.name) && !self.broken.contains(&named.name.name);
+        for named in lets.iter().filter(is_unused) {
+            let message = format!("`{}` names a value that nothing uses", named.name.name);
+            let diagnostic = Diagnostic::new(Code::Unused, named.name.span, message, "unused");
+            self.report.push(diagnostic.help("remove it"));
+        }
     }
 
     fn guard(&mut self, guard: &tree::Rule, context: &mut Context<'_>) -> Option<Rule> {
@@ -265,16 +298,15 @@ impl Checker {
         &mut self,
         body: &mut Body,
         id: EventId,
-        effects: &[tree::Effect],
+        sections: &tree::Sections,
         others: &[tree::Effect],
-        calls: &[tree::Statement],
         context: &mut Context<'_>,
     ) {
-        let all: Vec<&tree::Effect> = others.iter().chain(effects).collect();
-        for effect in effects {
+        let all: Vec<&tree::Effect> = others.iter().chain(&sections.effects).collect();
+        for effect in &sections.effects {
             body.effects.extend(self.effect(id.0, effect, &all, context));
         }
-        for statement in calls {
+        for statement in &sections.syncs {
             body.statements.extend(self.statement(statement, id, context));
         }
     }
@@ -413,7 +445,12 @@ impl Checker {
                 Some(Statement::For(typed.expr, inner?, self.text(set.span)))
             }
             tree::Statement::Call { negated, target, event, arguments, span } => {
-                let (target, class) = self.instance(target, context)?;
+                let own = matches!(target.kind, tree::ExprKind::This) && !negated;
+                let (target, class) = if own {
+                    (self.expression(target, context, None)?, caller.0)
+                } else {
+                    self.instance(target, context)?
+                };
                 let (callee, event, arguments) = self.called_event(class, event, arguments, *span, context)?;
                 self.calls.push((caller, callee, *span));
                 if *negated {

@@ -1,10 +1,12 @@
 //! Types of expressions.
 
+use std::sync::Arc;
+
 use super::{Checker, Declared, Scope, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
-use crate::model::Param;
 use crate::model::expr::{Asks, Expr, ExprKind, Slot};
+use crate::model::{Let, Param};
 use crate::source::Span;
 use crate::syntax::tree::{self, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
@@ -39,6 +41,9 @@ pub(super) struct Context<'a> {
     params: &'a [Param],
     /// The parameters of the function, or the variables of the `for`s around it.
     pub(super) locals: Vec<Param>,
+    /// What the event has named, with the depth of each value.
+    pub(super) lets: Vec<(Arc<Let>, usize)>,
+    named: usize,
     has_time: bool,
     pub(super) rounding: Rounding,
     /// The parameters and variables that were read.
@@ -54,6 +59,8 @@ impl<'a> Context<'a> {
             class: None,
             params: &[],
             locals: Vec::new(),
+            lets: Vec::new(),
+            named: 0,
             has_time: false,
             rounding,
             used: Vec::new(),
@@ -84,7 +91,21 @@ impl Context<'_> {
 
     /// The parameters and variables that can be read.
     pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
-        self.params.iter().chain(&self.locals).map(|param| &param.name)
+        let lets = self.lets.iter().map(|(named, _)| &named.name);
+        self.params.iter().chain(&self.locals).map(|param| &param.name).chain(lets)
+    }
+
+    /// Names a value for the rest of the event.
+    pub(super) fn name(&mut self, name: &Name, value: Typed) -> Arc<Let> {
+        let named = Arc::new(Let::new(name.clone(), self.named, value.expr));
+        self.named += 1;
+        self.lets.push((named.clone(), value.depth));
+        named
+    }
+
+    /// Forgets what was named behind the first `count`.
+    pub(super) fn forget_lets(&mut self, count: usize) {
+        self.lets.truncate(count);
     }
 
     /// Whether it is a part of an event, which happens at a time and may ask other instances.
@@ -221,6 +242,10 @@ impl Checker {
             let slot = Slot { index: param.slot, name: param.name.clone() };
             return Some(Typed::leaf(ExprKind::Param(slot), param.ty.clone(), span));
         }
+        if let Some((named, depth)) = context.lets.iter().find(|(named, _)| named.name == *name) {
+            context.used.push(name.clone());
+            return Some(Typed::node(ExprKind::Let(named.clone()), named.value.ty().clone(), span, *depth));
+        }
         if let Some((ty, value)) = self.constants.get(name) {
             self.used.insert(name.clone());
             return Some(Typed::leaf(ExprKind::Literal(value.clone()), ty.clone(), span));
@@ -266,7 +291,7 @@ impl Checker {
             Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
             None => format!("nothing is called `{name}` here"),
         };
-        let mut names: Vec<&str> = context.locals.iter().chain(context.params).map(|param| &*param.name).collect();
+        let mut names: Vec<&str> = context.names().map(|name| &**name).collect();
         if let Some((class, _)) = context.class {
             let header = &self.headers[class];
             names.extend(header.fields.iter().map(|field| &*field.name.name));

@@ -160,7 +160,7 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
         tree::ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
         tree::ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
         tree::ExprKind::Set(items) | tree::ExprKind::Index(_, items) => {
-            items.iter().for_each(|item| mentioned(item, visit))
+            items.iter().for_each(|item| mentioned(item, visit));
         }
         tree::ExprKind::Literal(_)
         | tree::ExprKind::This

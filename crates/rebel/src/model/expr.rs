@@ -3,44 +3,57 @@
 use std::sync::Arc;
 
 use super::Function;
+use crate::analysis::may_mismatch;
 use crate::source::Span;
-pub(crate) use crate::syntax::tree::Comparison;
+pub use crate::syntax::tree::Comparison;
 use crate::value::{Name, Rounding, Type, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Slot {
-    pub(crate) index: usize,
-    pub(crate) name: Name,
+pub struct Slot {
+    /// The rank of the name among all of them.
+    pub index: usize,
+    /// The name.
+    pub name: Name,
 }
 
 /// What kind of number an operation yields. Its unit is the smallest one: minor units, 10^-16 percent, days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NumberKind {
+#[non_exhaustive]
+pub enum NumberKind {
+    /// A whole number.
     Integer,
+    /// An amount of money.
     Money,
+    /// A percentage.
     Percentage,
+    /// A day.
     Date,
 }
 
 impl Comparison {
     /// Whether it asks which operand is less.
-    pub(crate) fn is_ordered(self) -> bool {
+    #[must_use]
+    pub fn is_ordered(self) -> bool {
         !matches!(self, Comparison::Equal | Comparison::Unequal)
     }
 }
 
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operator {
+#[non_exhaustive]
+pub enum Operator {
+    /// The sum.
     Add,
+    /// The difference.
     Subtract,
-    /// By an Integer on the right.
+    /// The product with an Integer on the right.
     Multiply,
 }
 
 /// An expression: what is computed, the type of its value, and where it stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Expr {
+pub struct Expr {
     pub(crate) kind: ExprKind,
     /// Apart from what the interpreter looks at.
     of: Box<(Type, Span)>,
@@ -58,47 +71,78 @@ impl Expr {
         Self { kind, of: Box::new((ty, span)) }
     }
 
+    /// What is computed.
+    #[must_use]
+    pub fn kind(&self) -> &ExprKind {
+        &self.kind
+    }
+
     /// The type of its value.
-    pub(crate) fn ty(&self) -> &Type {
+    #[must_use]
+    pub fn ty(&self) -> &Type {
         &self.of.0
     }
 
-    /// Where it stands.
-    pub(crate) fn span(&self) -> Span {
+    /// Where it stands. What the checker has added stands where the source says what it was added for.
+    #[must_use]
+    pub fn span(&self) -> Span {
         self.of.1
     }
 }
 
+/// What an expression computes. Operands are evaluated in the order in which they stand here.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ExprKind {
+#[non_exhaustive]
+pub enum ExprKind {
+    /// A value that is known: a literal, or a constant by its name.
     Literal(Value),
-    /// The field of this number of the identity.
+    /// The field of this number of the identity of the instance.
     Identity(usize),
+    /// The instance.
     This,
+    /// The time of the event.
     Now,
+    /// The day of the event.
     Today,
+    /// The value of a field before the event.
     Field(Slot),
+    /// An argument of the event.
     Param(Slot),
-    /// A parameter of the function around it, or a variable of the `for` around it.
+    /// A value that the event has named.
+    Let(Arc<Let>),
+    /// A parameter of the function around it, or a variable of the `for` or aggregate around it; counted from the outermost.
     Local(usize),
+    /// A sum, a difference, or a product with an Integer.
     Arithmetic(Operator, NumberKind, Box<Expr>, Box<Expr>),
-    /// An amount of money times a percentage.
+    /// An amount of money times a percentage, rounded.
     Share(Rounding, Box<Expr>, Box<Expr>),
+    /// The opposite number.
     Negate(NumberKind, Box<Expr>),
-    /// With the kind of number that is compared, if it is one that has sums.
+    /// A comparison, with the kind of number that is compared, if it is one that has sums.
     Compare(Comparison, Option<NumberKind>, Box<Expr>, Box<Expr>),
-    /// Comparison with zero, whatever the currency.
+    /// A comparison with zero, whatever the currency.
     CompareZero(Comparison, Box<Expr>),
+    /// Whether it does not hold.
     Not(Box<Expr>),
+    /// Whether both hold; the second is looked at only if the first does.
     And(Box<Expr>, Box<Expr>),
+    /// Whether one of them holds; the second is looked at only if the first does not.
     Or(Box<Expr>, Box<Expr>),
+    /// The second if the first holds, else the third.
     If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// Whether the first is an element of the second.
     In(Box<Expr>, Box<Expr>),
+    /// The set of these elements.
     Set(Vec<Expr>),
+    /// The set with an element.
     Insert(Box<Expr>, Box<Expr>),
+    /// The set without an element.
     Remove(Box<Expr>, Box<Expr>),
+    /// The currency of an amount.
     CurrencyOf(Box<Expr>),
+    /// How many elements there are.
     SizeOf(Box<Expr>),
+    /// The value of a function.
     Call(Arc<Function>, Vec<Expr>),
     /// The field of this number of the identity of an instance.
     KeyOf(Box<Expr>, usize),
@@ -108,25 +152,69 @@ pub(crate) enum ExprKind {
     Within(Option<NumberKind>, Box<[Expr; 3]>, bool),
     /// From the first to the second, with it or without: a set of numbers or days.
     Range(Box<Expr>, Box<Expr>, bool),
+    /// What is made of the elements of a set.
     Aggregate(Box<Aggregate>),
     /// What another instance is asked, and the answer that the call carries.
     Ask(Box<Expr>, Box<Query>),
 }
 
-/// What is made of the elements of a set. Each is the innermost local in filter and body.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Aggregate {
-    pub(crate) fold: Fold,
-    pub(crate) domain: Expr,
-    /// Which elements count; without one, all.
-    pub(crate) filter: Option<Expr>,
-    pub(crate) body: Expr,
+/// A value that an event names and computes at most once.
+#[derive(Debug)]
+pub struct Let {
+    /// Its name.
+    pub name: Name,
+    /// Its number among those of the event.
+    pub index: usize,
+    /// What it stands for.
+    pub value: Expr,
+    /// What its value depends on: fields, parameters, questions and the like, each once.
+    pub(crate) leaves: Vec<Expr>,
+    /// Whether its evaluation adds, subtracts or orders amounts of money.
+    pub(crate) may_mismatch: bool,
 }
 
+impl PartialEq for Let {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index && self.name == other.name
+    }
+}
+
+impl Let {
+    pub(crate) fn new(name: Name, index: usize, value: Expr) -> Self {
+        let mut leaves: Vec<Expr> = Vec::new();
+        value.walk(&mut |expr| {
+            let is_leaf = expr.operands().is_empty() || matches!(expr.kind, ExprKind::Ask(..));
+            let is_constant = matches!(expr.kind, ExprKind::Literal(_) | ExprKind::Local(_));
+            if is_leaf && !is_constant && !leaves.contains(expr) {
+                leaves.push(expr.clone());
+            }
+        });
+        Self { name, index, may_mismatch: may_mismatch(&value), leaves, value }
+    }
+}
+
+/// What is made of the elements of a set. Each is the innermost local in filter and body.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fold {
+pub struct Aggregate {
+    /// What is made of them.
+    pub fold: Fold,
+    /// The elements.
+    pub domain: Expr,
+    /// Which elements count; without one, all.
+    pub filter: Option<Expr>,
+    /// What is taken of each element.
+    pub body: Expr,
+}
+
+/// What an aggregate makes of its elements.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fold {
     /// Whether the body holds of all, or of any.
-    Quantified { is_all: bool },
+    Quantified {
+        /// Of all of them.
+        is_all: bool,
+    },
     /// How many there are; the body is not looked at.
     Count,
     /// The values of the body.
@@ -135,19 +223,32 @@ pub(crate) enum Fold {
     Sum(NumberKind, Expr),
 }
 
-/// A question as it is written: what is asked, in the words of the source.
+/// A question as it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Query {
-    pub(crate) asks: Asks,
-    pub(crate) text: Name,
+pub struct Query {
+    /// What is asked.
+    pub asks: Asks,
+    /// In the words of the source.
+    pub text: Name,
 }
 
+/// What another instance is asked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Asks {
+#[non_exhaustive]
+pub enum Asks {
+    /// The value of a field.
     Field(Name),
+    /// Whether it exists.
     Initialized,
+    /// Whether it is in one of these states.
     InState(Arc<[Name]>),
-    Possible { event: Name, arguments: Arguments },
+    /// Whether an event could happen.
+    Possible {
+        /// The event.
+        event: Name,
+        /// Its arguments.
+        arguments: Arguments,
+    },
 }
 
 impl Expr {
@@ -179,6 +280,7 @@ impl Expr {
             | ExprKind::Remove(a, b)
             | ExprKind::Range(a, b, _) => vec![a, b],
             ExprKind::Within(_, operands, _) => operands.iter().collect(),
+            ExprKind::Let(named) => named.leaves.iter().collect(),
             ExprKind::Aggregate(aggregate) => aggregate.operands(),
             ExprKind::If(a, b, c) => vec![a, b, c],
             ExprKind::Set(items) | ExprKind::Call(_, items) | ExprKind::Refer(_, items) => items.iter().collect(),
@@ -227,57 +329,82 @@ impl Query {
 
 /// A guard or an invariant.
 #[derive(Clone, Debug)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// The text of a refusal: the name its author gave it, or the condition.
-    pub(crate) text: Name,
+    pub text: Name,
     /// The condition as written.
-    pub(crate) condition: Name,
-    pub(crate) expr: Expr,
+    pub condition: Name,
+    /// What has to hold.
+    pub expr: Expr,
     /// The fields and parameters it reads, each once, in the order of reading.
     pub(crate) reads: Vec<(Name, Expr)>,
-    pub(crate) span: Span,
 }
 
-/// `this.field == value`.
+/// What an event makes of a field. `+=` and `-=` are written out: the value reads the field.
 #[derive(Clone, Debug)]
-pub(crate) struct Effect {
-    pub(crate) field: Slot,
-    pub(crate) value: Expr,
+pub struct Effect {
+    /// The field.
+    pub field: Slot,
+    /// Its new value, computed from those before the event.
+    pub value: Expr,
     /// As written.
-    pub(crate) text: Name,
+    pub text: Name,
 }
 
 /// What an event needs from other instances.
 #[derive(Clone, Debug)]
-pub(crate) enum Statement {
+#[non_exhaustive]
+pub enum Statement {
+    /// An event of an instance, or a condition on it.
     Act {
+        /// The instance.
         target: Expr,
         /// The class of the target.
         class: Name,
+        /// What is needed of it.
         act: Act,
+        /// As written, or the name of the guard.
         text: Name,
+        /// Where it stands.
         span: Span,
     },
+    /// The statements, if the condition, which is also given as written, holds.
     If(Expr, Vec<Statement>, Name),
-    /// For every element of the set, which is the innermost local.
+    /// The statements for every element of the set, which is the innermost local. The set is also given as written.
     For(Expr, Vec<Statement>, Name),
 }
 
+/// What a statement needs of an instance.
 #[derive(Clone, Debug)]
-pub(crate) enum Act {
-    Do { event: Name, arguments: Arguments },
-    Impossible { event: Name, arguments: Arguments },
+#[non_exhaustive]
+pub enum Act {
+    /// The event happens there too.
+    Do {
+        /// The event.
+        event: Name,
+        /// Its arguments.
+        arguments: Arguments,
+    },
+    /// The event could not happen there.
+    Impossible {
+        /// The event.
+        event: Name,
+        /// Its arguments.
+        arguments: Arguments,
+    },
+    /// The instance exists.
     Initialized,
+    /// The instance is in one of these states.
     InState(Arc<[Name]>),
 }
 
 /// The arguments of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// The names of the parameters, in the order of bindings.
-    pub(crate) names: Arc<[Name]>,
+    pub names: Arc<[Name]>,
     /// In the order of the parameters, which is that of evaluation; each with the index of its name.
-    pub(crate) values: Vec<(usize, Expr)>,
+    pub values: Vec<(usize, Expr)>,
 }
 
 impl Arguments {

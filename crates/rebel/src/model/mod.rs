@@ -4,6 +4,7 @@ pub(crate) mod expr;
 
 use std::sync::Arc;
 
+pub(crate) use self::expr::Let;
 use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
 use crate::analysis::Relation;
 use crate::diagnostic::Report;
@@ -117,6 +118,18 @@ impl Class {
         &self.events
     }
 
+    /// What holds of every instance at the end of a step, in the order of the source.
+    #[must_use]
+    pub fn invariants(&self) -> &[Rule] {
+        &self.invariants
+    }
+
+    /// Where its name is declared.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
     /// The event called `name`.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<&Event> {
@@ -209,6 +222,12 @@ impl State {
     pub fn kind(&self) -> StateKind {
         self.kind
     }
+
+    /// Where it is named first.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span
+    }
 }
 
 /// A parameter of an event.
@@ -284,6 +303,18 @@ impl Event {
         self.transitions.iter().map(|transition| (&transition.source, &transition.target))
     }
 
+    /// What it does in each state that it leaves, in each of its variants there; in the order of the text.
+    #[must_use]
+    pub fn ways(&self) -> &[Transition] {
+        &self.transitions
+    }
+
+    /// Where its name is declared first.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
     /// What it does in `state`; if it has variants there, the first.
     pub(crate) fn transition(&self, state: &Name) -> Option<&Transition> {
         self.transitions.iter().find(|transition| transition.source == *state)
@@ -302,38 +333,48 @@ impl Event {
 
 /// What an event does in one state, or one of its variants there.
 #[derive(Debug)]
-pub(crate) struct Transition {
-    pub(crate) source: Name,
-    pub(crate) target: Name,
-    pub(crate) variant: Option<Name>,
-    /// Shared by the states of one group.
-    pub(crate) body: Arc<Body>,
+pub struct Transition {
+    /// The state that is left.
+    pub source: Name,
+    /// The state that it leads to.
+    pub target: Name,
+    /// The variant, if the event has some.
+    pub variant: Option<Name>,
+    /// What happens; shared by the states of one group.
+    pub body: Arc<Body>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Body {
-    pub(crate) guards: Vec<Rule>,
+/// What an event, or one of its variants, needs and does.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// The values that it names, each after those that it reads.
+    pub lets: Vec<Arc<Let>>,
+    /// What has to hold.
+    pub guards: Vec<Rule>,
     /// How many of the guards all variants have; all of them if there are no variants.
-    pub(crate) common: usize,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) statements: Vec<Statement>,
+    pub common: usize,
+    /// What it changes, all at once.
+    pub effects: Vec<Effect>,
+    /// What it needs from other instances: conditions among the guards, and calls in the order of the text.
+    pub statements: Vec<Statement>,
     /// Whether it asks other instances questions whose answers it reads.
     pub(crate) asks: bool,
 }
 
 impl Body {
     /// Every expression of guards, effects and statements.
-    pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expr> {
+    pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let guards = self.guards.iter().map(|guard| &guard.expr);
         let effects = self.effects.iter().map(|effect| &effect.value);
         guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions))
     }
 }
 
-/// A function of the language. It reads nothing but its parameters.
+/// A function of the language. It reads nothing but its parameters, which are its locals.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Function {
-    pub(crate) body: Expr,
+pub struct Function {
+    /// What it computes.
+    pub body: Expr,
     /// Whether it, or a function it calls, adds, subtracts or orders amounts of money.
     pub(crate) may_mismatch: bool,
 }

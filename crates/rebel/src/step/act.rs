@@ -339,6 +339,7 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
     expr.walk(&mut |expr| {
         let name = match &expr.kind {
             ExprKind::Field(slot) | ExprKind::Param(slot) => &slot.name,
+            ExprKind::Let(named) => &named.name,
             ExprKind::Ask(_, query) => &query.text,
             _ => return,
         };

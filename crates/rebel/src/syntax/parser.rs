@@ -8,8 +8,8 @@ use super::breaks::{Block, Breaks, Owner};
 use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
-    Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Param, Rule, StateGroup,
-    StateLabel, Statement, Type, Variant,
+    Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Let, Param, Rule, Sections,
+    StateGroup, StateLabel, Statement, Type, Variant,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
@@ -248,6 +248,11 @@ impl Parser<'_> {
 
     fn field(&mut self) -> Parsed<Field> {
         let documentation = self.documentation();
+        if self.begins_lets() {
+            let diagnostic =
+                Diagnostic::new(Code::Syntax, self.span(), "`let` begins a section of an event", "no field");
+            return Err(self.fail(diagnostic.help("indent it below its event, before `pre:`, or choose another name")));
+        }
         let name = self.declared_name()?;
         self.expect(Token::Colon)?;
         let ty = self.ty()?;
@@ -305,12 +310,9 @@ impl Parser<'_> {
             name,
             params,
             target,
-            guards: Vec::new(),
-            effects: Vec::new(),
-            syncs: Vec::new(),
+            sections: self.sections(3, None)?,
             variants: Vec::new(),
         };
-        (event.guards, event.effects, event.syncs) = self.sections(3, None)?;
         let depth = self.indentation();
         while self.begins_variant() {
             self.variant_stands_here(outer, depth)?;
@@ -321,28 +323,45 @@ impl Parser<'_> {
             let diagnostic = Diagnostic::new(Code::Syntax, target.span, message, "one too many");
             self.report(diagnostic.help("write it behind each variant that leads there"));
         }
-        if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) {
+        if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets() {
             return Err(self.fail(
                 Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
-                    .help("an event has one `pre:`, then one `post:`, then one `sync:`, then its variants"),
+                    .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, and then its variants"),
             ));
         }
         Ok(event)
     }
 
-    /// Guards, effects and calls, whose keywords stand at `level`, and on lines deeper than `below` if that is given.
-    fn sections(&mut self, level: usize, below: Option<usize>) -> Parsed<(Vec<Rule>, Vec<Effect>, Vec<Statement>)> {
-        let (mut guards, mut effects, mut syncs) = (Vec::new(), Vec::new(), Vec::new());
+    /// What stands below an event or a variant: sections whose keywords stand at `level`, and on lines deeper than `below` if that
+    /// is given.
+    fn sections(&mut self, level: usize, below: Option<usize>) -> Parsed<Sections> {
+        let mut sections = Sections::default();
+        if self.begins_lets()
+            && let Some(depth) = self.clause(Token::Name, level, below)?
+        {
+            sections.lets = self.items(depth, Owner::Conditions, Self::named_value)?;
+        }
         if let Some(depth) = self.clause(Token::Pre, level, below)? {
-            guards = self.items(depth, Owner::Conditions, Self::rule)?;
+            sections.guards = self.items(depth, Owner::Conditions, Self::rule)?;
         }
         if let Some(depth) = self.clause(Token::Post, level, below)? {
-            effects = self.items(depth, Owner::Conditions, Self::effect)?;
+            sections.effects = self.items(depth, Owner::Conditions, Self::effect)?;
         }
         if let Some(depth) = self.clause(Token::Sync, level, below)? {
-            syncs = self.items(depth, Owner::Calls, Self::statement)?;
+            sections.syncs = self.items(depth, Owner::Calls, Self::statement)?;
         }
-        Ok((guards, effects, syncs))
+        Ok(sections)
+    }
+
+    /// Whether `let:` comes next; `let` is a word only here.
+    fn begins_lets(&self) -> bool {
+        self.is_next_word("let") && self.peek_after(1) == Token::Colon
+    }
+
+    fn named_value(&mut self) -> Parsed<Let> {
+        let name = self.declared_name()?;
+        self.expect(Token::Equals)?;
+        Ok(Let { name, value: self.expression()? })
     }
 
     /// Whether `variant`, which is a word only here, comes next with its name.
@@ -368,8 +387,7 @@ impl Parser<'_> {
         self.advance();
         let name = self.declared_name()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
-        let (guards, effects, syncs) = self.sections(4, Some(depth))?;
-        Ok(Variant { name, target, guards, effects, syncs })
+        Ok(Variant { name, target, sections: self.sections(4, Some(depth))? })
     }
 
     /// Begins a section; how deep its line is indented.
@@ -563,11 +581,6 @@ impl Parser<'_> {
     fn sync_call(&mut self) -> Parsed<Statement> {
         let start = self.span();
         let negated = self.eat(Token::Not);
-        if self.peek() == Token::This {
-            let diagnostic =
-                Diagnostic::new(Code::Syntax, self.span(), "an event cannot synchronise with itself", "`this`");
-            return Err(self.fail(diagnostic.help("call an event of another instance: a parameter or a field")));
-        }
         let (target, event) = self.event_of_instance()?;
         let (arguments, end) = self.arguments()?;
         Ok(Statement::Call { negated, target, event, arguments, span: start.to(end) })

@@ -101,10 +101,24 @@ pub(crate) struct Event {
     pub(crate) params: Vec<Param>,
     /// The state it leads to; without one, the state it leaves.
     pub(crate) target: Option<Ident>,
+    pub(crate) sections: Sections,
+    pub(crate) variants: Vec<Variant>,
+}
+
+/// What an event, or one of its variants, consists of.
+#[derive(Debug, Default)]
+pub(crate) struct Sections {
+    pub(crate) lets: Vec<Let>,
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) syncs: Vec<Statement>,
-    pub(crate) variants: Vec<Variant>,
+}
+
+/// `name = value`, below `let:`.
+#[derive(Debug)]
+pub(crate) struct Let {
+    pub(crate) name: Ident,
+    pub(crate) value: Expr,
 }
 
 /// One of several ways in which an event happens, with what it has beside the parts that all have.
@@ -112,9 +126,7 @@ pub(crate) struct Event {
 pub(crate) struct Variant {
     pub(crate) name: Ident,
     pub(crate) target: Option<Ident>,
-    pub(crate) guards: Vec<Rule>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) syncs: Vec<Statement>,
+    pub(crate) sections: Sections,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,12 +204,18 @@ impl AggregateKind {
 
 /// A comparison of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
+pub enum Comparison {
+    /// `==`.
     Equal,
+    /// `!=`.
     Unequal,
+    /// `<`.
     Less,
+    /// `<=`.
     LessOrEqual,
+    /// `>`.
     Greater,
+    /// `>=`.
     GreaterOrEqual,
 }
 

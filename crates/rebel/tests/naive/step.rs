@@ -30,12 +30,16 @@ const ASKED: [(&str, Ty, usize); 13] = [
     ("(finalized kept.kept)", Ty::Bool, 11),
     ("(T[\"0\"] is initialized)", Ty::Bool, 12),
 ];
+/// What they name.
+const NAMED: [&str; 2] = ["a0", "a1"];
 const OF_INVARIANTS: [(&str, Ty, usize); 2] = [("x", Ty::Int, 0), ("y", Ty::Int, 1)];
 
 #[derive(Clone, Copy, Debug)]
 enum Target {
     Given,
     Kept,
+    /// The instance that calls.
+    This,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,8 @@ enum Call {
 struct Event {
     from: Vec<usize>,
     to: usize,
+    /// Numbers that it names: `a0`, `a1`.
+    lets: Vec<E>,
     guards: Vec<E>,
     asks: bool,
     /// That an event is possible for another instance, or not.
@@ -117,6 +123,10 @@ impl Contract {
             let states: Vec<&str> = event.from.iter().map(|&state| STATES[state]).collect();
             let target = if event.variants.is_empty() { format!(": {}", STATES[event.to]) } else { String::new() };
             writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){target}", states.join(", ")).unwrap();
+            for (number, value) in event.lets.iter().enumerate() {
+                let section = if number == 0 { "      let: " } else { "           " };
+                writeln!(text, "{section}{} = {value}", NAMED[number]).unwrap();
+            }
             let mut guards: Vec<String> = event.guards.iter().map(ToString::to_string).collect();
             guards.extend(event.can.iter().map(|(is_possible, target, event, number)| {
                 let not = if *is_possible { "" } else { "not " };
@@ -168,6 +178,7 @@ impl Target {
         match self {
             Target::Given => "given",
             Target::Kept => "kept",
+            Target::This => "this",
         }
     }
 }
@@ -175,7 +186,13 @@ impl Target {
 impl Event {
     fn random(chance: &mut Chance, index: usize, asking: &[bool]) -> Self {
         let (count, asks) = (asking.len(), asking[index]);
-        let known: &[_] = if asks { &ASKED } else { &READ };
+        let mut known = if asks { ASKED.to_vec() } else { READ.to_vec() };
+        let mut lets = Vec::new();
+        for name in &NAMED[..chance.below(3)] {
+            lets.push(random(chance, Ty::Int, &known, 1));
+            known.push((name, Ty::Int, known.len()));
+        }
+        let known = &known[..];
         let alone: Vec<usize> = (index + 1..count).filter(|event| !asking[*event]).collect();
         let target = |chance: &mut Chance| chance.pick(&[Target::Given, Target::Kept]);
         let maybe = |chance: &mut Chance, percent: usize| chance.below(100) < percent;
@@ -192,7 +209,7 @@ impl Event {
             }
             for _ in 0..chance.below(4) {
                 let when = maybe(chance, 25).then(|| random(chance, Ty::Bool, known, 1));
-                let (target, event) = (target(chance), event(chance));
+                let (target, event) = (if maybe(chance, 10) { Target::This } else { target(chance) }, event(chance));
                 calls.push(Call::Do { when, target, event, number: number(chance), hand: Target::Given });
                 if let (Some(Call::Do { hand, .. }), true) = (calls.last_mut(), maybe(chance, 50)) {
                     *hand = Target::Kept;
@@ -218,6 +235,7 @@ impl Event {
         Self {
             from,
             to,
+            lets,
             guards,
             asks,
             can: (asks && !alone.is_empty() && maybe(chance, 20))
@@ -233,7 +251,12 @@ impl Event {
 
     /// What the event makes of its own instance with the answers of others: nothing if it refuses.
     fn alone(&self, thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
-        let env = [vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)], answers].concat();
+        let mut env = [vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)], answers].concat();
+        for value in &self.lets {
+            // One without a value is a fault where it is used.
+            let value = value.eval(&env).unwrap_or(V::Absent);
+            env.push(value);
+        }
         if !self.from.contains(&thing.state) || !self.guards.iter().all(|guard| guard.eval(&env) == Ok(V::Bool(true))) {
             return None;
         }
@@ -292,6 +315,7 @@ impl Contract {
         let (after, env) = event.alone(&before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
+            Target::This => id,
             Target::Kept => before.kept.expect("an instance with a state keeps another"),
         };
         if let Some((is_possible, target, event, number)) = &event.can {
