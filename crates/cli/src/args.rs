@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Lay specifications out in the one way there is
     Fmt(Fmt),
+    /// Make a token by which a server knows a caller
+    Token(Token),
     /// Look after a data directory that no server has open
     #[command(subcommand)]
     Journal(Journal),
@@ -55,6 +57,10 @@ pub(crate) struct Serve {
     /// DNS name that requests may call the server by, besides localhost and its address; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
+    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no request
+    /// has a caller
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
@@ -68,7 +74,7 @@ pub(crate) struct Serve {
     /// When an event may overlap with others of the same entity that are not decided yet
     #[arg(long, value_enum, default_value_t = Admission::Serializable)]
     pub(crate) admission: Admission,
-    /// Allow an address that other machines can reach, without encryption and authentication
+    /// Allow an address that other machines can reach, without encryption
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Which log lines go to standard error, such as `warn` or `info,enact_server=debug`
@@ -103,6 +109,16 @@ pub(crate) struct Fmt {
     /// Read files of the time before line breaks had a meaning
     #[arg(long)]
     pub(crate) from_free: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Token {
+    /// Id of the caller that the token stands for; several tokens may stand for one
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: String,
+    /// Roles of the caller
+    #[arg(long, value_name = "ROLE,ROLE...", value_delimiter = ',')]
+    pub(crate) roles: Vec<String>,
 }
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use std::{io, iter, thread};
 
 use enact_entities::ShutdownError;
 use enact_journal::OpenError;
-use enact_server::BindError;
+use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::contract::ContractError;
@@ -22,7 +22,7 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out
-  2  wrong usage, or a file of the specification cannot be read or written
+  2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
   5  the data directory holds entities that the specification does not describe
@@ -46,6 +46,12 @@ pub(crate) enum Failure {
     #[error("`{filter}` is not a filter of log lines: {why}")]
     LogFilter { filter: String, why: String },
     #[error(transparent)]
+    Tokens(#[from] TokensError),
+    #[error("there can be no such caller")]
+    Caller(#[source] TokenLineError),
+    #[error("the operating system gives no random bytes")]
+    Random(#[source] getrandom::Error),
+    #[error(transparent)]
     Listen(#[from] BindError),
     #[error("cannot serve from {}", path.display())]
     Data { path: PathBuf, source: OpenError },
@@ -67,12 +73,17 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
             Self::Spec { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
-            Self::Unreadable { .. } | Self::Unwritable { .. } | Self::Empty { .. } | Self::LogFilter { .. } => 2,
+            Self::Unreadable { .. }
+            | Self::Unwritable { .. }
+            | Self::Empty { .. }
+            | Self::LogFilter { .. }
+            | Self::Tokens(_)
+            | Self::Caller(_) => 2,
             Self::Listen(_) => 3,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
-            Self::Runtime(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
+            Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
         };
         ExitCode::from(status)
     }

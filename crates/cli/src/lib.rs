@@ -17,6 +17,7 @@ mod journal;
 mod log;
 mod serve;
 mod spec;
+mod token;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ pub fn run() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
+        Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
     };
     match done {

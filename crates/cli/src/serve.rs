@@ -1,8 +1,8 @@
 //! `enact serve`: entities over HTTP, from a data directory.
 //!
 //! # Order
-//! Whatever can refuse to start does so before anything is touched: the specification, then the address, then the data
-//! directory, which is locked from then on, then the contract that its entities were written under. Only then is it said
+//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the address, then
+//! the data directory, which is locked from then on, then the contract that its entities were written under. Only then is it said
 //! that the server listens; connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
@@ -17,7 +17,7 @@ use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::{Embedded, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
-use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, router};
+use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
@@ -30,18 +30,25 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
     let _log = log::to_stderr(&args.log)?;
     let spec = spec::check(sources.clone())?;
+    let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(args, limits, sources, Arc::new(spec)))
+    runtime.block_on(serve(args, limits, tokens, sources, Arc::new(spec)))
 }
 
-async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: Arc<Spec>) -> Result<(), Failure> {
+async fn serve(
+    args: &args::Serve,
+    limits: Limits,
+    tokens: Option<Tokens>,
+    sources: Vec<Source>,
+    spec: Arc<Spec>,
+) -> Result<(), Failure> {
     let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
     let listener = Listener::bind(args.listen, exposure)?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
     if !address.ip().is_loopback() {
-        warn!(%address, "INSECURE: other machines can reach this server, without encryption and authentication");
+        warn!(%address, "INSECURE: other machines can reach this server, without encryption, and read what is said to it");
     }
 
     let options = EngineOptions {
@@ -63,8 +70,10 @@ async fn serve(args: &args::Serve, limits: Limits, sources: Vec<Source>, spec: A
     let engine = Engine::new(Rebel::new(spec), journal, system, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
-    let router =
-        router(engine.clone(), Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, in_flight_max });
+    let router = router(
+        engine.clone(),
+        Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },
+    );
     announce(&format!("listening on http://{address}"));
 
     let stop = async {

@@ -19,6 +19,13 @@ pub enum Reason {
         /// The states in which the event may happen.
         allowed: Vec<String>,
     },
+    /// The event demands a role.
+    Role {
+        /// The event.
+        event: String,
+        /// The roles of which the caller has none.
+        roles: Vec<String>,
+    },
     /// A precondition does not hold.
     Guard {
         /// The precondition in the words of its author.
@@ -77,6 +84,10 @@ impl fmt::Display for Reason {
             }
             Self::LifeCycle { event, state, allowed } => {
                 write!(f, "{event} is not possible in state {state}, only in {}", allowed.join(", "))
+            }
+            Self::Role { event, roles } => {
+                let needed = if roles.len() == 1 { "the role" } else { "one of the roles" };
+                write!(f, "{event} needs {needed} {}, which the caller does not have", roles.join(", "))
             }
             Self::Guard { text, values } => with_values(f, text, values),
             Self::Invariant { text, values } => {

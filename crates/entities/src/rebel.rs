@@ -286,6 +286,7 @@ fn reason(violation: Violation) -> Reason {
         Violation::LifeCycle { event, state, allowed } => {
             Reason::LifeCycle { event: event.to_string(), state: state.to_string(), allowed: texts(&allowed) }
         }
+        Violation::Role { event, roles } => Reason::Role { event: event.to_string(), roles: texts(&roles) },
         Violation::Guard { text, values, .. } => Reason::Guard { text: text.to_string(), values: named(values) },
         Violation::Invariant { text, values, .. } => {
             Reason::Invariant { text: text.to_string(), values: named(values) }
@@ -480,5 +481,27 @@ impl Rebel {
             }
         }
         common.and_then(|syncs| calls_of(syncs).ok()).map_or(Calls::DependsOnState, Calls::Known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_role_is_told_with_the_roles_that_would_do() {
+        for (roles, in_rebel, here) in [
+            (&["teller"][..], "`Pay` needs the role `teller`, which", "Pay needs the role teller, which"),
+            (
+                &["office", "teller"],
+                "`Pay` needs one of the roles `office`, `teller`, which",
+                "Pay needs one of the roles office, teller, which",
+            ),
+        ] {
+            let roles = roles.iter().map(|&role| Name::from(role)).collect();
+            let violation = Violation::Role { event: "Pay".into(), roles };
+            assert_eq!(violation.to_string(), format!("{in_rebel} the caller does not have"));
+            assert_eq!(reason(violation).to_string(), format!("{here} the caller does not have"));
+        }
     }
 }

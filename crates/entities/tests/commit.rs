@@ -25,7 +25,7 @@ fn book(euros: i64) -> Event {
 }
 
 fn idempotency(name: &str, fingerprint: u8) -> Option<Idempotency> {
-    Some(Idempotency { key: name.into(), fingerprint: [fingerprint; 32] })
+    Some(Idempotency { key: name.into(), principal: None, fingerprint: [fingerprint; 32] })
 }
 
 #[test]

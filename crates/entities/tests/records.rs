@@ -45,11 +45,12 @@ fn all_records() -> Vec<Record<Event>> {
         event: "Withdraw".into(),
         reasons: vec![
             Reason::Guard { text: "enough".into(), values: vec![("balance".into(), "EUR 1.00".into())] },
+            Reason::Role { event: "Withdraw".into(), roles: vec!["teller".into()] },
             Reason::Condition { text: "it must exist".into(), state: "init".into() },
         ],
         callers: vec![Caller { entity: key("Transfer/T"), event: "Book".into() }],
     };
-    let idempotency = Some(Idempotency { key: "k".into(), fingerprint: [9; 32] });
+    let idempotency = Some(Idempotency { key: "k".into(), principal: Some("p".into()), fingerprint: [9; 32] });
     let answer = |result| AnswerRecord { tx: tx(1), at: Timestamp(5), idempotency: idempotency.clone(), result };
     vec![
         Record::Prepared(prepared()),

@@ -389,7 +389,7 @@ impl<'a> Evaluator<'a> {
         value
     }
 
-    /// The call of `event` with the values of `arguments`.
+    /// The call of `event` with the values of `arguments`, by the caller of the event that makes it.
     pub(crate) fn event_call(
         &mut self,
         event: &Name,
@@ -400,7 +400,8 @@ impl<'a> Evaluator<'a> {
         for (slot, argument) in &arguments.values {
             values[*slot] = self.value(argument, locals)?;
         }
-        Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)))
+        let caller = self.scope.call.and_then(EventCall::caller).cloned();
+        Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)).with_caller(caller))
     }
 
     /// The set that `expr` yields.

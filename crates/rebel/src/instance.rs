@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::caller::Caller;
 use crate::model::{Class, Event};
 use crate::value::{Bindings, Name, Reference, Value};
 
@@ -49,7 +50,7 @@ impl Instance {
     }
 }
 
-/// An event with its arguments.
+/// An event with its arguments, and the caller of the step that it belongs to.
 ///
 /// Serialises with the names of event and parameters, so that a stored call outlives edits of the specification.
 /// Made by [`Event::call`]; one that was read from outside is checked by whatever uses it.
@@ -60,11 +61,25 @@ pub struct EventCall {
     arguments: Bindings,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     answers: Vec<Answered>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caller: Option<Caller>,
 }
 
 impl EventCall {
     pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
-        Self { event, arguments, answers: Vec::new() }
+        Self { event, arguments, answers: Vec::new(), caller: None }
+    }
+
+    /// The caller of the step, if one is known. One that is not has no roles.
+    #[must_use]
+    pub fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
+    }
+
+    /// The same call by this caller, or by one that is not known.
+    #[must_use]
+    pub fn with_caller(self, caller: impl Into<Option<Caller>>) -> Self {
+        Self { caller: caller.into(), ..self }
     }
 
     /// What other instances have answered to the questions of the event. With these answers it is decided on its own instance

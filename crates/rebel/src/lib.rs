@@ -92,6 +92,7 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod caller;
 mod check;
 mod diagnostic;
 mod evaluate;
@@ -109,6 +110,7 @@ mod violation;
 pub use self::analysis::{
     Bound, Change, Content, Delta, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold, Verdict,
 };
+pub use self::caller::{Caller, CallerError};
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
 pub use self::format::{Style, format};

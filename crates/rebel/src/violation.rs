@@ -26,6 +26,14 @@ pub enum Violation {
         /// The name given.
         class: Name,
     },
+    /// The event demands a role.
+    #[error("{}", needs_role(.event, .roles))]
+    Role {
+        /// The event.
+        event: Name,
+        /// The roles of which the caller has none.
+        roles: Vec<Name>,
+    },
     /// The event only happens when another one calls it.
     #[error("`{event}` is internal: it only happens when another event calls it")]
     Internal {
@@ -129,6 +137,12 @@ pub enum Violation {
         /// The stored value, if there is one.
         value: Option<Value>,
     },
+}
+
+fn needs_role(event: &Name, roles: &[Name]) -> String {
+    let roles: Vec<_> = roles.iter().map(|role| format!("`{role}`")).collect();
+    let needed = if roles.len() == 1 { "the role" } else { "one of the roles" };
+    format!("`{event}` needs {needed} {}, which the caller does not have", roles.join(", "))
 }
 
 fn state_list(states: &[Name]) -> String {

@@ -5,7 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use enact_rebel::limits::{ACTS_MAX, INSTANCES_MAX};
-use enact_rebel::{Accepted, Action, EventCall, Instance, Reference, Refused, Spec, Value, Violation};
+use enact_rebel::{
+    Accepted, Action, Caller, CallerError, EventCall, Instance, Question, Reference, Refused, Spec, Value, Violation,
+};
 use proptest::prelude::*;
 use support::{NOW, call, spec};
 
@@ -430,4 +432,85 @@ proptest! {
             prop_assert!(tasks.is_sorted_by_key(|task| task.place), "{:?}", target);
         }
     }
+}
+
+const RELAY: &str = r#"
+    class Lamp
+      uses: Integer = 0
+      initial off
+        on Light(): lit
+      lit
+        on Use()
+          pre: uses < 9
+          post: this.uses += 1
+    class Relay
+      initial new
+        on Pass(next: Relay, lamp: Lamp): done
+          pre: "the lamp is broken": can lamp.Use()
+          sync:
+            not lamp.Light()
+            next.Take(lamp)
+            if can lamp.Use(): lamp.Use()
+        on Take(lamp: Lamp): done
+          sync: lamp.Use()
+      done
+"#;
+
+/// The callers of all events that `action` names, in a call, a condition or a question.
+fn caller_of(action: &Action) -> Option<Option<&Caller>> {
+    match action {
+        Action::Do(call) | Action::Impossible(call) | Action::Ask(Question::Possible(call)) => Some(call.caller()),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_event_of_a_step_has_the_caller_of_the_first() {
+    let spec = spec(RELAY);
+    let world = world(&spec, &[("Lamp", "l", "Light", &[])]);
+    let pass = call(spec.class("Relay").unwrap(), "Pass", &["2", "l"]);
+    for caller in [None, Some(Caller::new("alice", ["teller"]).unwrap()), Some(Caller::system())] {
+        let pass = pass.clone().with_caller(caller.clone());
+        let accepted = spec.step(&world, &reference(&spec, "Relay", "1"), &pass, NOW).unwrap();
+        let tasks: Vec<_> = accepted.work.values().flatten().collect();
+        let callers: Vec<_> = tasks.iter().filter_map(|task| caller_of(&task.action)).collect();
+        assert_eq!(callers.len(), 6, "Pass, Take, Use twice, what must be impossible and what is asked: {tasks:?}");
+        assert!(callers.iter().all(|found| *found == caller.as_ref()), "{callers:?}");
+        let answered = tasks.iter().filter_map(|task| match &task.action {
+            Action::Do(call) => Some(call.answers()),
+            _ => None,
+        });
+        let questions: Vec<_> = answered.flatten().map(|answered| Action::Ask(answered.question.clone())).collect();
+        assert!(!questions.is_empty());
+        assert!(questions.iter().all(|asked| caller_of(asked) == Some(caller.as_ref())), "{questions:?}");
+    }
+}
+
+#[test]
+fn a_caller_has_its_roles_in_one_order_and_is_never_the_system() {
+    let caller = Caller::new("alice", ["b", "a", "b"]).unwrap();
+    assert_eq!(caller, Caller::new("alice", ["a", "b"]).unwrap());
+    assert_eq!((&**caller.id(), caller.roles().join(" ")), ("alice", "a b".to_owned()));
+    assert!(caller.has("a") && caller.has("b") && !caller.has("c") && !caller.has(""));
+    assert_eq!(Caller::new("system", []), Err(CallerError::SystemId));
+    assert_eq!(Caller::new("alice", ["a", "system"]), Err(CallerError::SystemRole));
+    assert!(Caller::new("System", ["SYSTEM"]).is_ok(), "names are compared as they are written");
+    let system = Caller::system();
+    assert!(&**system.id() == "system" && system.has("system") && system.roles().len() == 1);
+}
+
+#[test]
+fn a_call_without_a_caller_is_stored_and_read_as_before_there_were_callers() {
+    let spec = spec(RELAY);
+    let light = call(spec.class("Lamp").unwrap(), "Light", &[]);
+    let before = serde_json::json!({ "event": "Light", "arguments": {} });
+    assert_eq!(serde_json::to_value(&light).unwrap(), before);
+    assert_eq!(serde_json::from_value::<EventCall>(before).unwrap(), light);
+
+    let by_alice = light.with_caller(Caller::new("alice", ["teller"]).unwrap());
+    let mut stored = serde_json::to_value(&by_alice).unwrap();
+    assert_eq!(stored["caller"], serde_json::json!({ "id": "alice", "roles": ["teller"] }));
+    assert_eq!(serde_json::from_value::<EventCall>(stored.clone()).unwrap(), by_alice);
+    stored["caller"]["name"] = "Alice".into();
+    assert!(serde_json::from_value::<EventCall>(stored).is_err(), "what is not known is refused");
 }

@@ -18,9 +18,11 @@ use utoipa::ToSchema;
 use crate::host::{HostName, Hosts};
 use crate::limits::{Admitted, Peer};
 use crate::listener::Exposure;
+use crate::openapi::Access;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
-use crate::{command, limits, openapi, outcome, read};
+use crate::tokens::Tokens;
+use crate::{command, credentials, limits, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -34,16 +36,18 @@ pub struct Options {
     pub hosts: Vec<HostName>,
     /// From where the server may be reached; shown by `/health`.
     pub exposure: Exposure,
+    /// By which tokens callers are known. Without any, no request has a caller, whatever its headers say.
+    pub tokens: Option<Tokens>,
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
     /// at most as many as are left for others.
     pub in_flight_max: usize,
 }
 
 impl Options {
-    /// A server for this machine only, with default limits.
+    /// A server for this machine only, without tokens and with default limits.
     #[must_use]
     pub fn loopback(listen: IpAddr) -> Self {
-        Self { listen, hosts: Vec::new(), exposure: Exposure::Loopback, in_flight_max: IN_FLIGHT_MAX }
+        Self { listen, hosts: Vec::new(), exposure: Exposure::Loopback, tokens: None, in_flight_max: IN_FLIGHT_MAX }
     }
 }
 
@@ -61,7 +65,7 @@ pub(crate) struct Api<J: Journal> {
 pub(crate) struct Health {
     /// `serving`.
     status: &'static str,
-    /// Whether other machines may reach this server without encryption and authentication.
+    /// Whether other machines may reach this server without encryption.
     insecure: bool,
 }
 
@@ -86,7 +90,8 @@ pub(crate) struct Readiness {
 ///
 /// Every answer of it is JSON. Nothing a request contains makes it panic.
 pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
-    let openapi = Bytes::from(openapi::document(engine.model().spec()));
+    let access = if options.tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
+    let openapi = Bytes::from(openapi::document(engine.model().spec(), access));
     let api =
         Arc::new(Api { engine, in_flight: Shares::new(options.in_flight_max), openapi, exposure: options.exposure });
     let routes = Router::new()
@@ -98,7 +103,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
-    limits::guard(routes, Hosts::new(options.listen, options.hosts))
+    limits::guard(credentials::guard(routes, options.tokens), Hosts::new(options.listen, options.hosts))
 }
 
 impl<J: Journal> Api<J> {

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Command, Idempotency, Receipt};
 use enact_journal::{EntityKey, Journal};
-use enact_rebel::{Class, Event, EventCall, KeyType, Name, StateKind};
+use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind};
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::api::{Api, instance, method_not_allowed};
 use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{body, envelope, outcome, value};
+use crate::{body, credentials, envelope, outcome, value};
 
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]
@@ -74,8 +74,13 @@ pub(crate) fn creates(class: &Class, event: &Event) -> bool {
     event.transitions().any(|(source, _)| is_initial(source))
 }
 
-/// The instance that a command creates under `idempotency_key`. All clients are one, as long as nothing tells them apart.
-fn named_after(class: &Class, event: &Event, idempotency_key: Option<&str>) -> Result<EntityKey, InvalidParameter> {
+/// The instance that a command of `caller` creates under `idempotency_key`. All clients without a caller are one.
+fn named_after(
+    class: &Class,
+    event: &Event,
+    caller: Option<&Caller>,
+    idempotency_key: Option<&str>,
+) -> Result<EntityKey, InvalidParameter> {
     if *class.key_type() != KeyType::String {
         let (class, event, ty) = (class.name(), event.name(), class.key_type());
         let problem = format!("missing; it is of type {ty}, and the client chooses it: POST /{class}/{{id}}/{event}");
@@ -85,7 +90,14 @@ fn named_after(class: &Class, event: &Event, idempotency_key: Option<&str>) -> R
         let problem = "missing; a command without the id of its instance must have one".to_owned();
         return Err(InvalidParameter { name: envelope::IDEMPOTENCY_KEY.to_string(), problem });
     };
-    let digest = Sha256::new().chain_update(class.name().as_bytes()).chain_update([0]).chain_update(idempotency_key);
+    let mut digest = Sha256::new();
+    if let Some(caller) = caller {
+        // The name of a class does not begin with a zero byte, so this is none; an id has no zero byte.
+        digest.update([0]);
+        digest.update(caller.id().as_bytes());
+        digest.update([0]);
+    }
+    let digest = digest.chain_update(class.name().as_bytes()).chain_update([0]).chain_update(idempotency_key);
     let digest: [u8; 32] = digest.finalize().into();
     let id = Uuid::new_v8(*digest.first_chunk().expect("half of it"));
     instance(class, &id.to_string())
@@ -100,14 +112,15 @@ async fn run<J: Journal>(
     id: Option<&str>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (Parts { headers, uri, .. }, body) = request.into_parts();
+    let (Parts { headers, uri, extensions, .. }, body) = request.into_parts();
+    let caller = credentials::caller(&extensions);
     let members = body::read(&headers, body).await?;
 
     let mut unfit = Vec::new();
     let idempotency_key = envelope::idempotency_key(&headers);
     let key = match (id, &idempotency_key) {
         (Some(id), _) => instance(class, id),
-        (None, Ok(key)) => named_after(class, event, key.as_deref()),
+        (None, Ok(key)) => named_after(class, event, caller.as_ref(), key.as_deref()),
         (None, Err(unusable)) => return Err(Problem::invalid(vec![unusable.clone()])),
     };
     let key = keep(key, &mut unfit);
@@ -126,7 +139,12 @@ async fn run<J: Journal>(
     }
 
     let _admitted = api.admit(&peer)?;
-    let idempotency = idempotency_key.map(|name| Idempotency { fingerprint: fingerprint(&key, &call), key: name });
+    let call = call.with_caller(caller);
+    let idempotency = idempotency_key.map(|name| Idempotency {
+        fingerprint: fingerprint(&key, &call),
+        principal: call.caller().map(|caller| caller.id().to_string()),
+        key: name,
+    });
     let repeatable = idempotency.is_some();
     let deadline = deadline.saturating_sub(peer.held_up());
     let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;
@@ -191,15 +209,19 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
     })
 }
 
-/// A digest of all that makes the request what it is: instance, event, and each parameter with its value in canonical
+/// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in canonical
 /// form, each part with its length, so that no two requests read the same. The order and the spelling of the body do
-/// not count: `5` and `"5"` are one Integer.
+/// not count: `5` and `"5"` are one Integer. Nor do the roles of the caller: a request that is sent again gets its one answer.
 fn fingerprint(key: &EntityKey, call: &EventCall) -> [u8; 32] {
     let mut digest = Sha256::new();
     let mut add = |part: &str| {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part);
     };
+    if let Some(caller) = call.caller() {
+        add("caller");
+        add(caller.id());
+    }
     add("POST");
     add(key.class());
     add(key.id());

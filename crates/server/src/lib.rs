@@ -7,6 +7,8 @@
 //! | status | the command | what to do |
 //! |---|---|---|
 //! | `200` | happened and is durable | - |
+//! | `401` unauthenticated | never became one | send a token that the server knows, or none |
+//! | `403` forbidden | certainly did not happen: the caller lacks a role | ask somebody who has it |
 //! | `409` refused | certainly did not happen, and the body names each rule that it breaks | change something first |
 //! | `409` key in use | is running | ask again |
 //! | `404`, `405`, `413`, `415`, `421`, `422`, `431` | never became one | correct the request |
@@ -19,8 +21,10 @@
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
-//! There is no authentication and no encryption yet, so a [`Listener`] takes a loopback address only, unless told
-//! otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
+//! A caller is known by a bearer token out of a file of the operator ([`Tokens`]); the caller's id and roles go into the event
+//! and are journaled with it, and the specification decides what they may do. A request without a token has no caller and no
+//! roles. Reads, `/openapi.json` and `/health` ask for no caller. There is no encryption yet, so a [`Listener`] takes a
+//! loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
 //! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a `Host` is refused unless it is
 //! an address of this server, `localhost` or one of [`Options::hosts`].
 //!
@@ -75,6 +79,7 @@
 mod api;
 mod body;
 mod command;
+mod credentials;
 mod envelope;
 mod host;
 mod json;
@@ -88,6 +93,7 @@ mod processor;
 mod read;
 mod schema;
 mod shares;
+mod tokens;
 mod unread;
 mod value;
 
@@ -98,3 +104,7 @@ pub use host::{HostName, HostNameError};
 pub use json::DEPTH_MAX;
 pub use limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 pub use listener::{BindError, CONNECTIONS_MAX, Exposure, FAREWELL, HEAD_TIMEOUT, Limits, Listener, UNREAD_TIMEOUT};
+pub use tokens::{
+    CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
+    caller_from_outside,
+};

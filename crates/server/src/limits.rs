@@ -167,7 +167,7 @@ async fn enter(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
     .await
 }
 
-fn is_health(path: &str) -> bool {
+pub(crate) fn is_health(path: &str) -> bool {
     path.strip_prefix("/health").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 

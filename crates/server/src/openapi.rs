@@ -17,6 +17,7 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, Type as JsonType,
 };
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, HttpMethod, InfoBuilder, OpenApiBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
 };
@@ -31,12 +32,21 @@ use crate::schema::{ID_PATTERN, given, taken, text_forms};
 
 const JSON: &str = "application/json";
 
+/// Whether callers are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// No request has a caller.
+    Anonymous,
+    /// A request may prove its caller by a token.
+    ByTokens,
+}
+
 /// The document, as JSON.
-pub(crate) fn document(spec: &Spec) -> String {
+pub(crate) fn document(spec: &Spec, access: Access) -> String {
     let mut paths = PathsBuilder::new()
         .path("/health", PathItem::new(HttpMethod::Get, health()))
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
-        .path("/openapi.json", PathItem::new(HttpMethod::Get, description()));
+        .path("/openapi.json", PathItem::new(HttpMethod::Get, description(access)));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
@@ -49,21 +59,33 @@ pub(crate) fn document(spec: &Spec) -> String {
     for class in spec.classes() {
         let name = class.name();
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
-        paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class)));
+        paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
         for event in class.events().iter().filter(|event| !event.is_internal()) {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
-            paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById)));
+            paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById, access)));
             if *class.key_type() == KeyType::String && creates(class, event) {
                 let path = format!("/{name}/{}", event.name());
-                paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey)));
+                paths =
+                    paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey, access)));
             }
         }
+    }
+    if access == Access::ByTokens {
+        let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(TOKENS)).build();
+        components = components.security_scheme(BEARER, SecurityScheme::Http(scheme));
     }
     let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(INTRODUCTION));
     let document = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
     document.to_json().expect("a document of strings and numbers serialises")
 }
+
+/// The name of the security scheme.
+const BEARER: &str = "bearer";
+
+const TOKENS: &str = "\
+A token that the operator of the server gave out. It stands for a caller with roles; without a token there is no caller, and \
+no role.";
 
 const INTRODUCTION: &str = "\
 Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \
@@ -89,7 +111,7 @@ enum Addressed {
     ByKey,
 }
 
-fn command(class: &Class, event: &Event, addressed: Addressed) -> Operation {
+fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -> Operation {
     let (class, name) = (class.name(), event.name());
     let (operation_id, summary, parameters) = match addressed {
         Addressed::ById => {
@@ -128,11 +150,17 @@ fn command(class: &Class, event: &Event, addressed: Addressed) -> Operation {
         .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
         .response("504", problem("The deadline passed before anything was recorded, or it is not known yet whether the event happened"))
         .response("507", problem("The disk is full; nothing was done"));
-    everywhere(operation).build()
+    let operation = match access {
+        Access::Anonymous => operation,
+        Access::ByTokens => {
+            operation.response("403", problem("The caller has none of the roles that the event demands"))
+        }
+    };
+    everywhere(operation, access).build()
 }
 
 /// `GET /{Class}/{id}`
-fn read(class: &Class) -> Operation {
+fn read(class: &Class, access: Access) -> Operation {
     let name = class.name();
     let mode = ParameterBuilder::new()
         .name("mode")
@@ -172,7 +200,7 @@ fn read(class: &Class) -> Operation {
         .response("404", problem("The instance was never created"))
         .response("422", problem("Id, query or headers are not as declared"))
         .response("504", problem("The deadline passed while the read waited"));
-    everywhere(operation).build()
+    everywhere(operation, access).build()
 }
 
 fn health() -> Operation {
@@ -193,15 +221,19 @@ fn readiness() -> Operation {
     operation.response("default", problem("The request is not taken")).build()
 }
 
-fn description() -> Operation {
+fn description(access: Access) -> Operation {
     let content = ContentBuilder::new().schema(Some(ObjectBuilder::new())).build();
     let found = ResponseBuilder::new().description("This document").content(JSON, content).build();
     let operation = OperationBuilder::new().operation_id(Some("openapi")).summary(Some("Describe this interface"));
-    everywhere(operation.response("200", found)).build()
+    everywhere(operation.response("200", found), access).build()
 }
 
 /// What any operation may answer, because it is decided before the operation is known.
-fn everywhere(operation: OperationBuilder) -> OperationBuilder {
+fn everywhere(operation: OperationBuilder, access: Access) -> OperationBuilder {
+    let operation = match access {
+        Access::Anonymous => operation,
+        Access::ByTokens => with_tokens(operation),
+    };
     let retry_after = HeaderBuilder::new()
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
         .description(Some("Seconds after which to try again"))
@@ -209,6 +241,18 @@ fn everywhere(operation: OperationBuilder) -> OperationBuilder {
     let mut busy = problem("Overloaded or stopping, or the disk cannot be read; nothing was done");
     busy.headers.insert("retry-after".to_owned(), RefOr::T(retry_after));
     operation.response("503", busy).response("default", problem("The request is not taken"))
+}
+
+/// An operation that takes a token, and is there without one.
+fn with_tokens(operation: OperationBuilder) -> OperationBuilder {
+    let challenge = HeaderBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(JsonType::String)))
+        .description(Some("The scheme that the server takes"))
+        .build();
+    let mut unproved = problem("The Authorization header is malformed, or its token is none of this server");
+    unproved.headers.insert("www-authenticate".to_owned(), RefOr::T(challenge));
+    let securities = [SecurityRequirement::default(), SecurityRequirement::new(BEARER, [""; 0])];
+    operation.securities(Some(securities)).response("401", unproved)
 }
 
 fn problem(description: &str) -> Response {

@@ -136,13 +136,16 @@ fn stopping() -> Problem {
     Problem::new(ProblemKind::Stopping, detail).retry_after(RESTART)
 }
 
-/// A refusal of the addressed instance because it was never created says so as a resource does: by 404.
+/// A refusal for want of a role is 403, before anything else is told. One of the addressed instance because it was never
+/// created says so as a resource does: by 404.
 fn refused(refusal: &Refusal, class: &Class, key: &EntityKey) -> Problem {
-    if refusal.entity == *key && refusal.reasons.iter().any(|reason| lacks_instance(reason, class)) {
+    let is_forbidden = refusal.reasons.iter().any(|reason| matches!(reason, Reason::Role { .. }));
+    if !is_forbidden && refusal.entity == *key && refusal.reasons.iter().any(|reason| lacks_instance(reason, class)) {
         return never_created(key);
     }
     let reasons = refusal.reasons.iter().map(|reason| explained(refusal, reason)).collect();
-    Problem::new(ProblemKind::Refused, refusal.to_string()).with_reasons(reasons)
+    let kind = if is_forbidden { ProblemKind::Forbidden } else { ProblemKind::Refused };
+    Problem::new(kind, refusal.to_string()).with_reasons(reasons)
 }
 
 /// Whether the life cycle refuses an event that no instance in its initial state can take.
@@ -194,4 +197,36 @@ fn waits(waits_for: &[Wait]) -> Vec<WaitedFor> {
         why: wait.why.to_string(),
     };
     waits_for.iter().map(waited).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+    use enact_rebel::{Source, check};
+
+    use super::*;
+
+    #[test]
+    fn a_missing_role_is_403_even_where_nothing_was_created_and_in_what_is_called() {
+        let spec = check(vec![Source::new("lamp.rebel", "class Lamp initial off on Light(): lit\nlit on Dim()")]);
+        let spec = spec.expect("a specification");
+        let class = spec.class("Lamp").expect("declared");
+        let [addressed, called] = ["a", "b"].map(|id| EntityKey::new("Lamp", id).expect("a key"));
+        let role = Reason::Role { event: "Dim".into(), roles: vec!["owner".into()] };
+        let absent = Reason::LifeCycle { event: "Dim".into(), state: "off".into(), allowed: vec!["lit".into()] };
+        for (entity, reasons, expected) in [
+            (&addressed, vec![role.clone()], 403),
+            (&called, vec![role.clone()], 403),
+            (&addressed, vec![absent.clone(), role], 403),
+            (&addressed, vec![absent.clone()], 404),
+            (&called, vec![absent], 409),
+        ] {
+            let refusal = Refusal { entity: entity.clone(), event: "Dim".into(), reasons, callers: Vec::new() };
+            for replayed in [false, true] {
+                let error = SubmitError::Refused { refusal: refusal.clone(), replayed };
+                let answer = of_command(&error, class, &addressed, true).into_response();
+                assert_eq!(answer.status(), expected, "{refusal:?}");
+            }
+        }
+    }
 }

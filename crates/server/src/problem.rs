@@ -31,6 +31,10 @@ pub(crate) enum ProblemKind {
     MethodNotAllowed,
     /// The body did not arrive in time.
     BodyTimeout,
+    /// The request names a caller and does not prove it.
+    Unauthenticated,
+    /// The specification demands a role that the caller does not have; the event had no effect.
+    Forbidden,
     /// A precondition, invariant or the life cycle refused the event; it had no effect.
     Refused,
     /// A request with the same idempotency key is still running.
@@ -82,6 +86,8 @@ impl ProblemKind {
             K::NoSuchInstance => ("no-such-instance", StatusCode::NOT_FOUND, "No such instance"),
             K::MethodNotAllowed => ("method-not-allowed", StatusCode::METHOD_NOT_ALLOWED, "Method not allowed"),
             K::BodyTimeout => ("body-timeout", StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time"),
+            K::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED, "Unauthenticated"),
+            K::Forbidden => ("forbidden", StatusCode::FORBIDDEN, "Forbidden"),
             K::Refused => ("refused", StatusCode::CONFLICT, "Refused"),
             K::KeyInUse => ("key-in-use", StatusCode::CONFLICT, "The idempotency key is in use"),
             K::BodyTooLarge => ("body-too-large", StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),

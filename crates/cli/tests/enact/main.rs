@@ -10,4 +10,5 @@ mod pages;
 mod raw;
 mod serve;
 mod served;
+mod tokens;
 mod tutorial;

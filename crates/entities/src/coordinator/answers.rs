@@ -63,7 +63,7 @@ impl Answers {
 
     /// Keeps an answer, if the request had a key.
     pub(super) fn keep(&mut self, answer: &AnswerRecord) {
-        let Some(Idempotency { key, fingerprint }) = &answer.idempotency else { return };
+        let Some(Idempotency { key, fingerprint, .. }) = &answer.idempotency else { return };
         let remembered = Remembered::Answered { fingerprint: *fingerprint, answer: answer.clone() };
         if let Some(Remembered::Answered { .. }) = self.requests.insert(key.clone(), remembered) {
             return;
@@ -121,7 +121,7 @@ mod tests {
     use crate::tx::Timestamp;
 
     fn request(key: &str, fingerprint: u8) -> Idempotency {
-        Idempotency { key: key.into(), fingerprint: [fingerprint; 32] }
+        Idempotency { key: key.into(), principal: None, fingerprint: [fingerprint; 32] }
     }
 
     fn answer(key: &str, tx: u128) -> AnswerRecord {

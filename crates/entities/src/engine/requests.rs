@@ -1,8 +1,8 @@
 //! Requests that may be repeated: the same key and fingerprint get the same answer, without a second effect.
 //!
 //! # Scope
-//! A key belongs to the entity addressed: the same key sent to another entity is another one. All clients are one, as long
-//! as nothing tells them apart.
+//! A key belongs to the principal and to the entity addressed: the same key of another principal, or sent to another entity,
+//! is another one. All clients are one principal, as long as nothing tells them apart.
 //!
 //! # How an answer is kept
 //! As one record of an entity of its own, written in the same atomic step as the effects it tells of; the journal itself
@@ -110,9 +110,16 @@ fn entity(span: i64, digest: &str) -> EntityKey {
 }
 
 /// A key may hold bytes that a name may not, and more of them.
-fn digest(addressed: &EntityKey, key: &str) -> String {
+fn digest(addressed: &EntityKey, request: &Idempotency) -> String {
+    let mut digest = Sha256::new();
+    if let Some(principal) = &request.principal {
+        // The name of an entity does not begin with a zero byte, so this is none.
+        digest.update([0]);
+        digest.update((principal.len() as u64).to_be_bytes());
+        digest.update(principal);
+    }
     // A name has no zero byte.
-    let digest = Sha256::new().chain_update(addressed.as_str()).chain_update([0]).chain_update(key).finalize();
+    let digest = digest.chain_update(addressed.as_str()).chain_update([0]).chain_update(&request.key).finalize();
     digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         write!(text, "{byte:02x}").expect("a string takes all that is written to it");
         text
@@ -163,7 +170,7 @@ pub(super) async fn admit<'a, M: Model, J: Journal>(
 }
 
 fn hold<'a>(running: &'a Running, addressed: &EntityKey, request: &Idempotency) -> Result<Held<'a>, SubmitError> {
-    let digest = digest(addressed, &request.key);
+    let digest = digest(addressed, request);
     let mut requests = running.0.lock();
     match requests.get(&digest) {
         Some(fingerprint) if *fingerprint == request.fingerprint => Err(SubmitError::KeyInUse),
@@ -259,12 +266,37 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_of_another_entity_is_another_key() {
+    fn the_same_key_of_another_entity_or_another_principal_is_another_key() {
         let (a, b) = (EntityKey::new("Account", "A").unwrap(), EntityKey::new("Account", "B").unwrap());
-        let all = [digest(&a, "k"), digest(&a, "k2"), digest(&b, "k"), digest(&a, "")];
+        let digest = |addressed, principal: Option<&str>, key: &str| {
+            let principal = principal.map(str::to_owned);
+            digest(addressed, &Idempotency { key: key.to_owned(), principal, fingerprint: [0; 32] })
+        };
+        let all = [
+            digest(&a, None, "k"),
+            digest(&a, None, "k2"),
+            digest(&b, None, "k"),
+            digest(&a, None, ""),
+            digest(&a, Some("p"), "k"),
+            digest(&a, Some("q"), "k"),
+            digest(&b, Some("p"), "k"),
+            digest(&a, Some(""), "k"),
+            digest(&a, None, "p\0k"),
+            digest(&a, Some("p"), "Account/A\0k"),
+            digest(&a, Some("pAccount/A\0"), "k"),
+        ];
         for (index, one) in all.iter().enumerate() {
-            assert!(all[index + 1..].iter().all(|other| other != one));
+            assert!(all[index + 1..].iter().all(|other| other != one), "{index}");
         }
+    }
+
+    #[test]
+    fn the_key_of_a_request_without_a_principal_is_where_it_was_before_there_were_principals() {
+        let account = EntityKey::new("Account", "A").unwrap();
+        let request = Idempotency { key: "k".to_owned(), principal: None, fingerprint: [0; 32] };
+        // printf 'Account/A\0k' | sha256sum
+        let expected = "ce4689b3a79352d5dcbb27063e693e84c6722bb89befecb8140aa52b0970eb2a";
+        assert_eq!(digest(&account, &request), expected);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub fn book(number: usize, from: &str, to: &str, amount: i128) -> Command<Event>
 }
 
 pub fn repeatable(mut command: Command<Event>, name: &str, fingerprint: u8) -> Command<Event> {
-    command.idempotency = Some(Idempotency { key: name.to_owned(), fingerprint: [fingerprint; 32] });
+    command.idempotency = Some(Idempotency { key: name.to_owned(), principal: None, fingerprint: [fingerprint; 32] });
     command
 }
 

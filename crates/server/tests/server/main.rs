@@ -3,6 +3,8 @@
 mod api;
 mod availability;
 mod bank;
+mod credentials;
 mod listener;
 mod openapi;
+mod tokens;
 mod undecided;

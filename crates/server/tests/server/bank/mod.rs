@@ -55,7 +55,8 @@ impl Bank {
         Self::served(journal, options, |options| options)
     }
 
-    fn served(journal: Memory, engine: EngineOptions, options: impl FnOnce(Options) -> Options) -> Self {
+    /// Over the entities in `journal`, served with other options.
+    pub(crate) fn served(journal: Memory, engine: EngineOptions, options: impl FnOnce(Options) -> Options) -> Self {
         let spec = check(vec![Source::new("bank.rebel", include_str!("bank.rebel"))]).unwrap_or_else(|e| panic!("{e}"));
         let system = System::builder().workers(2).build().expect("two threads");
         let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, engine);

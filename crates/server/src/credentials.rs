@@ -1,0 +1,95 @@
+//! From the `Authorization` of a request to the caller that it is.
+//!
+//! Of a server with tokens, a request without the header has no caller, and one whose header is not `Bearer` and a token of
+//! the server's ends here, before anything else of it is looked at. A server without tokens believes nothing: it ignores the
+//! header. No other header says who calls. `/health` and `/health/ready` answer anybody, whatever the header says.
+
+use std::fmt;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use enact_rebel::Caller;
+
+use crate::limits::is_health;
+use crate::problem::{Problem, ProblemKind};
+use crate::tokens::Tokens;
+
+const SCHEME: &str = "Bearer";
+
+/// Lets a request of `router` run only if it says nothing about its caller or proves it by one of `tokens`.
+pub(crate) fn guard(router: Router, tokens: Option<Tokens>) -> Router {
+    match tokens {
+        Some(tokens) => router.layer(from_fn_with_state(tokens, identify)),
+        None => router,
+    }
+}
+
+/// The caller of a request that has passed [`guard`], if it has proved to be one.
+pub(crate) fn caller(extensions: &Extensions) -> Option<Caller> {
+    extensions.get().cloned()
+}
+
+async fn identify(State(tokens): State<Tokens>, mut request: Request, next: Next) -> Response {
+    if is_health(request.uri().path()) {
+        return next.run(request).await;
+    }
+    match proved(&tokens, request.headers()) {
+        Ok(Some(caller)) => request.extensions_mut().insert(caller),
+        Ok(None) => None,
+        Err(unproved) => return unproved.into_problem().into_response(),
+    };
+    // Nothing behind this needs the secret.
+    request.headers_mut().remove(header::AUTHORIZATION);
+    next.run(request).await
+}
+
+/// Why a header proves nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unproved {
+    Repeated,
+    Malformed,
+    Unknown,
+}
+
+impl fmt::Display for Unproved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Repeated => "the request has more than one Authorization header",
+            Self::Malformed => "the Authorization header is not `Bearer` and a token",
+            Self::Unknown => "the token of the Authorization header is none of this server",
+        })
+    }
+}
+
+impl Unproved {
+    fn into_problem(self) -> Problem {
+        let detail = format!(
+            "{self}; nothing was done: send one header `Authorization: {SCHEME} TOKEN` with a token that the operator of this \
+             server gave out, or none to ask without being anybody"
+        );
+        let challenge = HeaderValue::from_static(SCHEME);
+        Problem::new(ProblemKind::Unauthenticated, detail).with_header(header::WWW_AUTHENTICATE, challenge)
+    }
+}
+
+fn proved(tokens: &Tokens, headers: &HeaderMap) -> Result<Option<Caller>, Unproved> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Unproved::Repeated);
+    }
+    let token = token(value.as_bytes()).ok_or(Unproved::Malformed)?;
+    tokens.caller(token).cloned().map(Some).ok_or(Unproved::Unknown)
+}
+
+/// The token in `Bearer TOKEN` (RFC 6750, section 2.1; the scheme is not case-sensitive).
+fn token(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, rest) = value.split_at_checked(SCHEME.len())?;
+    let token = rest.trim_ascii_start();
+    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(byte);
+    let is_bearer = scheme.eq_ignore_ascii_case(SCHEME.as_bytes()) && token.len() < rest.len();
+    (is_bearer && !token.is_empty() && token.iter().all(is_token)).then_some(token)
+}
