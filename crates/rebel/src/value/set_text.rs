@@ -15,7 +15,7 @@ pub(super) fn print(elements: &BTreeSet<Value>, f: &mut fmt::Formatter<'_>) -> f
         match element {
             Value::String(text) => quote(text, f)?,
             Value::Reference(reference) => match &reference.key {
-                key @ (Key::Integer(_) | Key::Iban(_) | Key::Date(_) | Key::Currency(_)) => key.fmt(f)?,
+                key @ (Key::Integer(_) | Key::Iban(_) | Key::Date(_) | Key::Currency(_) | Key::Id(_)) => key.fmt(f)?,
                 key => quote(&key.to_string(), f)?,
             },
             element => element.fmt(f)?,
@@ -63,8 +63,8 @@ pub(super) fn parse(element: &Type, text: &str) -> Result<BTreeSet<Value>, Value
 }
 
 fn has_quotes(element: &Type) -> bool {
-    use KeyType::{Currency, Date, Iban, Integer};
-    let is_plain = |key: &KeyType| matches!(key, Integer | Iban | Date | Currency);
+    use KeyType::{Currency, Date, Iban, Id, Integer};
+    let is_plain = |key: &KeyType| matches!(key, Integer | Iban | Date | Currency | Id);
     match element {
         Type::String => true,
         Type::Reference { key, .. } => !is_plain(key),

@@ -56,8 +56,18 @@ pub enum Type {
     },
     /// A variant of an enum.
     Enum(Arc<Enumeration>),
-    /// A finite set of values of a type that is no set.
+    /// A finite set of values of one type.
     Set(Box<Type>),
+    /// An exact decimal number with so many decimals, 18 at most.
+    Decimal(u8),
+    /// A time of day, with milliseconds.
+    Time,
+    /// A span of time of a fixed length, with milliseconds.
+    Duration,
+    /// A span of the calendar: months and days.
+    Period,
+    /// An identity of 128 bits.
+    Id,
 }
 
 impl Type {
@@ -76,7 +86,17 @@ impl Type {
 
     /// Whether `<` orders its values.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self, Type::Integer | Type::Money | Type::Percentage | Type::Date | Type::Timestamp)
+        matches!(
+            self,
+            Type::Integer
+                | Type::Money
+                | Type::Percentage
+                | Type::Date
+                | Type::Timestamp
+                | Type::Decimal(_)
+                | Type::Time
+                | Type::Duration
+        )
     }
 }
 
@@ -86,6 +106,11 @@ impl fmt::Display for Type {
             Type::Reference { class, .. } => f.pad(class),
             Type::Enum(enumeration) => f.pad(&enumeration.name),
             Type::Set(element) => write!(f, "Set[{element}]"),
+            Type::Decimal(decimals) => write!(f, "Decimal({decimals})"),
+            Type::Time => f.pad("Time"),
+            Type::Duration => f.pad("Duration"),
+            Type::Period => f.pad("Period"),
+            Type::Id => f.pad("Id"),
             _ => {
                 let name = Type::BUILT_IN.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name);
                 f.pad(name)
