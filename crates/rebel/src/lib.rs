@@ -115,6 +115,6 @@ pub use self::source::{Source, Span};
 pub use self::step::{Accepted, Refused, Task, World, in_order};
 pub use self::value::{
     Bindings, Currency, Date, Decimal, Duration, Enumeration, Fault, Iban, Id, Key, KeyType, Money, Name, Percentage,
-    Period, Reference, Rounding, Time, Timestamp, Type, Value, ValueError, Variant,
+    Period, RecordType, RecordValue, Reference, Rounding, Time, Timestamp, Type, Value, ValueError, Variant,
 };
 pub use self::violation::Violation;

@@ -117,6 +117,12 @@ impl Money {
         self.minor
     }
 
+    /// The amount, if it is in this currency.
+    pub(super) fn in_currency(self, wanted: Currency) -> Result<Self, ValueError> {
+        let found = self.currency;
+        if found == wanted { Ok(self) } else { Err(ValueError::OtherCurrency { wanted, found }) }
+    }
+
     pub(crate) fn add(self, other: Self) -> Result<Self, Fault> {
         self.with_same_currency(other)?;
         self.of(Some(self.minor + other.minor))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{KeyType, Name, ValueError, Variant};
+use super::{Currency, KeyType, Name, RecordType, ValueError, Variant};
 
 /// A declared enum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,6 +68,16 @@ pub enum Type {
     Period,
     /// An identity of 128 bits.
     Id,
+    /// `none`, or a value of the type. What holds none twice is the same type.
+    Optional(Arc<Type>),
+    /// A finite sequence of values of one type.
+    List(Arc<Type>),
+    /// Values of the second type by those of the first.
+    Map(Arc<(Type, Type)>),
+    /// A declared record.
+    Record(Arc<RecordType>),
+    /// An exact amount of this currency.
+    MoneyOf(Currency),
 }
 
 impl Type {
@@ -84,6 +94,15 @@ impl Type {
         ("Timestamp", Type::Timestamp),
     ];
 
+    /// The type without [`Type::Optional`] around it.
+    pub(crate) fn present(&self) -> &Type {
+        let mut ty = self;
+        while let Type::Optional(inner) = ty {
+            ty = inner;
+        }
+        ty
+    }
+
     /// Whether `<` orders its values.
     pub(crate) fn is_ordered(&self) -> bool {
         matches!(
@@ -96,6 +115,7 @@ impl Type {
                 | Type::Decimal(_)
                 | Type::Time
                 | Type::Duration
+                | Type::MoneyOf(_)
         )
     }
 }
@@ -111,6 +131,11 @@ impl fmt::Display for Type {
             Type::Duration => f.pad("Duration"),
             Type::Period => f.pad("Period"),
             Type::Id => f.pad("Id"),
+            Type::Optional(ty) => write!(f, "{ty}?"),
+            Type::List(element) => write!(f, "List[{element}]"),
+            Type::Map(types) => write!(f, "Map[{}, {}]", types.0, types.1),
+            Type::Record(record) => f.pad(&record.name),
+            Type::MoneyOf(currency) => write!(f, "Money({currency})"),
             _ => {
                 let name = Type::BUILT_IN.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name);
                 f.pad(name)
