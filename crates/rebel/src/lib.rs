@@ -119,7 +119,7 @@ pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
 pub use self::step::{Accepted, Refused, Task, World, in_order};
 pub use self::value::{
-    Bindings, Currency, Date, Enumeration, Fault, Iban, Key, KeyType, Money, Name, Percentage, Reference, Rounding,
-    Timestamp, Type, Value, ValueError, Variant,
+    Bindings, Currency, Date, Decimal, Duration, Enumeration, Fault, Iban, Id, Key, KeyType, Money, Name, Percentage,
+    Period, RecordType, RecordValue, Reference, Rounding, Time, Timestamp, Type, Value, ValueError, Variant,
 };
 pub use self::violation::Violation;

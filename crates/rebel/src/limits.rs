@@ -26,6 +26,12 @@ pub const KEY_FIELDS_MAX: usize = 16;
 /// Elements of one range.
 pub const ELEMENTS_MAX: usize = 10_000;
 
+/// Elements of one list, set or map.
+pub const COLLECTION_MAX: usize = 10_000;
+
+/// Bytes of a text that an operation makes.
+pub const TEXT_BYTES_MAX: usize = 65_536;
+
 /// Events of one step, the first one and all that are called.
 pub const ACTS_MAX: usize = 10_000;
 

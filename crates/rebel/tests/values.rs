@@ -1,10 +1,11 @@
 //! Text forms and serialised forms of values.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use enact_rebel::{
-    Bindings, Currency, Date, Enumeration, EventCall, Instance, KeyType, Money, Percentage, Source, Type, Value,
-    ValueError, check,
+    Bindings, Currency, Date, Decimal, Duration, Enumeration, EventCall, Id, Instance, KeyType, Money, Percentage,
+    Period, RecordType, RecordValue, Source, Time, Type, Value, ValueError, check, limits,
 };
 use proptest::prelude::*;
 
@@ -57,8 +58,100 @@ fn typed_text() -> BoxedStrategy<(Type, String)> {
         Just((Type::Date, "2026-11-21".to_owned())),
         Just((Type::Timestamp, "1969-12-31T23:59:59.999Z".to_owned())),
         prop::sample::select(vec!["red", "green"]).prop_map(|name| (colours(), name.to_owned())),
+        decimal().prop_map(|number| (Type::Decimal(number.decimals()), number.to_string())),
+        time().prop_map(|time| (Type::Time, time.to_string())),
+        any::<i64>().prop_map(|millis| (Type::Duration, Duration::from_millis(millis).to_string())),
+        any::<(i32, i32)>().prop_map(|(months, days)| (Type::Period, Period::new(months, days).to_string())),
+        any::<u128>().prop_map(|bits| (Type::Id, Id::from_u128(bits).to_string())),
+        any::<u128>().prop_map(|bits| (reference(KeyType::Id), Id::from_u128(bits).to_string())),
+        (any::<u128>(), any::<i64>()).prop_map(|(bits, number)| {
+            let key = KeyType::Composite([KeyType::Id, KeyType::Integer].into());
+            (reference(key), format!("{}:{number}", Id::from_u128(bits)))
+        }),
+        any::<i64>().prop_map(|minor| {
+            let euro: Currency = "EUR".parse().unwrap();
+            (Type::MoneyOf(euro), Money::new(euro, minor.into()).unwrap().to_string())
+        }),
+        Just((Type::Optional(Type::Integer.into()), "none".to_owned())),
+        any::<i64>().prop_map(|number| (Type::Optional(Type::Integer.into()), number.to_string())),
+        any::<String>().prop_map(|text| (Type::Optional(Type::String.into()), text)),
     ];
     scalar.boxed()
+}
+
+fn decimal() -> impl Strategy<Value = Decimal> {
+    let units = prop_oneof![-1000_i128..1000, -Decimal::UNITS_MAX..=Decimal::UNITS_MAX];
+    (units, 0..=Decimal::DECIMALS_MAX).prop_map(|(units, decimals)| Decimal::new(units, decimals).unwrap())
+}
+
+fn time() -> impl Strategy<Value = Time> {
+    let (millis, seconds, minutes) = (0..86_400_000_i64, 0..86_400_i64, 0..1440_i64);
+    prop_oneof![millis, seconds.prop_map(|seconds| 1000 * seconds), minutes.prop_map(|minutes| 60_000 * minutes)]
+        .prop_map(|millis| Time::from_millis(millis).unwrap())
+}
+
+/// A type and some of its values.
+type Typed = (Type, Vec<Value>);
+
+/// Values of one type that hold no others.
+fn scalars() -> BoxedStrategy<Typed> {
+    (typed_text(), prop::collection::vec(any::<String>(), 0..4), any::<[u32; 4]>())
+        .prop_map(|((ty, text), texts, seeds)| {
+            let read = |text: &String| Value::parse(&ty, text).ok();
+            let mut values: Vec<Value> = [&text].into_iter().chain(&texts).filter_map(read).collect();
+            values.extend(seeds.iter().filter_map(|seed| Value::of_number(&ty, None, (*seed).into())));
+            (ty, values)
+        })
+        .boxed()
+}
+
+/// Values of one type that nest up to three levels.
+fn nested() -> BoxedStrategy<Typed> {
+    scalars()
+        .prop_recursive(3, 24, 3, |inner| {
+            let size = 0_usize..4;
+            prop_oneof![
+                (inner.clone(), size.clone()).prop_map(|((ty, values), size)| {
+                    let sets =
+                        values.chunks(size.max(1)).map(|set| Value::Set(Arc::new(set.iter().cloned().collect())));
+                    (Type::Set(ty.into()), sets.chain([Value::Set(Arc::default())]).collect())
+                }),
+                (inner.clone(), size.clone()).prop_map(|((ty, values), size)| {
+                    let lists = values.chunks(size.max(1)).map(|list| Value::List(list.into()));
+                    (Type::List(ty.into()), lists.chain([Value::List([].into())]).collect())
+                }),
+                (inner.clone(), inner.clone()).prop_map(|((key, keys), (ty, values))| {
+                    let map: BTreeMap<Value, Value> = keys.into_iter().zip(values).collect();
+                    let values = vec![Value::Map(Arc::new(map)), Value::Map(Arc::default())];
+                    (Type::Map((key, ty).into()), values)
+                }),
+                (inner.clone(), inner.clone()).prop_map(|(left, right)| {
+                    let fields = vec![("left".into(), left.0), ("right".into(), right.0)];
+                    let ty = Type::Record(Arc::new(RecordType { name: "Pair".into(), fields }));
+                    let pair = |(left, right)| {
+                        let fields = vec![("left".into(), left), ("right".into(), right)];
+                        Value::Record(Arc::new(RecordValue { of: "Pair".into(), fields }))
+                    };
+                    (ty, left.1.into_iter().zip(right.1).map(pair).collect())
+                }),
+                inner.prop_map(|(ty, mut values)| match ty {
+                    Type::Optional(_) => (ty, values),
+                    _ => {
+                        values.push(Value::None);
+                        (Type::Optional(ty.into()), values)
+                    }
+                }),
+            ]
+        })
+        .boxed()
+}
+
+/// Whether `none` alone may be the text of a value that is there.
+fn has_text_none(ty: &Type) -> bool {
+    match ty {
+        Type::Optional(ty) => matches!(**ty, Type::String | Type::Reference { .. }),
+        _ => false,
+    }
 }
 
 proptest! {
@@ -79,6 +172,58 @@ proptest! {
     }
 
     #[test]
+    fn nested_values_are_read_back_from_their_texts((ty, values) in nested()) {
+        for value in values {
+            prop_assert!(value.has_type(&ty), "{} {}", ty, value);
+            // Inside another, every value is read back; alone, all but `none` beside texts.
+            let list = Value::List([value.clone(), value.clone()].into());
+            prop_assert_eq!(Value::parse(&Type::List(ty.clone().into()), &list.to_string()), Ok(list));
+            if !has_text_none(&ty) {
+                prop_assert_eq!(Value::parse(&ty, &value.to_string()), Ok(value));
+            }
+        }
+    }
+
+    #[test]
+    fn nested_values_are_read_back_from_their_serialised_forms((ty, values) in nested()) {
+        for value in values {
+            let json = serde_json::to_string(&value).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<Value>(&json).unwrap(), &value, "{}", ty);
+            let json = serde_json::to_value(&value).unwrap();
+            prop_assert_eq!(serde_json::from_value::<Value>(json).unwrap(), value);
+        }
+    }
+
+    /// The text is cut in two, gets a character more, or another one.
+    #[test]
+    fn a_damaged_text_is_a_value_or_an_error(
+        (ty, values) in nested(), cut in any::<prop::sample::Index>(), sign in "[{}()\\[\\],: \"\\\\a1]",
+    ) {
+        for value in values {
+            let chars: Vec<char> = value.to_string().chars().collect();
+            let at = cut.index(chars.len() + 1);
+            let (start, end) = (chars[..at].iter().collect::<String>(), chars[at..].iter().collect::<String>());
+            let without_one = chars[at..].iter().skip(1).collect::<String>();
+            let (more, other) = (format!("{start}{sign}{end}"), format!("{start}{sign}{without_one}"));
+            for text in [start, end, more, other] {
+                if let Ok(value) = Value::parse(&ty, &text) {
+                    prop_assert!(value.has_type(&ty), "{} {}", ty, text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_of_one_type_has_the_order_of_its_number((ty, values) in scalars()) {
+        for (left, right) in values.iter().zip(values.iter().skip(1)) {
+            if let (Some(a), Some(b), false) = (left.number(), right.number(), ty == Type::Money) {
+                prop_assert_eq!(left.cmp(right), a.cmp(&b), "{} {} {}", ty, left, right);
+                prop_assert_eq!(Value::of_number(&ty, left.currency(), a), Some(left.clone()));
+            }
+        }
+    }
+
+    #[test]
     fn a_value_is_read_back_from_its_serialised_form((ty, text) in typed_text()) {
         let value = Value::parse(&ty, &text).unwrap();
         let json = serde_json::to_string(&value).unwrap();
@@ -87,11 +232,131 @@ proptest! {
 
     #[test]
     fn any_text_is_a_value_or_an_error((ty, _) in typed_text(), text in any::<String>()) {
-        for ty in [Type::Set(Box::new(ty.clone())), ty] {
+        let (list, map) = (Type::List(ty.clone().into()), Type::Map((ty.clone(), ty.clone()).into()));
+        let fields = vec![("a".into(), ty.clone())];
+        let record = Type::Record(Arc::new(RecordType { name: "R".into(), fields }));
+        for ty in [Type::Set(Box::new(ty.clone())), list, map, record, Type::Optional(ty.clone().into()), ty] {
             if let Ok(value) = Value::parse(&ty, &text) {
                 prop_assert_eq!(Value::parse(&ty, &value.to_string()), Ok(value));
             }
         }
+    }
+}
+
+fn list(element: Type) -> Type {
+    Type::List(element.into())
+}
+
+fn map(key: Type, value: Type) -> Type {
+    Type::Map((key, value).into())
+}
+
+fn line() -> Type {
+    let fields = vec![("product".into(), Type::String), ("quantity".into(), Type::Integer)];
+    Type::Record(Arc::new(RecordType { name: "Line".into(), fields }))
+}
+
+#[test]
+fn values_that_hold_others_have_a_text_form() {
+    let optional = |ty: Type| Type::Optional(ty.into());
+    for (ty, name, text) in [
+        (list(line()), "List[Line]", r#"[Line(product: "a, b", quantity: 2), Line(product: "", quantity: -1)]"#),
+        (list(optional(Type::String)), "List[String?]", r#"["none", none, "\"\\"]"#),
+        (optional(list(Type::Integer)), "List[Integer]?", "none"),
+        (optional(Type::String), "String?", "none"),
+        (map(Type::String, list(Type::Integer)), "Map[String, List[Integer]]", r#"{"": [], "a: b": [1, 2]}"#),
+        (map(Type::Time, Type::Time), "Map[Time, Time]", "{00:00: 18:30, 18:30:15.250: 00:00}"),
+        (map(Type::Timestamp, Type::Period), "Map[Timestamp, Period]", "{2026-11-21T09:30:00.000Z: 1 year 2 days}"),
+        (
+            Type::Set(Type::Set(Type::Decimal(1).into()).into()),
+            "Set[Set[Decimal(1)]]",
+            "{{}, {-1.0, 0.0, 0.1, 10.0}, {0.0}}",
+        ),
+        (list(Type::MoneyOf("EUR".parse().unwrap())), "List[Money(EUR)]", "[EUR 1.00, EUR -1.00]"),
+        (list(Type::Duration), "List[Duration]", "[1 hour, -15 minutes]"),
+        (
+            list(reference(KeyType::Id)),
+            "List[Account]",
+            "[0190163d-8694-739b-aea5-966c26f8ad91, 00000000-0000-0000-0000-000000000000]",
+        ),
+    ] {
+        let value = Value::parse(&ty, text).unwrap();
+        assert_eq!((ty.to_string().as_str(), value.to_string().as_str()), (name, text));
+        assert!(value.has_type(&ty));
+    }
+}
+
+#[test]
+fn blanks_between_the_parts_of_a_value_do_not_matter() {
+    let ty = map(Type::Time, list(line()));
+    let spaced = "\n{ 18:30 :\t[ Line ( product : \"a\" ,quantity:2 ) ] }  ";
+    assert_eq!(Value::parse(&ty, spaced).unwrap().to_string(), r#"{18:30: [Line(product: "a", quantity: 2)]}"#);
+    assert_eq!(Value::parse(&map(Type::Integer, Type::Integer), "{1:2,3:4}").unwrap().to_string(), "{1: 2, 3: 4}");
+}
+
+#[test]
+fn none_alone_is_absence_but_for_a_text() {
+    let of = |ty: Type, text: &str| Value::parse(&Type::Optional(ty.into()), text);
+    assert_eq!(of(Type::Integer, "none"), Ok(Value::None));
+    assert_eq!(of(Type::Integer, "1"), Ok(Value::Integer(1)));
+    assert_eq!(of(Type::String, "none"), Ok(Value::String("none".into())));
+    assert_eq!(of(reference(KeyType::String), "none"), Ok(Value::None));
+    assert_eq!(of(Type::Optional(Type::Integer.into()), "none"), Ok(Value::None));
+    assert!(Value::None.has_type(&Type::Optional(Type::Integer.into())) && !Value::None.has_type(&Type::Integer));
+    assert!(!Value::String("1".into()).has_type(&Type::Optional(Type::Integer.into())));
+}
+
+#[test]
+fn a_value_has_the_type_of_all_that_it_holds() {
+    let has = |text: &str, ty: &Type, other: &Type| {
+        let value = Value::parse(ty, text).unwrap();
+        assert!(value.has_type(ty) && !value.has_type(other), "{ty} {other}");
+    };
+    let renamed = |name: &str, second: Type| {
+        let fields = vec![("product".into(), Type::String), ("quantity".into(), second)];
+        Type::Record(Arc::new(RecordType { name: name.into(), fields }))
+    };
+    has("[1]", &list(Type::Integer), &list(Type::Boolean));
+    has("{1: 2}", &map(Type::Integer, Type::Integer), &map(Type::Integer, Type::Boolean));
+    has("{1: 2}", &map(Type::Integer, Type::Integer), &map(Type::Boolean, Type::Integer));
+    has("1.50", &Type::Decimal(2), &Type::Decimal(3));
+    has("EUR 1", &Type::MoneyOf("EUR".parse().unwrap()), &Type::MoneyOf("USD".parse().unwrap()));
+    let text = r#"Line(product: "p", quantity: 2)"#;
+    has(text, &line(), &renamed("Row", Type::Integer));
+    has(text, &line(), &renamed("Line", Type::Boolean));
+}
+
+#[test]
+fn a_collection_is_read_up_to_its_limit() {
+    let numbers = |count: usize| (0..count).map(|number| number.to_string()).collect::<Vec<_>>();
+    let entries = |count: usize| (0..count).map(|number| format!("{number}: 1")).collect::<Vec<_>>();
+    for (ty, open, items, close) in [
+        (list(Type::Integer), '[', numbers as fn(usize) -> Vec<String>, ']'),
+        (Type::Set(Type::Integer.into()), '{', numbers, '}'),
+        (map(Type::Integer, Type::Integer), '{', entries, '}'),
+    ] {
+        let text = |count: usize| format!("{open}{}{close}", items(count).join(", "));
+        assert!(Value::parse(&ty, &text(limits::COLLECTION_MAX)).is_ok(), "{ty}");
+        assert_eq!(Value::parse(&ty, &text(limits::COLLECTION_MAX + 1)), Err(ValueError::TooManyElements), "{ty}");
+    }
+}
+
+#[test]
+fn values_nest_up_to_their_limit() {
+    let nested = |depth: usize, open: &str, close: &str, wrap: fn(Type) -> Type| {
+        let ty = (0..depth).fold(Type::Integer, |ty, _| wrap(ty));
+        Value::parse(&ty, &format!("{}1{}", open.repeat(depth), close.repeat(depth)))
+    };
+    let pair = |ty| Type::Record(Arc::new(RecordType { name: "R".into(), fields: vec![("a".into(), ty)] }));
+    let forms: [(&str, &str, fn(Type) -> Type); 4] = [
+        ("[", "]", list),
+        ("{", "}", |ty| Type::Set(ty.into())),
+        ("{1: ", "}", |ty| map(Type::Integer, ty)),
+        ("R(a: ", ")", pair),
+    ];
+    for (open, close, wrap) in forms {
+        assert!(nested(limits::DEPTH_MAX, open, close, wrap).is_ok());
+        assert_eq!(nested(limits::DEPTH_MAX + 1, open, close, wrap), Err(ValueError::TooDeep));
     }
 }
 
@@ -136,6 +401,26 @@ fn texts_that_are_no_values_say_why() {
         (set.clone(), "1, 2", "is no Set; write it like `{a, b}`"),
         (set.clone(), "{1, }", "is no Set"),
         (set, "{1, x}", "`x` is no Integer"),
+        (Type::Set(Type::String.into()), "{a}", "`a` is no quoted text; write it like `\"a\"`"),
+        (Type::Decimal(2), "1,5", "`1,5` is no Decimal; write it like `12.50`"),
+        (Type::Decimal(2), "1.505", "Decimal(2) has at most 2 decimals, not 3"),
+        (Type::Decimal(2), "10000000000000000000000000000000000.01", "outside the range of Decimal"),
+        (Type::Time, "24:00", "`24:00` is no Time; write it like `18:30`"),
+        (Type::Duration, "1 day", "`1 day` is no Duration; write it like `36 hours`"),
+        (Type::Period, "1 hour", "`1 hour` is no Period; write it like `1 year 2 months 3 days`"),
+        (Type::Id, "1", "`1` is no Id"),
+        (Type::MoneyOf("EUR".parse().unwrap()), "USD 1", "the amount is in USD; give it in EUR"),
+        (Type::Optional(Type::Integer.into()), "null", "`null` is no Integer"),
+        (list(Type::Integer), "{1}", "`{1}` is no List; write it like `[a, b]`"),
+        (list(Type::Integer), "[1] 2", "is no List"),
+        (list(Type::Integer), "[none]", "`none` is no Integer"),
+        (list(list(Type::Integer)), "[[1], [2, ]]", "`[2, ]]` is no List"),
+        (map(Type::Integer, Type::Boolean), "{1 true}", "`1 true` is no Integer"),
+        (map(Type::Integer, Type::Boolean), "{1}", "`{1}` is no Map; write it like `{a: b, c: d}`"),
+        (map(Type::Integer, Type::Boolean), "{1: true, 1: true}", "the key `1` stands twice"),
+        (line(), "Line(product: \"p\")", "is no Line; write it like `Line(product: .., quantity: ..)`"),
+        (line(), "Line(product: p, quantity: 2)", "`p` is no quoted text"),
+        (line(), "Line(quantity: 2, product: \"p\")", "is no Line"),
     ];
     for (ty, text, part) in table {
         let error = Value::parse(ty, text).unwrap_err().to_string();
@@ -146,7 +431,19 @@ fn texts_that_are_no_values_say_why() {
 #[test]
 fn an_error_shows_no_more_than_the_beginning_of_a_long_text() {
     let long = "é".repeat(100_000);
-    for ty in [Type::Integer, Type::Money, Type::Currency, Type::Iban, Type::Date, colours()] {
+    for ty in [
+        Type::Integer,
+        Type::Money,
+        Type::Currency,
+        Type::Iban,
+        Type::Date,
+        colours(),
+        Type::Decimal(3),
+        Type::Period,
+        Type::Id,
+        list(Type::String),
+        line(),
+    ] {
         assert!(Value::parse(&ty, &long).unwrap_err().to_string().len() < 300, "{ty}");
     }
 }
@@ -199,6 +496,21 @@ fn calls_and_instances_are_stored_with_names_and_text_forms() {
     let stored = r#"{"state":"opened","fields":{"balance":{"Money":"EUR 5.00"},"tags":{"Set":[{"String":"a"}]}}}"#;
     let instance: Instance = serde_json::from_str(stored).unwrap();
     assert_eq!(serde_json::to_string(&instance).unwrap(), stored);
+    for stored in [
+        r#"{"Decimal":"12.50"}"#,
+        r#"{"Time":"18:30"}"#,
+        r#"{"Duration":"36 hours"}"#,
+        r#"{"Period":"1 year 2 days"}"#,
+        r#"{"Id":"0190163d-8694-739b-aea5-966c26f8ad91"}"#,
+        r#""None""#,
+        r#"{"List":[{"Integer":2},{"Integer":1}]}"#,
+        r#"{"Map":[[{"String":"a"},{"Integer":1}],[{"String":"b"},{"List":[]}]]}"#,
+        r#"{"Record":{"of":"Line","fields":[["product",{"String":"p"}],["count",{"Integer":2}]]}}"#,
+        r#"{"Reference":{"class":"A","key":{"Id":"0190163d-8694-739b-aea5-966c26f8ad91"}}}"#,
+    ] {
+        let value: Value = serde_json::from_str(stored).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), stored);
+    }
 }
 
 #[test]
@@ -210,6 +522,10 @@ fn damaged_stored_values_are_refused() {
         r#"{"Date":"2026-02-30"}"#,
         r#"{"Integer":9223372036854775808}"#,
         r#"{"Float":1.0}"#,
+        r#"{"Decimal":"0.0000000000000000001"}"#,
+        r#"{"Time":"24:00"}"#,
+        r#"{"Map":[[{"Integer":1},{"Integer":1}],[{"Integer":1},{"Integer":2}]]}"#,
+        r#"{"Record":{"of":"Line","fields":[],"more":1}}"#,
     ] {
         assert!(serde_json::from_str::<Value>(json).is_err(), "{json}");
     }

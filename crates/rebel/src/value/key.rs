@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Currency, Date, Enumeration, Iban, Name, Reference, Type, Value, ValueError, Variant, integer};
+use super::{Currency, Date, Enumeration, Iban, Id, Name, Reference, Type, Value, ValueError, Variant, integer};
 
 /// The type of an identity.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +32,8 @@ pub enum KeyType {
     },
     /// The values of several fields, in the order in which these are declared; at least two.
     Composite(Arc<[KeyType]>),
+    /// An identity of 128 bits.
+    Id,
 }
 
 impl KeyType {
@@ -43,6 +45,7 @@ impl KeyType {
             Type::Iban => KeyType::Iban,
             Type::Date => KeyType::Date,
             Type::Currency => KeyType::Currency,
+            Type::Id => KeyType::Id,
             Type::Enum(enumeration) => KeyType::Enum(enumeration.clone()),
             Type::Reference { class, key } => KeyType::Reference { class: class.clone(), key: key.clone().into() },
             _ => return None,
@@ -57,6 +60,7 @@ impl KeyType {
             KeyType::Iban => Type::Iban,
             KeyType::Date => Type::Date,
             KeyType::Currency => Type::Currency,
+            KeyType::Id => Type::Id,
             KeyType::Enum(enumeration) => Type::Enum(enumeration.clone()),
             KeyType::Reference { class, key } => Type::Reference { class: class.clone(), key: KeyType::clone(key) },
             KeyType::Composite(_) => return None,
@@ -89,6 +93,7 @@ impl fmt::Display for KeyType {
             KeyType::Iban => f.pad("Iban"),
             KeyType::Date => f.pad("Date"),
             KeyType::Currency => f.pad("Currency"),
+            KeyType::Id => f.pad("Id"),
             KeyType::Enum(enumeration) => f.pad(&enumeration.name),
             KeyType::Reference { class, .. } => f.pad(class),
             KeyType::Composite(parts) => {
@@ -123,6 +128,8 @@ pub enum Key {
     Reference(Arc<Reference>),
     /// The values of several fields, in the order in which these are declared.
     Composite(Arc<[Key]>),
+    /// An identity of 128 bits.
+    Id(Id),
 }
 
 impl Key {
@@ -134,7 +141,8 @@ impl Key {
             | (Key::Integer(_), KeyType::Integer)
             | (Key::Iban(_), KeyType::Iban)
             | (Key::Date(_), KeyType::Date)
-            | (Key::Currency(_), KeyType::Currency) => true,
+            | (Key::Currency(_), KeyType::Currency)
+            | (Key::Id(_), KeyType::Id) => true,
             (Key::Variant(variant), KeyType::Enum(enumeration)) => {
                 variant.of == enumeration.name && enumeration.variants.contains(&variant.name)
             }
@@ -162,6 +170,7 @@ impl Key {
             KeyType::Iban => Key::Iban(text.parse()?),
             KeyType::Date => Key::Date(text.parse()?),
             KeyType::Currency => Key::Currency(text.parse()?),
+            KeyType::Id => Key::Id(text.parse()?),
             KeyType::Enum(enumeration) => Key::Variant(enumeration.variant(text)?.into()),
             KeyType::Reference { class, key } => {
                 Key::Reference(Arc::new(Reference { class: class.clone(), key: Key::parse(key, text)? }))
@@ -192,6 +201,7 @@ impl Key {
                 Value::Iban(iban) => Key::Iban(iban),
                 Value::Date(date) => Key::Date(date),
                 Value::Currency(currency) => Key::Currency(currency),
+                Value::Id(id) => Key::Id(id),
                 Value::Variant(variant) => Key::Variant(variant.into()),
                 Value::Reference(reference) if is_one || reference.key.may_be_joined() => {
                     Key::Reference(Arc::new(reference))
@@ -221,6 +231,7 @@ impl Key {
             Key::Iban(iban) => Value::Iban(iban.clone()),
             Key::Date(date) => Value::Date(*date),
             Key::Currency(currency) => Value::Currency(*currency),
+            Key::Id(id) => Value::Id(*id),
             Key::Variant(variant) => Value::Variant(Variant::clone(variant)),
             Key::Reference(reference) => Value::Reference(Reference::clone(reference)),
         })
@@ -245,6 +256,7 @@ impl fmt::Display for Key {
             Key::Iban(iban) => iban.fmt(f),
             Key::Date(date) => date.fmt(f),
             Key::Currency(currency) => currency.fmt(f),
+            Key::Id(id) => id.fmt(f),
             Key::Variant(variant) => f.pad(&variant.name),
             Key::Reference(reference) => reference.key.fmt(f),
             Key::Composite(parts) => {

@@ -10,31 +10,54 @@
 //! | `Money` | `EUR 12.50`, with at most the decimals of its currency |
 //! | `Percentage` | `2.5%` |
 //! | `Currency` | `EUR` |
-//! | `String` | the text itself; quoted inside a set |
+//! | `String` | the text itself; quoted inside other values |
 //! | `Iban` | `NL91ABNA0417164300`, blanks allowed on input |
 //! | `Date` | `2026-11-21` |
 //! | `Timestamp` | `2026-11-21T09:30:00.000Z` |
 //! | a class | the identity of the instance |
 //! | an enum | the name of the variant |
+//! | `Decimal(2)` | `12.50`; fewer decimals on input |
+//! | `Time` | `18:30`, `18:30:15`, `18:30:15.250` |
+//! | `Duration` | `36 hours`, `15 minutes`, `90 seconds`, `1500 milliseconds` |
+//! | `Period` | `1 month`, `3 days`, `1 year 2 months 3 days` |
+//! | `Id` | `0190163d-8694-739b-aea5-966c26f8ad91` |
+//! | `Money(EUR)` | as `Money` |
+//! | `T?` | `none`, or the text of the value |
+//! | `List[T]` | `[a, b]` |
+//! | `Map[K, V]` | `{k: v, l: w}` |
+//! | a record | `Line(product: "pen", quantity: 2)` |
+//!
+//! Inside other values, `String`s are quoted, and so are identities that consist of texts or of several values: `none`
+//! without quotes is never one of them. Alone, a text of type `String?` is always that text, also `none`; for any other
+//! `T?`, the text `none` is none, also where `T` has a variant or an identity of that name.
 //! | `Set[T]` | `{a, b}` |
 //!
 //! # Exactness
-//! No operation wraps, rounds silently or panics: a result outside its type's range is [`Fault::Overflow`], and
-//! `Money * Percentage` rounds by the rule that the source declares.
+//! No operation wraps, rounds silently or panics: a result outside its type's range is [`Fault::Overflow`], and what
+//! rounds does so once, by the rule that the source declares.
+
+// The operations of the newer types are complete before the evaluator calls all of them.
+#![allow(dead_code)]
 
 mod bindings;
+mod clock;
+mod collection_text;
 mod decimal;
+mod duration;
 mod iban;
+mod id;
 mod key;
+mod map_serde;
 mod money;
 mod percentage;
+mod record;
 mod rounding;
-mod set_text;
+pub(crate) mod text;
 mod text_serde;
 mod time;
 mod types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -43,10 +66,15 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::bindings::Bindings;
+pub use self::clock::Time;
+pub use self::decimal::Decimal;
+pub use self::duration::{Duration, Period};
 pub use self::iban::Iban;
+pub use self::id::Id;
 pub use self::key::{Key, KeyType};
 pub use self::money::{Currency, Money};
 pub use self::percentage::Percentage;
+pub use self::record::{RecordType, RecordValue};
 pub use self::rounding::Rounding;
 pub use self::time::{Date, Timestamp};
 pub use self::types::{Enumeration, Type};
@@ -109,15 +137,37 @@ pub enum Value {
     Variant(Variant),
     /// A finite set of values of one type.
     Set(Arc<BTreeSet<Value>>),
+    /// An exact decimal number.
+    Decimal(Decimal),
+    /// A time of day.
+    Time(Time),
+    /// A span of time of a fixed length.
+    Duration(Duration),
+    /// A span of the calendar.
+    Period(Period),
+    /// An identity of 128 bits.
+    Id(Id),
+    /// No value of an optional type; one that is present is that value itself.
+    None,
+    /// A finite sequence of values of one type.
+    List(Arc<[Value]>),
+    /// Values by keys, each of one type.
+    Map(#[serde(with = "map_serde")] Arc<BTreeMap<Value, Value>>),
+    /// A value of a record.
+    Record(Arc<RecordValue>),
 }
 
 impl Value {
     /// The bytes behind its references, but for names, which all values share.
     pub(crate) fn heap_bytes(&self) -> usize {
+        let bytes = |value: &Value| size_of_val(value) + value.heap_bytes();
         match self {
             Value::String(text) => text.len(),
             Value::Reference(reference) => reference.key.heap_bytes(),
-            Value::Set(elements) => elements.iter().map(|element| size_of_val(element) + element.heap_bytes()).sum(),
+            Value::Set(elements) => elements.iter().map(bytes).sum(),
+            Value::List(elements) => elements.iter().map(bytes).sum(),
+            Value::Map(entries) => entries.iter().map(|(key, value)| bytes(key) + bytes(value)).sum(),
+            Value::Record(record) => record.heap_bytes(),
             _ => 0,
         }
     }
@@ -153,11 +203,22 @@ impl Value {
                 Value::Reference(Reference { class: class.clone(), key: Key::parse(key, text)? })
             }
             Type::Enum(enumeration) => Value::Variant(enumeration.variant(text)?),
-            Type::Set(element) => Value::Set(Arc::new(set_text::parse(element, text)?)),
+            Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) => collection_text::parse(ty, text)?,
+            Type::Decimal(decimals) => Value::Decimal(Decimal::parse(text, *decimals)?),
+            Type::Time => Value::Time(text.parse()?),
+            Type::Duration => Value::Duration(text.parse()?),
+            Type::Period => Value::Period(text.parse()?),
+            Type::Id => Value::Id(text.parse()?),
+            Type::Optional(_) => match ty.present() {
+                Type::String => Value::String(text.into()),
+                _ if text == "none" => Value::None,
+                present => Value::parse(present, text)?,
+            },
+            Type::MoneyOf(currency) => Value::Money(text.parse::<Money>()?.in_currency(*currency)?),
         })
     }
 
-    /// Whether this is a value of type `ty`, down to the elements of a set.
+    /// Whether this is a value of type `ty`, down to the elements of collections and the fields of records.
     #[must_use]
     pub fn has_type(&self, ty: &Type) -> bool {
         match (self, ty) {
@@ -169,7 +230,13 @@ impl Value {
             | (Value::String(_), Type::String)
             | (Value::Iban(_), Type::Iban)
             | (Value::Date(_), Type::Date)
-            | (Value::Timestamp(_), Type::Timestamp) => true,
+            | (Value::Timestamp(_), Type::Timestamp)
+            | (Value::Time(_), Type::Time)
+            | (Value::Duration(_), Type::Duration)
+            | (Value::Period(_), Type::Period)
+            | (Value::Id(_), Type::Id)
+            | (Value::None, Type::Optional(_)) => true,
+            (Value::Decimal(number), Type::Decimal(decimals)) => number.decimals() == *decimals,
             (Value::Reference(reference), Type::Reference { class, key }) => {
                 reference.class == *class && reference.key.has_type(key)
             }
@@ -177,12 +244,19 @@ impl Value {
                 variant.of == enumeration.name && enumeration.variants.contains(&variant.name)
             }
             (Value::Set(elements), Type::Set(ty)) => elements.iter().all(|element| element.has_type(ty)),
+            (value, Type::Optional(_)) => value.has_type(ty.present()),
+            (Value::List(elements), Type::List(ty)) => elements.iter().all(|element| element.has_type(ty)),
+            (Value::Map(entries), Type::Map(types)) => {
+                entries.iter().all(|(key, value)| key.has_type(&types.0) && value.has_type(&types.1))
+            }
+            (Value::Record(record), Type::Record(ty)) => record.has_type(ty),
+            (Value::Money(money), Type::MoneyOf(currency)) => money.currency() == *currency,
             _ => false,
         }
     }
 
     /// The number that interval reasoning sees, in the smallest unit of the type: minor units of the currency, 10^-16
-    /// percent, days, milliseconds. `None` for types without an order of that kind.
+    /// percent, days, milliseconds, the last decimal. `None` for types without an order of that kind.
     #[must_use]
     pub fn number(&self) -> Option<i128> {
         match self {
@@ -191,6 +265,9 @@ impl Value {
             Value::Percentage(percentage) => Some(percentage.units()),
             Value::Date(date) => Some(i128::from(date.days())),
             Value::Timestamp(time) => Some(i128::from(time.millis())),
+            Value::Decimal(number) => Some(number.units()),
+            Value::Time(time) => Some(i128::from(time.millis())),
+            Value::Duration(duration) => Some(i128::from(duration.millis())),
             _ => None,
         }
     }
@@ -200,11 +277,19 @@ impl Value {
     pub fn of_number(ty: &Type, currency: Option<Currency>, number: i128) -> Option<Self> {
         match (ty, currency) {
             (Type::Integer, _) => i64::try_from(number).ok().map(Self::Integer),
+            (Type::MoneyOf(own), currency) if currency.is_none_or(|currency| currency == *own) => {
+                Money::new(*own, number).map(Self::Money)
+            }
             (Type::Money, Some(currency)) => Money::new(currency, number).map(Self::Money),
             (Type::Percentage, _) => Percentage::from_units(number).map(Self::Percentage),
             (Type::Date, _) => i64::try_from(number).ok().and_then(Date::from_days).map(Self::Date),
             (Type::Timestamp, _) => {
                 i64::try_from(number).ok().map(|millis| Self::Timestamp(Timestamp::from_millis(millis)))
+            }
+            (Type::Decimal(decimals), _) => Decimal::new(number, *decimals).map(Self::Decimal),
+            (Type::Time, _) => i64::try_from(number).ok().and_then(Time::from_millis).map(Self::Time),
+            (Type::Duration, _) => {
+                i64::try_from(number).ok().map(|millis| Self::Duration(Duration::from_millis(millis)))
             }
             _ => None,
         }
@@ -242,7 +327,16 @@ impl fmt::Display for Value {
             Value::Timestamp(time) => time.fmt(f),
             Value::Reference(reference) => reference.key.fmt(f),
             Value::Variant(variant) => f.pad(&variant.name),
-            Value::Set(elements) => set_text::print(elements, f),
+            Value::Set(elements) => collection_text::print_set(elements, f),
+            Value::Decimal(number) => number.fmt(f),
+            Value::Time(time) => time.fmt(f),
+            Value::Duration(duration) => duration.fmt(f),
+            Value::Period(period) => period.fmt(f),
+            Value::Id(id) => id.fmt(f),
+            Value::None => f.pad("none"),
+            Value::List(elements) => collection_text::print_list(elements, f),
+            Value::Map(entries) => collection_text::print_map(entries, f),
+            Value::Record(record) => collection_text::print_record(record, f),
         }
     }
 }
@@ -313,11 +407,49 @@ pub enum ValueError {
         /// The variants there are.
         variants: Vec<Name>,
     },
+    /// The text has not the form of the record.
+    #[error("`{text}` is no {of}; write it like `{of}({})`", in_form(.fields))]
+    Record {
+        /// The name of the record.
+        of: Name,
+        /// Its fields, all of which are given in this order.
+        fields: Vec<Name>,
+        /// The text given, cut to a readable length.
+        text: String,
+    },
+    /// The amount is of another currency than its type.
+    #[error("the amount is in {found}; give it in {wanted}")]
+    OtherCurrency {
+        /// The currency of the type.
+        wanted: Currency,
+        /// The currency given.
+        found: Currency,
+    },
+    /// A map has two entries of one key.
+    #[error("the key `{key}` stands twice")]
+    Twice {
+        /// The key, cut to a readable length.
+        key: String,
+    },
+    /// A collection has more than [`limits::COLLECTION_MAX`](crate::limits::COLLECTION_MAX) elements.
+    #[error("a collection has at most {} elements", crate::limits::COLLECTION_MAX)]
+    TooManyElements,
+    /// Values nest deeper than [`limits::DEPTH_MAX`](crate::limits::DEPTH_MAX).
+    #[error("values nest at most {} deep", crate::limits::DEPTH_MAX)]
+    TooDeep,
+}
+
+fn in_form(fields: &[Name]) -> String {
+    fields.iter().map(|field| format!("{field}: ..")).collect::<Vec<_>>().join(", ")
 }
 
 impl ValueError {
     pub(crate) fn syntax(ty: &'static str, example: &'static str, text: &str) -> Self {
         Self::Syntax { ty, example, text: text.chars().take(64).collect() }
+    }
+
+    fn twice(key: &Value) -> Self {
+        Self::Twice { key: key.to_string().chars().take(64).collect() }
     }
 }
 
@@ -363,6 +495,18 @@ pub enum Fault {
     /// Values that are the identity of nothing: an empty text, or one with `:` among several fields.
     #[error("this is no identity: an empty text, or one with `:` among several fields")]
     NoKey,
+    /// A number is divided by zero, or a share is taken of nothing.
+    #[error("this divides by zero")]
+    DivisionByZero,
+    /// An amount of money is made of a number with more decimals than its currency has, and nothing says how to round.
+    #[error("the currency has no amount as fine as this number")]
+    Inexact,
+    /// A position lies outside what it is a position in, or the end of a part before its beginning.
+    #[error("the position is out of range")]
+    OutOfRange,
+    /// A text has more bytes than [`limits::TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
+    #[error("the text has too many bytes")]
+    TooLong,
 }
 
 impl Fault {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Fault, Percentage, Rounding, ValueError, decimal};
+use super::{Decimal, Fault, Percentage, Rounding, ValueError, decimal};
 
 /// The codes of ISO 4217 by the number of their decimals. `ANG` and `BGN` are withdrawn but still met in journals;
 /// codes without a minor unit (metals, funds, tests) are not money here.
@@ -21,6 +21,9 @@ const CODES: [(u32, &str); 4] = [
     (3, "BHD IQD JOD KWD LYD OMR TND"),
     (4, "CLF UYW"),
 ];
+
+/// Decimals of the finest currency.
+const AMOUNT_DECIMALS: u8 = 4;
 
 /// A currency of ISO 4217, by its three-letter code.
 ///
@@ -114,6 +117,12 @@ impl Money {
         self.minor
     }
 
+    /// The amount, if it is in this currency.
+    pub(super) fn in_currency(self, wanted: Currency) -> Result<Self, ValueError> {
+        let found = self.currency;
+        if found == wanted { Ok(self) } else { Err(ValueError::OtherCurrency { wanted, found }) }
+    }
+
     pub(crate) fn add(self, other: Self) -> Result<Self, Fault> {
         self.with_same_currency(other)?;
         self.of(Some(self.minor + other.minor))
@@ -134,6 +143,41 @@ impl Money {
 
     pub(crate) fn share(self, rate: Percentage, rounding: Rounding) -> Result<Self, Fault> {
         self.of(rounding.share(self.minor, rate.units()))
+    }
+
+    pub(crate) fn times_decimal(self, factor: Decimal, rounding: Rounding) -> Result<Self, Fault> {
+        self.of(rounding.quotient(self.minor, factor.units(), 10_i128.pow(factor.decimals().into())))
+    }
+
+    pub(crate) fn divide(self, by: Decimal, rounding: Rounding) -> Result<Self, Fault> {
+        if by.units() == 0 {
+            return Err(Fault::DivisionByZero);
+        }
+        self.of(rounding.quotient(self.minor, 10_i128.pow(by.decimals().into()), by.units()))
+    }
+
+    pub(crate) fn divide_integer(self, by: i64, rounding: Rounding) -> Result<Self, Fault> {
+        self.divide(Decimal::of_integer(by, 0)?, rounding)
+    }
+
+    /// The number of its major units, with the decimals of the finest currency.
+    pub(crate) fn amount(self) -> Result<Decimal, Fault> {
+        let finer = AMOUNT_DECIMALS - self.currency.decimals;
+        let units = self.minor.checked_mul(10_i128.pow(finer.into()));
+        units.and_then(|units| Decimal::new(units, AMOUNT_DECIMALS)).ok_or(Fault::Overflow)
+    }
+
+    /// So many major units, exactly: [`Fault::Inexact`] where the currency has no such amount.
+    pub(crate) fn of_decimal(currency: Currency, amount: Decimal) -> Result<Self, Fault> {
+        let down = Self::of_rounded(currency, amount, Rounding::Down)?;
+        let up = Self::of_rounded(currency, amount, Rounding::Up);
+        if up == Ok(down) { Ok(down) } else { Err(Fault::Inexact) }
+    }
+
+    /// So many major units, rounded to minor ones.
+    pub(crate) fn of_rounded(currency: Currency, amount: Decimal, rounding: Rounding) -> Result<Self, Fault> {
+        let amount = amount.round(currency.decimals, rounding)?;
+        Self::new(currency, amount.units()).ok_or(Fault::Overflow)
     }
 
     fn of(self, minor: Option<i128>) -> Result<Self, Fault> {
@@ -175,6 +219,74 @@ impl FromStr for Money {
                 Err(ValueError::Decimals { of: currency.to_string(), allowed: currency.decimals(), found })
             }
             Err(decimal::Problem::Range) => Err(ValueError::Range { ty: "Money" }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn money(text: &str) -> Money {
+        text.parse().unwrap()
+    }
+
+    fn decimal(text: &str) -> Decimal {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn no_currency_is_finer_than_an_amount() {
+        for code in Currency::codes() {
+            let currency: Currency = code.parse().unwrap();
+            let least = Money::new(currency, 1).unwrap();
+            assert_eq!(Money::of_decimal(currency, least.amount().unwrap()), Ok(least), "{code}");
+        }
+    }
+
+    #[test]
+    fn products_and_quotients_are_rounded_to_minor_units() {
+        let price = money("EUR 10.00");
+        assert_eq!(price.times_decimal(decimal("0.3335"), Rounding::HalfEven), Ok(money("EUR 3.34")));
+        assert_eq!(price.times_decimal(decimal("-0.3335"), Rounding::Ceiling), Ok(money("EUR -3.33")));
+        assert_eq!(price.divide_integer(3, Rounding::HalfEven), Ok(money("EUR 3.33")));
+        assert_eq!(price.divide_integer(-3, Rounding::Up), Ok(money("EUR -3.34")));
+        assert_eq!(price.divide(decimal("0.16"), Rounding::Down), Ok(money("EUR 62.50")));
+        assert_eq!(price.divide(decimal("0.00"), Rounding::Down), Err(Fault::DivisionByZero));
+        assert_eq!(price.divide_integer(0, Rounding::Down), Err(Fault::DivisionByZero));
+        let most = Money::new(price.currency, Money::MINOR_MAX).unwrap();
+        assert_eq!(most.times_decimal(decimal("1.000000000000000000"), Rounding::Up), Ok(most));
+        assert_eq!(most.divide(decimal("0.999999999999999999"), Rounding::Up), Err(Fault::Overflow));
+        assert_eq!(most.amount(), Err(Fault::Overflow));
+    }
+
+    #[test]
+    fn amounts_are_made_of_decimals() {
+        let euro = money("EUR 0").currency;
+        assert_eq!(money("EUR -12.50").amount(), Ok(decimal("-12.5000")));
+        assert_eq!(Money::of_decimal(euro, decimal("12.5000")), Ok(money("EUR 12.50")));
+        assert_eq!(Money::of_decimal(euro, decimal("12")), Ok(money("EUR 12.00")));
+        assert_eq!(Money::of_decimal(euro, decimal("12.505")), Err(Fault::Inexact));
+        assert_eq!(Money::of_rounded(euro, decimal("12.505"), Rounding::HalfEven), Ok(money("EUR 12.50")));
+        assert_eq!(Money::of_rounded(euro, decimal("12.505"), Rounding::HalfUp), Ok(money("EUR 12.51")));
+        assert_eq!(Money::of_decimal(euro, Decimal::new(Decimal::UNITS_MAX, 0).unwrap()), Err(Fault::Overflow));
+    }
+
+    proptest! {
+        #[test]
+        fn a_quotient_is_within_one_unit(minor in -10_i128.pow(12)..10_i128.pow(12), units: i32, decimals in 0_u8..=9) {
+            let amount = Money::new("EUR".parse().unwrap(), minor).unwrap();
+            let by = Decimal::new(units.into(), decimals).unwrap();
+            for rule in Rounding::ALL {
+                let Ok(quotient) = amount.divide(by, rule) else {
+                    prop_assert_eq!(units, 0);
+                    continue;
+                };
+                let error = quotient.minor * i128::from(units) - minor * 10_i128.pow(decimals.into());
+                prop_assert!(error.abs() < i128::from(units).abs(), "{}", rule);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Fault, ValueError, decimal};
+use super::{Decimal, Fault, Money, Rounding, ValueError, decimal};
 
 /// Decimals of a percentage that are kept.
 const DECIMALS: u32 = 16;
@@ -13,8 +13,8 @@ pub(crate) const UNITS_PER_ONE: i128 = 10_i128.pow(DECIMALS + 2);
 
 /// An exact percentage with at most sixteen decimals, between -10^20 % and 10^20 %.
 ///
-/// Its operations are exact: sums, differences and integer multiples of such decimals are such decimals. Only
-/// `Money * Percentage` rounds, by the declared [`Rounding`](super::Rounding).
+/// Sums, differences and integer multiples of such decimals are such decimals, and exact. Where a share of an amount is
+/// taken, or a percentage is made of two amounts, the declared [`Rounding`] rounds the result.
 ///
 /// ```
 /// use enact_rebel::Percentage;
@@ -49,6 +49,26 @@ impl Percentage {
         Self::from_units(self.0 - other.0).ok_or(Fault::Overflow)
     }
 
+    /// What share of `whole` the number `part` is, rounded.
+    pub(crate) fn of_decimals(part: Decimal, whole: Decimal, rounding: Rounding) -> Result<Self, Fault> {
+        if whole.units() == 0 {
+            return Err(Fault::DivisionByZero);
+        }
+        let power = DECIMALS + 2 + u32::from(whole.decimals()) - u32::from(part.decimals());
+        let units = rounding.quotient(part.units(), 10_i128.pow(power), whole.units());
+        units.and_then(Self::from_units).ok_or(Fault::Overflow)
+    }
+
+    /// What share of `whole` the amount `part` is, rounded.
+    pub(crate) fn of_money(part: Money, whole: Money, rounding: Rounding) -> Result<Self, Fault> {
+        part.with_same_currency(whole)?;
+        if whole.minor() == 0 {
+            return Err(Fault::DivisionByZero);
+        }
+        let units = rounding.quotient(part.minor(), UNITS_PER_ONE, whole.minor());
+        units.and_then(Self::from_units).ok_or(Fault::Overflow)
+    }
+
     pub(crate) fn times(self, factor: i64) -> Result<Self, Fault> {
         self.0.checked_mul(i128::from(factor)).and_then(Self::from_units).ok_or(Fault::Overflow)
     }
@@ -76,5 +96,29 @@ impl FromStr for Percentage {
             }
             Err(decimal::Problem::Range) => Err(ValueError::Range { ty: "Percentage" }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_rounded_to_sixteen_decimals() {
+        let decimals = |part: &str, whole: &str| {
+            let share = Percentage::of_decimals(part.parse().unwrap(), whole.parse().unwrap(), Rounding::HalfEven);
+            share.map(|share| share.to_string())
+        };
+        assert_eq!(decimals("1", "8.00").as_deref(), Ok("12.5%"));
+        assert_eq!(decimals("-2.000000000000000000", "3").as_deref(), Ok("-66.6666666666666667%"));
+        assert_eq!(decimals("1000", "0.000000000000000001").as_deref(), Err(&Fault::Overflow));
+        assert_eq!(decimals("1", "0.0").as_deref(), Err(&Fault::DivisionByZero));
+        let money = |part: &str, whole: &str| {
+            let share = Percentage::of_money(part.parse().unwrap(), whole.parse().unwrap(), Rounding::HalfEven);
+            share.map(|share| share.to_string())
+        };
+        assert_eq!(money("EUR 1.00", "EUR 3.00").as_deref(), Ok("33.3333333333333333%"));
+        assert_eq!(money("EUR 0.00", "EUR 0.00").as_deref(), Err(&Fault::DivisionByZero));
+        assert!(matches!(money("EUR 1.00", "USD 3.00"), Err(Fault::CurrencyMismatch { .. })));
     }
 }

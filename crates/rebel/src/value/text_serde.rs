@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Currency, Date, Iban, Money, Percentage, Timestamp, ValueError};
+use super::{Currency, Date, Decimal, Duration, Iban, Id, Money, Percentage, Period, Time, Timestamp, ValueError};
 
 struct Text<T>(PhantomData<T>);
 
@@ -39,4 +39,4 @@ macro_rules! as_text {
     )*};
 }
 
-as_text!(Currency, Date, Iban, Money, Percentage, Timestamp);
+as_text!(Currency, Date, Decimal, Duration, Iban, Id, Money, Percentage, Period, Time, Timestamp);

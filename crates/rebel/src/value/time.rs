@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::{Fault, ValueError};
+use super::{Duration, Fault, Period, Time, ValueError};
 
-const DAY_MS: i64 = 86_400_000;
+pub(super) const DAY_MS: i64 = 86_400_000;
 
 /// A day. Its text form is `2026-11-21`.
 ///
@@ -24,12 +24,7 @@ impl Date {
         if year.abs() > 300_000_000 || !(1..=12).contains(&month) || !(1..=month_length(year, month)).contains(&day) {
             return None;
         }
-        // Count in years that begin in March, so that the leap day is the last.
-        let years = if month > 2 { year } else { year - 1 };
-        let month_from_march = i64::from((month + 9) % 12);
-        let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
-        let days = 365 * years + years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400) + day_of_year;
-        Self::from_days(days - EPOCH_FROM_MARCH_0)
+        Self::from_days(days_of(year, month, day))
     }
 
     /// The day that is `days` after 1970-01-01, or `None` outside the range.
@@ -42,6 +37,61 @@ impl Date {
     #[must_use]
     pub fn days(self) -> i64 {
         self.0
+    }
+
+    /// Its year; the one before year 1 is year 0.
+    #[must_use]
+    pub fn year(self) -> i64 {
+        self.civil().0
+    }
+
+    /// Its month, 1 to 12.
+    #[must_use]
+    pub fn month(self) -> u8 {
+        self.civil().1
+    }
+
+    /// Its day of the month, 1 to 31.
+    #[must_use]
+    pub fn day(self) -> u8 {
+        self.civil().2
+    }
+
+    /// Its day of the week, from 1 for Monday to 7 for Sunday.
+    ///
+    /// ```
+    /// use enact_rebel::Date;
+    /// assert_eq!("2026-11-21".parse::<Date>()?.weekday(), 6);
+    /// # Ok::<(), enact_rebel::ValueError>(())
+    /// ```
+    #[must_use]
+    pub fn weekday(self) -> u8 {
+        // 1970-01-01 was a Thursday.
+        (self.0 + 3).rem_euclid(7).unsigned_abs() as u8 + 1
+    }
+
+    /// The beginning of the day, 00:00 UTC. The first day of all has none: it begins before the first timestamp.
+    pub(crate) fn start(self) -> Result<Timestamp, Fault> {
+        self.0.checked_mul(DAY_MS).map(Timestamp).ok_or(Fault::Overflow)
+    }
+
+    /// The day that is so many months later, and from there so many days. A day past the month's end becomes its last.
+    pub(crate) fn plus_period(self, period: Period) -> Result<Self, Fault> {
+        self.moved(period.months().into(), period.days().into())
+    }
+
+    /// The day that is so many months earlier, and from there so many days. A day past the month's end becomes its
+    /// last.
+    pub(crate) fn minus_period(self, period: Period) -> Result<Self, Fault> {
+        self.moved(-i64::from(period.months()), -i64::from(period.days()))
+    }
+
+    fn moved(self, months: i64, days: i64) -> Result<Self, Fault> {
+        let (year, month, day) = self.civil();
+        let months = 12 * year + i64::from(month) - 1 + months;
+        let (year, month) = (months.div_euclid(12), months.rem_euclid(12).unsigned_abs() as u8 + 1);
+        let day = day.min(month_length(year, month));
+        Self::from_days(days_of(year, month, day) + days).ok_or(Fault::Overflow)
     }
 
     pub(crate) fn plus(self, days: i64) -> Result<Self, Fault> {
@@ -65,6 +115,16 @@ impl Date {
         let year = 400 * cycle + year_of_cycle + i64::from(month <= 2);
         (year, month.try_into().unwrap_or(1), day_of_month.try_into().unwrap_or(1))
     }
+}
+
+/// Days from 1970-01-01 to a day of the calendar, in a year of less than ten digits.
+fn days_of(year: i64, month: u8, day: u8) -> i64 {
+    // Count in years that begin in March, so that the leap day is the last.
+    let years = if month > 2 { year } else { year - 1 };
+    let month_from_march = i64::from((month + 9) % 12);
+    let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
+    let days = 365 * years + years.div_euclid(4) - years.div_euclid(100) + years.div_euclid(400) + day_of_year;
+    days - EPOCH_FROM_MARCH_0
 }
 
 const DAYS_PER_400_YEARS: i64 = 146_097;
@@ -154,6 +214,44 @@ impl Timestamp {
     pub fn date(self) -> Date {
         Date(self.0.div_euclid(DAY_MS))
     }
+
+    /// The time of that day.
+    #[must_use]
+    pub fn time(self) -> Time {
+        Time::within_day(self.0)
+    }
+
+    pub(crate) fn plus(self, duration: Duration) -> Result<Self, Fault> {
+        self.0.checked_add(duration.millis()).map(Self).ok_or(Fault::Overflow)
+    }
+
+    pub(crate) fn minus(self, duration: Duration) -> Result<Self, Fault> {
+        self.0.checked_sub(duration.millis()).map(Self).ok_or(Fault::Overflow)
+    }
+
+    /// The same time of the day that [`Date::plus_period`] gives.
+    pub(crate) fn plus_period(self, period: Period) -> Result<Self, Fault> {
+        self.on(self.date().plus_period(period)?)
+    }
+
+    /// The same time of the day that [`Date::minus_period`] gives.
+    pub(crate) fn minus_period(self, period: Period) -> Result<Self, Fault> {
+        self.on(self.date().minus_period(period)?)
+    }
+
+    /// The time that has passed since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Result<Duration, Fault> {
+        self.0.checked_sub(earlier.0).map(Duration::from_millis).ok_or(Fault::Overflow)
+    }
+
+    fn on(self, date: Date) -> Result<Self, Fault> {
+        Self::at(date, self.time().millis()).ok_or(Fault::Overflow)
+    }
+
+    fn at(date: Date, of_day: i64) -> Option<Self> {
+        let millis = i128::from(date.days()) * i128::from(DAY_MS) + i128::from(of_day);
+        i64::try_from(millis).ok().map(Self)
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -179,13 +277,12 @@ impl FromStr for Timestamp {
         let (date, time) = text.strip_suffix('Z').and_then(|text| text.split_once('T')).ok_or_else(syntax)?;
         let of_day = millis_of_day(time).ok_or_else(syntax)?;
         let date: Date = date.parse()?;
-        let millis = i128::from(date.days()) * i128::from(DAY_MS) + i128::from(of_day);
-        i64::try_from(millis).map(Self).map_err(|_| ValueError::Range { ty: "Timestamp" })
+        Self::at(date, of_day).ok_or(ValueError::Range { ty: "Timestamp" })
     }
 }
 
 /// Reads `hh:mm`, `hh:mm:ss` or `hh:mm:ss.mmm`.
-fn millis_of_day(text: &str) -> Option<i64> {
+pub(super) fn millis_of_day(text: &str) -> Option<i64> {
     let (clock, millis) = match text.split_once('.') {
         Some((clock, fraction)) if fraction.len() == 3 && clock.len() == 8 => (clock, digits_of::<i64>(fraction)?),
         Some(_) => return None,
@@ -242,11 +339,100 @@ mod tests {
         assert!("2026-11-21T24:00".parse::<Timestamp>().is_err());
     }
 
+    #[test]
+    fn known_days_of_the_week() {
+        for (text, weekday) in [
+            ("1970-01-01", 4),
+            ("1969-12-28", 7),
+            ("2000-02-29", 2),
+            ("2026-11-21", 6),
+            ("2026-11-22", 7),
+            ("2026-11-23", 1),
+            ("0001-01-01", 1),
+        ] {
+            assert_eq!(text.parse::<Date>().unwrap().weekday(), weekday, "{text}");
+        }
+    }
+
+    #[test]
+    fn known_days_of_periods() {
+        for (from, period, later, earlier) in [
+            ("2026-01-31", "1 month", "2026-02-28", "2025-12-31"),
+            ("2024-01-31", "1 month", "2024-02-29", "2023-12-31"),
+            ("2024-02-29", "1 year", "2025-02-28", "2023-02-28"),
+            ("2024-02-29", "4 years", "2028-02-29", "2020-02-29"),
+            ("2026-03-31", "1 month 1 day", "2026-05-01", "2026-02-27"),
+            ("2026-12-15", "1 month", "2027-01-15", "2026-11-15"),
+            ("2026-03-30", "-1 month", "2026-02-28", "2026-04-30"),
+            ("2026-11-21", "8 weeks", "2027-01-16", "2026-09-26"),
+            ("0000-01-01", "1 day", "0000-01-02", "-000001-12-31"),
+            ("2026-11-21", "0 days", "2026-11-21", "2026-11-21"),
+        ] {
+            let (date, period): (Date, Period) = (from.parse().unwrap(), period.parse().unwrap());
+            assert_eq!(date.plus_period(period).unwrap().to_string(), later, "{from} + {period}");
+            assert_eq!(date.minus_period(period).unwrap().to_string(), earlier, "{from} - {period}");
+            let noon: Timestamp = format!("{from}T12:34:56.789Z").parse().unwrap();
+            assert_eq!(noon.plus_period(period).unwrap().to_string(), format!("{later}T12:34:56.789Z"));
+            assert_eq!(noon.minus_period(period).unwrap().to_string(), format!("{earlier}T12:34:56.789Z"));
+        }
+    }
+
+    #[test]
+    fn past_the_ends_of_time_is_a_fault() {
+        let (first, last) = (Date(*Date::DAYS.start()), Date(*Date::DAYS.end()));
+        assert_eq!(first.start(), Err(Fault::Overflow));
+        assert!(last.start().is_ok() && first.plus(1).unwrap().start().is_ok());
+        let (day, long) = (Period::new(0, 1), Period::new(i32::MIN, i32::MIN));
+        assert_eq!(last.plus_period(day), Err(Fault::Overflow));
+        assert_eq!(first.minus_period(day), Err(Fault::Overflow));
+        assert_eq!(first.plus_period(long), Err(Fault::Overflow));
+        assert_eq!(last.minus_period(long), Err(Fault::Overflow));
+        // Past the end after the month, inside after the days.
+        assert!(last.plus_period(Period::new(1, -40)).is_ok());
+        let (first, last) = (Timestamp(i64::MIN), Timestamp(i64::MAX));
+        assert_eq!(first.minus_period(Period::new(0, 0)), Ok(first));
+        assert_eq!(last.plus_period(day), Err(Fault::Overflow));
+        assert_eq!(first.minus(Duration::from_millis(1)), Err(Fault::Overflow));
+        assert_eq!(last.plus(Duration::from_millis(1)), Err(Fault::Overflow));
+        assert_eq!(last.since(first), Err(Fault::Overflow));
+    }
+
     proptest! {
         #[test]
         fn a_day_is_read_back(days in Date::DAYS) {
             let date = Date(days);
             prop_assert_eq!(date.to_string().parse(), Ok(date));
+            prop_assert_eq!(Date::new(date.year(), date.month(), date.day()), Some(date));
+        }
+
+        #[test]
+        fn a_day_comes_before_the_next_one(days in -1_000_000_i64..1_000_000) {
+            let (date, next) = (Date(days), Date(days + 1));
+            prop_assert_eq!(next.weekday(), date.weekday() % 7 + 1);
+            prop_assert_eq!(date.plus_period(Period::new(0, 1)), Ok(next));
+            let is_same_month = (next.year(), next.month(), next.day()) == (date.year(), date.month(), date.day() + 1);
+            let is_next_month = next.day() == 1 && date.day() == month_length(date.year(), date.month());
+            prop_assert!(is_same_month || is_next_month);
+        }
+
+        #[test]
+        fn months_move_the_month_and_keep_a_day_that_exists(days in -1_000_000_i64..1_000_000, months in -5000..5000) {
+            let date = Date(days);
+            let moved = date.plus_period(Period::new(months, 0)).unwrap();
+            let index = |date: Date| 12 * date.year() + i64::from(date.month());
+            prop_assert_eq!(index(moved), index(date) + i64::from(months));
+            prop_assert_eq!(moved.day(), date.day().min(month_length(moved.year(), moved.month())));
+            prop_assert_eq!(date.minus_period(Period::new(-months, 0)), Ok(moved));
+        }
+
+        #[test]
+        fn a_timestamp_is_its_day_and_its_time(millis: i64, other: i64) {
+            let (time, other) = (Timestamp(millis), Timestamp(other));
+            prop_assert_eq!(Timestamp::at(time.date(), time.time().millis()), Some(time));
+            if let Ok(passed) = time.since(other) {
+                prop_assert_eq!(other.plus(passed), Ok(time));
+                prop_assert_eq!(time.minus(passed), Ok(other));
+            }
         }
 
         #[test]

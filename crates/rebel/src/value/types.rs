@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{KeyType, Name, ValueError, Variant};
+use super::{Currency, KeyType, Name, RecordType, ValueError, Variant};
 
 /// A declared enum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,8 +56,28 @@ pub enum Type {
     },
     /// A variant of an enum.
     Enum(Arc<Enumeration>),
-    /// A finite set of values of a type that is no set.
+    /// A finite set of values of one type.
     Set(Box<Type>),
+    /// An exact decimal number with so many decimals, 18 at most.
+    Decimal(u8),
+    /// A time of day, with milliseconds.
+    Time,
+    /// A span of time of a fixed length, with milliseconds.
+    Duration,
+    /// A span of the calendar: months and days.
+    Period,
+    /// An identity of 128 bits.
+    Id,
+    /// `none`, or a value of the type. What holds none twice is the same type.
+    Optional(Arc<Type>),
+    /// A finite sequence of values of one type.
+    List(Arc<Type>),
+    /// Values of the second type by those of the first.
+    Map(Arc<(Type, Type)>),
+    /// A declared record.
+    Record(Arc<RecordType>),
+    /// An exact amount of this currency.
+    MoneyOf(Currency),
 }
 
 impl Type {
@@ -74,9 +94,29 @@ impl Type {
         ("Timestamp", Type::Timestamp),
     ];
 
+    /// The type without [`Type::Optional`] around it.
+    pub(crate) fn present(&self) -> &Type {
+        let mut ty = self;
+        while let Type::Optional(inner) = ty {
+            ty = inner;
+        }
+        ty
+    }
+
     /// Whether `<` orders its values.
     pub(crate) fn is_ordered(&self) -> bool {
-        matches!(self, Type::Integer | Type::Money | Type::Percentage | Type::Date | Type::Timestamp)
+        matches!(
+            self,
+            Type::Integer
+                | Type::Money
+                | Type::Percentage
+                | Type::Date
+                | Type::Timestamp
+                | Type::Decimal(_)
+                | Type::Time
+                | Type::Duration
+                | Type::MoneyOf(_)
+        )
     }
 }
 
@@ -86,6 +126,16 @@ impl fmt::Display for Type {
             Type::Reference { class, .. } => f.pad(class),
             Type::Enum(enumeration) => f.pad(&enumeration.name),
             Type::Set(element) => write!(f, "Set[{element}]"),
+            Type::Decimal(decimals) => write!(f, "Decimal({decimals})"),
+            Type::Time => f.pad("Time"),
+            Type::Duration => f.pad("Duration"),
+            Type::Period => f.pad("Period"),
+            Type::Id => f.pad("Id"),
+            Type::Optional(ty) => write!(f, "{ty}?"),
+            Type::List(element) => write!(f, "List[{element}]"),
+            Type::Map(types) => write!(f, "Map[{}, {}]", types.0, types.1),
+            Type::Record(record) => f.pad(&record.name),
+            Type::MoneyOf(currency) => write!(f, "Money({currency})"),
             _ => {
                 let name = Type::BUILT_IN.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name);
                 f.pad(name)
