@@ -138,6 +138,19 @@ fn secrets_are_not_in_the_debug_form() {
     assert_eq!(format!("{token:?} {tokens:?}"), "Token Tokens { count: 1, .. }");
 }
 
+#[test]
+fn the_example_of_the_manual_is_a_token_and_its_line() {
+    let manual = include_str!("../../../../docs/operations/serve.md");
+    let token = manual
+        .lines()
+        .map(str::trim)
+        .find(|line| line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .expect("a token");
+    let line = manual.lines().find(|line| line.ends_with(" alice teller")).expect("a line of the file");
+    let tokens = Tokens::parse(line.as_bytes()).expect("well formed");
+    assert_eq!(tokens.caller(token.as_bytes()), Some(&caller_from_outside("alice", ["teller"]).expect("a caller")));
+}
+
 proptest! {
     /// Parsing ends for all bytes, and what it takes has a digest at the begin of each line that says something.
     #[test]
