@@ -57,8 +57,8 @@ pub(crate) struct Serve {
     /// DNS name that requests may call the server by, besides localhost and its address; may be repeated
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<HostName>,
-    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no request
-    /// has a caller
+    /// File of the tokens by which callers are known, of mode 0600; `enact token` makes its lines. Without it, no
+    /// request has a caller
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Directory that keeps the entities; made when missing

@@ -1,9 +1,9 @@
 //! `enact serve`: entities over HTTP, from a data directory.
 //!
 //! # Order
-//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the address, then
-//! the data directory, which is locked from then on, then the contract that its entities were written under. Only then is it said
-//! that the server listens; connections made meanwhile wait.
+//! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
+//! address, then the data directory, which is locked from then on, then the contract that its entities were written
+//! under. Only then is it said that the server listens; connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
 //! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
@@ -48,7 +48,7 @@ async fn serve(
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
     if !address.ip().is_loopback() {
-        warn!(%address, "INSECURE: other machines can reach this server, without encryption, and read what is said to it");
+        warn!(%address, "INSECURE: other machines can reach this server, and what is said to it is not encrypted");
     }
 
     let options = EngineOptions {

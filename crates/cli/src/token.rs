@@ -14,7 +14,7 @@ pub(crate) fn run(args: &args::Token) -> Result<(), Failure> {
     println!("{token}\n{}", token.line(&caller));
     eprintln!(
         "The first line is the token: give it to {}, it is shown only here and now. The second line is for the file of \
-         `enact serve --tokens FILE`, which nobody but its owner may read (chmod 600 FILE); a server reads it when it starts.",
+         `enact serve --tokens FILE`, which nobody but its owner may read (chmod 600 FILE); it is read at the start.",
         caller.id()
     );
     Ok(())

@@ -110,7 +110,8 @@ pub struct Done {
 pub struct Idempotency {
     /// Chosen by the client.
     pub key: String,
-    /// To whom the key belongs: the same key of another principal is another key. Clients that nothing tells apart are one.
+    /// To whom the key belongs: the same key of another principal is another key. Clients that nothing tells apart are
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// A digest of all that makes the request what it is.

@@ -12,8 +12,9 @@ const SYSTEM: &str = "system";
 
 /// The caller of a step: an id and the roles that it has.
 ///
-/// A caller is that of the whole step: the calls that an event makes carry the one of the event. Equal callers have the same
-/// id and the same roles. It is journaled with the call; one that is read from a journal is taken as it was written.
+/// A caller is that of the whole step: the calls that an event makes carry the one of the event. Equal callers have the
+/// same id and the same roles. It is journaled with the call; one that is read from a journal is taken as it was
+/// written.
 ///
 /// ```
 /// use enact_rebel::Caller;

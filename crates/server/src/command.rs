@@ -209,9 +209,10 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
     })
 }
 
-/// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in canonical
-/// form, each part with its length, so that no two requests read the same. The order and the spelling of the body do
-/// not count: `5` and `"5"` are one Integer. Nor do the roles of the caller: a request that is sent again gets its one answer.
+/// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in
+/// canonical form, each part with its length, so that no two requests read the same. The order and the spelling of the
+/// body do not count: `5` and `"5"` are one Integer. Nor do the roles of the caller: a request that is sent again gets
+/// its one answer.
 fn fingerprint(key: &EntityKey, call: &EventCall) -> [u8; 32] {
     let mut digest = Sha256::new();
     let mut add = |part: &str| {

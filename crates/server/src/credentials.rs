@@ -1,8 +1,9 @@
 //! From the `Authorization` of a request to the caller that it is.
 //!
-//! Of a server with tokens, a request without the header has no caller, and one whose header is not `Bearer` and a token of
-//! the server's ends here, before anything else of it is looked at. A server without tokens believes nothing: it ignores the
-//! header. No other header says who calls. `/health` and `/health/ready` answer anybody, whatever the header says.
+//! Of a server with tokens, a request without the header has no caller, and one whose header is not `Bearer` and a
+//! token of the server's ends here, before anything else of it is looked at. A server without tokens believes nothing:
+//! it ignores the header. No other header says who calls. `/health` and `/health/ready` answer anybody, whatever the
+//! header says.
 
 use std::fmt;
 
@@ -67,8 +68,8 @@ impl fmt::Display for Unproved {
 impl Unproved {
     fn into_problem(self) -> Problem {
         let detail = format!(
-            "{self}; nothing was done: send one header `Authorization: {SCHEME} TOKEN` with a token that the operator of this \
-             server gave out, or none to ask without being anybody"
+            "{self}; nothing was done: send one header `Authorization: {SCHEME} TOKEN` with a token that the operator \
+             of this server gave out, or none to ask without being anybody"
         );
         let challenge = HeaderValue::from_static(SCHEME);
         Problem::new(ProblemKind::Unauthenticated, detail).with_header(header::WWW_AUTHENTICATE, challenge)

@@ -21,12 +21,13 @@
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
-//! A caller is known by a bearer token out of a file of the operator ([`Tokens`]); the caller's id and roles go into the event
-//! and are journaled with it, and the specification decides what they may do. A request without a token has no caller and no
-//! roles. Reads, `/openapi.json` and `/health` ask for no caller. There is no encryption yet, so a [`Listener`] takes a
-//! loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this machine shows are kept out: no other origin is allowed to
-//! read (no CORS headers), a command must be declared as JSON, which a form cannot be, and a `Host` is refused unless it is
-//! an address of this server, `localhost` or one of [`Options::hosts`].
+//! A caller is known by a bearer token out of a file of the operator ([`Tokens`]); the caller's id and roles go into
+//! the event and are journaled with it, and the specification decides what they may do. A request without a token has
+//! no caller and no roles. Reads, `/openapi.json` and `/health` ask for no caller. There is no encryption yet, so a
+//! [`Listener`] takes a loopback address only, unless told otherwise aloud ([`Exposure`]). Pages that a browser of this
+//! machine shows are kept out: no other origin is allowed to read (no CORS headers), a command must be declared as
+//! JSON, which a form cannot be, and a `Host` is refused unless it is an address of this server, `localhost` or one of
+//! [`Options::hosts`].
 //!
 //! # Limits
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and

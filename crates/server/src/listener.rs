@@ -93,8 +93,8 @@ pub enum Exposure {
 pub enum BindError {
     /// The address can be reached from other machines and nobody asked for that.
     #[error(
-        "{address} can be reached from other machines, and there is no encryption yet, so that others could read what is said, \
-         tokens included: listen on a loopback address, or accept the risk with --insecure"
+        "{address} can be reached from other machines, and there is no encryption yet, so that others could read \
+         what is said, tokens included: listen on a loopback address, or accept the risk with --insecure"
     )]
     NotLoopback {
         /// The refused address.

@@ -84,8 +84,8 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
 const BEARER: &str = "bearer";
 
 const TOKENS: &str = "\
-A token that the operator of the server gave out. It stands for a caller with roles; without a token there is no caller, and \
-no role.";
+A token that the operator of the server gave out. It stands for a caller with roles; without a token there is no \
+caller, and no role.";
 
 const INTRODUCTION: &str = "\
 Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \

@@ -1,9 +1,9 @@
 //! Tokens: the secrets by which callers are known, kept as their digests in a file of the operator.
 //!
 //! # The file
-//! One token a line: its SHA-256 digest in hexadecimal digits, the id of the caller that it stands for, and the caller's
-//! roles, separated by commas; there may be none. What follows a `#` is a comment. Two tokens may stand for one id, so that
-//! one can be replaced while the other is in use.
+//! One token a line: its SHA-256 digest in hexadecimal digits, the id of the caller that it stands for, and the
+//! caller's roles, separated by commas; there may be none. What follows a `#` is a comment. Two tokens may stand for
+//! one id, so that one can be replaced while the other is in use.
 //! ```text
 //! # digest                                                         id     roles
 //! 8d969eef6ecad3c29a3a629280e686cf0c3f5d5a86aff3ca12020c923adc6c92 alice  teller,auditor  # the new one
@@ -11,8 +11,8 @@
 //! A token has 256 random bits ([`Token`]), so a plain digest is as good as a slow one: there is nothing to guess.
 //!
 //! # What does not get out
-//! Errors name the place and the rule, never what stands there: it may be a secret in the wrong column. A token is compared by
-//! its digest, with all digests of the file and all bytes of each, so that the time tells nothing.
+//! Errors name the place and the rule, never what stands there: it may be a secret in the wrong column. A token is
+//! compared by its digest, with all digests of the file and all bytes of each, so that the time tells nothing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -115,8 +115,8 @@ pub enum TokenLineError {
     Id,
     /// A role is none.
     #[error(
-        "a role is a word of 1 to {CALLER_NAME_BYTES_MAX} letters, digits and `_` that begins with no digit, and nothing but \
-         a comma stands between two"
+        "a role is a word of 1 to {CALLER_NAME_BYTES_MAX} letters, digits and `_` that begins with no digit, and \
+         nothing but a comma stands between two"
     )]
     Role,
     /// There are more than [`TOKEN_ROLES_MAX`] roles.

@@ -136,8 +136,8 @@ fn a_malformed_line_is_refused_with_file_and_line_and_without_its_content() {
     let digest = line.split(' ').next().expect("a digest");
     let digest_rule =
         "the first word is no SHA-256 digest in 64 hexadecimal digits; `enact token` prints the line".to_owned();
-    let role_rule = "a role is a word of 1 to 128 letters, digits and `_` that begins with no digit, and nothing but a comma \
-                     stands between two";
+    let role_rule = "a role is a word of 1 to 128 letters, digits and `_` that begins with no digit, and nothing but a \
+                     comma stands between two";
     for (text, at, rule) in [
         (format!("{line}\n{line}\n"), 2, "the digest is that of line 1: leave one of them out".to_owned()),
         (format!("alice {digest}\n"), 1, digest_rule.clone()),

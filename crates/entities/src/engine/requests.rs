@@ -1,8 +1,8 @@
 //! Requests that may be repeated: the same key and fingerprint get the same answer, without a second effect.
 //!
 //! # Scope
-//! A key belongs to the principal and to the entity addressed: the same key of another principal, or sent to another entity,
-//! is another one. All clients are one principal, as long as nothing tells them apart.
+//! A key belongs to the principal and to the entity addressed: the same key of another principal, or sent to another
+//! entity, is another one. All clients are one principal, as long as nothing tells them apart.
 //!
 //! # How an answer is kept
 //! As one record of an entity of its own, written in the same atomic step as the effects it tells of; the journal itself

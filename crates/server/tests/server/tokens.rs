@@ -191,7 +191,10 @@ proptest! {
 
     /// What `caller_from_outside` takes can stand in a file, and comes back from it.
     #[test]
-    fn a_caller_comes_back_from_its_line(id in "\\PC{0,6}|[a-z.:_-]{1,6}", roles in prop::collection::vec("\\PC{0,3}|[a-z_]{1,4}", 0..3)) {
+    fn a_caller_comes_back_from_its_line(
+        id in "\\PC{0,6}|[a-z.:_-]{1,6}",
+        roles in prop::collection::vec("\\PC{0,3}|[a-z_]{1,4}", 0..3),
+    ) {
         if let Ok(caller) = caller_from_outside(&id, roles.iter().map(String::as_str)) {
             let token = Token::from_random([5; 32]);
             let tokens = Tokens::parse(token.line(&caller).as_bytes()).expect("a line of ours");
