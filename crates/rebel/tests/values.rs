@@ -259,9 +259,12 @@ fn line() -> Type {
 #[test]
 fn values_that_hold_others_have_a_text_form() {
     let optional = |ty: Type| Type::Optional(ty.into());
+    let variants = ["nonesuch", "dark"].map(Arc::from).to_vec();
+    let shades = Type::Enum(Arc::new(Enumeration { name: "Shade".into(), variants }));
     for (ty, name, text) in [
         (list(line()), "List[Line]", r#"[Line(product: "a, b", quantity: 2), Line(product: "", quantity: -1)]"#),
         (list(optional(Type::String)), "List[String?]", r#"["none", none, "\"\\"]"#),
+        (list(optional(shades)), "List[Shade?]", "[nonesuch, none, dark]"),
         (optional(list(Type::Integer)), "List[Integer]?", "none"),
         (optional(Type::String), "String?", "none"),
         (map(Type::String, list(Type::Integer)), "Map[String, List[Integer]]", r#"{"": [], "a: b": [1, 2]}"#),
@@ -348,13 +351,10 @@ fn values_nest_up_to_their_limit() {
         Value::parse(&ty, &format!("{}1{}", open.repeat(depth), close.repeat(depth)))
     };
     let pair = |ty| Type::Record(Arc::new(RecordType { name: "R".into(), fields: vec![("a".into(), ty)] }));
-    let forms: [(&str, &str, fn(Type) -> Type); 4] = [
-        ("[", "]", list),
-        ("{", "}", |ty| Type::Set(ty.into())),
-        ("{1: ", "}", |ty| map(Type::Integer, ty)),
-        ("R(a: ", ")", pair),
-    ];
-    for (open, close, wrap) in forms {
+    let (set, entry) = (|ty: Type| Type::Set(ty.into()), |ty| map(Type::Integer, ty));
+    for (open, close, wrap) in
+        [("[", "]", list as fn(Type) -> Type), ("{", "}", set), ("{1: ", "}", entry), ("R(a: ", ")", pair)]
+    {
         assert!(nested(limits::DEPTH_MAX, open, close, wrap).is_ok());
         assert_eq!(nested(limits::DEPTH_MAX + 1, open, close, wrap), Err(ValueError::TooDeep));
     }
