@@ -133,6 +133,8 @@ impl Known {
         match (self.class.fields()[index].ty(), currency) {
             (Type::Money, None) => None,
             (Type::Money, currency) => Some(numbered(index, currency)),
+            (Type::MoneyOf(own), Some(other)) if *own != other => None,
+            (Type::MoneyOf(own), _) => Some(numbered(index, Some(*own))),
             _ => Some(numbered(index, None)),
         }
     }
@@ -196,7 +198,7 @@ fn texts(names: &[Name]) -> Vec<String> {
 }
 
 const fn is_numeric(ty: &Type) -> bool {
-    matches!(ty, Type::Integer | Type::Money | Type::Percentage | Type::Date | Type::Timestamp)
+    matches!(ty, Type::Integer | Type::Money | Type::MoneyOf(_) | Type::Percentage | Type::Date | Type::Timestamp)
 }
 
 /// The index of a field, and the currency as its three letters.
@@ -220,7 +222,7 @@ fn number(value: &Value) -> Option<(i128, Option<Currency>)> {
 /// The text of a number that a field of this type may have.
 fn text_of(ty: &Type, letters: u64, number: i128) -> Option<String> {
     match ty {
-        Type::Money => {
+        Type::Money | Type::MoneyOf(_) => {
             let code: String = letters.to_be_bytes()[5..].iter().map(|&letter| char::from(letter)).collect();
             let currency = code.parse().ok()?;
             Some(Money::new(currency, number)?.to_string())
@@ -388,9 +390,10 @@ impl Model for Rebel {
         let known = self.classes.get(entity.class())?;
         let index = known.index(field)?;
         let value = state.fields().get(field)?;
-        match (number(value), value) {
+        match (number(value), known.class.fields()[index].ty()) {
+            // What is in a part of it, or that it is absent, is no content of its own.
+            (_, Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_)) => None,
             (Some((_, currency)), _) => Some(Location::Number(numbered(index, currency))),
-            (None, Value::Set(_)) => None,
             (None, _) => Some(Location::Place(Place { field: index as u64, element: None })),
         }
     }

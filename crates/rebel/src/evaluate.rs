@@ -3,16 +3,20 @@
 //! An expression is checked before it comes here, but the values it meets may come from a journal that an older
 //! specification wrote; a value of another type than declared is [`Fault::NoValue`], not a panic.
 
+mod aggregate;
+mod builtin;
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use self::aggregate::Elements;
 use crate::instance::{EventCall, Question};
-use crate::limits::{ELEMENTS_MAX, FUEL};
-use crate::model::expr::{Aggregate, Arguments, Asks, Comparison, Expr, ExprKind, Fold, Operator, Query, Slot};
-use crate::model::{Function, Let};
-use crate::value::{Bindings, Date, Fault, Key, Name, Reference, Rounding, Timestamp, Value};
+use crate::limits::{COLLECTION_MAX, ELEMENTS_MAX, FUEL};
+use crate::model::expr::{Arguments, Asks, Comparison, Entry, Expr, ExprKind, Operator, Query, Slot};
+use crate::model::{Builtin, Function, Let};
+use crate::value::{Bindings, Fault, Key, Name, RecordType, RecordValue, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
 #[derive(Clone, Copy)]
@@ -105,6 +109,15 @@ impl<'a> Evaluator<'a> {
             ExprKind::Refer(class, fields) => self.refer(class, fields, locals),
             ExprKind::Ask(target, query) => self.ask(target, query, locals),
             ExprKind::Let(named) => self.named(named),
+            ExprKind::Apply(builtin, operands) => self.apply(builtin, operands, locals),
+            ExprKind::Otherwise(optional, other) => self.otherwise(optional, other, locals),
+            ExprKind::Present(optional) => self.present(optional, locals),
+            ExprKind::Record(record, fields) => self.record(record, fields, locals),
+            ExprKind::FieldOf(record, index) => self.field_of(record, *index, locals),
+            ExprKind::With(record, fields) => self.with(record, fields, locals),
+            ExprKind::List(items) => self.list(items, locals),
+            ExprKind::Map(entries) => self.map(entries, locals),
+            ExprKind::Put(map, entries) => self.put(map, entries, locals),
             _ => self.leaf(expr, locals),
         }
     }
@@ -185,9 +198,7 @@ impl<'a> Evaluator<'a> {
             Err(fault) => return Err(self.left_fault(fault, right, locals)),
         };
         let b = self.operand(right, locals)?;
-        if let (Value::Set(a), Value::Set(b)) = (&*a, &*b) {
-            self.burn(a.len().min(b.len()))?;
-        }
+        self.burn(size(&a).min(size(&b)))?;
         compare(comparison, &a, &b).map(Value::Boolean)
     }
 
@@ -212,11 +223,12 @@ impl<'a> Evaluator<'a> {
     fn contains(&mut self, element: &Expr, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
         let element = self.operand(element, locals)?;
         let Value::Set(elements) = &*self.operand(set, locals)? else { return Err(ill_typed(set)) };
-        Ok(Value::Boolean(elements.contains(&element)))
+        Ok(Value::Boolean(elements.contains(&*element)))
     }
 
     fn collect(&mut self, items: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
-        let elements = items.iter().map(|item| self.value(item, locals)).collect::<Result<BTreeSet<_>, _>>()?;
+        let elements: BTreeSet<Value> = self.values(items, locals)?.into_iter().collect();
+        bounded(elements.len())?;
         Ok(Value::Set(Arc::new(elements)))
     }
 
@@ -227,6 +239,7 @@ impl<'a> Evaluator<'a> {
         let mut elements = Arc::unwrap_or_clone(set);
         if is_insert {
             elements.insert(element);
+            bounded(elements.len())?;
         } else {
             elements.remove(&element);
         }
@@ -238,12 +251,17 @@ impl<'a> Evaluator<'a> {
     }
 
     fn size(&mut self, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let size = self.set(set, locals)?.len();
+        let size = match &*self.operand(set, locals)? {
+            Value::Set(elements) => elements.len(),
+            Value::List(elements) => elements.len(),
+            Value::Map(entries) => entries.len(),
+            _ => return Err(ill_typed(set)),
+        };
         i64::try_from(size).map(Value::Integer).map_err(|_| Fault::Overflow)
     }
 
     fn call(&mut self, function: &Function, arguments: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
-        let arguments = arguments.iter().map(|argument| self.value(argument, locals)).collect::<Result<Vec<_>, _>>()?;
+        let arguments = self.values(arguments, locals)?;
         self.value(&function.body, &arguments)
     }
 
@@ -271,13 +289,7 @@ impl<'a> Evaluator<'a> {
     #[inline(never)]
     fn range(&mut self, low: &Expr, high: &Expr, is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
         let ends = (self.value(low, locals)?, self.value(high, locals)?);
-        let (first, last, of): (i64, i64, fn(i64) -> Option<Value>) = match ends {
-            (Value::Integer(first), Value::Integer(last)) => (first, last, |number| Some(Value::Integer(number))),
-            (Value::Date(first), Value::Date(last)) => {
-                (first.days(), last.days(), |days| Date::from_days(days).map(Value::Date))
-            }
-            _ => return Err(ill_typed(low)),
-        };
+        let Some((first, last, of)) = builtin::one_by_one(&ends.0, &ends.1) else { return Err(ill_typed(low)) };
         let Some(end) = (if is_closed { last.checked_add(1) } else { Some(last) }) else { return Err(Fault::Overflow) };
         let count = end.saturating_sub(first).max(0);
         if !usize::try_from(count).is_ok_and(|count| count <= ELEMENTS_MAX) {
@@ -286,52 +298,6 @@ impl<'a> Evaluator<'a> {
         self.burn(usize::try_from(count).unwrap_or(usize::MAX))?;
         let elements: Option<BTreeSet<Value>> = (first..end).map(of).collect();
         elements.map(|elements| Value::Set(Arc::new(elements))).ok_or(Fault::Overflow)
-    }
-
-    /// What its elements ask for is met for all of them, whichever waits for an answer.
-    #[inline(never)]
-    fn aggregate(&mut self, aggregate: &Aggregate, locals: &[Value]) -> Result<Value, Fault> {
-        let mut folding = self.folding(&aggregate.fold, locals)?;
-        let elements = self.set(&aggregate.domain, locals)?;
-        let mut locals = locals.to_vec();
-        let mut waits = None;
-        for element in elements.iter() {
-            self.burn(1)?;
-            locals.push(element.clone());
-            let value = self.element(aggregate, &locals);
-            locals.pop();
-            match value {
-                Err(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
-                Err(fault) => return Err(fault),
-                Ok(None) => {}
-                Ok(Some(value)) => {
-                    let is_decided = folding.take(value).ok_or_else(|| ill_typed(&aggregate.body))??;
-                    if is_decided && waits.is_none() {
-                        break;
-                    }
-                }
-            }
-        }
-        waits.map_or_else(|| Ok(folding.result()), Err)
-    }
-
-    fn folding(&mut self, fold: &Fold, locals: &[Value]) -> Result<Folding, Fault> {
-        Ok(match fold {
-            Fold::Quantified { is_all } => Folding::Quantified { is_all: *is_all, verdict: *is_all },
-            Fold::Count => Folding::Count(0),
-            Fold::Set => Folding::Set(BTreeSet::new()),
-            Fold::Sum(_, start) => Folding::Sum(self.value(start, locals)?),
-        })
-    }
-
-    /// The value of the body for the element that is the innermost local, if it counts.
-    fn element(&mut self, aggregate: &Aggregate, locals: &[Value]) -> Result<Option<Value>, Fault> {
-        if let Some(filter) = &aggregate.filter
-            && !self.truth(filter, locals)?
-        {
-            return Ok(None);
-        }
-        self.value(&aggregate.body, locals).map(Some)
     }
 
     /// The instance that `expr` refers to.
@@ -404,8 +370,120 @@ impl<'a> Evaluator<'a> {
         Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)).with_caller(caller))
     }
 
+    /// The values, in their order. What one of them asks for is met also where another waits for an answer.
+    fn values(&mut self, items: &[Expr], locals: &[Value]) -> Result<Vec<Value>, Fault> {
+        let (mut values, mut waits) = (Vec::with_capacity(items.len()), None);
+        for item in items {
+            match self.value(item, locals) {
+                Ok(value) => values.push(value),
+                Err(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
+                Err(fault) => return Err(fault),
+            }
+        }
+        waits.map_or(Ok(values), Err)
+    }
+
+    #[inline(never)]
+    fn apply(&mut self, builtin: &Builtin, operands: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        let values = self.values(operands, locals)?;
+        // Those that only look something up visit nothing.
+        let is_lookup = matches!(builtin, Builtin::Get) || matches!(builtin, Builtin::Element);
+        if !is_lookup {
+            self.burn(values.iter().map(size).sum())?;
+        }
+        builtin::apply(builtin, &values).unwrap_or_else(|| Err(operands.first().map_or(Fault::Overflow, ill_typed)))
+    }
+
+    #[inline(never)]
+    fn otherwise(&mut self, optional: &Expr, other: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        match self.value(optional, locals)? {
+            Value::None => self.value(other, locals),
+            value => Ok(value),
+        }
+    }
+
+    #[inline(never)]
+    fn present(&mut self, optional: &Expr, locals: &[Value]) -> Result<Value, Fault> {
+        match self.value(optional, locals)? {
+            Value::None => Err(Fault::IsNone),
+            value => Ok(value),
+        }
+    }
+
+    #[inline(never)]
+    fn record(&mut self, record: &RecordType, fields: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        let values = self.values(fields, locals)?;
+        let fields = record.fields.iter().map(|(name, _)| name.clone()).zip(values).collect();
+        Ok(Value::Record(Arc::new(RecordValue { of: record.name.clone(), fields })))
+    }
+
+    #[inline(never)]
+    fn field_of(&mut self, record: &Expr, index: usize, locals: &[Value]) -> Result<Value, Fault> {
+        match &*self.operand(record, locals)? {
+            Value::Record(value) => value.fields.get(index).map(|(_, value)| value.clone()),
+            _ => None,
+        }
+        .ok_or_else(|| ill_typed(record))
+    }
+
+    #[inline(never)]
+    fn with(&mut self, record: &Expr, fields: &[(usize, Expr)], locals: &[Value]) -> Result<Value, Fault> {
+        let Value::Record(mut value) = self.value(record, locals)? else { return Err(ill_typed(record)) };
+        for (index, field) in fields {
+            let new = self.value(field, locals)?;
+            let (_, place) = Arc::make_mut(&mut value).fields.get_mut(*index).ok_or_else(|| ill_typed(record))?;
+            *place = new;
+        }
+        Ok(Value::Record(value))
+    }
+
+    #[inline(never)]
+    fn list(&mut self, items: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
+        bounded(items.len())?;
+        self.values(items, locals).map(|values| Value::List(values.into()))
+    }
+
+    #[inline(never)]
+    fn map(&mut self, entries: &[(Expr, Expr)], locals: &[Value]) -> Result<Value, Fault> {
+        let mut map = BTreeMap::new();
+        for (key, value) in entries {
+            let (key, value) = (self.value(key, locals)?, self.value(value, locals)?);
+            enter(&mut map, key, value)?;
+        }
+        bounded(map.len())?;
+        Ok(Value::Map(Arc::new(map)))
+    }
+
+    #[inline(never)]
+    fn put(&mut self, map: &Expr, entries: &[Entry], locals: &[Value]) -> Result<Value, Fault> {
+        let Value::Map(old) = self.value(map, locals)? else { return Err(ill_typed(map)) };
+        let (mut new, mut changes) = (BTreeMap::new(), BTreeSet::new());
+        for Entry { key, value, is_change } in entries {
+            let (key, value) = (self.value(key, locals)?, self.value(value, locals)?);
+            let is_second = new.contains_key(&key);
+            let has_changed = changes.contains(&key) || is_second && *is_change;
+            if is_second && has_changed {
+                return Err(Fault::TwoValues { key: key.to_string() });
+            }
+            if *is_change {
+                changes.insert(key.clone());
+            }
+            enter(&mut new, key, value)?;
+        }
+        self.burn(old.len())?;
+        let mut map = Arc::unwrap_or_clone(old);
+        map.extend(new);
+        bounded(map.len())?;
+        Ok(Value::Map(Arc::new(map)))
+    }
+
+    /// The elements of what `expr` yields.
+    pub(crate) fn elements(&mut self, expr: &Expr, locals: &[Value]) -> Result<Elements, Fault> {
+        Elements::of(self.value(expr, locals)?).ok_or_else(|| ill_typed(expr))
+    }
+
     /// The set that `expr` yields.
-    pub(crate) fn set(&mut self, expr: &Expr, locals: &[Value]) -> Result<Arc<BTreeSet<Value>>, Fault> {
+    fn set(&mut self, expr: &Expr, locals: &[Value]) -> Result<Arc<BTreeSet<Value>>, Fault> {
         match self.value(expr, locals)? {
             Value::Set(elements) => Ok(elements),
             _ => Err(ill_typed(expr)),
@@ -413,49 +491,31 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// An aggregate on its way.
-enum Folding {
-    Quantified { is_all: bool, verdict: bool },
-    Count(i64),
-    Set(BTreeSet<Value>),
-    Sum(Value),
+/// Whether a collection may have so many elements.
+fn bounded(count: usize) -> Result<(), Fault> {
+    if count <= COLLECTION_MAX { Ok(()) } else { Err(Fault::TooManyElements) }
 }
 
-impl Folding {
-    /// Takes up the value of one element and says whether those that follow decide nothing; nothing if it is of another type
-    /// than declared.
-    fn take(&mut self, value: Value) -> Option<Result<bool, Fault>> {
-        match (self, value) {
-            (Folding::Quantified { is_all, verdict }, Value::Boolean(truth)) => {
-                let decides = truth != *is_all;
-                if decides {
-                    *verdict = truth;
-                }
-                Some(Ok(decides))
-            }
-            (Folding::Quantified { .. }, _) => None,
-            (Folding::Count(count), _) => {
-                *count += 1;
-                Some(Ok(false))
-            }
-            (Folding::Set(elements), value) => {
-                elements.insert(value);
-                Some(Ok(false))
-            }
-            (Folding::Sum(sum), value) => Some(arithmetic(Operator::Add, sum, &value)?.map(|result| {
-                *sum = result;
-                false
-            })),
+/// Enters a value under a key that has none, or the same.
+fn enter(map: &mut BTreeMap<Value, Value>, key: Value, value: Value) -> Result<(), Fault> {
+    match map.get(&key) {
+        Some(known) if *known != value => Err(Fault::TwoValues { key: key.to_string() }),
+        Some(_) => Ok(()),
+        None => {
+            map.insert(key, value);
+            Ok(())
         }
     }
+}
 
-    fn result(self) -> Value {
-        match self {
-            Folding::Quantified { verdict, .. } => Value::Boolean(verdict),
-            Folding::Count(count) => Value::Integer(count),
-            Folding::Set(elements) => Value::Set(Arc::new(elements)),
-            Folding::Sum(sum) => sum,
-        }
+/// How many steps it takes to look at a value as a whole.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Set(elements) => elements.len(),
+        Value::List(elements) => elements.len(),
+        Value::Map(entries) => entries.len(),
+        Value::String(text) => text.len() / 64,
+        _ => 0,
     }
 }
 

@@ -29,7 +29,7 @@
 //! ```
 
 pub use crate::model::expr::{
-    Act, Aggregate, Arguments, Asks, Comparison, Effect, Expr, ExprKind, Fold, Let, NumberKind, Operator, Query, Rule,
-    Slot, Statement,
+    Act, Aggregate, Arguments, Asks, Comparison, Effect, Entry, Expr, ExprKind, Fold, Let, NumberKind, Operator, Query,
+    Rule, Slot, Statement,
 };
-pub use crate::model::{Body, Function, Transition};
+pub use crate::model::{Body, Builtin, Function, Transition};

@@ -59,7 +59,10 @@
 //!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
 //! * An event with **variants** happens in the first of them whose guards hold; each has a target, guards, effects and calls
 //!   of its own.
-//! * `all any count set sum` **aggregate** the elements of a set, or of a range `a .. b`: `sum(x in xs where c: e)`.
+//! * **Values** may be optional (`T?`, `x ?? d`, `x!`), records, lists, sets and maps; there are numbers with decimals, times and spans
+//!   of time, and functions on all of them.
+//! * `all any count first last list map max min set sort sum` **aggregate** the elements of a set, a list or a range `a .. b`:
+//!   `sum(x in xs where c: e)`.
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.

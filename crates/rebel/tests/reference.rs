@@ -38,64 +38,66 @@ fn operators() -> Vec<[String; 4]> {
         let [symbols, left, right, result] = columns[..] else { continue };
         let symbols = symbols.split_whitespace().map(|symbol| symbol.trim_matches('`'));
         for symbol in symbols.filter(|symbol| SYMBOLS.contains(symbol)) {
-            let is_general = [left, right].iter().any(|ty| *ty == "T" || *ty == "Set[T]");
-            for ty in if is_general { &TYPES[..] } else { &["T"] } {
-                let needs_element = [left, right].contains(&"Set[T]");
-                if !needs_element || !ty.starts_with("Set") {
-                    let of = |general: &str| match general {
-                        "T" => (*ty).to_owned(),
-                        "Set[T]" => format!("Set[{ty}]"),
-                        other => other.to_owned(),
-                    };
-                    rows.push([symbol.to_owned(), of(left), of(right), of(result)]);
+            for ty in TYPES {
+                let of = |general: &str| match general {
+                    "T" => ty.to_owned(),
+                    "T?" => format!("{}?", ty.trim_end_matches('?')),
+                    general => general.replace("[T", &format!("[{ty}")),
+                };
+                let row = [symbol.to_owned(), of(left), of(right), of(result)];
+                if row[1..3].iter().all(|operand| TYPES.contains(&&**operand)) {
+                    rows.push(row);
                 }
             }
         }
     }
+    // What is optional already is not made so once more.
+    rows.retain(|[symbol, left, _, result]| symbol != "??" || left.ends_with('?') && !result.ends_with("??"));
     rows.sort();
+    rows.dedup();
     rows
 }
 
-const TYPES: [&str; 13] = [
+const TYPES: [&str; 23] = [
     "Boolean",
     "Currency",
     "Date",
+    "Decimal(2)",
+    "Duration",
     "Iban",
+    "Id",
     "Integer",
+    "Integer?",
     "Kind",
+    "List[Integer]",
+    "List[Money]",
+    "Map[Integer, Boolean]",
     "Money",
+    "Money?",
     "Percentage",
-    "String",
-    "Thing",
-    "Timestamp",
+    "Period",
     "Set[Integer]",
     "Set[Money]",
+    "String",
+    "Thing",
+    "Time",
+    "Timestamp",
 ];
-const SYMBOLS: [&str; 12] = ["!=", "*", "+", "-", "<", "<=", "==", ">", ">=", "and", "in", "or"];
+const SYMBOLS: [&str; 16] =
+    ["!=", "*", "+", "-", "/", "<", "<=", "==", ">", ">=", "??", "and", "div", "in", "mod", "or"];
 
 #[test]
 fn the_table_of_operators_is_what_the_checker_accepts() {
-    let types: Vec<String> = TYPES
-        .iter()
-        .flat_map(|ty| [(*ty).to_owned(), format!("Set[{ty}]")])
-        .filter(|ty| !ty.starts_with("Set[Set"))
-        .collect();
     let mut accepted = Vec::new();
     for symbol in SYMBOLS {
-        for left in &types {
-            for right in &types {
+        for left in TYPES {
+            for right in TYPES {
                 accepted.extend(result_of(symbol, left, right));
             }
         }
     }
     accepted.sort();
-    accepted.dedup();
-    let mut said = operators();
-    // `Set[Money]` stands among the types, and for `Set[T]` too.
-    let of_sets = types.iter().filter(|ty| ty.starts_with("Set["));
-    said.extend(of_sets.flat_map(|ty| ["==", "!="].map(|symbol| [symbol, ty, ty, "Boolean"].map(str::to_owned))));
-    said.sort();
-    said.dedup();
+    let said = operators();
     let missing: Vec<_> = accepted.iter().filter(|row| !said.contains(row)).collect();
     let refused: Vec<_> = said.iter().filter(|row| !accepted.contains(row)).collect();
     assert!(missing.is_empty() && refused.is_empty(), "not said: {missing:?}, not accepted: {refused:?}");
@@ -108,7 +110,10 @@ fn result_of(symbol: &str, left: &str, right: &str) -> Option<[String; 4]> {
         let text = format!("{declared}fn f(left: {left}, right: {right}): {result} = left {symbol} right\n");
         check(vec![Source::new("f.rebel", text)]).is_ok()
     };
-    let result = [left, right, "Boolean", "Integer"].into_iter().find(|result| is_defined(result))?;
+    // What is there widens to what is optional, so the narrower one is tried first.
+    let present = [left, right].map(|ty| ty.trim_end_matches('?'));
+    let results = present.into_iter().chain([left, right, "Boolean", "Integer", "Duration", "Decimal(4)"]);
+    let result = results.into_iter().find(|result| is_defined(result))?;
     Some([symbol, left, right, result].map(str::to_owned))
 }
 

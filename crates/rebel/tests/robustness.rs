@@ -185,12 +185,25 @@ fn nesting_is_accepted_up_to_the_limit_and_refused_above() {
         "A[",
         "initialized A[",
         "1 in (",
+        "[",
+        "{1: ",
+        "f(x: ",
+        "x[",
+        "x.get(",
+        "x with (a: ",
+        "none ?? ",
+        "1 / ",
+        "list(x in [",
+        "map(x in xs: 1 -> ",
     ];
     for open in opens {
         assert!(only_code(&guard(&open.repeat(100_000))).contains(&Code::Limit), "{open}");
     }
     let nested_types = format!("class A n: {}Integer", "Set[".repeat(100_000));
     assert_eq!(only_code(&nested_types), [Code::Limit]);
+    for open in ["List[", "Map[Integer, "] {
+        assert_eq!(only_code(&format!("class A n: {}Integer", open.repeat(100_000))), [Code::Limit], "{open}");
+    }
     let nested_steps = format!("class A a: A initial i on E(): i sync: {}", "if true: ".repeat(100_000));
     assert_eq!(only_code(&nested_steps), [Code::Limit]);
 }
@@ -201,6 +214,26 @@ fn the_deepest_expression_is_evaluated_without_overflow_of_the_stack() {
     let source = guard(&format!("{}true", "not ".repeat(depth)));
     let a = class(&source, "A");
     assert!(next(&a, &a.initial(), "E", &[]).is_ok());
+    let nested = |open: &str, inner: &str, close: &str| format!("{}{inner}{}", open.repeat(depth), close.repeat(depth));
+    for deepest in [
+        nested("min(1, ", "1", ")"),
+        nested("[", "1", "]") + ".size",
+        nested("{1: ", "1", "}") + ".size",
+        nested("[", "1", "][0]"),
+        nested("(m ?? ", "1", ")"),
+        nested("f(a: ", "1", ")"),
+        nested("first(x in [1]: ", "1", ")!").replace("x in", "_x in"),
+    ] {
+        let source = format!("fn f(a: Integer): Integer = a\n{}", guard(&format!("{deepest} == 1")));
+        let source = source.replace("n: Integer = 0", "m: Integer? = none");
+        match check(vec![Source::new("deepest", &source)]) {
+            Ok(spec) => {
+                let a = spec.class("A").unwrap();
+                assert!(next(a, &a.initial(), "E", &[]).is_ok(), "{}", &deepest[..20]);
+            }
+            Err(report) => assert!(report.errors().all(|found| found.code == Code::Limit), "{report}"),
+        }
+    }
 }
 
 #[test]

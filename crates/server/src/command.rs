@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Command, Idempotency, Receipt};
 use enact_journal::{EntityKey, Journal};
-use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind};
+use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind, Type, Value};
 use serde::Serialize;
 use serde_json::{Map, Value as JsonValue};
 use sha2::{Digest, Sha256};
@@ -188,6 +188,7 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
         let name = &**parameter.name();
         let read = match members.remove(name) {
             Some(json) => value::from_json(parameter.ty(), &json),
+            None if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
             None => Err(format!("missing; it is of type {}", parameter.ty())),
         };
         match read {

@@ -6,7 +6,7 @@
 //! the language have no dots, so they cannot meet.
 
 use axum::http::HeaderName;
-use enact_rebel::{Class, Event, KeyType, Spec};
+use enact_rebel::{Class, Event, KeyType, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -296,7 +296,8 @@ fn in_header(name: &HeaderName, required: Required, description: &str, schema: O
 
 fn parameters(event: &Event) -> ObjectBuilder {
     event.params().iter().fold(closed(), |schema, parameter| {
-        schema.property(&**parameter.name(), taken(parameter.ty())).required(&**parameter.name())
+        let schema = schema.property(&**parameter.name(), taken(parameter.ty()));
+        if matches!(parameter.ty(), Type::Optional(_)) { schema } else { schema.required(&**parameter.name()) }
     })
 }
 

@@ -2,7 +2,10 @@
 
 use enact_rebel::Type;
 use serde_json::json;
-use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type as JsonType};
+use utoipa::openapi::schema::{
+    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType,
+    Type as JsonType,
+};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 /// Text of an id: what is left of a path segment after percent-decoding.
@@ -18,6 +21,7 @@ pub(crate) fn taken(ty: &Type) -> RefOr<Schema> {
             .description(Some("An integer, or its digits in a string; no fraction and no exponent"))
             .into(),
         Type::Set(element) => set_of(taken(element)),
+        Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_) => composed(ty, taken),
         other => given(other),
     }
 }
@@ -31,6 +35,20 @@ pub(crate) fn given(ty: &Type) -> RefOr<Schema> {
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
             .into(),
         Type::Set(element) => set_of(given(element)),
+        Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_) => composed(ty, given),
+        Type::Decimal(decimals) => ObjectBuilder::new()
+            .schema_type(JsonType::String)
+            .pattern(Some(match decimals {
+                0 => "^-?[0-9]+$".to_owned(),
+                _ => format!("^-?[0-9]+([.][0-9]{{1,{decimals}}})?$"),
+            }))
+            .description(Some("An exact decimal number"))
+            .into(),
+        Type::MoneyOf(currency) => ObjectBuilder::new()
+            .schema_type(JsonType::String)
+            .pattern(Some(format!("^{currency} -?[0-9]+([.][0-9]+)?$")))
+            .description(Some(format!("An exact amount in {currency}")))
+            .into(),
         Type::Enum(enumeration) => {
             let variants = enumeration.variants.iter().map(|variant| json!(**variant)).collect::<Vec<_>>();
             ObjectBuilder::new().schema_type(JsonType::String).enum_values(Some(variants)).into()
@@ -42,6 +60,31 @@ pub(crate) fn given(ty: &Type) -> RefOr<Schema> {
             .into(),
         Type::String => ObjectBuilder::new().schema_type(JsonType::String).into(),
         text => Ref::from_schema_name(format!("enact.{text}")).into(),
+    }
+}
+
+/// The schema of a type that is made of others, whose schemas `of` gives.
+fn composed(ty: &Type, of: fn(&Type) -> RefOr<Schema>) -> RefOr<Schema> {
+    match ty {
+        Type::List(element) => ArrayBuilder::new().items(of(element)).into(),
+        Type::Map(types) => ObjectBuilder::new()
+            .schema_type(JsonType::Object)
+            .additional_properties(Some(of(&types.1)))
+            .description(Some(format!("The names are keys: {}", types.0)))
+            .into(),
+        Type::Record(record) => {
+            let fields = record.fields.iter();
+            let object = fields.fold(ObjectBuilder::new().schema_type(JsonType::Object), |object, (name, ty)| {
+                let object = object.property(&**name, of(ty));
+                if matches!(ty, Type::Optional(_)) { object } else { object.required(&**name) }
+            });
+            object.additional_properties(Some(AdditionalProperties::FreeForm(false))).into()
+        }
+        Type::Optional(ty) => {
+            let null = ObjectBuilder::new().schema_type(JsonType::Null);
+            OneOfBuilder::new().item(null).item(of(ty)).into()
+        }
+        other => of(other),
     }
 }
 
@@ -62,6 +105,20 @@ pub(crate) fn text_forms() -> impl Iterator<Item = (String, RefOr<Schema>)> {
             "^([0-9]{4}|[+-][0-9]{6,9})-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{3})?)?Z$",
             "2026-11-21T09:30:00.000Z",
             "A point in time, with milliseconds",
+        ),
+        (Type::Time, "^[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{3})?)?$", "18:30", "A time of day"),
+        (Type::Duration, "^-?[0-9]+ (millisecond|second|minute|hour)s?$", "15 minutes", "A span of time"),
+        (
+            Type::Period,
+            "^-?[0-9]+ (day|week|month|year)s?( -?[0-9]+ (day|week|month|year)s?)*$",
+            "1 month",
+            "A span of the calendar",
+        ),
+        (
+            Type::Id,
+            "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+            "01a20078-cae1-8477-9acd-448bb5c93e5f",
+            "An identity of 128 bits",
         ),
     ];
     rows.into_iter().map(|(ty, pattern, example, description)| {

@@ -5,17 +5,24 @@
 //! | `Boolean` | `true`, `false` |
 //! | `Integer` | `42`; also taken: `"42"`; never `42.0` or `4.2e1` |
 //! | `Set[T]` | an array without repetition, in any order |
+//! | `List[T]` | an array |
+//! | `Map[K, V]` | an object; its names are the text forms of the keys |
+//! | a record | an object with a member for each field; an optional one may be missing |
+//! | `T?` | `null`, or what `T` is |
 //! | a class | the id of an instance, as a string |
 //! | any other | its text form, as a string: `"EUR 12.50"`, `"2.5%"`, `"2026-11-21"` |
 //!
 //! No value passes through binary floating point, in either direction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_journal::EntityKey;
-use enact_rebel::{Type, Value};
+use enact_rebel::limits::COLLECTION_MAX;
+use enact_rebel::{RecordType, RecordValue, Type, Value};
 use serde_json::Value as Json;
+
+type Members = serde_json::Map<String, Json>;
 
 /// Reads a value of type `ty`; the error says what is expected.
 pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Value, String> {
@@ -29,8 +36,20 @@ pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Value, String> {
         (Type::Boolean, _) | (Type::Integer, Json::Array(_) | Json::Object(_) | Json::Bool(_) | Json::Null) => {
             Err(expected(ty, json))
         }
+        (Type::Optional(_), Json::Null) => Ok(Value::None),
+        (Type::Optional(ty), present) => from_json(ty, present),
+        (Type::Decimal(_), Json::Number(number)) if number.is_i64() => {
+            Value::parse(ty, &number.to_string()).map_err(|error| error.to_string())
+        }
         (Type::Set(element), Json::Array(items)) => set_from_json(element, items),
-        (_, Json::String(text)) if !matches!(ty, Type::Set(_)) => {
+        (Type::List(element), Json::Array(items)) => {
+            let read = |(index, item)| from_json(element, item).map_err(|error| format!("element {index}: {error}"));
+            bounded(items.len())?;
+            items.iter().enumerate().map(read).collect::<Result<_, _>>().map(Value::List)
+        }
+        (Type::Map(types), Json::Object(members)) => map_from_json(types, members),
+        (Type::Record(record), Json::Object(members)) => record_from_json(record, members),
+        (_, Json::String(text)) if is_text(ty) => {
             let value = Value::parse(ty, text).map_err(|error| error.to_string())?;
             match &value {
                 Value::Reference(to) => {
@@ -44,6 +63,7 @@ pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Value, String> {
 }
 
 fn set_from_json(element: &Type, items: &[Json]) -> Result<Value, String> {
+    bounded(items.len())?;
     let mut elements = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let value = from_json(element, item).map_err(|error| format!("element {index}: {error}"))?;
@@ -54,12 +74,57 @@ fn set_from_json(element: &Type, items: &[Json]) -> Result<Value, String> {
     Ok(Value::Set(Arc::new(elements)))
 }
 
+fn map_from_json((key_ty, ty): &(Type, Type), members: &Members) -> Result<Value, String> {
+    bounded(members.len())?;
+    let mut entries = BTreeMap::new();
+    for (name, member) in members {
+        // A key may have several spellings.
+        let key = match is_text(key_ty) {
+            true => from_json(key_ty, &Json::String(name.clone())),
+            false => Value::parse(key_ty, name).map_err(|error| error.to_string()),
+        };
+        let key = key.map_err(|error| format!("key {name:?}: {error}"))?;
+        let value = from_json(ty, member).map_err(|error| format!("entry {name:?}: {error}"))?;
+        if entries.insert(key, value).is_some() {
+            return Err(format!("key {name:?} stands twice"));
+        }
+    }
+    Ok(Value::Map(Arc::new(entries)))
+}
+
+fn record_from_json(record: &RecordType, members: &Members) -> Result<Value, String> {
+    if let Some(unknown) = members.keys().find(|name| record.fields.iter().all(|(field, _)| **field != **name)) {
+        return Err(format!("{} has no field {unknown:?}", record.name));
+    }
+    let mut fields = Vec::with_capacity(record.fields.len());
+    for (name, ty) in &record.fields {
+        let value = match (members.get(&**name), ty) {
+            (Some(member), _) => from_json(ty, member).map_err(|error| format!("field `{name}`: {error}"))?,
+            (None, Type::Optional(_)) => Value::None,
+            (None, _) => return Err(format!("field `{name}`: missing; it is of type {ty}")),
+        };
+        fields.push((name.clone(), value));
+    }
+    Ok(Value::Record(Arc::new(RecordValue { of: record.name.clone(), fields })))
+}
+
+fn bounded(count: usize) -> Result<(), String> {
+    if count <= COLLECTION_MAX { Ok(()) } else { Err(format!("at most {COLLECTION_MAX} elements, not {count}")) }
+}
+
+/// Whether a value of this type is written as its text form.
+fn is_text(ty: &Type) -> bool {
+    !matches!(ty, Type::Boolean | Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
+}
+
 fn expected(ty: &Type, json: &Json) -> String {
     let form = match ty {
         Type::Boolean => "true or false",
         Type::Integer => "an integer",
-        Type::Set(_) => "an array",
-        Type::Money => "a string such as \"EUR 12.50\"",
+        Type::Set(_) | Type::List(_) => "an array",
+        Type::Map(_) | Type::Record(_) => "an object",
+        Type::Decimal(_) => "a string such as \"12.50\"",
+        Type::Money | Type::MoneyOf(_) => "a string such as \"EUR 12.50\"",
         Type::Percentage => "a string such as \"2.5%\"",
         Type::Date => "a string such as \"2026-11-21\"",
         Type::Reference { .. } => "a string, the id of an instance",
@@ -82,6 +147,10 @@ pub(crate) fn to_json(value: &Value) -> Json {
         Value::Boolean(truth) => Json::Bool(*truth),
         Value::Integer(number) => Json::from(*number),
         Value::Set(elements) => elements.iter().map(to_json).collect(),
+        Value::List(elements) => elements.iter().map(to_json).collect(),
+        Value::Map(entries) => entries.iter().map(|(key, value)| (key.to_string(), to_json(value))).collect(),
+        Value::Record(record) => record.fields.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect(),
+        Value::None => Json::Null,
         other => Json::String(other.to_string()),
     }
 }

@@ -71,6 +71,9 @@ impl Abstract {
                 Abstract::Number(Interval::of_kind(NumberKind::Integer), Denomination::None)
             }
             Type::Money => Abstract::Number(Interval::of_kind(NumberKind::Money), Denomination::Any),
+            Type::MoneyOf(currency) => {
+                Abstract::Number(Interval::of_kind(NumberKind::Money), Denomination::Known(*currency))
+            }
             Type::Percentage => Abstract::Number(Interval::of_kind(NumberKind::Percentage), Denomination::None),
             Type::Date => Abstract::Number(Interval::of_kind(NumberKind::Date), Denomination::None),
             _ => Abstract::Any,
@@ -190,7 +193,16 @@ impl Domain<'_> {
             | ExprKind::Refer(..)
             | ExprKind::Range(..)
             | ExprKind::Within(..)
-            | ExprKind::Aggregate(..) => {
+            | ExprKind::Aggregate(..)
+            | ExprKind::Otherwise(..)
+            | ExprKind::Present(_)
+            | ExprKind::Record(..)
+            | ExprKind::FieldOf(..)
+            | ExprKind::With(..)
+            | ExprKind::List(_)
+            | ExprKind::Map(_)
+            | ExprKind::Put(..)
+            | ExprKind::Apply(..) => {
                 *faults = Faults { overflow: true, mismatch: true };
                 Abstract::Any
             }

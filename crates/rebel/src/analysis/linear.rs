@@ -321,11 +321,11 @@ impl<'a> Folding<'a> {
             if !reads_fields(&effect.value) {
                 let value = self.constant(&effect.value)?;
                 match (value.number().filter(|_| kind_of(&value).is_some()), value) {
-                    (Some(amount), value) => {
+                    (Some(amount), value) if self.has_one_content(field) => {
                         assigned.push(Delta { field: field.clone(), amount, currency: value.currency() });
                     }
-                    (None, Value::Set(_)) => return None,
-                    (None, value) => puts.push(whole(field, value)),
+                    (None, value) if self.has_one_content(field) => puts.push(whole(field, value)),
+                    _ => return None,
                 }
                 continue;
             }
@@ -363,6 +363,14 @@ impl<'a> Folding<'a> {
         Some(Content { place, value: Value::Boolean(is_in) })
     }
 
+    /// Whether the field is of a type whose values are compared as a whole by their texts.
+    fn has_one_content(&self, field: &Name) -> bool {
+        let field = self.class.fields.iter().find(|known| known.name == *field);
+        field.is_some_and(|field| {
+            !matches!(field.ty, Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
+        })
+    }
+
     /// Adds what a condition needs to be in a place, if it is of that form.
     fn content(&mut self, expr: &Expr, is_true: bool) -> Option<()> {
         let content = match &expr.kind {
@@ -373,7 +381,7 @@ impl<'a> Folding<'a> {
                 (ExprKind::Field(slot), _) | (_, ExprKind::Field(slot)) => {
                     let constant = if matches!(left.kind, ExprKind::Field(_)) { right } else { left };
                     let value = (!reads_fields(constant)).then(|| self.constant(constant))??;
-                    if matches!(value, Value::Set(_)) || kind_of(&value).is_some() {
+                    if !self.has_one_content(&slot.name) || kind_of(&value).is_some() {
                         return None;
                     }
                     whole(&slot.name, value)
@@ -559,7 +567,7 @@ fn kind_of(value: &Value) -> Option<NumberKind> {
 fn kind_of_type(ty: &Type) -> Option<NumberKind> {
     match ty {
         Type::Integer | Type::Timestamp => Some(NumberKind::Integer),
-        Type::Money => Some(NumberKind::Money),
+        Type::Money | Type::MoneyOf(_) => Some(NumberKind::Money),
         Type::Percentage => Some(NumberKind::Percentage),
         Type::Date => Some(NumberKind::Date),
         _ => None,

@@ -95,6 +95,14 @@ impl Pair<'_, '_> {
                 operands.iter().all(is_same)
                     && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
+            // What is there, how many there are and which keys are equal decides whether there is a value.
+            _ if expr.is_partial() && !expr.needs_one_currency() => {
+                operands.iter().all(is_same) && operands.iter().all(|operand| self.same(operand))
+            }
+            ExprKind::Otherwise(first, _) => {
+                operands.iter().all(is_same)
+                    && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
+            }
             // Which elements there are decides what is added, and the lower bound whether the upper one is looked at.
             ExprKind::Aggregate(_) | ExprKind::Within(..) => {
                 operands.iter().all(is_same) && (self.same(expr) || !may_mismatch(expr))
@@ -121,14 +129,14 @@ fn mismatches(domain: &Domain<'_>, left: &Expr, right: &Expr) -> bool {
     denomination(left).equals(denomination(right)) != Some(true)
 }
 
-/// Whether the evaluation of `expr` adds, subtracts or orders amounts of money.
+/// Whether `expr` may lack a value for another reason than the range of numbers, as in sums of amounts of money.
 pub(crate) fn may_mismatch(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| {
         found |= match &expr.kind {
             ExprKind::Call(function, _) => function.may_mismatch,
             ExprKind::Let(named) => named.may_mismatch,
-            _ => expr.needs_one_currency(),
+            _ => expr.is_partial(),
         };
     });
     found

@@ -1,53 +1,102 @@
 //! Aggregates over the elements of a set, and ranges.
 
 use super::expression::{Context, Typed};
+use super::operators::number_kind;
 use super::{Checker, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::model::Param;
 use crate::model::expr::{Aggregate, Comparison, Expr, ExprKind, Fold, NumberKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, AggregateKind, Binary, Ident};
-use crate::value::{Percentage, Type, Value};
+use crate::value::{Decimal, Duration, Money, Percentage, Type, Value};
 
 impl Checker {
     pub(super) fn aggregate(&mut self, tree: &tree::Aggregate, span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let domain = self.expression(&tree.domain, context, None)?;
-        let Type::Set(element) = domain.ty() else {
-            let message = format!("an aggregate needs a set, this is of type {}", domain.ty());
-            self.report.push(Diagnostic::new(Code::TypeMismatch, tree.domain.span, message, "no set"));
-            return None;
+        let element = match domain.ty() {
+            Type::Set(element) => Type::clone(element),
+            Type::List(element) => Type::clone(element),
+            ty => {
+                let message = format!("an aggregate needs a set, a list or a range, this is of type {ty}");
+                let diagnostic = Diagnostic::new(Code::TypeMismatch, tree.domain.span, message, "no elements");
+                self.report.push(match ty {
+                    Type::Map(_) => diagnostic.help("a map has `keys` and `values`"),
+                    _ => diagnostic,
+                });
+                return None;
+            }
         };
         self.refuse_hidden(&tree.variable, context);
-        context.locals.push(Param { name: tree.variable.name.clone(), ty: (**element).clone(), slot: 0 });
+        context.locals.push(Param { name: tree.variable.name.clone(), ty: element.clone(), slot: 0 });
         let filter = tree.filter.as_ref().map(|filter| self.expect(filter, context, &Type::Boolean));
         let body = self.aggregate_body(tree, span, context);
+        let value = self.aggregate_value(tree, span, context);
         context.locals.pop();
         let (filter, body) = (filter.map_or(Some(None), |filter| filter.map(Some))?, body?);
-        let mut depth = filter.iter().map(|filter| filter.depth).fold(domain.depth.max(body.depth), usize::max);
+        let value = value?;
+        let parts = filter.iter().chain(&value).map(|part| part.depth);
+        let mut depth = parts.fold(domain.depth.max(body.depth), usize::max);
         if let (Some(start), false) = (&tree.start, tree.kind == AggregateKind::Sum) {
             let help = "only a sum has a value to begin with";
             self.refuse(Code::ArgumentCount, start.span, "this aggregate begins with nothing", "not needed", help);
             return None;
         }
+        let body_ty = body.ty().clone();
+        let optional = || Type::Optional(body_ty.present().clone().into());
         let (fold, ty) = match tree.kind {
             AggregateKind::All => (Fold::Quantified { is_all: true }, Type::Boolean),
             AggregateKind::Any => (Fold::Quantified { is_all: false }, Type::Boolean),
             AggregateKind::Count => (Fold::Count, Type::Integer),
-            AggregateKind::Set => (Fold::Set, self.set_of(body.ty(), span)?),
+            AggregateKind::Set => (Fold::Set, Type::Set(body_ty.into())),
+            AggregateKind::List => (Fold::List, Type::List(body_ty.into())),
+            AggregateKind::First => (Fold::First, optional()),
+            AggregateKind::Last => (Fold::Last, optional()),
+            AggregateKind::Least => (Fold::Least, optional()),
+            AggregateKind::Greatest => (Fold::Greatest, optional()),
+            AggregateKind::Sort => (Fold::Sort, Type::List(element.into())),
+            AggregateKind::Map => {
+                let value = value.as_ref()?.ty().clone();
+                (Fold::Map, Type::Map((body_ty, value).into()))
+            }
             AggregateKind::Sum => {
-                let start = self.start(tree, body.ty(), span, context)?;
+                let start = self.start(tree, &body_ty, span, context)?;
                 depth = depth.max(start.depth);
-                let kind = match body.ty() {
-                    Type::Money => NumberKind::Money,
-                    Type::Percentage => NumberKind::Percentage,
-                    _ => NumberKind::Integer,
-                };
-                (Fold::Sum(kind, start.expr), body.ty().clone())
+                let kind = number_kind(&body_ty).unwrap_or(NumberKind::Integer);
+                (Fold::Sum(kind, start.expr), body_ty)
             }
         };
-        let filter = filter.map(|filter| filter.expr);
-        let aggregate = Aggregate { fold, domain: domain.expr, filter, body: body.expr };
+        let is_ordered = |ty: &Type| ty.is_ordered() || *ty == Type::String;
+        if let (AggregateKind::Least | AggregateKind::Greatest, false) = (tree.kind, is_ordered(body.ty())) {
+            let message = format!("of {} there is no least and no greatest", body.ty());
+            self.refuse(Code::Operands, span, message, "no order", "sort by a number, a text or a time");
+            return None;
+        }
+        let (filter, value) = (filter.map(|filter| filter.expr), value.map(|value| value.expr));
+        let aggregate = Aggregate { fold, domain: domain.expr, filter, body: body.expr, value };
         Some(Typed::node(ExprKind::Aggregate(aggregate.into()), ty, span, depth))
+    }
+
+    /// The values of a map, behind `->`.
+    fn aggregate_value(
+        &mut self,
+        tree: &tree::Aggregate,
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<Option<Typed>> {
+        match (&tree.value, tree.kind == AggregateKind::Map) {
+            (Some(value), true) => self.expression(value, context, None).map(Some),
+            (None, false) => Some(None),
+            (None, true) => {
+                let help = "write key and value of each element, as in `map(x in xs: x -> x.price)`";
+                self.refuse(Code::ArgumentCount, span, "a map has values beside its keys", "no values", help);
+                None
+            }
+            (Some(value), false) => {
+                let help = "only `map` has keys and values";
+                self.refuse(Code::ArgumentCount, value.span, "this aggregate takes one value", "not needed", help);
+                None
+            }
+        }
     }
 
     /// What is taken of each element: the element itself, if nothing is said.
@@ -79,34 +128,29 @@ impl Checker {
         }
     }
 
-    fn set_of(&mut self, element: &Type, span: Span) -> Option<Type> {
-        if let Type::Set(_) = element {
-            let help = "the elements of a set are of a type that is no set";
-            self.refuse(Code::TypeMismatch, span, "a set of sets", "not supported", help);
-            return None;
-        }
-        Some(Type::Set(Box::new(element.clone())))
-    }
-
     /// What a sum begins with.
     fn start(&mut self, tree: &tree::Aggregate, ty: &Type, span: Span, context: &mut Context<'_>) -> Option<Typed> {
-        if !matches!(ty, Type::Integer | Type::Money | Type::Percentage) {
+        let zero = match ty {
+            Type::Integer => Some(Value::Integer(0)),
+            Type::Percentage => Percentage::from_units(0).map(Value::Percentage),
+            Type::Decimal(decimals) => Decimal::new(0, *decimals).map(Value::Decimal),
+            Type::Duration => Some(Value::Duration(Duration::from_millis(0))),
+            Type::MoneyOf(currency) => Money::new(*currency, 0).map(Value::Money),
+            _ => None,
+        };
+        if zero.is_none() && *ty != Type::Money {
             let message = format!("there is no sum of {ty}");
-            let help = "sums are of Integer, Money and Percentage";
+            let help = "sums are of Integer, Decimal, Money, Percentage and Duration";
             self.refuse(Code::Operands, span, message, "not defined", help);
             return None;
         }
         if let Some(start) = &tree.start {
             return self.expect(start, context, ty);
         }
-        let zero = match ty {
-            Type::Integer => Value::Integer(0),
-            Type::Percentage => Value::Percentage(Percentage::from_units(0)?),
-            _ => {
-                let help = "say what it begins with behind a comma, as in `sum(x in xs: x, EUR 0.00)`";
-                self.refuse(Code::ArgumentCount, span, "a sum of no amounts has no currency", "no beginning", help);
-                return None;
-            }
+        let Some(zero) = zero else {
+            let help = "say what it begins with behind a comma, as in `sum(x in xs: x, EUR 0.00)`";
+            self.refuse(Code::ArgumentCount, span, "a sum of no amounts has no currency", "no beginning", help);
+            return None;
         };
         Some(Typed::leaf(ExprKind::Literal(zero), ty.clone(), span))
     }

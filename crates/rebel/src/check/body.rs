@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::expression::Context;
-use super::{Checker, Scope, graph, operators};
+use super::{Checker, graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
 use crate::limits::VARIANTS_MAX;
-use crate::model::expr::{Act, Effect, Expr, ExprKind, Operator, Rule, Slot, Statement};
+use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::step::reads;
-use crate::syntax::tree::{self, EffectOperator, File, Ident};
+use crate::syntax::tree::{self, File, Ident};
 use crate::value::{Name, Rounding, Type};
 
 /// An event of a class, by index.
@@ -125,7 +125,12 @@ impl Checker {
                     self.headers[index].state(&state.name).is_none_or(|(_, kind)| kind != StateKind::Initial)
                 });
                 let declaration = Declaration { event, id: (index, position), exists, rounding };
-                let (bodies, names) = self.event_bodies(&declaration);
+                let errors = self.report.errors().count();
+                let (bodies, mut names) = self.event_bodies(&declaration);
+                if self.report.errors().count() > errors {
+                    // What is wrong may be all that uses them.
+                    names.extend(event.params.iter().map(|param| param.name.name.clone()));
+                }
                 used.extend(names.into_iter().map(|name| (event.name.name.clone(), name)));
                 let mut ways: Vec<(Option<&Ident>, Option<&Ident>)> =
                     event.variants.iter().map(|variant| (Some(&variant.name), variant.target.as_ref())).collect();
@@ -302,10 +307,8 @@ impl Checker {
         others: &[tree::Effect],
         context: &mut Context<'_>,
     ) {
-        let all: Vec<&tree::Effect> = others.iter().chain(&sections.effects).collect();
-        for effect in &sections.effects {
-            body.effects.extend(self.effect(id.0, effect, &all, context));
-        }
+        let effects = self.effects(id.0, &sections.effects, others, context);
+        body.effects.extend(effects);
         for statement in &sections.syncs {
             body.statements.extend(self.statement(statement, id, context));
         }
@@ -326,73 +329,6 @@ impl Checker {
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
             let diagnostic = diagnostic.and(field.span, "the field").help("choose another name");
             self.report.push(diagnostic);
-        }
-    }
-
-    fn effect(
-        &mut self,
-        class: usize,
-        effect: &tree::Effect,
-        all: &[&tree::Effect],
-        context: &mut Context<'_>,
-    ) -> Option<Effect> {
-        let (name, span) = (&effect.field.name, effect.field.span);
-        let header = &self.headers[class];
-        if header.identity.iter().any(|identity| identity.name == *name) {
-            let message = format!("`{name}` is the identity and never changes");
-            self.refuse(Code::IdentityAssigned, span, message, "the identity", "remove this effect");
-            return None;
-        }
-        let Some(field) = header.field(name) else {
-            if self.broken.contains(name) || !self.unknown.insert((Scope::Fields(class), name.clone())) {
-                return None;
-            }
-            let message = format!("`{}` has no field `{name}`", header.name);
-            let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "no such field");
-            let names = header.fields.iter().map(|field| &*field.name.name);
-            let diagnostic = diagnostic.did_you_mean(name, names);
-            self.report.push(diagnostic);
-            return None;
-        };
-        let (ty, slot) = (field.ty.clone(), Slot { index: field.slot, name: field.name.name.clone() });
-        let earlier = all.iter().find(|other| other.field.name == *name).filter(|other| other.span != effect.span);
-        if let Some(earlier) = earlier.filter(|earlier| earlier.span.start < effect.span.start) {
-            let message = format!("`{name}` is given two values");
-            let diagnostic = Diagnostic::new(Code::AssignedTwice, effect.span, message, "the second");
-            self.report.push(diagnostic.and(earlier.span, "the first").help("join the two effects"));
-            return None;
-        }
-        let operator = match effect.operator {
-            EffectOperator::Becomes => None,
-            EffectOperator::Increases => Some(Operator::Add),
-            EffectOperator::Decreases => Some(Operator::Subtract),
-        };
-        let value = match operator {
-            None => self.expect(&effect.value, context, &ty)?.expr,
-            Some(operator) => self.changed(operator, effect, &ty, context)?,
-        };
-        Some(Effect { field: slot, value, text: self.text(effect.span) })
-    }
-
-    /// The value that `+=` or `-=` gives.
-    fn changed(
-        &mut self,
-        operator: Operator,
-        effect: &tree::Effect,
-        ty: &Type,
-        context: &mut Context<'_>,
-    ) -> Option<Expr> {
-        let old = self.variable(&effect.field.name, effect.field.span, context)?;
-        let by = self.expression(&effect.value, context, None)?;
-        let (by_ty, span) = (by.ty().clone(), effect.span);
-        match operators::sum(operator, old, by) {
-            Some((kind, result)) if result == *ty => Some(Expr::new(kind, result, span)),
-            _ => {
-                let symbol = if operator == Operator::Add { "+=" } else { "-=" };
-                let message = format!("`{symbol}` is not defined for {ty} and {by_ty}");
-                self.report.push(Diagnostic::new(Code::Operands, effect.span, message, "not defined"));
-                None
-            }
         }
     }
 
@@ -433,13 +369,17 @@ impl Checker {
             }
             tree::Statement::For(name, set, statements) => {
                 let typed = self.expression(set, context, None)?;
-                let Type::Set(element) = typed.ty() else {
-                    let message = format!("`for` needs a set, this is of type {}", typed.ty());
-                    self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no set"));
-                    return None;
+                let element = match typed.ty() {
+                    Type::Set(element) => Type::clone(element),
+                    Type::List(element) => Type::clone(element),
+                    ty => {
+                        let message = format!("`for` needs a set, a list or a range, this is of type {ty}");
+                        self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no elements"));
+                        return None;
+                    }
                 };
                 self.refuse_hidden(name, context);
-                context.locals.push(Param { name: name.name.clone(), ty: (**element).clone(), slot: 0 });
+                context.locals.push(Param { name: name.name.clone(), ty: element, slot: 0 });
                 let inner = self.statements(statements, caller, context);
                 context.locals.pop();
                 Some(Statement::For(typed.expr, inner?, self.text(set.span)))

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Checker, Declared, Scope, operators};
+use super::coerce::coerce;
+use super::collection::is_open;
+use super::operators::for_optional;
+use super::{Checker, Declared, Scope, builtin, operators};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::model::expr::{Asks, Expr, ExprKind, Slot};
@@ -117,20 +120,28 @@ impl Context<'_> {
 impl Checker {
     /// Checks that `tree` is of type `ty`.
     pub(super) fn expect(&mut self, tree: &tree::Expr, context: &mut Context<'_>, ty: &Type) -> Option<Typed> {
-        let typed = self.expression(tree, context, Some(ty))?;
-        if typed.ty() == ty {
-            return Some(typed);
+        match coerce(self.expression(tree, context, Some(ty))?, ty) {
+            Ok(typed) => Some(typed),
+            Err(typed) => {
+                self.mismatch(tree.span, ty, typed.ty());
+                None
+            }
         }
-        self.mismatch(tree.span, ty, typed.ty());
-        None
     }
 
-    fn mismatch(&mut self, span: Span, expected: &Type, found: &Type) {
+    pub(super) fn mismatch(&mut self, span: Span, expected: &Type, found: &Type) {
         let message = format!("expected {expected}, found {found}");
         let diagnostic = Diagnostic::new(Code::TypeMismatch, span, message, format!("of type {found}"));
         self.report.push(match (expected, found) {
-            (Type::Money, Type::Integer) => diagnostic.help("write an amount with its currency, as in `EUR 5.00`"),
+            (Type::Money | Type::MoneyOf(_), Type::Integer | Type::Decimal(_)) => {
+                diagnostic.help("write an amount with its currency, as in `EUR 5.00`")
+            }
             (Type::Percentage, Type::Integer) => diagnostic.help("write a percentage with its sign, as in `5%`"),
+            (Type::Percentage, Type::Decimal(_)) => diagnostic.help("a share is a percentage: `0.5` is `50%`"),
+            (expected, Type::Optional(inner)) if **inner == *expected => match for_optional(found) {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            },
             (Type::Set(element), found) if **element == *found => diagnostic.help("write a set, as in `{x}`"),
             _ => diagnostic,
         });
@@ -148,17 +159,66 @@ impl Checker {
             tree::ExprKind::Name(name) => self.variable(name, tree.span, context),
             tree::ExprKind::This | tree::ExprKind::Now | tree::ExprKind::Today => self.ambient(tree, context),
             tree::ExprKind::Member(inner, member) => self.member(inner, member, context),
-            tree::ExprKind::Call(name, arguments) => self.call(name, arguments, tree.span, context),
+            tree::ExprKind::Call(name, arguments) => self.call_of(name, arguments, tree.span, context),
             tree::ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
             tree::ExprKind::Not(operand) => self.not(operand, tree.span, context),
             tree::ExprKind::Binary(operator, left, right) => self.binary(*operator, left, right, tree.span, context),
             tree::ExprKind::If(condition, accepted, otherwise) => {
                 self.choice([condition, accepted, otherwise], tree.span, context, expected)
             }
+            tree::ExprKind::Set(_) | tree::ExprKind::List(_) | tree::ExprKind::Map(_) | tree::ExprKind::None => {
+                self.collected(tree, context, expected)
+            }
+            tree::ExprKind::Initialized(_)
+            | tree::ExprKind::Finalized(_)
+            | tree::ExprKind::InState(..)
+            | tree::ExprKind::Can(..) => self.question(tree, context),
+            _ => self.taken_apart(tree, context),
+        }?;
+        self.within_depth(typed, tree.span)
+    }
+
+    /// Expressions nest calls of [`Checker::expression`], whose frame is kept small by the functions for what is rarer.
+    fn collected(&mut self, tree: &tree::Expr, context: &mut Context<'_>, expected: Option<&Type>) -> Option<Typed> {
+        match &tree.kind {
             tree::ExprKind::Set(items) => self.set(items, tree.span, context, expected),
+            tree::ExprKind::List(items) => self.list(items, tree.span, context, expected),
+            tree::ExprKind::Map(entries) => self.map(entries, tree.span, context, expected),
+            _ => self.none(tree.span, expected),
+        }
+    }
+
+    /// What is in a value, or made of what is in it.
+    fn taken_apart(&mut self, tree: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+        match &tree.kind {
+            tree::ExprKind::Element(of, index) => {
+                let of = self.expression(of, context, None)?;
+                self.element(of, index, tree.span, context)
+            }
+            tree::ExprKind::Present(of) => self.present(of, tree.span, context),
+            tree::ExprKind::With(of, fields) => self.with(of, fields, tree.span, context),
+            tree::ExprKind::Method(of, name, arguments) => self.called(of, name, arguments, tree.span, context),
             tree::ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
             tree::ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
-            tree::ExprKind::Index(class, fields) => self.referred(class, fields, tree.span, context),
+            tree::ExprKind::Index(name, keys) => match (self.declared.get(&name.name), keys.as_slice()) {
+                (Some((Declared::Class(_), _)), _) => self.referred(name, keys, tree.span, context),
+                (_, [key]) if self.is_variable(&name.name, context) => {
+                    let of = self.variable(&name.name, name.span, context)?;
+                    self.element(of, key, tree.span, context)
+                }
+                _ => self.referred(name, keys, tree.span, context),
+            },
+            tree::ExprKind::Named(name, _) => {
+                let help = "arguments of events, functions and records may have names";
+                self.refuse(Code::OutOfPlace, name.span, "this argument takes no name", "not here", help);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn question(&mut self, tree: &tree::Expr, context: &mut Context<'_>) -> Option<Typed> {
+        match &tree.kind {
             tree::ExprKind::Initialized(of) => self.truth_of(of, tree.span, context, |_, _, _| Some(Asks::Initialized)),
             tree::ExprKind::Finalized(of) => self
                 .truth_of(of, tree.span, context, |checker, class, _| Some(Asks::InState(checker.final_states(class)))),
@@ -170,9 +230,8 @@ impl Checker {
                     checker.possible_event(class, event, arguments, tree.span, context)
                 })
             }
-            tree::ExprKind::Wrong => None,
-        }?;
-        self.within_depth(typed, tree.span)
+            _ => None,
+        }
     }
 
     fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
@@ -226,6 +285,14 @@ impl Checker {
             Value::Percentage(_) => Type::Percentage,
             Value::Date(_) => Type::Date,
             Value::String(_) => Type::String,
+            Value::Decimal(number) => Type::Decimal(number.decimals()),
+            Value::Duration(_) => Type::Duration,
+            Value::Period(_) => Type::Period,
+            Value::Time(_) => Type::Time,
+            Value::Timestamp(_) => Type::Timestamp,
+            Value::Iban(_) => Type::Iban,
+            Value::Id(_) => Type::Id,
+            Value::Currency(_) => Type::Currency,
             _ => Type::Integer,
         };
         Typed::leaf(ExprKind::Literal(value.clone()), ty, span)
@@ -277,7 +344,41 @@ impl Checker {
                 return None;
             }
         }
+        if let Ok(currency) = name.parse() {
+            return Some(Self::literal(&Value::Currency(currency), span));
+        }
         self.unknown_variable(name, span, context);
+        None
+    }
+
+    /// Whether a name stands for a value here.
+    fn is_variable(&self, name: &Name, context: &Context<'_>) -> bool {
+        let is_field = |class: usize| {
+            let header = &self.headers[class];
+            header.field(name).is_some() || header.identity_field(name).is_some()
+        };
+        context.names().any(|known| known == name)
+            || self.constants.contains_key(name)
+            || self.broken.contains(name)
+            || context.class().is_some_and(is_field)
+    }
+
+    /// `value.name(..)`.
+    fn called(
+        &mut self,
+        of: &tree::Expr,
+        name: &Ident,
+        arguments: &[tree::Expr],
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<Typed> {
+        let inner = self.expression(of, context, None)?;
+        if self.class_of(inner.ty()).is_none() {
+            return self.method(inner, name, arguments, span, context);
+        }
+        let message = format!("`{}` is an event, and has no value", name.name);
+        let help = "events are called in `sync:`; `can x.Event(..)` asks whether one is possible";
+        self.refuse(Code::OutOfPlace, span, message, "no value", help);
         None
     }
 
@@ -362,23 +463,22 @@ impl Checker {
         if let Some(class) = self.class_of(inner.ty()) {
             return self.field_of_other(inner, class, member, span, context);
         }
-        match (inner.ty(), &*member.name) {
-            (Type::Money, "currency") => {
-                Some(Typed::node(ExprKind::CurrencyOf(inner.expr.into()), Type::Currency, span, inner.depth))
-            }
-            (Type::Set(_), "size") => {
-                Some(Typed::node(ExprKind::SizeOf(inner.expr.into()), Type::Integer, span, inner.depth))
-            }
-            (ty, name) => {
-                let message = format!("{ty} has no property `{name}`");
-                let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such property");
-                self.report.push(match ty {
-                    Type::Money => diagnostic.help("the only property of Money is `currency`"),
-                    Type::Set(_) => diagnostic.help("the only property of a set is `size`"),
-                    _ => diagnostic,
-                });
-                None
-            }
+        self.property(inner, member, span)
+    }
+
+    fn call_of(
+        &mut self,
+        name: &Ident,
+        arguments: &[tree::Expr],
+        span: Span,
+        context: &mut Context<'_>,
+    ) -> Option<Typed> {
+        if builtin::is_function(&name.name) {
+            return self.function(name, arguments, span, context);
+        }
+        match self.record_type(&name.name) {
+            Some(record) => self.constructed(record?, arguments, span, context),
+            None => self.call(name, arguments, span, context),
         }
     }
 
@@ -394,7 +494,9 @@ impl Checker {
             }
             let message = format!("there is no function `{}`", name.name);
             let diagnostic = Diagnostic::new(Code::UnknownName, name.span, message, "no such function");
-            let diagnostic = diagnostic.did_you_mean(&name.name, self.functions.keys().map(|name| &**name));
+            let mut names: Vec<&str> = builtin::functions().collect();
+            names.extend(self.functions.keys().map(|name| &**name));
+            let diagnostic = diagnostic.did_you_mean(&name.name, names);
             self.report.push(diagnostic);
             return None;
         };
@@ -407,23 +509,61 @@ impl Checker {
         Some(Typed::node(ExprKind::Call(function, arguments), result, span, depth))
     }
 
-    /// Arguments by position, of a function or an event called `name`.
+    /// Arguments by position, and behind those by name, of a function, a record or an event called `name`.
     pub(super) fn typed_arguments(
         &mut self,
         name: &Name,
         arguments: &[tree::Expr],
-        params: &[Type],
+        params: &[(Name, Type)],
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Vec<Typed>> {
-        if arguments.len() != params.len() {
+        let mut given: Vec<Option<&tree::Expr>> = vec![None; params.len()];
+        let (mut is_fine, mut has_names) = (arguments.len() == params.len(), false);
+        for (place, argument) in arguments.iter().enumerate() {
+            let (index, value) = match &argument.kind {
+                tree::ExprKind::Named(of, value) => {
+                    has_names = true;
+                    let Some(index) = params.iter().position(|(known, _)| !known.is_empty() && *known == of.name)
+                    else {
+                        let message = format!("`{name}` takes no `{}`", of.name);
+                        let diagnostic = Diagnostic::new(Code::UnknownName, of.span, message, "no such argument");
+                        self.report.push(diagnostic.did_you_mean(&of.name, params.iter().map(|(name, _)| &**name)));
+                        return None;
+                    };
+                    (index, &**value)
+                }
+                _ if has_names => {
+                    let help = "arguments without a name stand before those with one";
+                    self.refuse(Code::ArgumentCount, argument.span, "which argument is this?", "no name", help);
+                    return None;
+                }
+                _ => (place, argument),
+            };
+            match given.get_mut(index) {
+                Some(Some(_)) => {
+                    let message = format!("`{}` is given twice", params[index].0);
+                    self.refuse(Code::ArgumentCount, argument.span, message, "again here", "leave one of them out");
+                    return None;
+                }
+                Some(empty) => *empty = Some(value),
+                None => is_fine = false,
+            }
+        }
+        if !is_fine {
             let plural = if params.len() == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {} argument{plural}, not {}", params.len(), arguments.len());
-            self.report.push(Diagnostic::new(Code::ArgumentCount, span, message, "this call"));
+            let diagnostic = Diagnostic::new(Code::ArgumentCount, span, message, "this call");
+            let missing = given.iter().zip(params).filter(|(value, _)| value.is_none()).map(|(_, (name, _))| name);
+            let missing: Vec<String> = missing.map(|name| format!("`{name}`")).collect();
+            self.report.push(match has_names && !missing.is_empty() {
+                true => diagnostic.help(format!("what is missing: {}", missing.join(", "))),
+                false => diagnostic,
+            });
             return None;
         }
         let typed: Vec<_> =
-            arguments.iter().zip(params).map(|(argument, ty)| self.expect(argument, context, ty)).collect();
+            given.into_iter().zip(params).map(|(argument, (_, ty))| self.expect(argument?, context, ty)).collect();
         typed.into_iter().collect()
     }
 
@@ -440,14 +580,15 @@ impl Checker {
             let right = self.expect(right, context, &Type::Boolean);
             return left.zip(right);
         }
-        let is_open = |tree: &tree::Expr| matches!(&tree.kind, tree::ExprKind::Set(items) if items.is_empty());
-        if is_open(left) {
+        if is_open(left) && !is_open(right) {
             let right = self.expression(right, context, None)?;
-            return Some((self.expression(left, context, Some(right.ty()))?, right));
+            let left = self.expression(left, context, Some(right.ty()))?;
+            return Some((left, right));
         }
         let left = self.expression(left, context, None);
-        let expected = left.as_ref().map(|left| match operator {
-            tree::Binary::In => Type::Set(Box::new(left.ty().clone())),
+        let expected = left.as_ref().map(|left| match (operator, &right.kind) {
+            (tree::Binary::In, tree::ExprKind::List(_)) => Type::List(left.ty().clone().into()),
+            (tree::Binary::In, _) => Type::Set(Box::new(left.ty().clone())),
             _ => left.ty().clone(),
         });
         if left.is_none() && is_open(right) {
@@ -466,41 +607,11 @@ impl Checker {
     ) -> Option<Typed> {
         let [condition, accepted, otherwise] = parts;
         let condition = self.expect(condition, context, &Type::Boolean);
-        let accepted = self.expression(accepted, context, expected)?;
-        let otherwise = self.expect(otherwise, context, accepted.ty())?;
+        let (accepted, otherwise) = self.branches([accepted, otherwise], context, expected)?;
         let condition = condition?;
         let depth = condition.depth.max(accepted.depth).max(otherwise.depth);
         let ty = accepted.ty().clone();
         let kind = ExprKind::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
         Some(Typed::node(kind, ty, span, depth))
-    }
-
-    fn set(
-        &mut self,
-        items: &[tree::Expr],
-        span: Span,
-        context: &mut Context<'_>,
-        expected: Option<&Type>,
-    ) -> Option<Typed> {
-        let Some((first, rest)) = items.split_first() else {
-            let Some(ty @ Type::Set(_)) = expected else {
-                let help = "use it where a set is expected, as in a default or an effect";
-                self.refuse(Code::EmptySet, span, "the type of this set cannot be told", "an empty set", help);
-                return None;
-            };
-            return Some(Typed::leaf(ExprKind::Set(Vec::new()), ty.clone(), span));
-        };
-        let first = self.expression(first, context, None)?;
-        if let Type::Set(_) = first.ty() {
-            let help = "the elements of a set are of a type that is no set";
-            self.refuse(Code::TypeMismatch, span, "a set of sets", "not supported", help);
-            return None;
-        }
-        let rest: Vec<_> = rest.iter().map(|item| self.expect(item, context, first.ty())).collect();
-        let rest: Vec<Typed> = rest.into_iter().collect::<Option<_>>()?;
-        let depth = rest.iter().map(|item| item.depth).fold(first.depth, usize::max);
-        let ty = Type::Set(Box::new(first.ty().clone()));
-        let items = std::iter::once(first.expr).chain(rest.into_iter().map(|item| item.expr)).collect();
-        Some(Typed::node(ExprKind::Set(items), ty, span, depth))
     }
 }

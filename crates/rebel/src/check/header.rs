@@ -1,14 +1,15 @@
 //! Headers of classes: what other classes and the bodies need to know.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::{Checker, Declared, Scope};
+use super::{Checker, Declared, Scope, graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DEPTH_MAX, KEY_FIELDS_MAX};
 use crate::model::{Param, StateKind};
 use crate::source::Span;
 use crate::syntax::tree::{self, File, Ident, StateLabel};
-use crate::value::{KeyType, Name, Type};
+use crate::value::{Currency, Decimal, KeyType, Name, RecordType, Type};
 
 pub(super) struct FieldHeader {
     pub(super) name: Ident,
@@ -101,6 +102,7 @@ impl Checker {
             let (fields, states, events) = (Vec::new(), Vec::new(), Vec::new());
             self.headers.push(ClassHeader { name, identity, key_type, fields, states, events });
         }
+        self.records(files);
         for (index, class) in classes.into_iter().enumerate() {
             let fields = self.fields(class);
             let states = self.states(class);
@@ -165,6 +167,63 @@ impl Checker {
             "an identity is a String, Integer, Iban, Date, Currency, a variant of an enum, or an instance of a class";
         self.refuse(Code::Identity, field.name.span, "no type for an identity", "this identity", help);
         KeyType::String
+    }
+
+    /// The records, each after those that it holds.
+    fn records(&mut self, files: &[File]) {
+        let records: Vec<&tree::Record> = files.iter().flat_map(|file| &file.records).collect();
+        let needs: Vec<Vec<usize>> = records
+            .iter()
+            .map(|record| {
+                let mut needs = Vec::new();
+                for field in &record.fields {
+                    mentioned(&field.ty, &mut |name| {
+                        needs.extend(records.iter().position(|other| other.name.name == *name));
+                    });
+                }
+                needs
+            })
+            .collect();
+        let order = match graph::order(&needs) {
+            Ok(order) => order,
+            Err(circle) => {
+                let first = records[circle[0]];
+                let message = format!("the record `{}` holds itself", first.name.name);
+                let help = "a value has an end: refer to an instance of a class instead";
+                self.refuse(Code::Recursion, first.name.span, message, "this record", help);
+                return;
+            }
+        };
+        for index in order {
+            self.record(records[index]);
+        }
+    }
+
+    fn record(&mut self, record: &tree::Record) {
+        let mut fields: Vec<(Name, Type)> = Vec::new();
+        for field in &record.fields {
+            if fields.iter().any(|(name, _)| *name == field.name.name) {
+                let message = format!("`{}` is a field twice", field.name.name);
+                self.report.push(Diagnostic::new(Code::Duplicate, field.name.span, message, "again here"));
+                continue;
+            }
+            if let Some(span) = field.identity.or(field.default.as_ref().map(|default| default.span)) {
+                let message = "a field of a record has a name and a type, and nothing else";
+                self.refuse(
+                    Code::OutOfPlace,
+                    span,
+                    message,
+                    "not here",
+                    "give every field a value where a record is made",
+                );
+            }
+            let Some(ty) = self.ty(&field.ty) else { return };
+            fields.push((field.name.name.clone(), ty));
+        }
+        let record_ty = Arc::new(RecordType { name: record.name.name.clone(), fields });
+        if let Some((Declared::Record(declared), _)) = self.declared.get_mut(&record.name.name) {
+            *declared = Some(record_ty);
+        }
     }
 
     fn fields(&mut self, class: &tree::Class) -> Vec<FieldHeader> {
@@ -315,14 +374,56 @@ impl Checker {
     pub(super) fn ty(&mut self, ty: &tree::Type) -> Option<Type> {
         match ty {
             tree::Type::Named(name) => self.named_type(name),
-            tree::Type::Set(element, span) => match self.ty(element)? {
-                Type::Set(_) => {
-                    let diagnostic = Diagnostic::new(Code::TypeMismatch, *span, "a set of sets", "not supported");
-                    self.report.push(diagnostic.help("the elements of a set are of a type that is no set"));
+            tree::Type::Of(name, types) => {
+                let mut types = types.iter().map(|ty| self.ty(ty)).collect::<Option<Vec<_>>>()?.into_iter();
+                let first = types.next()?;
+                Some(match (&*name.name, types.next()) {
+                    ("List", _) => Type::List(first.into()),
+                    (_, Some(second)) => Type::Map((first, second).into()),
+                    _ => Type::Set(first.into()),
+                })
+            }
+            tree::Type::With(name, with) => self.narrowed_type(name, with),
+            tree::Type::Optional(ty, span) => {
+                let ty = self.ty(ty)?;
+                if let Type::Enum(enumeration) = &ty
+                    && enumeration.variants.iter().any(|variant| **variant == *"none")
+                {
+                    let message =
+                        format!("`{}` has a variant `none`, which is also how absence is written", enumeration.name);
+                    self.refuse(Code::TypeMismatch, *span, message, "two things in one text", "rename the variant");
+                    return None;
+                }
+                Some(Type::Optional(ty.into()))
+            }
+        }
+    }
+
+    /// `Money(EUR)` or `Decimal(2)`.
+    fn narrowed_type(&mut self, name: &Ident, with: &Ident) -> Option<Type> {
+        match &*name.name {
+            "Money" => match with.name.parse::<Currency>() {
+                Ok(currency) => Some(Type::MoneyOf(currency)),
+                Err(error) => {
+                    let diagnostic = Diagnostic::new(Code::Literal, with.span, error.to_string(), "no such currency");
+                    self.report.push(diagnostic.did_you_mean(&with.name, Currency::codes()));
                     None
                 }
-                element => Some(Type::Set(Box::new(element))),
             },
+            "Decimal" => {
+                let decimals = with.name.parse::<u8>().ok().filter(|decimals| *decimals <= Decimal::DECIMALS_MAX);
+                if decimals.is_none() {
+                    let message = format!("a Decimal has 0 to {} decimals", Decimal::DECIMALS_MAX);
+                    self.refuse(Code::Literal, with.span, message, "no such number", "write it as in `Decimal(2)`");
+                }
+                decimals.map(Type::Decimal)
+            }
+            _ => {
+                let message = format!("`{}` takes nothing in parentheses", name.name);
+                let help = "`Money(EUR)` is an amount in euros, `Decimal(2)` a number with two decimals";
+                self.refuse(Code::UnknownType, with.span, message, "not needed", help);
+                None
+            }
         }
     }
 
@@ -341,6 +442,11 @@ impl Checker {
                 self.used.insert(ident.name.clone());
                 Some(Type::Enum(enumeration.clone()))
             }
+            Some((Declared::Record(record), _)) => {
+                let record = record.clone();
+                self.used.insert(ident.name.clone());
+                record.map(Type::Record)
+            }
             _ if !self.unknown.insert((Scope::Types, ident.name.clone())) => None,
             other => {
                 let message = match other {
@@ -348,14 +454,17 @@ impl Checker {
                     None => format!("there is no type `{}`", ident.name),
                 };
                 let diagnostic = Diagnostic::new(Code::UnknownType, ident.span, message, "no such type");
-                let own = self.declared.iter().filter_map(|(name, (declared, _))| {
-                    matches!(declared, Declared::Class(_) | Declared::Enum(_)).then_some(&**name)
-                });
+                let own =
+                    self.declared.iter().filter_map(|(name, (declared, _))| declared.is_type().then_some(&**name));
                 let built_in = Type::BUILT_IN.iter().map(|(name, _)| *name);
                 let mut names: Vec<&str> = built_in.chain(own).collect();
                 names.sort_unstable();
                 let diagnostic = match &*ident.name {
-                    "Set" => diagnostic.help("name the type of the elements, as in `Set[Account]`"),
+                    "Set" | "List" => {
+                        diagnostic.help(format!("name the type of the elements, as in `{}[Account]`", ident.name))
+                    }
+                    "Map" => diagnostic.help("name the types of keys and values, as in `Map[Date, Account]`"),
+                    "Decimal" => diagnostic.help("say how many decimals it has, as in `Decimal(2)`"),
                     _ => diagnostic.did_you_mean(&ident.name, names),
                 };
                 self.report.push(diagnostic);
@@ -384,5 +493,15 @@ impl Checker {
     /// A label at `span`, for what belongs to no name.
     pub(super) fn refuse(&mut self, code: Code, span: Span, message: impl Into<String>, label: &str, help: &str) {
         self.report.push(Diagnostic::new(code, span, message, label).help(help));
+    }
+}
+
+/// Every name that a type mentions.
+fn mentioned(ty: &tree::Type, visit: &mut dyn FnMut(&Name)) {
+    match ty {
+        tree::Type::Named(name) => visit(&name.name),
+        tree::Type::Of(_, types) => types.iter().for_each(|ty| mentioned(ty, visit)),
+        tree::Type::With(..) => {}
+        tree::Type::Optional(ty, _) => mentioned(ty, visit),
     }
 }

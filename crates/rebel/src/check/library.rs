@@ -95,7 +95,7 @@ impl Checker {
                 let mut context = Context::function(&params, rounding);
                 let Some(body) = self.expect(&function.body, &mut context, &result) else { return };
                 self.unused_params(&function.params, &context.used);
-                let params = params.into_iter().map(|param| param.ty).collect();
+                let params = params.into_iter().map(|param| (param.name, param.ty)).collect();
                 let header = FunctionHeader {
                     params,
                     result,
@@ -145,24 +145,40 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
         tree::ExprKind::Member(a, _)
+        | tree::ExprKind::Present(a)
+        | tree::ExprKind::Named(_, a)
         | tree::ExprKind::Negate(a)
         | tree::ExprKind::Not(a)
         | tree::ExprKind::Initialized(a)
         | tree::ExprKind::Finalized(a)
         | tree::ExprKind::InState(a, _) => mentioned(a, visit),
-        tree::ExprKind::Can(a, _, arguments) => {
+        tree::ExprKind::Can(a, _, arguments) | tree::ExprKind::Method(a, _, arguments) => {
             mentioned(a, visit);
             arguments.iter().for_each(|argument| mentioned(argument, visit));
         }
-        tree::ExprKind::Binary(_, a, b) | tree::ExprKind::Range { low: a, high: b, .. } => {
+        tree::ExprKind::Binary(_, a, b)
+        | tree::ExprKind::Range { low: a, high: b, .. }
+        | tree::ExprKind::Element(a, b) => {
             [a, b].into_iter().for_each(|operand| mentioned(operand, visit));
         }
         tree::ExprKind::Aggregate(aggregate) => aggregate.parts().for_each(|part| mentioned(part, visit)),
         tree::ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|operand| mentioned(operand, visit)),
-        tree::ExprKind::Set(items) | tree::ExprKind::Index(_, items) => {
+        tree::ExprKind::Set(items) | tree::ExprKind::List(items) => {
             items.iter().for_each(|item| mentioned(item, visit));
         }
+        tree::ExprKind::Index(name, items) => {
+            visit(&name.name);
+            items.iter().for_each(|item| mentioned(item, visit));
+        }
+        tree::ExprKind::With(a, fields) => {
+            mentioned(a, visit);
+            fields.iter().for_each(|(_, value)| mentioned(value, visit));
+        }
+        tree::ExprKind::Map(entries) => {
+            entries.iter().flat_map(|(key, value)| [key, value]).for_each(|part| mentioned(part, visit));
+        }
         tree::ExprKind::Literal(_)
+        | tree::ExprKind::None
         | tree::ExprKind::This
         | tree::ExprKind::Now
         | tree::ExprKind::Today

@@ -12,6 +12,10 @@
 
 mod aggregate;
 mod body;
+mod builtin;
+mod coerce;
+mod collection;
+mod effect;
 mod expression;
 mod graph;
 mod header;
@@ -32,7 +36,7 @@ use crate::source::{Source, Span};
 use crate::syntax::token::Token;
 use crate::syntax::tree::{AggregateKind, File, Ident};
 use crate::syntax::{self, Parse, Separation};
-use crate::value::{Enumeration, Name, Type, Value};
+use crate::value::{Enumeration, Name, RecordType, Type, Value};
 
 /// Checks the sources, together one specification.
 ///
@@ -162,19 +166,22 @@ fn line_start(text: &str, at: usize) -> usize {
 enum Declared {
     Class(usize),
     Enum(Arc<Enumeration>),
+    /// Nothing until its fields are known.
+    Record(Option<Arc<RecordType>>),
     Constant,
     Function,
 }
 
 impl Declared {
     fn is_type(&self) -> bool {
-        matches!(self, Declared::Class(_) | Declared::Enum(_))
+        matches!(self, Declared::Class(_) | Declared::Enum(_) | Declared::Record(_))
     }
 
     fn noun(&self) -> &'static str {
         match self {
             Declared::Class(_) => "a class",
             Declared::Enum(_) => "an enum",
+            Declared::Record(_) => "a record",
             Declared::Constant => "a constant",
             Declared::Function => "a function",
         }
@@ -182,7 +189,7 @@ impl Declared {
 }
 
 struct FunctionHeader {
-    params: Vec<Type>,
+    params: Vec<(Name, Type)>,
     result: Type,
     function: Arc<Function>,
     depth: usize,
@@ -265,6 +272,9 @@ impl Checker {
                 self.name(&enumeration.name, Declared::Enum(declared));
             }
         }
+        for record in files.iter().flat_map(|file| &file.records) {
+            self.name(&record.name, Declared::Record(None));
+        }
         let classes = files.iter().flat_map(|file| &file.classes);
         for (index, class) in classes.enumerate() {
             self.name(&class.name, Declared::Class(index));
@@ -281,7 +291,13 @@ impl Checker {
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
             return self.report.push(diagnostic.help("choose another name"));
         }
-        let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*ident.name) || &*ident.name == "Set";
+        if matches!(declared, Declared::Function) && builtin::is_function(&ident.name) {
+            let message = format!("`{}` is a function of the language", ident.name);
+            let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
+            return self.report.push(diagnostic.help("choose another name"));
+        }
+        let is_built_in = Type::BUILT_IN.iter().any(|(name, _)| *name == &*ident.name)
+            || ["Set", "List", "Map", "Decimal"].contains(&&*ident.name);
         if is_built_in {
             let message = format!("`{}` is a type of the language", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");

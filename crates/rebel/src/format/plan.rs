@@ -30,7 +30,7 @@ impl<'a> Plan<'a> {
             texts: parse.tokens.iter().map(|(token, span)| spelled(*token, &text[span.start..span.end])).collect(),
             starts: vec![None; count],
             gaps: gaps(text, &parse.tokens),
-            within: within(&parse.tokens),
+            within: within(text, &parse.tokens),
         };
         for &(token, level) in &parse.breaks.lines {
             plan.starts[token] = Some(level * STEP);
@@ -80,10 +80,13 @@ impl<'a> Plan<'a> {
     /// Whether `initialized x` at `index` is no operand of an operator that binds as strongly as `is`, and `x` no path.
     fn stands_alone(&self, parse: &Parse, index: usize) -> bool {
         let binds = |token: Token| {
-            use Token::{Equal, Greater, GreaterOrEqual, In, InState, Less, LessOrEqual, Minus, Plus, Times, Unequal};
+            use Token::{
+                Equal, Greater, GreaterOrEqual, In, InState, Less, LessOrEqual, Minus, Otherwise, Plus, Slash, Times,
+                Unequal,
+            };
             let compares =
                 matches!(token, Equal | Unequal | Less | LessOrEqual | Greater | GreaterOrEqual | In | InState);
-            compares || matches!(token, Plus | Minus | Times | Token::To | Token::Below)
+            compares || matches!(token, Plus | Minus | Times | Slash | Otherwise | Token::To | Token::Below)
         };
         let follows = parse.tokens[index + 2].0;
         let goes_on = matches!(follows, Token::Dot | Token::LeftBracket | Token::LeftParenthesis);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::Function;
+use super::{Builtin, Function};
 use crate::analysis::may_mismatch;
 use crate::source::Span;
 pub use crate::syntax::tree::Comparison;
-use crate::value::{Name, Rounding, Type, Value};
+use crate::value::{Name, RecordType, Rounding, Type, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,8 +152,26 @@ pub enum ExprKind {
     Within(Option<NumberKind>, Box<[Expr; 3]>, bool),
     /// From the first to the second, with it or without: a set of numbers or days.
     Range(Box<Expr>, Box<Expr>, bool),
-    /// What is made of the elements of a set.
+    /// What is made of the elements of a collection or a range.
     Aggregate(Box<Aggregate>),
+    /// The first unless it is `none`, else the second.
+    Otherwise(Box<Expr>, Box<Expr>),
+    /// What is there; a fault if it is `none`.
+    Present(Box<Expr>),
+    /// A value of a record, with its fields in the order of declaration.
+    Record(Arc<RecordType>, Vec<Expr>),
+    /// The field of this number of a record.
+    FieldOf(Box<Expr>, usize),
+    /// The record with other values in the fields of these numbers.
+    With(Box<Expr>, Vec<(usize, Expr)>),
+    /// The list of these elements.
+    List(Vec<Expr>),
+    /// The map of these entries.
+    Map(Vec<(Expr, Expr)>),
+    /// The map with these entries; a fault if one of them is given two values.
+    Put(Box<Expr>, Vec<Entry>),
+    /// What the language computes of its operands, all of which are evaluated.
+    Apply(Builtin, Vec<Expr>),
     /// What another instance is asked, and the answer that the call carries.
     Ask(Box<Expr>, Box<Query>),
 }
@@ -169,7 +187,7 @@ pub struct Let {
     pub value: Expr,
     /// What its value depends on: fields, parameters, questions and the like, each once.
     pub(crate) leaves: Vec<Expr>,
-    /// Whether its evaluation adds, subtracts or orders amounts of money.
+    /// Whether it may lack a value for another reason than the range of numbers.
     pub(crate) may_mismatch: bool,
 }
 
@@ -193,7 +211,18 @@ impl Let {
     }
 }
 
-/// What is made of the elements of a set. Each is the innermost local in filter and body.
+/// An entry that a map gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its key.
+    pub key: Expr,
+    /// Its value.
+    pub value: Expr,
+    /// Whether the value is computed from the one that it replaces, so that a second one under the same key would undo it.
+    pub is_change: bool,
+}
+
+/// What is made of the elements of a collection. Each is the innermost local in filter and body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
     /// What is made of them.
@@ -204,6 +233,8 @@ pub struct Aggregate {
     pub filter: Option<Expr>,
     /// What is taken of each element.
     pub body: Expr,
+    /// The values of a map, of which the body gives the keys.
+    pub value: Option<Expr>,
 }
 
 /// What an aggregate makes of its elements.
@@ -221,6 +252,20 @@ pub enum Fold {
     Set,
     /// The sum of the values of the body, and of the value to begin with.
     Sum(NumberKind, Expr),
+    /// The least value of the body, or `none`.
+    Least,
+    /// The greatest value of the body, or `none`.
+    Greatest,
+    /// The value of the body for the first element, or `none`.
+    First,
+    /// The value of the body for the last element, or `none`.
+    Last,
+    /// The values of the body, in the order of the elements.
+    List,
+    /// The values under the keys that the body gives.
+    Map,
+    /// The elements in the order of the values of the body; equal ones stay in their order.
+    Sort,
 }
 
 /// A question as it is written.
@@ -268,6 +313,8 @@ impl Expr {
             | ExprKind::Not(a)
             | ExprKind::CurrencyOf(a)
             | ExprKind::SizeOf(a)
+            | ExprKind::Present(a)
+            | ExprKind::FieldOf(a, _)
             | ExprKind::KeyOf(a, _) => vec![a],
             ExprKind::Ask(target, query) => std::iter::once(&**target).chain(query.arguments()).collect(),
             ExprKind::Arithmetic(_, _, a, b)
@@ -278,12 +325,23 @@ impl Expr {
             | ExprKind::In(a, b)
             | ExprKind::Insert(a, b)
             | ExprKind::Remove(a, b)
+            | ExprKind::Otherwise(a, b)
             | ExprKind::Range(a, b, _) => vec![a, b],
             ExprKind::Within(_, operands, _) => operands.iter().collect(),
             ExprKind::Let(named) => named.leaves.iter().collect(),
+            ExprKind::With(a, fields) => std::iter::once(&**a).chain(fields.iter().map(|(_, value)| value)).collect(),
+            ExprKind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).collect(),
+            ExprKind::Put(a, entries) => {
+                std::iter::once(&**a).chain(entries.iter().flat_map(|entry| [&entry.key, &entry.value])).collect()
+            }
             ExprKind::Aggregate(aggregate) => aggregate.operands(),
             ExprKind::If(a, b, c) => vec![a, b, c],
-            ExprKind::Set(items) | ExprKind::Call(_, items) | ExprKind::Refer(_, items) => items.iter().collect(),
+            ExprKind::Set(items)
+            | ExprKind::Call(_, items)
+            | ExprKind::Refer(_, items)
+            | ExprKind::Record(_, items)
+            | ExprKind::List(items)
+            | ExprKind::Apply(_, items) => items.iter().collect(),
         }
     }
 
@@ -293,8 +351,24 @@ impl Expr {
             ExprKind::Arithmetic(Operator::Add | Operator::Subtract, NumberKind::Money, ..) => true,
             ExprKind::Compare(comparison, Some(NumberKind::Money), ..) => comparison.is_ordered(),
             ExprKind::Within(kind, ..) => *kind == Some(NumberKind::Money),
-            ExprKind::Aggregate(aggregate) => matches!(aggregate.fold, Fold::Sum(NumberKind::Money, _)),
+            ExprKind::Aggregate(aggregate) => match aggregate.fold {
+                Fold::Sum(kind, _) => kind == NumberKind::Money,
+                Fold::Least | Fold::Greatest => matches!(aggregate.body.ty(), Type::Money),
+                _ => false,
+            },
             _ => false,
+        }
+    }
+
+    /// Whether it may lack a value where its operands have one, for another reason than the range of numbers.
+    pub(crate) fn is_partial(&self) -> bool {
+        match &self.kind {
+            ExprKind::Present(_) | ExprKind::Put(..) | ExprKind::Map(_) | ExprKind::Refer(..) | ExprKind::Range(..) => {
+                true
+            }
+            ExprKind::Apply(builtin, _) => builtin.is_partial(),
+            ExprKind::Aggregate(aggregate) if matches!(aggregate.fold, Fold::Map) => true,
+            _ => self.needs_one_currency(),
         }
     }
 
@@ -313,7 +387,7 @@ impl Aggregate {
             Fold::Sum(_, start) => Some(start),
             _ => None,
         };
-        std::iter::once(&self.domain).chain(&self.filter).chain([&self.body]).chain(start).collect()
+        std::iter::once(&self.domain).chain(&self.filter).chain([&self.body]).chain(&self.value).chain(start).collect()
     }
 }
 

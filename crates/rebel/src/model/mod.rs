@@ -1,9 +1,11 @@
 //! The checked specification: every name is resolved, every expression typed.
 
+pub(crate) mod builtin;
 pub(crate) mod expr;
 
 use std::sync::Arc;
 
+pub use self::builtin::Builtin;
 pub(crate) use self::expr::Let;
 use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
 use crate::analysis::Relation;
@@ -375,6 +377,6 @@ impl Body {
 pub struct Function {
     /// What it computes.
     pub body: Expr,
-    /// Whether it, or a function it calls, adds, subtracts or orders amounts of money.
+    /// Whether it, or a function it calls, may lack a value for another reason than the range of numbers.
     pub(crate) may_mismatch: bool,
 }

@@ -426,7 +426,7 @@ impl SyncRun<'_> {
                 }
             }
             Statement::For(set, statements, text) => {
-                let elements = self.evaluator.set(set, locals).map_err(|fault| (fault, text.clone()))?;
+                let elements = self.evaluator.elements(set, locals).map_err(|fault| (fault, text.clone()))?;
                 for element in elements.iter() {
                     self.evaluator.burn(1).map_err(|fault| (fault, text.clone()))?;
                     locals.push(element.clone());

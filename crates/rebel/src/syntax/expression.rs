@@ -1,12 +1,32 @@
 //! Expressions, by precedence climbing.
 
-use super::parser::{Parsed, Parser, Reported};
+use super::parser::{Parsed, Parser};
 use super::token::Token;
 use super::tree::{Aggregate, AggregateKind, Binary, Comparison, Expr, ExprKind, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::DEPTH_MAX;
 use crate::source::Span;
-use crate::value::{Currency, Type, Value, ValueError};
+use crate::value::{Currency, Decimal, Type, Value, ValueError};
+
+/// The units of the calendar, which are of no fixed length.
+const PERIODS: [&str; 4] = ["day", "week", "month", "year"];
+
+/// The units of time of a fixed length.
+const DURATIONS: [&str; 4] = ["millisecond", "second", "minute", "hour"];
+
+/// The types whose literals are a text behind their name.
+const WRITTEN: [(&str, Type); 5] = [
+    ("Date", Type::Date),
+    ("Iban", Type::Iban),
+    ("Id", Type::Id),
+    ("Time", Type::Time),
+    ("Timestamp", Type::Timestamp),
+];
+
+fn is_unit(word: &str) -> bool {
+    let singular = word.strip_suffix('s').unwrap_or(word);
+    PERIODS.contains(&singular) || DURATIONS.contains(&singular)
+}
 
 /// How strongly an operator binds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +35,7 @@ enum Strength {
     And,
     Not,
     Comparison,
+    Otherwise,
     Sum,
     Product,
     Negation,
@@ -27,7 +48,8 @@ impl Strength {
             Strength::Or => Strength::And,
             Strength::And => Strength::Not,
             Strength::Not => Strength::Comparison,
-            Strength::Comparison => Strength::Sum,
+            Strength::Comparison => Strength::Otherwise,
+            Strength::Otherwise => Strength::Sum,
             Strength::Sum => Strength::Product,
             Strength::Product | Strength::Negation => Strength::Negation,
         }
@@ -49,6 +71,8 @@ fn binary(token: Token) -> Option<(Binary, Strength)> {
         Token::Plus => Some((Binary::Add, Strength::Sum)),
         Token::Minus => Some((Binary::Subtract, Strength::Sum)),
         Token::Times => Some((Binary::Multiply, Strength::Product)),
+        Token::Slash => Some((Binary::Divide, Strength::Product)),
+        Token::Otherwise => Some((Binary::Otherwise, Strength::Otherwise)),
         _ => None,
     }
 }
@@ -74,16 +98,32 @@ impl Parser<'_> {
         let strength = match self.peek() {
             Token::InState => Strength::Comparison,
             Token::Name if self.is_next_word("is") => Strength::Comparison,
+            Token::Name => self.division_word()?.1,
             token => binary(token)?.1,
         };
         (strength >= least).then_some(strength)
     }
 
+    /// `div` and `mod`, which are words only between operands.
+    fn division_word(&self) -> Option<(Binary, Strength)> {
+        match self.slice(self.span()) {
+            "div" => Some((Binary::Quotient, Strength::Product)),
+            "mod" => Some((Binary::Remainder, Strength::Product)),
+            _ => None,
+        }
+    }
+
     /// The operator that comes next, applied to `left` and what follows.
     fn operation(&mut self, left: Expr, strength: Strength) -> Parsed<Expr> {
-        let Some((operator, _)) = binary(self.peek()) else { return self.in_state(left) };
+        let operator = if self.peek() == Token::Name { self.division_word() } else { binary(self.peek()) };
+        let Some((operator, _)) = operator else { return self.in_state(left) };
         self.advance();
-        let right = if operator == Binary::In { self.domain() } else { self.expression_from(strength.next()) }?;
+        let right = match operator {
+            Binary::In => self.domain(),
+            // From right to left: what is absent is looked for further on.
+            Binary::Otherwise => self.expression_from(Strength::Otherwise),
+            _ => self.expression_from(strength.next()),
+        }?;
         if strength == Strength::Comparison {
             self.refuse_chain()?;
         }
@@ -93,7 +133,7 @@ impl Parser<'_> {
 
     /// A set, or a range.
     pub(super) fn domain(&mut self) -> Parsed<Expr> {
-        let low = self.expression_from(Strength::Sum)?;
+        let low = self.expression_from(Strength::Otherwise)?;
         if matches!(self.peek(), Token::To | Token::Below) { self.range(low) } else { Ok(low) }
     }
 
@@ -101,7 +141,7 @@ impl Parser<'_> {
     fn range(&mut self, low: Expr) -> Parsed<Expr> {
         let is_closed = self.peek() == Token::To;
         self.advance();
-        let high = self.expression_from(Strength::Sum)?;
+        let high = self.expression_from(Strength::Otherwise)?;
         let span = low.span.to(high.span);
         self.node(ExprKind::Range { low: low.into(), high: high.into(), is_closed }, span)
     }
@@ -115,54 +155,100 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Parsed<Expr> {
-        match self.peek() {
-            Token::Not => self.negation(Strength::Not, ExprKind::Not),
-            Token::Minus => self.negation(Strength::Negation, ExprKind::Negate),
-            Token::If => self.choice(),
-            Token::Initialized => self.life_cycle(ExprKind::Initialized),
-            Token::Name if self.asks("finalized") => self.life_cycle(ExprKind::Finalized),
-            Token::Name if self.asks("can") => self.can(),
-            _ => self.members(),
-        }
+        let read: fn(&mut Self) -> Parsed<Expr> = match self.peek() {
+            Token::Not => |parser| parser.negation(Strength::Not, ExprKind::Not),
+            Token::Minus => |parser| parser.negation(Strength::Negation, ExprKind::Negate),
+            Token::If => Self::choice,
+            Token::Bang => Self::bang,
+            Token::Initialized => |parser| parser.life_cycle(ExprKind::Initialized),
+            Token::Name if self.asks("finalized") => |parser| parser.life_cycle(ExprKind::Finalized),
+            Token::Name if self.asks("can") => Self::can,
+            _ => Self::members,
+        };
+        read(self)
+    }
+
+    fn bang(&mut self) -> Parsed<Expr> {
+        let span = self.span();
+        let diagnostic = Diagnostic::new(Code::Syntax, span, "`!` is written `not`", "not part of the language");
+        Err(self.fail(diagnostic.help("write `not`").edit(span, "not ")))
     }
 
     /// An operand with its members.
     pub(super) fn members(&mut self) -> Parsed<Expr> {
-        let mut operand = match self.peek() {
-            Token::LeftParenthesis => self.parenthesised(),
-            Token::LeftBrace => self.set(),
-            Token::Name => self.name_or_call(),
-            _ => self.leaf(),
-        }?;
-        while self.eat(Token::Dot) {
-            operand = self.member(operand)?;
+        let read: fn(&mut Self) -> Parsed<Expr> = match self.peek() {
+            Token::LeftParenthesis => Self::parenthesised,
+            Token::LeftBrace => Self::set_or_map,
+            Token::LeftBracket => Self::elements,
+            Token::Name => Self::name_or_call,
+            _ => Self::leaf,
+        };
+        let operand = read(self)?;
+        self.behind(operand)
+    }
+
+    /// What stands behind an operand and belongs to it.
+    fn behind(&mut self, mut operand: Expr) -> Parsed<Expr> {
+        loop {
+            let read: fn(&mut Self, Expr) -> Parsed<Expr> = match self.peek() {
+                Token::Dot => Self::member,
+                Token::LeftBracket if !self.separates_here() => Self::element,
+                Token::Bang if !self.separates_here() => Self::present,
+                Token::Name if self.is_next_word("with") && self.peek_after(1) == Token::LeftParenthesis => {
+                    Self::changed
+                }
+                _ => return Ok(operand),
+            };
+            operand = read(self, operand)?;
         }
-        Ok(operand)
+    }
+
+    fn present(&mut self, operand: Expr) -> Parsed<Expr> {
+        let span = operand.span.to(self.advance());
+        self.node(ExprKind::Present(operand.into()), span)
     }
 
     fn member(&mut self, operand: Expr) -> Parsed<Expr> {
-        if matches!(operand.kind, ExprKind::Literal(Value::Integer(_))) && self.peek() == Token::Integer {
-            return Err(self.decimals(operand.span));
-        }
+        self.advance();
         let member = self.name()?;
         let span = operand.span.to(member.span);
-        self.node(ExprKind::Member(operand.into(), member), span)
+        if self.peek() != Token::LeftParenthesis || self.separates_here() {
+            return self.node(ExprKind::Member(operand.into(), member), span);
+        }
+        let (arguments, end) = self.arguments()?;
+        self.node(ExprKind::Method(operand.into(), member, arguments), span.to(end))
     }
 
-    /// Reports a number with decimals, of which `whole` is the part before the point.
-    fn decimals(&mut self, whole: Span) -> Reported {
-        let fraction = self.span();
-        let span = whole.to(fraction);
-        let diagnostic = Diagnostic::new(Code::Syntax, span, "a number has no decimals", "not a number");
-        let digits = format!("{:0<2}", self.slice(fraction));
-        let percent = format!("{}{}", self.slice(whole), &digits[..2]);
-        let percent = percent.trim_start_matches('0');
-        let rest = match &digits[2..] {
-            "" => String::new(),
-            rest => format!(".{rest}"),
-        };
-        let written = format!("{}{rest}%", if percent.is_empty() { "0" } else { percent });
-        self.fail(diagnostic.help(format!("a share is a percentage, here `{written}`")).edit(span, written))
+    /// `[index]` behind what has elements.
+    fn element(&mut self, of: Expr) -> Parsed<Expr> {
+        let opener = self.advance();
+        let index = self.expression()?;
+        let span = of.span.to(self.close(opener, Token::RightBracket)?);
+        self.node(ExprKind::Element(of.into(), index.into()), span)
+    }
+
+    /// `with (field: value, ..)` behind a record.
+    fn changed(&mut self, record: Expr) -> Parsed<Expr> {
+        self.advance();
+        let opener = self.advance();
+        let mut fields = Vec::new();
+        loop {
+            let name = self.name()?;
+            self.expect(Token::Colon)?;
+            fields.push((name, self.expression()?));
+            if !self.eat(Token::Comma) {
+                break;
+            }
+        }
+        let span = record.span.to(self.close(opener, Token::RightParenthesis)?);
+        self.node(ExprKind::With(record.into(), fields), span)
+    }
+
+    /// `[a, b]`.
+    fn elements(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        let (elements, end) = self.list(Token::LeftBracket, Token::RightBracket, Self::expression)?;
+        self.node(ExprKind::List(elements), start.to(end))
     }
 
     fn negation(&mut self, strength: Strength, kind: fn(Box<Expr>) -> ExprKind) -> Parsed<Expr> {
@@ -191,16 +277,17 @@ impl Parser<'_> {
     /// `can x.Event(..)`.
     fn can(&mut self) -> Parsed<Expr> {
         let start = self.advance();
-        let (target, event) = self.event_of_instance()?;
-        let (arguments, end) = self.arguments()?;
+        let (target, event, arguments, end) = self.event_of_instance()?;
         self.node(ExprKind::Can(target.into(), event, arguments), start.to(end))
     }
 
-    /// An instance and one of its events: `x.Event`.
-    pub(super) fn event_of_instance(&mut self) -> Parsed<(Expr, Ident)> {
+    /// An instance, one of its events with arguments, and where that ends: `x.Event(..)`.
+    pub(super) fn event_of_instance(&mut self) -> Parsed<(Expr, Ident, Vec<Expr>, Span)> {
         let path = self.members()?;
+        let end = path.span;
         match path.kind {
-            ExprKind::Member(target, event) => Ok((*target, event)),
+            ExprKind::Method(target, event, arguments) => Ok((*target, event, arguments, end)),
+            ExprKind::Member(..) => Err(self.unexpected(Token::LeftParenthesis.shown())),
             _ => Err(self.unexpected("`.` and an event")),
         }
     }
@@ -212,35 +299,61 @@ impl Parser<'_> {
         Ok(inner)
     }
 
-    fn set(&mut self) -> Parsed<Expr> {
-        let start = self.span();
-        let (elements, end) = self.list(Token::LeftBrace, Token::RightBrace)?;
-        self.node(ExprKind::Set(elements), start.to(end))
+    /// `{a, b}` or `{k: v}`.
+    fn set_or_map(&mut self) -> Parsed<Expr> {
+        let opener = self.advance();
+        let (mut elements, mut entries) = (Vec::new(), Vec::new());
+        while self.peek() != Token::RightBrace {
+            let element = self.expression()?;
+            if entries.is_empty() && (self.peek() != Token::Colon || !elements.is_empty()) {
+                elements.push(element);
+            } else {
+                self.expect(Token::Colon)?;
+                entries.push((element, self.expression()?));
+            }
+            if !self.eat(Token::Comma) {
+                break;
+            }
+        }
+        let span = opener.to(self.close(opener, Token::RightBrace)?);
+        self.node(if entries.is_empty() { ExprKind::Set(elements) } else { ExprKind::Map(entries) }, span)
     }
 
     fn name_or_call(&mut self) -> Parsed<Expr> {
         let name = self.name()?;
-        let start = name.span;
-        if let Some(kind) = AggregateKind::named(&name.name)
+        let is_aggregate = AggregateKind::named(&name.name).is_some()
             && self.peek() == Token::LeftParenthesis
             && self.peek_after(1) == Token::Name
-            && self.peek_after(2) == Token::In
-        {
-            return self.aggregate(kind, start);
-        }
-        if self.peek() == Token::LeftBracket && !self.separates_here() {
-            let (fields, end) = self.list(Token::LeftBracket, Token::RightBracket)?;
-            return self.node(ExprKind::Index(name, fields), start.to(end));
-        }
+            && self.peek_after(2) == Token::In;
         // A parenthesis that begins a line begins an item.
-        if self.peek() != Token::LeftParenthesis || self.separates_here() {
-            return self.node(ExprKind::Name(name.name), start);
-        }
-        let (arguments, end) = self.arguments()?;
-        self.node(ExprKind::Call(name, arguments), start.to(end))
+        let read: fn(&mut Self, Ident) -> Parsed<Expr> = match self.peek() {
+            _ if is_aggregate => Self::aggregate,
+            Token::Text if !self.separates_here() => Self::typed_literal,
+            Token::LeftBracket if !self.separates_here() => Self::indexed,
+            Token::LeftParenthesis if !self.separates_here() => Self::call,
+            _ => |parser, name| {
+                let kind = if &*name.name == "none" { ExprKind::None } else { ExprKind::Name(name.name) };
+                parser.node(kind, name.span)
+            },
+        };
+        read(self, name)
     }
 
-    fn aggregate(&mut self, kind: AggregateKind, start: Span) -> Parsed<Expr> {
+    fn indexed(&mut self, name: Ident) -> Parsed<Expr> {
+        let (fields, end) = self.list(Token::LeftBracket, Token::RightBracket, Self::expression)?;
+        let span = name.span.to(end);
+        self.node(ExprKind::Index(name, fields), span)
+    }
+
+    fn call(&mut self, name: Ident) -> Parsed<Expr> {
+        let (arguments, end) = self.arguments()?;
+        let span = name.span.to(end);
+        self.node(ExprKind::Call(name, arguments), span)
+    }
+
+    fn aggregate(&mut self, name: Ident) -> Parsed<Expr> {
+        let Ident { name, span: start } = name;
+        let Some(kind) = AggregateKind::named(&name) else { return Err(self.unexpected("an aggregate")) };
         let opener = self.expect(Token::LeftParenthesis)?;
         let variable = self.name()?;
         self.expect(Token::In)?;
@@ -251,9 +364,10 @@ impl Parser<'_> {
         }
         let filter = if has_filter { Some(self.boxed(Self::expression)?) } else { None };
         let body = if self.eat(Token::Colon) { Some(self.boxed(Self::expression)?) } else { None };
+        let value = if self.eat(Token::Arrow) { Some(self.boxed(Self::expression)?) } else { None };
         let from = if self.eat(Token::Comma) { Some(self.boxed(Self::expression)?) } else { None };
         let span = start.to(self.close(opener, Token::RightParenthesis)?);
-        let aggregate = Aggregate { kind, variable, domain, filter, body, start: from };
+        let aggregate = Aggregate { kind, variable, domain, filter, body, value, start: from };
         self.node(ExprKind::Aggregate(aggregate.into()), span)
     }
 
@@ -270,7 +384,9 @@ impl Parser<'_> {
             Token::Today => ExprKind::Today,
             Token::True => ExprKind::Literal(Value::Boolean(true)),
             Token::False => ExprKind::Literal(Value::Boolean(false)),
+            Token::Integer if self.names_unit() => return self.span_of_time(),
             Token::Integer => self.literal(&Type::Integer),
+            Token::Decimal => self.decimal(),
             Token::Percentage => self.literal(&Type::Percentage),
             Token::Date => self.literal(&Type::Date),
             Token::Money => self.literal(&Type::Money),
@@ -323,19 +439,76 @@ impl Parser<'_> {
     }
 
     pub(super) fn arguments(&mut self) -> Parsed<(Vec<Expr>, Span)> {
-        self.list(Token::LeftParenthesis, Token::RightParenthesis)
+        self.list(Token::LeftParenthesis, Token::RightParenthesis, Self::argument)
     }
 
-    fn list(&mut self, open: Token, close: Token) -> Parsed<(Vec<Expr>, Span)> {
+    /// `value` or `name: value`.
+    fn argument(&mut self) -> Parsed<Expr> {
+        let is_named = self.peek() == Token::Name && self.peek_after(1) == Token::Colon;
+        let read: fn(&mut Self) -> Parsed<Expr> = if is_named { Self::named_argument } else { Self::expression };
+        read(self)
+    }
+
+    fn named_argument(&mut self) -> Parsed<Expr> {
+        let name = self.name()?;
+        self.advance();
+        let value = self.expression()?;
+        let span = name.span.to(value.span);
+        self.node(ExprKind::Named(name, value.into()), span)
+    }
+
+    fn list(&mut self, open: Token, close: Token, item: fn(&mut Self) -> Parsed<Expr>) -> Parsed<(Vec<Expr>, Span)> {
         let opener = self.expect(open)?;
         let mut items = Vec::new();
         if self.peek() != close {
-            items.push(self.expression()?);
+            items.push(item(self)?);
             while self.eat(Token::Comma) {
-                items.push(self.expression()?);
+                items.push(item(self)?);
             }
         }
         Ok((items, self.close(opener, close)?))
+    }
+
+    /// Whether a unit of time stands behind the next token.
+    fn names_unit(&self) -> bool {
+        self.peek_after(1) == Token::Name && !self.separates_after(1) && is_unit(self.slice(self.span_after(1)))
+    }
+
+    /// `15 minutes`, `3 months`.
+    fn span_of_time(&mut self) -> Parsed<Expr> {
+        let (number, unit) = (self.advance(), self.advance());
+        let (span, text) = (number.to(unit), format!("{} {}", self.slice(number), self.slice(unit)));
+        let is_period = PERIODS.iter().any(|period| self.slice(unit).trim_end_matches('s') == *period);
+        let kind = self.value(if is_period { &Type::Period } else { &Type::Duration }, &text, span);
+        self.node(kind, span)
+    }
+
+    /// `Iban "..."`, `Time "18:30"`.
+    fn typed_literal(&mut self, name: Ident) -> Parsed<Expr> {
+        let Ident { name, span: start } = name;
+        let span = start.to(self.span());
+        let Some((_, ty)) = WRITTEN.iter().find(|(known, _)| *known == &*name) else {
+            let message = format!("no literal begins with `{name}`");
+            let diagnostic = Diagnostic::new(Code::Syntax, start, message, "before a text");
+            let names: Vec<String> = WRITTEN.iter().map(|(name, _)| format!("`{name} \"..\"`")).collect();
+            return Err(self.fail(diagnostic.help(format!("literals with a type are {}", names.join(", ")))));
+        };
+        let written = self.text_literal();
+        let kind = self.value(ty, &written, span);
+        self.node(kind, span)
+    }
+
+    fn decimal(&mut self) -> ExprKind {
+        let (span, written) = (self.span(), self.slice(self.span()).to_owned());
+        let decimals = written.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+        match u8::try_from(decimals).ok().filter(|decimals| *decimals <= Decimal::DECIMALS_MAX) {
+            Some(decimals) => self.value(&Type::Decimal(decimals), &written, span),
+            None => {
+                let message = format!("a Decimal has at most {} decimals, not {decimals}", Decimal::DECIMALS_MAX);
+                self.report(Diagnostic::new(Code::Literal, span, message, "no such value"));
+                ExprKind::Wrong
+            }
+        }
     }
 
     /// The literal that comes next.
@@ -346,7 +519,12 @@ impl Parser<'_> {
             Some(amount) => format!("EUR {}", amount.trim_start()),
             None => written.clone(),
         };
-        match Value::parse(ty, &text) {
+        self.value(ty, &text, span)
+    }
+
+    /// The literal of a type that is written as `text` at `span`.
+    fn value(&mut self, ty: &Type, text: &str, span: Span) -> ExprKind {
+        match Value::parse(ty, text) {
             Ok(value) => ExprKind::Literal(value),
             Err(error) => {
                 let diagnostic = Diagnostic::new(Code::Literal, span, error.to_string(), "no such value");
@@ -384,16 +562,24 @@ impl Parser<'_> {
     fn node(&mut self, kind: ExprKind, span: Span) -> Parsed<Expr> {
         let depth = 1 + match &kind {
             ExprKind::Member(a, _)
+            | ExprKind::Present(a)
+            | ExprKind::Named(_, a)
             | ExprKind::Negate(a)
             | ExprKind::Not(a)
             | ExprKind::Initialized(a)
             | ExprKind::Finalized(a)
             | ExprKind::InState(a, _) => a.depth,
-            ExprKind::Can(a, _, items) => items.iter().map(|item| item.depth).fold(a.depth, usize::max),
-            ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } => a.depth.max(b.depth),
+            ExprKind::Can(a, _, items) | ExprKind::Method(a, _, items) => {
+                items.iter().map(|item| item.depth).fold(a.depth, usize::max)
+            }
+            ExprKind::Binary(_, a, b) | ExprKind::Range { low: a, high: b, .. } | ExprKind::Element(a, b) => {
+                a.depth.max(b.depth)
+            }
+            ExprKind::With(a, fields) => fields.iter().map(|(_, value)| value.depth).fold(a.depth, usize::max),
+            ExprKind::Map(entries) => entries.iter().map(|(key, value)| key.depth.max(value.depth)).max().unwrap_or(0),
             ExprKind::Aggregate(aggregate) => aggregate.parts().map(|part| part.depth).max().unwrap_or(0),
             ExprKind::If(a, b, c) => a.depth.max(b.depth).max(c.depth),
-            ExprKind::Call(_, items) | ExprKind::Set(items) | ExprKind::Index(_, items) => {
+            ExprKind::Call(_, items) | ExprKind::Set(items) | ExprKind::List(items) | ExprKind::Index(_, items) => {
                 items.iter().map(|item| item.depth).max().unwrap_or(0)
             }
             _ => 0,

@@ -8,8 +8,8 @@ use super::breaks::{Block, Breaks, Owner};
 use super::layout::Layout;
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
-    Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Let, Param, Rule, Sections,
-    StateGroup, StateLabel, Statement, Type, Variant,
+    Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Let, Param, Record, Rule,
+    Sections, StateGroup, StateLabel, Statement, Type, Variant, Way,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
@@ -108,7 +108,8 @@ impl Parser<'_> {
                 Token::Const => self.constant().map(|constant| file.constants.push(constant)),
                 Token::Fn => self.function().map(|function| file.functions.push(function)),
                 Token::Rounding => self.rounding(&mut rounding_at).map(|rounding| file.rounding = rounding),
-                _ => Err(self.unexpected("`class`, `enum`, `const` or `fn`")),
+                Token::Name if self.begins_record() => self.record().map(|record| file.records.push(record)),
+                _ => Err(self.unexpected("`class`, `enum`, `record`, `const` or `fn`")),
             };
             if parsed.is_err() {
                 self.resume(start, |token| {
@@ -154,6 +155,31 @@ impl Parser<'_> {
         Ok(Enum { name, variants })
     }
 
+    /// Whether `record`, which is a word only here, comes next with its name.
+    fn begins_record(&self) -> bool {
+        self.is_next_word("record") && self.peek_after(1) == Token::Name && !self.separates_after(1)
+    }
+
+    /// `record Name` with its fields on the lines below, deeper.
+    fn record(&mut self) -> Parsed<Record> {
+        let depth = self.indentation();
+        self.advance();
+        let name = self.declared_name()?;
+        let mut fields = Vec::new();
+        while self.peek() == Token::Name && self.peek_after(1) == Token::Colon {
+            let is_below = self.begins_line() && self.indentation() > depth;
+            if !is_below && self.separation == Separation::Lines {
+                break;
+            }
+            self.breaks.begin_line(self.position, 1);
+            fields.push(self.field()?);
+        }
+        if fields.is_empty() {
+            return Err(self.unexpected("the fields of the record, each on a line that is indented deeper"));
+        }
+        Ok(Record { name, fields })
+    }
+
     fn constant(&mut self) -> Parsed<Constant> {
         self.expect(Token::Const)?;
         let name = self.declared_name()?;
@@ -185,6 +211,7 @@ impl Parser<'_> {
             self.part = start;
             self.breaks.begin_line(start, 1);
             let parsed = match self.peek() {
+                Token::Name if self.begins_record() && self.indentation() < depth.unwrap_or(1) => return Ok(class),
                 Token::Name if self.peek_after(1) == Token::Colon => {
                     self.before_states(&class, torn_before, "a field");
                     self.field().map(|field| class.fields.push(field))
@@ -503,6 +530,22 @@ impl Parser<'_> {
         let start = self.expect(Token::This)?;
         self.expect(Token::Dot)?;
         let field = self.name()?;
+        let mut path = Vec::new();
+        loop {
+            path.push(match self.peek() {
+                Token::LeftBracket => {
+                    let opener = self.advance();
+                    let key = self.expression()?;
+                    self.close(opener, Token::RightBracket)?;
+                    Way::Entry(key)
+                }
+                Token::Dot => {
+                    self.advance();
+                    Way::Member(self.name()?)
+                }
+                _ => break,
+            });
+        }
         let operator = match self.peek() {
             Token::Equals | Token::Equal => EffectOperator::Becomes,
             Token::PlusEquals => EffectOperator::Increases,
@@ -512,7 +555,7 @@ impl Parser<'_> {
         self.advance();
         let value = self.expression()?;
         let span = start.to(value.span);
-        Ok(Effect { field, operator, value, span })
+        Ok(Effect { field, path, operator, value, span })
     }
 
     fn statement(&mut self) -> Parsed<Statement> {
@@ -581,8 +624,7 @@ impl Parser<'_> {
     fn sync_call(&mut self) -> Parsed<Statement> {
         let start = self.span();
         let negated = self.eat(Token::Not);
-        let (target, event) = self.event_of_instance()?;
-        let (arguments, end) = self.arguments()?;
+        let (target, event, arguments, end) = self.event_of_instance()?;
         Ok(Statement::Call { negated, target, event, arguments, span: start.to(end) })
     }
 
@@ -602,20 +644,42 @@ impl Parser<'_> {
 
     fn ty(&mut self) -> Parsed<Type> {
         let name = self.name()?;
-        if self.peek() != Token::LeftBracket {
-            return Ok(Type::Named(name));
+        let start = name.span;
+        let mut ty = match self.peek() {
+            Token::LeftBracket => self.elements_of(name)?,
+            Token::LeftParenthesis => {
+                let opener = self.advance();
+                let with = if self.peek() == Token::Integer { self.advance() } else { self.expect(Token::Name)? };
+                let with = Ident { name: self.slice(with).into(), span: with };
+                self.close(opener, Token::RightParenthesis)?;
+                Type::With(name, with)
+            }
+            _ => Type::Named(name),
+        };
+        if self.peek() == Token::Question {
+            ty = Type::Optional(ty.into(), start.to(self.advance()));
         }
-        if &*name.name != "Set" {
-            let message = format!("`{}` has no elements, only `Set` has", name.name);
-            let diagnostic = Diagnostic::new(Code::Syntax, name.span, message, "no set");
-            return Err(self.fail(diagnostic.did_you_mean(&name.name, ["Set"])));
-        }
+        Ok(ty)
+    }
+
+    /// The types in brackets behind `Set`, `List` or `Map`.
+    fn elements_of(&mut self, name: Ident) -> Parsed<Type> {
+        const COLLECTIONS: [(&str, usize); 3] = [("List", 1), ("Map", 2), ("Set", 1)];
+        let Some((_, count)) = COLLECTIONS.into_iter().find(|(known, _)| *known == &*name.name) else {
+            let message = format!("`{}` has no elements, only `Set`, `List` and `Map` have", name.name);
+            let diagnostic = Diagnostic::new(Code::Syntax, name.span, message, "no collection");
+            return Err(self.fail(diagnostic.did_you_mean(&name.name, COLLECTIONS.map(|(known, _)| known))));
+        };
         let opener = self.advance();
         self.enter()?;
-        let element = self.ty()?;
+        let mut types = vec![self.ty()?];
+        while types.len() < count {
+            self.expect(Token::Comma)?;
+            types.push(self.ty()?);
+        }
         self.leave();
-        let end = self.close(opener, Token::RightBracket)?;
-        Ok(Type::Set(Box::new(element), name.span.to(end)))
+        self.close(opener, Token::RightBracket)?;
+        Ok(Type::Of(name, types))
     }
 
     /// Begins a nested part. What fails inside stays entered; [`Parser::resume`] leaves all.

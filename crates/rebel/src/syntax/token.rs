@@ -26,6 +26,9 @@ macro_rules! tokens {
 tokens! {
     #[regex(r"///[^\n]*", priority = 100, allow_greedy = true)] Documentation = "documentation",
 
+    // A comment that does not end, up to the end of the source.
+    #[regex(r"/\*([^*]|\*+[^*/])*\**")] Unended = "a comment that does not end",
+
     #[token("class")] Class = "`class`",
     #[token("enum")] Enum = "`enum`",
     #[token("const")] Const = "`const`",
@@ -62,6 +65,7 @@ tokens! {
     #[regex(r"[0-9]+(\.[0-9]+)?%")] Percentage = "a percentage",
     #[regex(r"[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]")] Date = "a date",
     #[regex("[0-9]+")] Integer = "a number",
+    #[regex(r"[0-9]+\.[0-9]+")] Decimal = "a number with decimals",
     #[regex(r#""([^"\\\n]|\\[^\n])*""#)] Text = "a text",
 
     #[token("(")] LeftParenthesis = "`(`",
@@ -89,6 +93,11 @@ tokens! {
     #[token("+")] Plus = "`+`",
     #[token("-")] Minus = "`-`",
     #[token("*")] Times = "`*`",
+    #[token("/")] Slash = "`/`",
+    #[token("??")] Otherwise = "`??`",
+    #[token("?")] Question = "`?`",
+    #[token("!")] Bang = "`!`",
+    #[token("->")] Arrow = "`->`",
     #[token("+=")] PlusEquals = "`+=`",
     #[token("-=")] MinusEquals = "`-=`",
 
@@ -144,8 +153,8 @@ pub(crate) fn tokenize(source: usize, text: &str, report: &mut impl FnMut(Diagno
                     _ => tokens.documentation.push((tokens.tokens.len(), line.to_owned())),
                 }
             }
-            Ok(token) => tokens.tokens.push((token, span)),
-            Err(()) => {
+            Ok(token) if token != Token::Unended => tokens.tokens.push((token, span)),
+            _ => {
                 if tokens.behind_unknown.last() != Some(&tokens.tokens.len()) {
                     tokens.behind_unknown.push(tokens.tokens.len());
                 }
@@ -177,10 +186,8 @@ fn unknown_character(span: Span, text: &str) -> Diagnostic {
     match first {
         '"' => diagnostic("this text does not end", "end it with `\"` on the same line"),
         '/' if found.starts_with("/*") => diagnostic("this comment does not end", "end it with `*/`"),
-        '/' => diagnostic("there is no division", "multiply by a percentage instead"),
         '&' => diagnostic("`&&` is written `and`", "write `and`").edit(span, "and"),
         '|' => diagnostic("`||` is written `or`", "write `or`").edit(span, "or"),
-        '!' => diagnostic("`!` is written `not`", "write `not`").edit(span, "not "),
         ';' => diagnostic("there is no `;`", "leave it out").edit(span, ""),
         '@' => diagnostic("unknown annotation", "the only one is `@identity`"),
         '$' | '£' | '¥' => diagnostic("only `€` stands for a currency", "write the code, as in `USD 5.00`"),

@@ -16,6 +16,7 @@ pub(crate) struct File {
     pub(crate) rounding: Rounding,
     pub(crate) classes: Vec<Class>,
     pub(crate) enums: Vec<Enum>,
+    pub(crate) records: Vec<Record>,
     pub(crate) constants: Vec<Constant>,
     pub(crate) functions: Vec<Function>,
 }
@@ -24,6 +25,13 @@ pub(crate) struct File {
 pub(crate) struct Enum {
     pub(crate) name: Ident,
     pub(crate) variants: Vec<Ident>,
+}
+
+/// Values that belong together.
+#[derive(Debug)]
+pub(crate) struct Record {
+    pub(crate) name: Ident,
+    pub(crate) fields: Vec<Field>,
 }
 
 #[derive(Debug)]
@@ -50,7 +58,12 @@ pub(crate) struct Param {
 #[derive(Clone, Debug)]
 pub(crate) enum Type {
     Named(Ident),
-    Set(Box<Type>, Span),
+    /// `Set[T]`, `List[T]`, `Map[K, V]`.
+    Of(Ident, Vec<Type>),
+    /// `Money(EUR)`, `Decimal(2)`: what stands in the parentheses.
+    With(Ident, Ident),
+    /// `T?`.
+    Optional(Box<Type>, Span),
 }
 
 #[derive(Debug)]
@@ -139,9 +152,20 @@ pub(crate) enum EffectOperator {
 #[derive(Debug)]
 pub(crate) struct Effect {
     pub(crate) field: Ident,
+    /// The way from the field to the place inside of it that changes.
+    pub(crate) path: Vec<Way>,
     pub(crate) operator: EffectOperator,
     pub(crate) value: Expr,
     pub(crate) span: Span,
+}
+
+/// One step on the way into a value.
+#[derive(Debug)]
+pub(crate) enum Way {
+    /// `[key]`.
+    Entry(Expr),
+    /// `.field` of a record.
+    Member(Ident),
 }
 
 /// One line of a `sync` block.
@@ -157,13 +181,18 @@ pub(crate) enum Binary {
     Add,
     Subtract,
     Multiply,
+    Divide,
+    Quotient,
+    Remainder,
     Compare(Comparison),
     And,
     Or,
     In,
+    /// `??`.
+    Otherwise,
 }
 
-/// `kind(variable in domain where filter: body, start)`.
+/// `kind(variable in domain where filter: body -> value, start)`.
 #[derive(Debug)]
 pub(crate) struct Aggregate {
     pub(crate) kind: AggregateKind,
@@ -171,13 +200,15 @@ pub(crate) struct Aggregate {
     pub(crate) domain: Box<Expr>,
     pub(crate) filter: Option<Box<Expr>>,
     pub(crate) body: Option<Box<Expr>>,
+    pub(crate) value: Option<Box<Expr>>,
     pub(crate) start: Option<Box<Expr>>,
 }
 
 impl Aggregate {
     /// The parts that are there, in the order of the text.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Expr> {
-        let others = [&self.filter, &self.body, &self.start].into_iter().filter_map(|part| part.as_deref());
+        let others =
+            [&self.filter, &self.body, &self.value, &self.start].into_iter().filter_map(|part| part.as_deref());
         std::iter::once(&*self.domain).chain(others)
     }
 }
@@ -188,13 +219,32 @@ pub(crate) enum AggregateKind {
     All,
     Any,
     Count,
+    First,
+    Last,
+    List,
+    Map,
+    Greatest,
+    Least,
     Set,
+    Sort,
     Sum,
 }
 
 impl AggregateKind {
-    pub(crate) const ALL: [(&'static str, Self); 5] =
-        [("all", Self::All), ("any", Self::Any), ("count", Self::Count), ("set", Self::Set), ("sum", Self::Sum)];
+    pub(crate) const ALL: [(&'static str, Self); 12] = [
+        ("all", Self::All),
+        ("any", Self::Any),
+        ("count", Self::Count),
+        ("first", Self::First),
+        ("last", Self::Last),
+        ("list", Self::List),
+        ("map", Self::Map),
+        ("max", Self::Greatest),
+        ("min", Self::Least),
+        ("set", Self::Set),
+        ("sort", Self::Sort),
+        ("sum", Self::Sum),
+    ];
 
     /// The aggregate that is written so.
     pub(crate) fn named(name: &str) -> Option<Self> {
@@ -254,6 +304,19 @@ pub(crate) enum ExprKind {
     Binary(Binary, Box<Expr>, Box<Expr>),
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     Set(Vec<Expr>),
+    None,
+    List(Vec<Expr>),
+    Map(Vec<(Expr, Expr)>),
+    /// `value[index]`, where `value` is no name.
+    Element(Box<Expr>, Box<Expr>),
+    /// `value!`.
+    Present(Box<Expr>),
+    /// `value with (field: new)`.
+    With(Box<Expr>, Vec<(Ident, Expr)>),
+    /// `value.name(..)`.
+    Method(Box<Expr>, Ident, Vec<Expr>),
+    /// `name: value`, as an argument and nowhere else.
+    Named(Ident, Box<Expr>),
     /// `a .. b`, and `a ..< b`, which leaves `b` out.
     Range {
         low: Box<Expr>,
@@ -261,7 +324,7 @@ pub(crate) enum ExprKind {
         is_closed: bool,
     },
     Aggregate(Box<Aggregate>),
-    /// `Class[key]`, `Class[a, b]`.
+    /// `Class[key]`, `Class[a, b]`, or an element of what has the name.
     Index(Ident, Vec<Expr>),
     Initialized(Box<Expr>),
     Finalized(Box<Expr>),

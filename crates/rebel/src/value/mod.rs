@@ -36,9 +36,6 @@
 //! No operation wraps, rounds silently or panics: a result outside its type's range is [`Fault::Overflow`], and what
 //! rounds does so once, by the rule that the source declares.
 
-// The operations of the newer types are complete before the evaluator calls all of them.
-#![allow(dead_code)]
-
 mod bindings;
 mod clock;
 mod collection_text;
@@ -501,6 +498,21 @@ pub enum Fault {
     /// An amount of money is made of a number with more decimals than its currency has, and nothing says how to round.
     #[error("the currency has no amount as fine as this number")]
     Inexact,
+    /// A list has no element at a position, or a map none under a key.
+    #[error("there is no element {key}")]
+    NoElement {
+        /// The position or the key.
+        key: String,
+    },
+    /// `!` behind what is `none`.
+    #[error("this is `none`")]
+    IsNone,
+    /// Two values for one entry of a map.
+    #[error("the entry {key} is given two values")]
+    TwoValues {
+        /// The key of the entry.
+        key: String,
+    },
     /// A position lies outside what it is a position in, or the end of a part before its beginning.
     #[error("the position is out of range")]
     OutOfRange,

@@ -82,7 +82,7 @@ pub enum Type {
 
 impl Type {
     /// The names of the types that need no declaration.
-    pub(crate) const BUILT_IN: [(&'static str, Type); 9] = [
+    pub(crate) const BUILT_IN: [(&'static str, Type); 13] = [
         ("Boolean", Type::Boolean),
         ("Integer", Type::Integer),
         ("Money", Type::Money),
@@ -92,6 +92,10 @@ impl Type {
         ("Iban", Type::Iban),
         ("Date", Type::Date),
         ("Timestamp", Type::Timestamp),
+        ("Time", Type::Time),
+        ("Duration", Type::Duration),
+        ("Period", Type::Period),
+        ("Id", Type::Id),
     ];
 
     /// The type without [`Type::Optional`] around it.

@@ -141,6 +141,10 @@ fn terminal(name: &str) -> Option<&'static [&'static str]> {
         "money" => &["EUR 12.50", "€5", "JPY 3"],
         "percentage" => &["2.5%", "100%"],
         "date" => &["2026-11-21"],
+        "decimal" => &["0.5", "12.50"],
+        "span" => &["15 minutes", "1 month", "0 days"],
+        "typed" => &["Iban \"NL91 ABNA 0417 1643 00\"", "Time \"18:30\"", "Timestamp \"2026-11-21T10:00:00Z\""],
+        "currency" => &["EUR", "JPY"],
         "text" => &["\"\"", "\"a \\\"b\\\" : c\""],
         _ => return None,
     })

@@ -1,6 +1,6 @@
 //! Expressions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use enact_rebel::{Fault, Source, Timestamp, Type, Value, Violation, check};
@@ -15,6 +15,15 @@ pub(crate) enum Ty {
     Rate,
     Set,
     Currency,
+    /// With two decimals.
+    Dec,
+    /// An Integer, or none.
+    Opt,
+    /// Of Integers.
+    List,
+    /// From Integers to Integers.
+    Map,
+    Text,
 }
 
 /// A value: numbers in their smallest unit, rates in hundredths of a percent.
@@ -26,6 +35,12 @@ pub(crate) enum V {
     Rate(i128),
     Set(BTreeSet<i128>),
     Currency(&'static str),
+    /// In hundredths.
+    Dec(i128),
+    None,
+    List(Vec<i128>),
+    Map(BTreeMap<i128, i128>),
+    Text(String),
     /// What another instance is asked for and does not have.
     Absent,
 }
@@ -36,6 +51,11 @@ pub(crate) enum F {
     Mismatch,
     Absent,
     TooMany,
+    Zero,
+    NoElement,
+    IsNone,
+    TwoValues,
+    OutOfRange,
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +72,10 @@ pub(crate) enum E {
     SetOf(Vec<E>),
     Size(Box<E>),
     CurrencyOf(Box<E>),
+    ListOf(Vec<E>),
+    MapOf(Vec<(E, E)>),
+    /// A function or a property, by how it is written: `{}` stands for each operand.
+    Written(&'static str, Vec<E>),
     /// From the first to the last, or to the one before it.
     Range(Box<E>, Box<E>, bool),
     /// The kind, the variable, the domain, the filter, what is taken of each element, and what a sum begins with.
@@ -74,6 +98,17 @@ impl fmt::Display for V {
                 write!(f, "{{{}}}", items.join(", "))
             }
             V::Currency(code) => f.write_str(code),
+            V::Dec(n) => write!(f, "{}{}.{:02}", if *n < 0 { "-" } else { "" }, n.abs() / 100, n.abs() % 100),
+            V::None => f.write_str("none"),
+            V::List(items) => {
+                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            V::Map(entries) => {
+                let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write!(f, "{{{}}}", entries.join(", "))
+            }
+            V::Text(text) => f.write_str(text),
             V::Absent => panic!("it has no text"),
         }
     }
@@ -82,7 +117,26 @@ impl fmt::Display for V {
 impl fmt::Display for E {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            E::Lit(V::Text(text)) => write!(f, "\"{text}\""),
             E::Lit(value) => write!(f, "{value}"),
+            E::ListOf(items) => {
+                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                write!(f, "[{}]", items.join(", "))
+            }
+            E::MapOf(entries) => {
+                let entries: Vec<String> = entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+                write!(f, "{{{}}}", entries.join(", "))
+            }
+            E::Written(form, operands) => {
+                let mut operands = operands.iter();
+                for (index, part) in form.split("{}").enumerate() {
+                    if index > 0 {
+                        write!(f, "{}", operands.next().expect("one for each place"))?;
+                    }
+                    f.write_str(part)?;
+                }
+                Ok(())
+            }
             E::Var(name, _) => f.write_str(name),
             E::Bin(symbol, a, b) => write!(f, "({a} {symbol} {b})"),
             E::Share(a, b) => write!(f, "({a} * {b})"),
@@ -104,6 +158,10 @@ impl fmt::Display for E {
                 let [domain, filter, body, start] = &**parts;
                 write!(f, "sum({name} in {domain} where {filter}: {body}, {start})")
             }
+            E::Aggregate("map", name, parts) => {
+                let [domain, filter, body, value] = &**parts;
+                write!(f, "map({name} in {domain} where {filter}: {body} -> {value})")
+            }
             E::Aggregate(kind, name, parts) => {
                 let [domain, filter, body, _] = &**parts;
                 write!(f, "{kind}({name} in {domain} where {filter}: {body})")
@@ -119,7 +177,7 @@ const RATES_MAX: i128 = 10_i128.pow(22);
 fn fits(value: V) -> Result<V, F> {
     let is_fine = match &value {
         V::Int(n) => i64::try_from(*n).is_ok(),
-        V::Money(_, n) => n.abs() <= SUMS_MAX,
+        V::Money(_, n) | V::Dec(n) => n.abs() <= SUMS_MAX,
         V::Rate(n) => n.abs() <= RATES_MAX,
         _ => true,
     };
@@ -160,6 +218,7 @@ impl E {
                 V::Int(n) => fits(V::Int(-n)),
                 V::Money(code, n) => fits(V::Money(code, -n)),
                 V::Rate(n) => fits(V::Rate(-n)),
+                V::Dec(n) => fits(V::Dec(-n)),
                 other => panic!("-{other:?}"),
             },
             E::SetOf(items) => {
@@ -171,8 +230,13 @@ impl E {
                 Ok(V::Set(set))
             }
             E::Size(a) => {
-                let V::Set(set) = a.eval(env)? else { panic!("a set") };
-                Ok(V::Int(set.len().try_into().unwrap()))
+                let size = match a.eval(env)? {
+                    V::Set(elements) => elements.len(),
+                    V::List(elements) => elements.len(),
+                    V::Map(entries) => entries.len(),
+                    other => panic!("{other:?}"),
+                };
+                Ok(V::Int(size.try_into().unwrap()))
             }
             E::CurrencyOf(a) => {
                 let V::Money(code, _) = a.eval(env)? else { panic!("an amount") };
@@ -189,6 +253,22 @@ impl E {
                     return Ok(V::Bool(false));
                 }
                 binary(if *is_closed { "<=" } else { "<" }, value, high.eval(env)?)
+            }
+            E::Bin("??", a, b) => match a.eval(env)? {
+                V::None => b.eval(env),
+                value => Ok(value),
+            },
+            E::ListOf(items) => Ok(V::List(items.iter().map(|item| number(item, env)).collect::<Result<_, _>>()?)),
+            E::MapOf(entries) => {
+                let mut map = BTreeMap::new();
+                for (key, value) in entries {
+                    enter(&mut map, number(key, env)?, number(value, env)?)?;
+                }
+                Ok(V::Map(map))
+            }
+            E::Written(form, operands) => {
+                let operands: Vec<V> = operands.iter().map(|operand| operand.eval(env)).collect::<Result<_, _>>()?;
+                written(form, &operands)
             }
             E::Bin(symbol, a, b) => binary(symbol, a.eval(env)?, b.eval(env)?),
             E::Range(a, b, is_closed) => {
@@ -210,8 +290,12 @@ impl E {
 fn aggregate(kind: &str, parts: &[E; 4], env: &[V]) -> Result<V, F> {
     let [domain, filter, body, start] = parts;
     let mut sum = if kind == "sum" { start.eval(env)? } else { V::Int(0) };
-    let V::Set(elements) = domain.eval(env)? else { panic!("a set") };
-    let (mut count, mut set) = (0, BTreeSet::new());
+    let elements: Vec<i128> = match domain.eval(env)? {
+        V::Set(elements) => elements.into_iter().collect(),
+        V::List(elements) => elements,
+        other => panic!("{other:?}"),
+    };
+    let (mut count, mut set, mut list, mut map) = (0, BTreeSet::new(), Vec::new(), BTreeMap::new());
     for element in elements {
         let env = [env, &[V::Int(element)]].concat();
         if filter.eval(&env)? == V::Bool(false) {
@@ -223,6 +307,10 @@ fn aggregate(kind: &str, parts: &[E; 4], env: &[V]) -> Result<V, F> {
             ("any", V::Bool(true)) => return Ok(V::Bool(true)),
             ("sum", value) => sum = binary("+", sum, value)?,
             ("set", V::Int(value)) => drop(set.insert(value)),
+            ("first", V::Int(value)) => return Ok(V::Int(value)),
+            ("map", V::Int(key)) => enter(&mut map, key, number(start, &env)?)?,
+            ("sort", V::Int(value)) => list.push((value, element)),
+            (_, V::Int(value)) => list.push((value, value)),
             _ => {}
         }
     }
@@ -231,8 +319,72 @@ fn aggregate(kind: &str, parts: &[E; 4], env: &[V]) -> Result<V, F> {
         "any" => V::Bool(false),
         "count" => V::Int(count),
         "set" => V::Set(set),
+        "map" => V::Map(map),
+        "sort" => {
+            list.sort_by_key(|(value, _)| *value);
+            V::List(list.into_iter().map(|(_, element)| element).collect())
+        }
+        "list" => V::List(list.into_iter().map(|(value, _)| value).collect()),
+        "first" => V::None,
+        "last" => list.last().map_or(V::None, |(value, _)| V::Int(*value)),
+        "min" => list.iter().map(|(value, _)| *value).min().map_or(V::None, V::Int),
+        "max" => list.iter().map(|(value, _)| *value).max().map_or(V::None, V::Int),
         _ => sum,
     })
+}
+
+fn number(expression: &E, env: &[V]) -> Result<i128, F> {
+    match expression.eval(env)? {
+        V::Int(number) => Ok(number),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn enter(map: &mut BTreeMap<i128, i128>, key: i128, value: i128) -> Result<(), F> {
+    match map.insert(key, value) {
+        Some(other) if other != value => Err(F::TwoValues),
+        _ => Ok(()),
+    }
+}
+
+fn written(form: &str, operands: &[V]) -> Result<V, F> {
+    let found = match (form, operands) {
+        ("({}!)", [V::None]) => return Err(F::IsNone),
+        ("({}!)", [value]) => value.clone(),
+        ("({})[{}]", [V::List(items), V::Int(at)]) => {
+            let item = usize::try_from(*at).ok().and_then(|at| items.get(at));
+            V::Int(*item.ok_or(F::NoElement)?)
+        }
+        ("({})[{}]", [V::Map(entries), V::Int(key)]) => V::Int(*entries.get(key).ok_or(F::NoElement)?),
+        ("({}).get({})", [V::Map(entries), V::Int(key)]) => entries.get(key).map_or(V::None, |value| V::Int(*value)),
+        ("({}).keys", [V::Map(entries)]) => V::Set(entries.keys().copied().collect()),
+        ("({}).values", [V::Map(entries)]) => V::List(entries.values().copied().collect()),
+        ("min({}, {})", [V::Int(a), V::Int(b)]) => V::Int(*a.min(b)),
+        ("max({}, {})", [V::Int(a), V::Int(b)]) => V::Int(*a.max(b)),
+        ("clamp({}, {}, {})", [V::Int(x), V::Int(low), V::Int(high)]) => V::Int(if x < low {
+            *low
+        } else if x > high {
+            *high
+        } else {
+            *x
+        }),
+        ("abs({})", [V::Int(x)]) => fits(V::Int(x.abs()))?,
+        ("(round({}, 0) * 1.00)", [V::Dec(x)]) => fits(V::Dec(half_even(*x, 100) * 100))?,
+        ("divide({}, {}, 2)", [V::Int(_), V::Int(0)]) => return Err(F::Zero),
+        ("divide({}, {}, 2)", [V::Int(a), V::Int(b)]) => fits(V::Dec(half_even(a * 100 * b.signum(), b.abs())))?,
+        ("({}).length", [V::Text(text)]) => V::Int(text.chars().count().try_into().unwrap()),
+        ("({}).slice({}, {})", [V::Text(text), V::Int(from), V::Int(to)]) => {
+            let length: i128 = text.chars().count().try_into().unwrap();
+            if *from < 0 || to < from || *to > length {
+                return Err(F::OutOfRange);
+            }
+            let (from, to): (usize, usize) = ((*from).try_into().unwrap(), (*to).try_into().unwrap());
+            V::Text(text.chars().skip(from).take(to - from).collect())
+        }
+        ("({}).startsWith({})", [V::Text(text), V::Text(part)]) => V::Bool(text.starts_with(part.as_str())),
+        (_, operands) => panic!("{form} {operands:?}"),
+    };
+    Ok(found)
 }
 
 /// The nearest whole number to `n / d`, of two the even one.
@@ -253,6 +405,21 @@ fn binary(symbol: &str, a: V, b: V) -> Result<V, F> {
         ("==", a, b) => Ok(V::Bool(if let Some(sign) = against_zero(&a, &b) { sign == 0 } else { a == b })),
         ("!=", a, b) => Ok(V::Bool(if let Some(sign) = against_zero(&a, &b) { sign != 0 } else { a != b })),
         ("in", V::Int(n), V::Set(set)) => Ok(V::Bool(set.contains(&n))),
+        ("in", V::Int(n), V::List(list)) => Ok(V::Bool(list.contains(&n))),
+        ("in", V::Int(n), V::Map(map)) => Ok(V::Bool(map.contains_key(&n))),
+        ("+", V::Set(a), V::Set(b)) => Ok(V::Set(&a | &b)),
+        ("-", V::Set(a), V::Set(b)) => Ok(V::Set(&a - &b)),
+        ("+", V::List(a), V::List(b)) => Ok(V::List([a, b].concat())),
+        ("+", V::Text(a), V::Text(b)) => Ok(V::Text(a + &b)),
+        ("+", V::Dec(a), V::Dec(b)) => fits(V::Dec(a + b)),
+        ("-", V::Dec(a), V::Dec(b)) => fits(V::Dec(a - b)),
+        ("*", V::Dec(a), V::Int(b)) => fits(V::Dec(a.checked_mul(b).ok_or(F::Overflow)?)),
+        ("/", V::Dec(_), V::Int(0)) | ("div" | "mod", _, V::Int(0)) => Err(F::Zero),
+        ("/", V::Dec(a), V::Int(b)) => fits(V::Dec(half_even(a * b.signum(), b.abs()))),
+        ("div", V::Int(a), V::Int(b)) => fits(V::Int((a * b.signum()).div_euclid(b.abs()))),
+        ("mod", V::Int(a), V::Int(b)) => Ok(V::Int(a - b * (a * b.signum()).div_euclid(b.abs()))),
+        (_, V::Dec(a), V::Dec(b)) => Ok(V::Bool(compared(a.cmp(&b)))),
+        (_, V::Text(a), V::Text(b)) => Ok(V::Bool(compared(a.cmp(&b)))),
         ("+", V::Set(mut set), V::Int(n)) => {
             set.insert(n);
             Ok(V::Set(set))
@@ -301,7 +468,11 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
     if chance.below(8) == 0 {
         return E::If(sub(chance, Ty::Bool), sub(chance, ty), sub(chance, ty));
     }
-    if matches!(ty, Ty::Int | Ty::Bool | Ty::Money | Ty::Rate | Ty::Set) && chance.below(8) == 0 {
+    let has_collections = vars.iter().any(|(_, ty, _)| *ty == Ty::Map);
+    if has_collections && chance.below(6) == 0 {
+        return random_written(chance, ty, vars, depth);
+    }
+    if !matches!(ty, Ty::Currency | Ty::Text) && chance.below(8) == 0 {
         return random_aggregate(chance, ty, vars, depth);
     }
     match ty {
@@ -327,6 +498,18 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
             _ => E::Bin(chance.pick(&["+", "-"]), sub(chance, Ty::Set), sub(chance, Ty::Int)),
         },
         Ty::Currency => E::CurrencyOf(sub(chance, Ty::Money)),
+        Ty::Dec => match chance.below(4) {
+            0 => E::Neg(sub(chance, Ty::Dec)),
+            1 => E::Bin(chance.pick(&["*", "/"]), sub(chance, Ty::Dec), sub(chance, Ty::Int)),
+            _ => E::Bin(chance.pick(&["+", "-"]), sub(chance, Ty::Dec), sub(chance, Ty::Dec)),
+        },
+        Ty::Opt => E::If(sub(chance, Ty::Bool), sub(chance, Ty::Opt), sub(chance, Ty::Opt)),
+        Ty::List => match chance.below(2) {
+            0 => E::ListOf((0..1 + chance.below(3)).map(|_| *sub(chance, Ty::Int)).collect()),
+            _ => E::Bin("+", sub(chance, Ty::List), sub(chance, Ty::List)),
+        },
+        Ty::Map => E::MapOf((0..1 + chance.below(3)).map(|_| (*sub(chance, Ty::Int), *sub(chance, Ty::Int))).collect()),
+        Ty::Text => E::Bin("+", sub(chance, Ty::Text), sub(chance, Ty::Text)),
         Ty::Bool => {
             let has = |wanted| vars.iter().any(|(_, ty, _)| *ty == wanted);
             match chance.below(9) {
@@ -360,6 +543,76 @@ pub(crate) fn random(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], de
     }
 }
 
+/// What only collections, optional values, texts and numbers with decimals have.
+fn random_written(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], depth: usize) -> E {
+    let sub = |chance: &mut Chance, ty| random(chance, ty, vars, depth - 1);
+    let both = |chance: &mut Chance, a, b| (Box::new(sub(chance, a)), Box::new(sub(chance, b)));
+    match ty {
+        Ty::Int => match chance.below(9) {
+            0 => E::Written("({}!)", vec![sub(chance, Ty::Opt)]),
+            1 => {
+                let (a, b) = both(chance, Ty::Opt, Ty::Int);
+                // The parentheses keep a chain of them one operand.
+                E::If(Box::new(E::Lit(V::Bool(true))), Box::new(E::Bin("??", a, b)), Box::new(E::Lit(V::Int(0))))
+            }
+            2 => {
+                let of = chance.pick(&[Ty::List, Ty::Map]);
+                E::Written("({})[{}]", vec![sub(chance, of), sub(chance, Ty::Int)])
+            }
+            3 => E::Written(
+                chance.pick(&["min({}, {})", "max({}, {})"]),
+                vec![sub(chance, Ty::Int), sub(chance, Ty::Int)],
+            ),
+            4 => E::Written("clamp({}, {}, {})", (0..3).map(|_| sub(chance, Ty::Int)).collect()),
+            5 => E::Written("abs({})", vec![sub(chance, Ty::Int)]),
+            6 => E::Written("({}).length", vec![sub(chance, Ty::Text)]),
+            7 => {
+                let of = chance.pick(&[Ty::List, Ty::Map]);
+                E::Size(Box::new(random(chance, of, vars, 0)))
+            }
+            _ => {
+                let (a, b) = both(chance, Ty::Int, Ty::Int);
+                E::Bin(chance.pick(&["div", "mod"]), a, b)
+            }
+        },
+        Ty::Opt => E::Written("({}).get({})", vec![sub(chance, Ty::Map), sub(chance, Ty::Int)]),
+        Ty::Set => match chance.below(2) {
+            0 => E::Written("({}).keys", vec![sub(chance, Ty::Map)]),
+            _ => {
+                let (a, b) = both(chance, Ty::Set, Ty::Set);
+                E::Bin(chance.pick(&["+", "-"]), a, b)
+            }
+        },
+        Ty::List => E::Written("({}).values", vec![sub(chance, Ty::Map)]),
+        Ty::Dec => match chance.below(2) {
+            0 => E::Written("divide({}, {}, 2)", vec![sub(chance, Ty::Int), sub(chance, Ty::Int)]),
+            _ => E::Written("(round({}, 0) * 1.00)", vec![sub(chance, Ty::Dec)]),
+        },
+        Ty::Text => {
+            E::Written("({}).slice({}, {})", vec![sub(chance, Ty::Text), sub(chance, Ty::Int), sub(chance, Ty::Int)])
+        }
+        Ty::Bool => match chance.below(4) {
+            3 => E::Written("({}).startsWith({})", vec![sub(chance, Ty::Text), sub(chance, Ty::Text)]),
+            0 => {
+                let of = chance.pick(&[Ty::List, Ty::Map]);
+                let (a, b) = both(chance, Ty::Int, of);
+                E::Bin("in", a, b)
+            }
+            1 => {
+                let of = chance.pick(&[Ty::Dec, Ty::Text]);
+                let (a, b) = both(chance, of, of);
+                E::Bin(comparison(chance), a, b)
+            }
+            _ => {
+                let of = chance.pick(&[Ty::List, Ty::Map, Ty::Opt, Ty::Text, Ty::Dec]);
+                let (a, b) = both(chance, of, of);
+                E::Bin(chance.pick(&["==", "!="]), a, b)
+            }
+        },
+        other => random(chance, other, vars, depth - 1),
+    }
+}
+
 fn random_range(chance: &mut Chance, vars: &[(&str, Ty, usize)], depth: usize) -> E {
     let low = random(chance, Ty::Int, vars, depth - 1);
     E::Range(low.into(), random(chance, Ty::Int, vars, depth - 1).into(), chance.below(2) == 0)
@@ -371,20 +624,28 @@ fn random_aggregate(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)], dep
         Ty::Bool => chance.pick(&["all", "any"]),
         Ty::Int => chance.pick(&["count", "sum"]),
         Ty::Set => "set",
+        Ty::List => chance.pick(&["list", "sort"]),
+        Ty::Opt => chance.pick(&["first", "last", "min", "max"]),
+        Ty::Map => "map",
         _ => "sum",
     };
-    let has_set = vars.iter().any(|(_, ty, _)| *ty == Ty::Set);
-    let domain = if has_set && chance.below(2) == 0 {
+    let has = |wanted| vars.iter().any(|(_, ty, _)| *ty == wanted);
+    let domain = if has(Ty::List) && chance.below(3) == 0 {
+        random(chance, Ty::List, vars, depth - 1)
+    } else if has(Ty::Set) && chance.below(2) == 0 {
         random(chance, Ty::Set, vars, depth - 1)
     } else {
         random_range(chance, vars, 1)
     };
-    let start = random(chance, ty, vars, depth - 1);
     let index = vars.iter().map(|(_, _, index)| index + 1).max().unwrap_or(0);
     let name = format!("v{index}");
     let inner: Vec<_> = vars.iter().copied().chain([(&*name, Ty::Int, index)]).collect();
     let filter = random(chance, Ty::Bool, &inner, depth - 1);
-    let body = random(chance, if ty == Ty::Set { Ty::Int } else { ty }, &inner, depth - 1);
+    let of_numbers = matches!(ty, Ty::Set | Ty::List | Ty::Opt | Ty::Map);
+    let body = random(chance, if of_numbers { Ty::Int } else { ty }, &inner, depth - 1);
+    // The values of a map are computed of each element, what a sum begins with of none.
+    let start =
+        if ty == Ty::Map { random(chance, Ty::Int, &inner, depth - 1) } else { random(chance, ty, vars, depth - 1) };
     E::Aggregate(kind, name, [domain, filter, body, start].into())
 }
 
@@ -400,6 +661,12 @@ fn literal(chance: &mut Chance, ty: Ty, vars: &[(&str, Ty, usize)]) -> E {
         Ty::Bool => E::Lit(V::Bool(chance.below(2) == 0)),
         Ty::Money => E::Lit(V::Money(chance.pick(&["EUR", "EUR", "USD"]), chance.below(500).try_into().unwrap())),
         Ty::Rate => E::Lit(V::Rate(chance.below(5_000).try_into().unwrap())),
+        Ty::Dec => E::Lit(V::Dec(chance.below(500).try_into().unwrap())),
+        // One that stands alone has no type.
+        Ty::Opt => E::Written("({}).get({})", vec![literal(chance, Ty::Map, vars), literal(chance, Ty::Int, vars)]),
+        Ty::List => E::ListOf(vec![literal(chance, Ty::Int, vars)]),
+        Ty::Map => E::MapOf(vec![(literal(chance, Ty::Int, vars), literal(chance, Ty::Int, vars))]),
+        Ty::Text => E::Lit(V::Text(chance.pick(&["", "a", "ab", "é€", "b b"]).to_owned())),
     }
 }
 
@@ -417,6 +684,17 @@ fn argument(chance: &mut Chance, ty: Ty) -> V {
         Ty::Rate => V::Rate(small(chance) * chance.pick(&[1, 50, 1_000])),
         Ty::Set => V::Set((0..chance.below(4)).map(|_| small(chance)).collect()),
         Ty::Bool => V::Bool(chance.below(2) == 0),
+        Ty::Dec => V::Dec(small(chance) * chance.pick(&[1, 25, 10_i128.pow(12)])),
+        Ty::Opt => {
+            if chance.below(2) == 0 {
+                V::None
+            } else {
+                V::Int(small(chance))
+            }
+        }
+        Ty::List => V::List((0..chance.below(4)).map(|_| small(chance)).collect()),
+        Ty::Map => V::Map((0..chance.below(4)).map(|_| (small(chance), small(chance))).collect()),
+        Ty::Text => V::Text(chance.pick(&["", "a", "b c", "ßé"]).to_owned()),
         Ty::Currency => panic!("no argument is a currency"),
     }
 }
@@ -429,10 +707,15 @@ fn rebel(ty: Ty) -> &'static str {
         Ty::Rate => "Percentage",
         Ty::Set => "Set[Integer]",
         Ty::Currency => "Currency",
+        Ty::Dec => "Decimal(2)",
+        Ty::Opt => "Integer?",
+        Ty::List => "List[Integer]",
+        Ty::Map => "Map[Integer, Integer]",
+        Ty::Text => "String",
     }
 }
 
-const PARAMS: [(&str, Ty, usize); 8] = [
+const PARAMS: [(&str, Ty, usize); 13] = [
     ("i", Ty::Int, 0),
     ("j", Ty::Int, 1),
     ("m", Ty::Money, 2),
@@ -441,6 +724,11 @@ const PARAMS: [(&str, Ty, usize); 8] = [
     ("s", Ty::Set, 5),
     ("b", Ty::Bool, 6),
     ("c", Ty::Bool, 7),
+    ("d", Ty::Dec, 8),
+    ("o", Ty::Opt, 9),
+    ("l", Ty::List, 10),
+    ("p", Ty::Map, 11),
+    ("t", Ty::Text, 12),
 ];
 
 #[test]
@@ -450,7 +738,20 @@ fn both_interpreters_agree_on_random_expressions() {
     let (mut values, mut overflows, mut mismatches) = (0_u64, 0_u64, 0_u64);
     for text in 0..count.div_ceil(IN_ONE_TEXT) {
         let mut chance = Chance::new(seed.wrapping_add(text));
-        let types = [Ty::Int, Ty::Bool, Ty::Bool, Ty::Money, Ty::Rate, Ty::Set, Ty::Currency];
+        let types = [
+            Ty::Int,
+            Ty::Bool,
+            Ty::Bool,
+            Ty::Money,
+            Ty::Rate,
+            Ty::Set,
+            Ty::Currency,
+            Ty::Dec,
+            Ty::Opt,
+            Ty::List,
+            Ty::Map,
+            Ty::Text,
+        ];
         let expressions: Vec<(Ty, E)> = (0..IN_ONE_TEXT)
             .map(|_| {
                 let (ty, depth) = (chance.pick(&types), 1 + chance.below(4));
@@ -494,6 +795,11 @@ fn both_interpreters_agree_on_random_expressions() {
                         F::Overflow => matches!(fault, Fault::Overflow),
                         F::Absent => panic!("nothing is asked"),
                         F::TooMany => *fault == Fault::TooManyElements,
+                        F::Zero => *fault == Fault::DivisionByZero,
+                        F::NoElement => matches!(fault, Fault::NoElement { .. }),
+                        F::IsNone => *fault == Fault::IsNone,
+                        F::TwoValues => matches!(fault, Fault::TwoValues { .. }),
+                        F::OutOfRange => *fault == Fault::OutOfRange,
                         F::Mismatch => matches!(fault, Fault::CurrencyMismatch { .. }),
                     };
                     assert!(is_same, "{expected:?} {fault:?} {told}");
