@@ -199,3 +199,37 @@ fn unknown_character(span: Span, text: &str) -> Diagnostic {
         c => diagnostic(&format!("unexpected character `{}`", c.escape_debug()), "remove it"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The texts of the tokens, and what stands before each.
+    fn pieces(text: &str) -> Vec<(&str, &str)> {
+        let mut end = 0;
+        let tokens = tokenize(0, text, &mut |_| {}).tokens;
+        let piece = |(_, span): (Token, Span)| {
+            let gap = &text[std::mem::replace(&mut end, span.end)..span.start];
+            (gap, &text[span.start..span.end])
+        };
+        tokens.into_iter().map(piece).collect()
+    }
+
+    #[test]
+    fn what_stands_between_tokens_is_blank_or_a_comment() {
+        let text = "class A // one\n  /* two\n */ n: Integer = 12.50 /// three\n  initial a\n";
+        let gaps: Vec<&str> =
+            pieces(text).into_iter().map(|(gap, _)| gap.trim()).filter(|gap| !gap.is_empty()).collect();
+        assert_eq!(gaps, ["// one\n  /* two\n */", "/// three"]);
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_and_what_stands_between_them_give_back_the_source(text in "\\PC*|[a-z0-9.\"/*?!\\- \\n:(){}€]*") {
+            let whole: String = pieces(&text).into_iter().flat_map(|(gap, token)| [gap, token]).collect();
+            prop_assert_eq!(whole, text);
+        }
+    }
+}
