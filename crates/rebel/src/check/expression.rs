@@ -11,7 +11,7 @@ use crate::limits::DEPTH_MAX;
 use crate::model::expr::{Asks, Expr, ExprKind, Slot};
 use crate::model::{Let, Param};
 use crate::source::Span;
-use crate::syntax::tree::{self, Ident};
+use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
@@ -313,6 +313,17 @@ impl Checker {
             context.used.push(name.clone());
             return Some(Typed::node(ExprKind::Let(named.clone()), named.value.ty().clone(), span, *depth));
         }
+        let fields: Vec<Name> = match context.class {
+            Some((class, _)) if name.contains('.') => self.headers[class].names().cloned().collect(),
+            _ => Vec::new(),
+        };
+        if self.refuse_two_readings(name, span, context.names().chain(&fields)) {
+            return None;
+        }
+        if let Some((ty, value)) = self.config_value(name) {
+            let value = value.unwrap_or(Value::Boolean(false));
+            return Some(Typed::leaf(ExprKind::Literal(value), ty, span));
+        }
         if let Some((ty, value)) = self.constants.get(name) {
             self.used.insert(name.clone());
             return Some(Typed::leaf(ExprKind::Literal(value.clone()), ty.clone(), span));
@@ -388,6 +399,16 @@ impl Checker {
             return;
         }
         context.unknown.push(name.clone());
+        if context
+            .class
+            .is_some_and(|(class, _)| self.headers[class].is_open && self.headers[class].kind == ClassKind::Plain)
+        {
+            return;
+        }
+        let is_value = |declared: &Declared| matches!(declared, Declared::Constant | Declared::Enum(_));
+        if !self.declared.contains_key(name) && self.explain(Code::UnknownName, name, span, is_value) {
+            return;
+        }
         let message = match self.declared.get(name) {
             Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
             None => format!("nothing is called `{name}` here"),
@@ -398,8 +419,14 @@ impl Checker {
             names.extend(header.fields.iter().map(|field| &*field.name.name));
             names.extend(header.identity.iter().map(|identity| &*identity.name));
         }
+        let config = self.config_names();
+        names.extend(config.iter().map(|name| &**name));
         names.extend(self.constants.keys().map(|name| &**name));
         let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "unknown");
+        if context.class.is_some_and(|(class, _)| self.headers[class].kind == ClassKind::Shared) {
+            let help = "a shared event reads its parameters and the fields that stand behind `needs`";
+            return self.report.push(diagnostic.help(help));
+        }
         let mut enums = self.enums.iter().filter(|enumeration| enumeration.variants.contains(name));
         self.report.push(match (enums.next(), enums.next()) {
             (Some(only), None) => {
@@ -413,6 +440,12 @@ impl Checker {
     /// `this`, `now` and `today`.
     fn ambient(&mut self, tree: &tree::Expr, context: &Context<'_>) -> Option<Typed> {
         let typed = match (&tree.kind, context.class) {
+            // What the class is that it is an instance of, only classes with instances know.
+            (tree::ExprKind::This, Some((class, _)))
+                if matches!(self.headers[class].kind, ClassKind::Abstract | ClassKind::Shared) =>
+            {
+                return None;
+            }
             (tree::ExprKind::This, Some((class, _))) => {
                 Some(Typed::leaf(ExprKind::This, self.headers[class].ty(), tree.span))
             }
@@ -450,7 +483,7 @@ impl Checker {
             let (enumeration, span) = (enumeration.clone(), inner.span.to(member.span));
             self.used.insert(name.clone());
             if enumeration.variants.contains(&member.name) {
-                let variant = Value::Variant(Variant { of: name.clone(), name: member.name.clone() });
+                let variant = Value::Variant(Variant { of: enumeration.name.clone(), name: member.name.clone() });
                 return Some(Typed::leaf(ExprKind::Literal(variant), Type::Enum(enumeration), span));
             }
             let message = format!("`{name}` has no variant `{}`", member.name);
@@ -490,6 +523,10 @@ impl Checker {
                 return None;
             }
             if !self.unknown.insert((Scope::Functions, name.name.clone())) {
+                return None;
+            }
+            let is_function = |declared: &Declared| matches!(declared, Declared::Function);
+            if self.explain(Code::UnknownName, &name.name, name.span, is_function) {
                 return None;
             }
             let message = format!("there is no function `{}`", name.name);

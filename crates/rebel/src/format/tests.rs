@@ -2,11 +2,12 @@
 
 use super::{Style, format};
 use crate::source::Source;
-use crate::syntax::{Separation, parse};
+use crate::syntax::{Modules, Separation, parse};
 
 /// The syntax tree of a source without the places in it.
 fn tree(text: &str, separation: Separation) -> String {
-    let parse = parse(0, text, separation, &mut 0, &mut |diagnostic| panic!("{}\n{text}", diagnostic.message));
+    let mut report = |diagnostic: crate::Diagnostic| panic!("{}\n{text}", diagnostic.message);
+    let parse = parse(0, text, separation, &Modules::Unknown, &mut 0, &mut report);
     let tree = format!("{:?}", parse.file);
     let mut rest = tree.as_str();
     let mut without_places = String::new();
