@@ -179,13 +179,12 @@ impl Parser<'_> {
         if self.peek_after(at) != Token::Name {
             return None;
         }
+        let follows = self.peek_after(at + 1);
         let is_name = match &import.names {
+            // What stands before arguments here is an event, and what stands before it an instance.
+            _ if is_event && follows == Token::LeftParenthesis => false,
             Some(names) => names.contains(self.slice(self.span_after(at))),
-            None => match self.peek_after(at + 1) {
-                Token::LeftBracket => true,
-                Token::LeftParenthesis => !is_event,
-                _ => false,
-            },
+            None => matches!(follows, Token::LeftBracket | Token::LeftParenthesis),
         };
         (is_name && !(1..=at).any(|distance| self.separates_after(distance))).then_some(at + 1)
     }
