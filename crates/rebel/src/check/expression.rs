@@ -427,6 +427,10 @@ impl Checker {
             let help = "a shared event reads its parameters and the fields that stand behind `needs`";
             return self.report.push(diagnostic.help(help));
         }
+        if let Some(module) = self.module_that_begins_with(name) {
+            let help = format!("write `import {module}` to use what that module declares behind its name");
+            return self.report.push(diagnostic.help(help));
+        }
         let mut enums = self.enums.iter().filter(|enumeration| enumeration.variants.contains(name));
         self.report.push(match (enums.next(), enums.next()) {
             (Some(only), None) => {
@@ -492,6 +496,9 @@ impl Checker {
             return None;
         }
         let span = inner.span.to(member.span);
+        if self.is_behind_module(inner, member, context) {
+            return None;
+        }
         let inner = self.expression(inner, context, None)?;
         if let Some(class) = self.class_of(inner.ty()) {
             return self.field_of_other(inner, class, member, span, context);
@@ -513,6 +520,25 @@ impl Checker {
             Some(record) => self.constructed(record?, arguments, span, context),
             None => self.call(name, arguments, span, context),
         }
+    }
+
+    /// Whether a module stands before a name that it does not declare, or that is not imported, which is reported.
+    fn is_behind_module(&mut self, inner: &tree::Expr, member: &Ident, context: &Context<'_>) -> bool {
+        let Some(path) = dotted(inner) else { return false };
+        let first = path.split('.').next().unwrap_or_default();
+        let is_something = context.names().any(|name| **name == *first)
+            || context.class.is_some_and(|(class, _)| self.headers[class].names().any(|name| **name == *first))
+            || self.declared.contains_key(first);
+        if is_something || !self.is_module(&path) {
+            return false;
+        }
+        let full: Name = format!("{path}.{}", member.name).into();
+        if self.unknown.insert((Scope::Functions, full.clone())) {
+            let span = inner.span.to(member.span);
+            let is_value = |declared: &Declared| matches!(declared, Declared::Constant | Declared::Enum(_));
+            self.explain(Code::UnknownName, &full, span, is_value);
+        }
+        true
     }
 
     fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, context: &mut Context<'_>) -> Option<Typed> {
@@ -650,5 +676,14 @@ impl Checker {
         let ty = accepted.ty().clone();
         let kind = ExprKind::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
         Some(Typed::node(kind, ty, span, depth))
+    }
+}
+
+/// Names with dots between them, as they are written.
+fn dotted(tree: &tree::Expr) -> Option<String> {
+    match &tree.kind {
+        tree::ExprKind::Name(name) => Some(name.to_string()),
+        tree::ExprKind::Member(inner, member) => Some(format!("{}.{}", dotted(inner)?, member.name)),
+        _ => None,
     }
 }

@@ -379,7 +379,8 @@ impl Checker {
         let mut events: Vec<EventHeader> = Vec::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let params = self.at(number, event.origin, |checker| checker.params(&event.params));
-            let is_broken = params.len() < event.params.len();
+            let is_unmet = self.reuse_is_unmet.contains(&(number, event.origin));
+            let is_broken = params.len() < event.params.len() || is_unmet;
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
                 events.push(EventHeader { name: event.name.clone(), params, is_broken, internal: event.internal });
                 continue;

@@ -213,6 +213,10 @@ enum Scope {
     Functions,
     /// Classes that are extended, and events that are shared.
     Classes,
+    /// Constants of a class or a shared event, by where it is declared.
+    Config(Span),
+    /// Fields that shared events need.
+    Needs(Span),
     States(usize),
     Events(usize),
     Fields(usize),
@@ -229,7 +233,7 @@ struct Checker {
     reuse: reuse::Reuse,
     /// Classes of which it is not known what they copy.
     reuse_is_unknown: Vec<usize>,
-    /// Shared events, as origins, in classes that lack what they need.
+    /// Shared events, as origins of classes, that are used wrongly.
     reuse_is_unmet: HashSet<(usize, usize)>,
     enums: Vec<Arc<Enumeration>>,
     headers: Vec<ClassHeader>,
@@ -355,9 +359,18 @@ impl Checker {
         let mut declared = self.private_declarations();
         declared.sort_by_key(|(_, _, span)| *span);
         for (name, declared, span) in declared {
-            let is_library = !matches!(declared, Declared::Class(_));
-            if is_library && !used.contains(&span) {
-                let message = format!("`{name}` is {} that nothing uses", declared.noun());
+            let noun = match declared {
+                // What a class extends may be what it could not find.
+                Declared::Class(class)
+                    if self.headers[class].kind == ClassKind::Abstract && self.reuse_is_unknown.is_empty() =>
+                {
+                    "an abstract class"
+                }
+                Declared::Class(_) => continue,
+                _ => declared.noun(),
+            };
+            if !used.contains(&span) {
+                let message = format!("`{name}` is {noun} that nothing uses");
                 self.report.push(Diagnostic::new(Code::Unused, span, message, "unused").help("remove it"));
             }
         }

@@ -293,7 +293,9 @@ impl Checker {
         };
         let others = self.modules.modules.iter().enumerate().filter(|(index, _)| *index != current);
         let mut found = others.map(|(_, facts)| facts).filter(has_it);
-        let Some(facts) = found.next() else { return false };
+        let Some(facts) = found.next() else {
+            return module.is_some_and(|module| self.does_not_declare(code, module, &name, span));
+        };
         let Some(other) = facts.name.clone() else {
             let file = &self.report.sources()[facts.source].name;
             let message = format!("`{name}` is declared in {file}, which is no module that can be imported");
@@ -313,6 +315,30 @@ impl Checker {
             (None, None) => diagnostic.edit(place(0, here.source), format!("import {other}: {name}\n")),
         });
         true
+    }
+
+    /// Says that a module, if there is one of that name, does not declare something.
+    fn does_not_declare(&mut self, code: Code, module: &str, name: &Name, span: Span) -> bool {
+        let Some(facts) = self.modules.modules.iter().find(|facts| facts.name.as_deref() == Some(module)) else {
+            return false;
+        };
+        let message = format!("the module `{module}` does not declare `{name}`");
+        let place = Span { start: span.end - name.len().min(span.end - span.start), ..span };
+        let diagnostic = Diagnostic::new(code, place, message, "not declared there");
+        let diagnostic = diagnostic.did_you_mean(name, facts.own.iter().map(|(name, ..)| &**name));
+        self.report.push(diagnostic);
+        true
+    }
+
+    pub(super) fn is_module(&self, name: &str) -> bool {
+        self.modules.modules.iter().any(|facts| facts.name.as_deref() == Some(name))
+    }
+
+    /// A module of which the name is the first word.
+    pub(super) fn module_that_begins_with(&self, name: &Name) -> Option<Name> {
+        let names = self.modules.modules.iter().filter_map(|facts| facts.name.as_ref());
+        let mut names = names.filter(|module| module.split('.').next() == Some(&**name));
+        names.next().cloned()
     }
 
     /// The places of all declarations that something refers to.

@@ -173,7 +173,10 @@ impl Checker {
                     };
                     let mut event_origin = Origin::of(from_home, &from.name.name, Some(copied));
                     (event_origin.outer, event_origin.needs) = (origin, from.needs.clone());
-                    let event = self.event_of(&used, from, &mut event_origin, origins.len());
+                    let count = self.report.len();
+                    let event = self.event_of(&used, from, &mut event_origin, (index, origins.len()));
+                    // What extends this class uses it again.
+                    self.report.amend(count, |diagnostic| diagnostic);
                     origins.push(event_origin);
                     *copies += 1;
                     group.events.push(event);
@@ -194,7 +197,7 @@ impl Checker {
     pub(super) fn in_order_of_copies(&self, classes: &[Class]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..classes.len()).collect();
         let ancestors = |class: usize| self.reuse.origins[class].iter().filter(|origin| origin.span.is_some()).count();
-        order.sort_by_key(|&class| (classes[class].kind != ClassKind::Shared, ancestors(class)));
+        order.sort_by_cached_key(|&class| (classes[class].kind != ClassKind::Shared, ancestors(class)));
         order
     }
 
@@ -307,7 +310,7 @@ impl Checker {
     }
 
     /// The event that a class gets by a `use`. Parameters that the `use` gives become constants of `origin`.
-    fn event_of(&mut self, used: &Use, shared: &Shared, origin: &mut Origin, number: usize) -> tree::Event {
+    fn event_of(&mut self, used: &Use, shared: &Shared, origin: &mut Origin, number: (usize, usize)) -> tree::Event {
         let mut given: Vec<&Name> = Vec::new();
         for argument in &used.arguments {
             let Some(name) = &argument.name else {
@@ -322,6 +325,10 @@ impl Checker {
                 continue;
             }
             let Some(param) = shared.params.iter().find(|param| param.name.name == name.name) else {
+                self.reuse_is_unmet.insert(number);
+                if !self.unknown.insert((Scope::Config(shared.name.span), name.name.clone())) {
+                    continue;
+                }
                 let message = format!("`{}` has no parameter `{}`", shared.name.name, name.name);
                 let diagnostic = Diagnostic::new(Code::Config, name.span, message, "no such parameter");
                 let names = shared.params.iter().map(|param| &*param.name.name);
@@ -351,7 +358,7 @@ impl Checker {
             target: used.target.clone(),
             sections: shared.sections.clone(),
             variants: shared.variants.clone(),
-            origin: number,
+            origin: number.1,
             replaced: Vec::new(),
         }
     }
@@ -463,12 +470,14 @@ impl Checker {
         let name = self.reuse.origins[class][origin].name.clone();
         let mut constants = Constants::new();
         let mut given: Vec<Option<&Argument>> = vec![None; config.len()];
+        let mut is_misspelt = false;
         for (index, argument) in arguments.iter().enumerate() {
             let place = match &argument.name {
                 Some(name) => config.iter().position(|config| config.name.name == name.name),
                 None => (index < config.len()).then_some(index),
             };
             let span = argument.name.as_ref().map_or(argument.value.span, |name| name.span);
+            is_misspelt |= place.is_none() && argument.name.is_some();
             let wrong = match place {
                 None => Some(match &argument.name {
                     Some(wrong) => format!("`{name}` has no constant `{}`", wrong.name),
@@ -520,6 +529,7 @@ impl Checker {
                     false => value,
                 }),
                 (None, None) if is_abstract => Some(None),
+                (None, None) if is_misspelt => None,
                 (None, None) => {
                     self.not_given(class, origin, &name, &config.name);
                     None
@@ -586,19 +596,29 @@ impl Checker {
                 let field = header.field(&need.name.name).map(|field| field.ty.clone());
                 let found = field.or_else(|| header.identity_field(&need.name.name).map(|(_, ty)| ty));
                 let Some(ty) = ty.filter(|ty| found.as_ref() != Some(ty)) else { continue };
+                self.reuse_is_unmet.insert((class, origin));
+                // Each class that is extended is checked by itself.
+                let root = self.reuse.origins[class].iter().rev().find(|origin| origin.span.is_some());
+                let root = root.map_or(self.reuse.origins[class][0].name.clone(), |root| root.name.clone());
+                let is_said = self.headers[class].is_open || found.is_none() && self.broken.contains(&need.name.name);
+                if is_said || !self.unknown.insert((Scope::Needs(need.name.span), root)) {
+                    continue;
+                }
                 let of = &self.reuse.origins[class][origin];
                 let Some((span, class_name)) = of.copied.clone() else { continue };
                 let message = match &found {
                     Some(found) => {
-                        format!("`{}` needs a field `{}: {ty}`, which is of type {found} here", of.name, need.name.name)
+                        format!("`{}` needs a field `{}` of type {ty}, and here it is {found}", of.name, need.name.name)
                     }
                     None => {
-                        format!("`{}` needs a field `{}: {ty}`, which `{class_name}` lacks", of.name, need.name.name)
+                        format!(
+                            "`{}` needs a field `{}` of type {ty}, which `{class_name}` lacks",
+                            of.name, need.name.name
+                        )
                     }
                 };
                 let diagnostic = Diagnostic::new(Code::Needs, span, message, "used here");
                 self.report.push(diagnostic.and(need.name.span, "needed here"));
-                self.reuse_is_unmet.insert((class, origin));
             }
         }
     }
@@ -639,7 +659,10 @@ impl Checker {
         let header = &self.headers[class];
         let found = header.field(&field.name).map(|field| field.ty.clone());
         let Some(ty) = found.or_else(|| header.identity_field(&field.name).map(|(_, ty)| ty)) else {
-            if self.broken.contains(&field.name) || !self.unknown.insert((Scope::Fields(class), field.name.clone())) {
+            if header.is_open
+                || self.broken.contains(&field.name)
+                || !self.unknown.insert((Scope::Fields(class), field.name.clone()))
+            {
                 return false;
             }
             let message = format!("`{}` has no field `{}`", header.name, field.name);
