@@ -130,10 +130,8 @@ fn a_misspelt_name_of_a_module_is_reported_where_it_is_looked_up_and_nothing_els
         };
         let misspelt = format!("{word}Zzq");
         let is_about = |error: &String| error.contains(&misspelt) || error.contains(&format!("`{word}`"));
-        // A key behind what no module declares cannot be read.
-        let is_unread = MODULES[end..].starts_with('[');
         let once = found.iter().filter(|error| error.contains(&misspelt)).count() <= 1;
-        if !(found.iter().all(is_about) && once || is_unread && found.len() == 1) {
+        if !(found.iter().all(is_about) && once) {
             several.push((word, start, found));
         }
         tried += 1;

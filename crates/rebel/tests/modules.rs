@@ -79,6 +79,39 @@ fn files_without_modules_are_one_namespace_and_with_one_module_each_is_its_own()
 }
 
 #[test]
+fn records_functions_and_constants_of_other_modules_are_used_as_those_of_the_own_one() {
+    let text = "// ---- a.rebel ----
+module a
+import b: Size
+record Line
+  size: Size
+  cost: Money
+const none_: List[Line] = []
+fn cost(lines: List[Line]): Money = sum(line in lines: line.cost, EUR 0.00)
+// ---- b.rebel ----
+module b
+import a
+import a: none_
+record Size
+  width: Integer
+class Order
+  lines: List[Line] = none_
+  total: Money = EUR 0.00
+  initial draft
+    on Place(width: Integer): placed
+      let: line = a.Line(size: Size(width: width), cost: EUR 2.00)
+      post: this.lines = [line, line], this.total = a.cost([line, line])
+  placed
+";
+    let spec = accepted(text);
+    assert_eq!(spec.warnings().diagnostics(), []);
+    let order = class(&spec, "Order");
+    let placed = next(&order, &order.initial(), "Place", &["3"]).expect("it is possible");
+    assert_eq!(field(&placed, "total"), "EUR 4.00");
+    assert!(field(&placed, "lines").starts_with("[Line(size: Size(width: 3)"), "{}", field(&placed, "lines"));
+}
+
+#[test]
 fn a_field_and_a_module_of_one_name_are_told_apart_by_what_follows() {
     let text = "
 // ---- account.rebel ----

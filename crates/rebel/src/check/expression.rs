@@ -197,6 +197,7 @@ impl Checker {
             }
             tree::ExprKind::Present(of) => self.present(of, tree.span, context),
             tree::ExprKind::With(of, fields) => self.with(of, fields, tree.span, context),
+            tree::ExprKind::Method(of, name, _) if self.is_behind_module(of, name, context) => None,
             tree::ExprKind::Method(of, name, arguments) => self.called(of, name, arguments, tree.span, context),
             tree::ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
             tree::ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
@@ -535,8 +536,8 @@ impl Checker {
         let full: Name = format!("{path}.{}", member.name).into();
         if self.unknown.insert((Scope::Functions, full.clone())) {
             let span = inner.span.to(member.span);
-            let is_value = |declared: &Declared| matches!(declared, Declared::Constant | Declared::Enum(_));
-            self.explain(Code::UnknownName, &full, span, is_value);
+            let is_shared = |declared: &Declared| matches!(declared, Declared::Event(_));
+            self.explain(Code::UnknownName, &full, span, |declared| !is_shared(declared));
         }
         true
     }
@@ -551,7 +552,7 @@ impl Checker {
             if !self.unknown.insert((Scope::Functions, name.name.clone())) {
                 return None;
             }
-            let is_function = |declared: &Declared| matches!(declared, Declared::Function);
+            let is_function = |declared: &Declared| matches!(declared, Declared::Function | Declared::Record(_));
             if self.explain(Code::UnknownName, &name.name, name.span, is_function) {
                 return None;
             }

@@ -184,7 +184,8 @@ impl Parser<'_> {
             // What stands before arguments here is an event, and what stands before it an instance.
             _ if is_event && follows == Token::LeftParenthesis => false,
             Some(names) => names.contains(self.slice(self.span_after(at))),
-            None => matches!(follows, Token::LeftBracket | Token::LeftParenthesis),
+            // Where no name means anything yet, a path of members is read in the same way.
+            None => false,
         };
         (is_name && !(1..=at).any(|distance| self.separates_after(distance))).then_some(at + 1)
     }
