@@ -201,3 +201,26 @@ fn a_source_with_errors_is_not_printed() {
     let report = format(Source::new("a.rebel", "class A\n  initial"), Style::default()).unwrap_err();
     assert!(report.errors().count() > 0);
 }
+
+#[test]
+fn words_of_modules_are_names_in_a_source_without_layout() {
+    let free = "class A extends: Integer = 0 index: Integer = 0 initial abstract on E(): event event on F(use: Integer): event \
+                final external class B initial i on C(): module module";
+    assert_eq!(
+        shown(free, Style { from_free: true, ..Style::default() }),
+        "class A
+  extends: Integer = 0
+  index: Integer = 0
+  initial abstract
+    on E(): event
+  event
+    on F(use: Integer): event
+  final external
+
+class B
+  initial i
+    on C(): module
+  module
+"
+    );
+}

@@ -49,7 +49,7 @@ pub(super) enum Opening {
 impl Parser<'_> {
     /// The declaration that a word begins here which is one only at the beginning of a declaration.
     pub(super) fn opening(&self) -> Option<Opening> {
-        if self.peek() != Token::Name || !self.begins_line_here() || self.separates_after(1) {
+        if self.peek() != Token::Name || !self.separates_here() || self.separates_after(1) {
             return None;
         }
         let opening = match self.slice(self.span()) {
@@ -122,7 +122,7 @@ impl Parser<'_> {
     }
 
     fn end_of_line(&mut self) -> Parsed<()> {
-        if self.peek() == Token::End || self.begins_line_here() {
+        if self.peek() == Token::End || self.follows_line() {
             return Ok(());
         }
         Err(self.unexpected("the end of the line"))

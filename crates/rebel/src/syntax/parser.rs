@@ -587,8 +587,8 @@ impl Parser<'_> {
         self.layout.begins_line(self.position)
     }
 
-    /// Whether a declaration or a member may begin here.
-    pub(super) fn begins_line_here(&self) -> bool {
+    /// Whether the line ends before the next token, as far as lines mean something.
+    pub(super) fn follows_line(&self) -> bool {
         self.begins_line() || self.separation == Separation::Words
     }
 

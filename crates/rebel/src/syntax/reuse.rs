@@ -34,7 +34,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn extends(&mut self) -> Parsed<Option<Extends>> {
-        if !self.is_next_word("extends") || self.separates_here() {
+        if !self.is_next_word("extends") || self.separates_here() || self.peek_after(1) != Token::Name {
             return Ok(None);
         }
         let start = self.advance();
@@ -65,7 +65,7 @@ impl Parser<'_> {
     /// Whether `index` comes next, which is a word only before names of fields.
     pub(super) fn begins_index(&self) -> bool {
         self.is_next_word("index")
-            && self.begins_line_here()
+            && self.separates_here()
             && self.peek_after(1) == Token::Name
             && !self.separates_after(1)
     }
@@ -80,7 +80,7 @@ impl Parser<'_> {
     /// Whether `use` comes next, which is a word only before the name of an event.
     pub(super) fn begins_use(&self) -> bool {
         self.is_next_word("use")
-            && self.begins_line_here()
+            && self.separates_here()
             && self.peek_after(1) == Token::Name
             && !self.separates_after(1)
     }
