@@ -123,7 +123,8 @@ pub(crate) struct Token {
 
 #[derive(Debug, Args)]
 pub(crate) struct SpecFiles {
-    /// Files of the specification, read as one; of a directory all that end in `.rebel`, and `-` is standard input
+    /// Files of the specification, read together; of a directory all that end in `.rebel`, and `-` is standard input. Modules that
+    /// a single file imports are found beside it
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

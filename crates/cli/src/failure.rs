@@ -21,7 +21,7 @@ const UNREAD_MAX: Duration = Duration::from_secs(1);
 pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
-  1  the specification has errors, or warnings that are denied, or is not laid out
+  1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
@@ -33,6 +33,8 @@ Exit status:
 pub(crate) enum Failure {
     #[error("the specification has {errors} error{}", if *errors == 1 { "" } else { "s" })]
     Spec { errors: usize },
+    #[error("`{class}` is an external class, and no participant is connected that keeps its objects")]
+    External { class: String },
     #[error("the specification has {warnings} warning{}, and none is allowed", if *warnings == 1 { "" } else { "s" })]
     Warnings { warnings: usize },
     #[error("{files} file{} not laid out; `enact fmt` does it", if *files == 1 { " is" } else { "s are" })]
@@ -72,7 +74,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn exit_code(&self) -> ExitCode {
         let status = match self {
-            Self::Spec { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
+            Self::Spec { .. } | Self::External { .. } | Self::Warnings { .. } | Self::Unformatted { .. } => 1,
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
             | Self::Empty { .. }

@@ -30,6 +30,9 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
     let _log = log::to_stderr(&args.log)?;
     let spec = spec::check(sources.clone())?;
+    if let Some(class) = spec.classes().find(|class| class.is_external()) {
+        return Err(Failure::External { class: class.name().to_string() });
+    }
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;

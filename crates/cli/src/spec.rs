@@ -1,17 +1,80 @@
 //! From the files that a user names to a checked specification.
+//!
+//! # Imports
+//! Modules that are imported are looked for among the named files. If only one file is named, also in the files that stand beside it
+//! and end in `.rebel`, by their `module` lines, and so on with what these import. Links are not followed there, so that
+//! nothing outside that folder is read.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use enact_rebel::limits::SOURCE_BYTES_MAX;
-use enact_rebel::{Report, Source, Spec};
+use enact_rebel::{Heading, Report, Source, Spec};
 
 use crate::failure::Failure;
 
-/// The contents of `files`, in their order, and of what lies in a directory in the order of names.
+/// How far into a file beside the named one its `module` line is looked for.
+const HEADING_BYTES_MAX: u64 = 64 << 10;
+
+/// The contents of `files`, in their order, and of what lies in a directory in the order of names; behind one file those that
+/// it imports.
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Source>, Failure> {
-    list(files)?.iter().map(|path| read_one(path)).collect()
+    let mut sources: Vec<Source> = list(files)?.iter().map(|path| read_one(path)).collect::<Result<_, _>>()?;
+    if let ([file], 1) = (files, sources.len())
+        && file.is_file()
+    {
+        add_imported(file, &mut sources)?;
+    }
+    Ok(sources)
+}
+
+/// Adds the files beside the only one that are modules which it imports, and those that these import.
+fn add_imported(file: &Path, sources: &mut Vec<Source>) -> Result<(), Failure> {
+    let mut sought = Heading::read(&sources[0].text).imports;
+    let mut found: HashSet<_> = Heading::read(&sources[0].text).module.into_iter().collect();
+    if sought.is_empty() {
+        return Ok(());
+    }
+    let beside = modules_beside(file)?;
+    while let Some(module) = sought.pop() {
+        if !found.insert(module.clone()) {
+            continue;
+        }
+        for path in beside.get(&*module).into_iter().flatten() {
+            let source = read_one(path)?;
+            sought.extend(Heading::read(&source.text).imports);
+            sources.push(source);
+        }
+    }
+    // The order in which they are imported means nothing.
+    sources[1..].sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(())
+}
+
+/// The modules in the folder of `file`, that file apart, with the files that say they are it.
+fn modules_beside(file: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let unreadable = |source: io::Error| Failure::Unreadable { path: folder.to_owned(), source };
+    let mut modules: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let path = if folder == Path::new(".") { entry.file_name().into() } else { entry.path() };
+        let is_rebel = path.extension().is_some_and(|extension| extension == "rebel");
+        if !is_file || !is_rebel || path.file_name() == file.file_name() {
+            continue;
+        }
+        // A file that cannot be read is none of those that are looked for; if it is, the check says that there is none.
+        let mut heading = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(HEADING_BYTES_MAX).read_to_end(&mut heading));
+        let module = read.ok().and_then(|_| Heading::read(&String::from_utf8_lossy(&heading)).module);
+        if let Some(module) = module {
+            modules.entry(module.to_string()).or_default().push(path);
+        }
+    }
+    Ok(modules)
 }
 
 /// `files`, with what lies in a directory in its place.

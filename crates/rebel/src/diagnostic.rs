@@ -54,6 +54,10 @@ codes! {
     UnknownEvent = "E105";
     /// No variant or property of this name.
     UnknownMember = "E106";
+    /// An import of a module that there is not, of itself, or of a name that the module does not declare.
+    Import = "E107";
+    /// A name that several modules declare, and nothing says which one is meant.
+    Ambiguous = "E108";
 
     /// An expression has another type than its place needs.
     TypeMismatch = "E201";
@@ -91,6 +95,8 @@ codes! {
     NewValueRead = "E405";
     /// A field, parameter, instance or the time where it has no meaning, as in a constant.
     OutOfPlace = "E406";
+    /// An index of a field that cannot be looked up, or one that is declared already.
+    Index = "E407";
 
     /// A function or constant that depends on itself.
     Recursion = "E501";
@@ -99,9 +105,22 @@ codes! {
     /// A question whether an event could happen that asks questions itself.
     NestedQuestion = "E503";
 
+    /// A class that extends itself, or what is no class to extend.
+    Extends = "E601";
+    /// A constant of a class or of a shared event that is given no value, several, or one that it does not have.
+    Config = "E602";
+    /// An event of a class that replaces one of the class that it extends without saying so.
+    Replaces = "E603";
+    /// A shared event is used by a class without a field that it needs.
+    Needs = "E604";
+    /// An instance of an abstract class.
+    Abstract = "E605";
+    /// A part of an external class that says what happens to its instances.
+    External = "E606";
+
     /// A state that no event reaches.
     UnreachableState = "W001";
-    /// A parameter, constant, function or enum that nothing uses.
+    /// A parameter, constant, function, enum or import that nothing uses.
     Unused = "W002";
     /// An `internal` event that no `sync` calls.
     NeverSynced = "W003";
@@ -225,6 +244,23 @@ impl Report {
             self.diagnostics.push(diagnostic);
         } else {
             self.omitted += 1;
+        }
+    }
+
+    /// How many findings are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.diagnostics.len()
+    }
+
+    /// Of the findings behind the first `count`, leaves out those that say again what an earlier one says of its place, and
+    /// changes the others.
+    pub(crate) fn amend(&mut self, count: usize, change: impl Fn(Diagnostic) -> Diagnostic) {
+        for diagnostic in self.diagnostics.split_off(count) {
+            let is_same =
+                |other: &Diagnostic| other.code == diagnostic.code && other.labels[0].span == diagnostic.labels[0].span;
+            if !self.diagnostics.iter().any(is_same) {
+                self.diagnostics.push(change(diagnostic));
+            }
         }
     }
 

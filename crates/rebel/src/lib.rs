@@ -118,9 +118,10 @@ pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
 pub use self::format::{Style, format};
 pub use self::instance::{Action, Answered, ArgumentError, EventCall, Instance, Question, Sync};
-pub use self::model::{Class, Event, Field, Param, Spec, State, StateKind};
+pub use self::model::{Class, Event, Field, Module, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
 pub use self::step::{Accepted, Refused, Task, World, in_order};
+pub use self::syntax::Heading;
 pub use self::value::{
     Bindings, Currency, Date, Decimal, Duration, Enumeration, Fault, Iban, Id, Key, KeyType, Money, Name, Percentage,
     Period, RecordType, RecordValue, Reference, Rounding, Time, Timestamp, Type, Value, ValueError, Variant,

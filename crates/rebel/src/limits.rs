@@ -10,6 +10,9 @@ pub const DEPTH_MAX: usize = 256;
 /// functions, guards, effects and calls.
 pub const DECLARATIONS_MAX: usize = 1_000_000;
 
+/// Classes that one class extends, those included that these extend.
+pub const EXTENDED_MAX: usize = 16;
+
 /// Events of one class that have a table of [`Relation`](crate::Relation)s, with a cell for every pair. A class with more has
 /// none, which is said as a warning.
 pub const RELATED_EVENTS_MAX: usize = 256;

@@ -1,5 +1,7 @@
 //! One mistake is one finding.
 
+mod support;
+
 use enact_rebel::{Source, check};
 
 const BANK: &str = include_str!("../../../examples/bank.rebel");
@@ -103,4 +105,36 @@ fn a_missing_token_is_not_reported_as_many_mistakes() {
     }
     // Where the name of a state is missing, its events are those of the state before.
     assert!(tried > 500 && several.len() <= 5, "{tried}, {several:#?}");
+}
+
+/// Two modules, with classes that extend, shared events, and names from one in the other.
+const MODULES: &str = include_str!("specs/modules.rebel");
+
+#[test]
+fn a_misspelt_name_of_a_module_is_reported_where_it_is_looked_up_and_nothing_else_is() {
+    let words = "module bank accounts transfers version rounding half up enum const event needs abstract class extends index use as \
+                 initial final on pre post sync import is this invariant identity";
+    let (mut tried, mut several) = (0, Vec::new());
+    for (start, end) in names(MODULES) {
+        let word = &MODULES[start..end];
+        let is_heading = MODULES[..start].ends_with("---- ") || MODULES[end..].starts_with(".rebel");
+        let is_word = words.split_whitespace().any(|other| other == word) || is_heading || word == "rebel";
+        // A number's currency is no name.
+        if is_word || MODULES[end..].starts_with(" 0") || word == "EUR" {
+            continue;
+        }
+        let wrong = format!("{}{word}Zzq{}", &MODULES[..start], &MODULES[end..]);
+        let found: Vec<String> = match check(support::sources("bank.rebel", &wrong)) {
+            Ok(_) => Vec::new(),
+            Err(report) => report.errors().map(|error| format!("{} {}", error.code, error.message)).collect(),
+        };
+        let misspelt = format!("{word}Zzq");
+        let is_about = |error: &String| error.contains(&misspelt) || error.contains(&format!("`{word}`"));
+        let once = found.iter().filter(|error| error.contains(&misspelt)).count() <= 1;
+        if !(found.iter().all(is_about) && once) {
+            several.push((word, start, found));
+        }
+        tried += 1;
+    }
+    assert!(tried > 120 && several.is_empty(), "{tried}: {several:#?}");
 }

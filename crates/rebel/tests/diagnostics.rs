@@ -1,7 +1,9 @@
 //! Bad specifications: what is found, where, and what the help says.
 //!
-//! Each file of `diagnostics/` is a bad specification, named after its mistake, with what is said of it beside it. After a
+//! Each file of `diagnostics/` is a bad specification, of several sources behind lines `// ---- name ----` perhaps, named after its mistake, with what is said of it beside it. After a
 //! change of messages, `ENACT_UPDATE=1 cargo test -p enact-rebel --test diagnostics` writes the files anew.
+
+mod support;
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,7 +12,11 @@ use std::path::{Path, PathBuf};
 use enact_rebel::{Code, Report, Source, check};
 
 fn report(name: &str, text: &str) -> Report {
-    match check(vec![Source::new(name, text)]) {
+    report_of(support::sources(name, text))
+}
+
+fn report_of(sources: Vec<Source>) -> Report {
+    match check(sources) {
         Ok(spec) => spec.warnings().clone(),
         Err(report) => report,
     }
@@ -76,8 +82,9 @@ fn an_edit_mends_what_it_is_said_of() {
     for (path, text) in bad_specifications() {
         for diagnostic in report(name(&path), &text).diagnostics() {
             let Some(edit) = &diagnostic.edit else { continue };
-            let mended = format!("{}{}{}", &text[..edit.span.start], edit.text, &text[edit.span.end..]);
-            let left = report(name(&path), &mended);
+            let mut sources = support::sources(name(&path), &text);
+            sources[edit.span.source].text.replace_range(edit.span.start..edit.span.end, &edit.text);
+            let left = report_of(sources);
             let is_left = |other: &enact_rebel::Diagnostic| {
                 other.message == diagnostic.message && other.labels[0].span.start == diagnostic.labels[0].span.start
             };

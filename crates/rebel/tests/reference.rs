@@ -1,6 +1,7 @@
 //! The reference in `docs/rebel.md` is true.
 
 mod grammar;
+mod support;
 
 use enact_rebel::{Source, Style, check, format};
 
@@ -20,13 +21,16 @@ fn every_example_is_accepted_and_laid_out() {
     assert!(examples.len() >= 8, "the page has examples");
     for example in examples {
         let example = format!("{example}\n");
-        let source = || Source::new("example.rebel", &example);
-        let spec = check(vec![source()]).unwrap_or_else(|report| panic!("{report}"));
+        let sources = support::sources("example.rebel", &example);
+        let spec = check(sources.clone()).unwrap_or_else(|report| panic!("{report}"));
         // An example of declarations uses none of them.
         let is_whole = example.contains("class ");
         assert!(!is_whole || spec.warnings().diagnostics().is_empty(), "{}", spec.warnings());
         let style = Style { canonical: true, ..Style::default() };
-        assert_eq!(format(source(), style).expect("it is accepted"), example);
+        for source in sources {
+            let text = source.text.clone();
+            assert_eq!(format(source, style).expect("it is accepted"), text);
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use enact_rebel::{Class, Code, EventCall, Fault, Instance, Source, Type, Value, 
 use proptest::prelude::*;
 use support::{NOW, call, class, key, next};
 
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
+    include_str!("specs/modules.rebel"),
     include_str!("../../../examples/listing2.rebel"),
     include_str!("../../../examples/bank.rebel"),
     include_str!("specs/account.rebel"),
@@ -16,7 +17,8 @@ const SOURCES: [&str; 3] = [
 
 /// Checks and draws; what is fine must be able to begin.
 fn check_and_draw(text: &str) {
-    match check(vec![Source::new("fuzz", text)]) {
+    let sources = support::sources("fuzz", text);
+    match check(sources.clone()) {
         Ok(spec) => {
             let _ = spec.warnings().render(true);
             spec.classes().for_each(|class| try_everything_once(class));
@@ -25,6 +27,7 @@ fn check_and_draw(text: &str) {
             assert!(report.has_errors());
             for diagnostic in report.diagnostics() {
                 for label in &diagnostic.labels {
+                    let text = &sources[label.span.source].text;
                     assert!(text.get(label.span.start..label.span.end).is_some(), "{diagnostic:?}");
                 }
             }
@@ -81,7 +84,7 @@ fn try_everything_once(class: &Class) {
 fn piece() -> impl Strategy<Value = String> {
     let word = prop::sample::select(
         "class enum const fn rounding invariant initial final internal on pre post sync if then else for in not and or \
-         initialized instate this now today true false @identity A B a b x half - even up Money Integer Boolean Set \
+         initialized instate this now today true false @identity @key module import version abstract external event extends needs index use as A B a b x half - even up Money Integer Boolean Set \
          Percentage Iban String Date ( ) { } [ ] , : . = == ≡ != ≠ < <= ≤ > >= ≥ + - * += -= \"t\" \" €1 € EUR USD 5 0 5% \
          9223372036854775808 2026-02-30 /* // /// é \u{202e} \u{0} ; / & | ! $ @ %"
             .split(' ')
@@ -140,7 +143,7 @@ proptest! {
             r#"{"event":"Nothing","arguments":{}}"#,
         ]),
     ) {
-        static CLASS: LazyLock<Arc<Class>> = LazyLock::new(|| class(SOURCES[1], "Account"));
+        static CLASS: LazyLock<Arc<Class>> = LazyLock::new(|| class(SOURCES[2], "Account"));
         let account = &*CLASS;
         let (instance, call): (Instance, EventCall) = (serde_json::from_str(json).unwrap(), serde_json::from_str(call).unwrap());
         let _ = account.next(&key(account), &instance, &call, NOW);

@@ -119,3 +119,48 @@ fn help_tells_the_exit_statuses() {
         }
     }
 }
+
+#[test]
+fn a_single_file_finds_the_modules_that_it_imports_beside_it_and_nowhere_else() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let path = |name: &str| directory.path().join(name);
+    fs::create_dir_all(path("shop/deeper")).expect("a directory for the test");
+    let module = |name: &str, text: &str| fs::write(path(name), text).expect("writable");
+    let lamp = |module: &str, import: &str| {
+        format!("module {module}\n{import}{}", FINE.replace("Lamp", &module.to_uppercase()))
+    };
+    module(
+        "shop/a.rebel",
+        "module a\nimport b.c: B\nclass A\n  other: B\n  initial none\n    on Make(with: B): made\n      post: this.other = with\n  made\n",
+    );
+    module(
+        "shop/other.rebel",
+        "module b.c\nimport d: D\nclass B\n  other: D\n  initial none\n    on Make(with: D): made\n      post: this.other = with\n  made\n",
+    );
+    module("shop/d.rebel", &lamp("d", ""));
+    // Neither is asked for.
+    module("shop/e.rebel", &lamp("e", "import nothing\n"));
+    module("shop/plain.rebel", FINE);
+    module("shop/binary.rebel", "\u{0}");
+    module("e.rebel", &lamp("outside", ""));
+    module("shop/deeper/f.rebel", &lamp("f", ""));
+    std::os::unix::fs::symlink(path("e.rebel"), path("shop/link.rebel")).expect("a link for the test");
+    module("shop/links.rebel", "module links\nimport outside\nimport f\nclass L\n  initial none\n");
+
+    let check = |files: &[&str]| {
+        let files: Vec<String> = files.iter().map(|file| path(file).to_str().expect("UTF-8").to_owned()).collect();
+        let ended = enact(&std::iter::once("check").chain(files.iter().map(String::as_str)).collect::<Vec<_>>());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ended.status.code(), text(&ended.stdout) + &text(&ended.stderr))
+    };
+    let (status, said) = check(&["shop/a.rebel"]);
+    assert!(status == Some(0) && said.contains("no errors: 3 classes, 4 events, 0 warnings"), "{said}");
+    // Of several files each is named.
+    let (status, said) = check(&["shop/a.rebel", "shop/other.rebel"]);
+    assert!(status == Some(1) && said.contains("there is no module `d`"), "{said}");
+    let (status, said) = check(&["shop/links.rebel"]);
+    assert!(status == Some(1) && said.contains("no module `outside`") && said.contains("no module `f`"), "{said}");
+    module("shop/twice.rebel", &lamp("d", ""));
+    let (status, said) = check(&["shop/a.rebel"]);
+    assert!(status == Some(1) && said.contains("two files are the module `d`"), "{said}");
+}

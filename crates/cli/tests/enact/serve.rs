@@ -285,6 +285,10 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     let wrong = place.directory.path().join("wrong.rebel");
     fs::write(&wrong, "class").expect("writable");
     refuses(&[&text(&wrong), "--data", &data], 1, &["the specification has 1 error"]);
+    let external = place.directory.path().join("external.rebel");
+    fs::write(&external, "external class Payer\n  initial none\n    on Join(): joined\n  final joined\n")
+        .expect("writable");
+    refuses(&[&text(&external), "--data", &data], 1, &["`Payer` is an external class", "no participant is connected"]);
     refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
     refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
     for usage in [

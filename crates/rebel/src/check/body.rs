@@ -11,7 +11,7 @@ use crate::limits::VARIANTS_MAX;
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
 use crate::step::reads;
-use crate::syntax::tree::{self, File, Ident};
+use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type};
 
 /// An event of a class, by index.
@@ -26,16 +26,25 @@ struct Declaration<'a> {
 }
 
 impl Checker {
-    pub(super) fn classes(&mut self, files: &[File]) -> Vec<Class> {
-        let classes = files.iter().flat_map(|file| file.classes.iter().map(|class| (class, file.rounding)));
-        classes.enumerate().map(|(index, (class, rounding))| self.class(index, class, rounding)).collect()
+    pub(super) fn classes(&mut self, classes: &[tree::Class]) -> Vec<Class> {
+        let mut checked: Vec<(usize, Class)> = self
+            .in_order_of_copies(classes)
+            .into_iter()
+            .map(|index| (index, self.class(index, &classes[index])))
+            .collect();
+        checked.sort_by_key(|(index, _)| *index);
+        checked.into_iter().map(|(_, class)| class).collect()
     }
 
-    fn class(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Class {
-        let initial = self.initial(index, class, rounding);
-        let invariants = self.invariants(index, class, rounding);
-        let events = self.class_events(index, class, rounding);
-        self.unreachable_states(index, &events);
+    fn class(&mut self, index: usize, class: &tree::Class) -> Class {
+        let initial = self.initial(index, class);
+        let invariants = self.invariants(index, class);
+        let indexes = self.indexes(index, class);
+        let events = self.class_events(index, class);
+        if matches!(class.kind, ClassKind::Plain | ClassKind::External) {
+            self.unreachable_states(index, &events);
+        }
+        let module = self.origin_module(index);
         let header = &self.headers[index];
         let documentation = |name: &Name| {
             let field = class.fields.iter().find(|field| field.name.name == *name);
@@ -43,6 +52,9 @@ impl Checker {
         };
         Class {
             name: header.name.clone(),
+            module,
+            is_external: class.kind == ClassKind::External,
+            indexes,
             documentation: class.documentation.clone(),
             identity: header.identity.iter().map(|identity| identity.name.clone()).collect(),
             key_type: header.key_type.clone(),
@@ -70,27 +82,33 @@ impl Checker {
     }
 
     /// The initial state, with the values of the defaults.
-    fn initial(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Instance {
+    fn initial(&mut self, index: usize, class: &tree::Class) -> Instance {
         let mut fields = Vec::new();
         for field in class.fields.iter().filter(|field| field.identity.is_none()) {
             let Some(default) = &field.default else { continue };
             let Some(ty) = self.headers[index].field(&field.name.name).map(|field| field.ty.clone()) else { continue };
-            if let Some(typed) = self.expect(default, &mut Context::constant(rounding), &ty)
-                && let Some(value) = self.constant_value(&typed.expr, default.span)
-            {
-                fields.push((field.name.name.clone(), value));
-            }
+            let origin = self.origin_of(index, field.name.span);
+            let rounding = self.rounding_of(index, origin);
+            let value = self.at(index, origin, |checker| {
+                checker.reuse.is_open = false;
+                let typed = checker.expect(default, &mut Context::constant(rounding), &ty)?;
+                let is_open = std::mem::take(&mut checker.reuse.is_open);
+                if is_open { None } else { checker.constant_value(&typed.expr, default.span) }
+            });
+            fields.extend(value.map(|value| (field.name.name.clone(), value)));
         }
         let states = &self.headers[index].states;
         let initial = states.iter().find(|(_, kind)| *kind == StateKind::Initial);
         Instance::new(initial.map_or_else(|| "".into(), |(name, _)| name.name.clone()), fields.into_iter().collect())
     }
 
-    fn invariants(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Rule> {
+    fn invariants(&mut self, index: usize, class: &tree::Class) -> Vec<Rule> {
         let mut rules = Vec::new();
         for rule in &class.invariants {
-            let mut context = Context::invariant(index, rounding);
-            if let Some(typed) = self.expect(&rule.condition, &mut context, &Type::Boolean) {
+            let origin = self.origin_of(index, rule.condition.span);
+            let mut context = Context::invariant(index, self.rounding_of(index, origin));
+            let expect = |checker: &mut Self| checker.expect(&rule.condition, &mut context, &Type::Boolean);
+            if let Some(typed) = self.at(index, origin, expect) {
                 rules.push(self.rule(rule, typed.expr));
             }
         }
@@ -103,7 +121,7 @@ impl Checker {
         Rule { text, condition, reads: reads(&expr), expr }
     }
 
-    fn class_events(&mut self, index: usize, class: &tree::Class, rounding: Rounding) -> Vec<Event> {
+    fn class_events(&mut self, index: usize, class: &tree::Class) -> Vec<Event> {
         let header = &self.headers[index];
         let mut events: Vec<Event> = header
             .events
@@ -124,25 +142,34 @@ impl Checker {
                 let exists = group.states.iter().all(|state| {
                     self.headers[index].state(&state.name).is_none_or(|(_, kind)| kind != StateKind::Initial)
                 });
+                let rounding = self.rounding_of(index, event.origin);
                 let declaration = Declaration { event, id: (index, position), exists, rounding };
-                let errors = self.report.errors().count();
-                let (bodies, mut names) = self.event_bodies(&declaration);
-                if self.report.errors().count() > errors {
-                    // What is wrong may be all that uses them.
-                    names.extend(event.params.iter().map(|param| param.name.name.clone()));
+                if self.reuse_is_unmet.contains(&(index, event.origin)) {
+                    continue;
                 }
+                let (bodies, names) = self.at(index, event.origin, |checker| {
+                    let errors = checker.report.errors().count();
+                    let (bodies, mut names) = checker.event_bodies(&declaration);
+                    if checker.report.errors().count() > errors {
+                        // What is wrong may be all that uses them.
+                        names.extend(event.params.iter().map(|param| param.name.name.clone()));
+                    }
+                    (bodies, names)
+                });
                 used.extend(names.into_iter().map(|name| (event.name.name.clone(), name)));
                 let mut ways: Vec<(Option<&Ident>, Option<&Ident>)> =
                     event.variants.iter().map(|variant| (Some(&variant.name), variant.target.as_ref())).collect();
                 if ways.is_empty() {
                     ways.push((None, event.target.as_ref()));
                 }
-                for source in &group.states {
+                for source in group.states.iter().filter(|source| !event.replaced.contains(&source.name)) {
                     if self.is_left_twice(source, event, &events[position]) {
                         continue;
                     }
                     for ((variant, target), body) in ways.iter().zip(&bodies) {
-                        let transition = self.transition(index, source, event, *variant, *target, body);
+                        let transition = self.at(index, event.origin, |checker| {
+                            checker.transition(index, source, event, *variant, *target, body)
+                        });
                         events[position].transitions.extend(transition);
                     }
                 }
@@ -152,10 +179,11 @@ impl Checker {
         let mut warned = HashSet::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let name = &event.name.name;
-            if warned.insert(name) {
+            let is_said = class.kind != ClassKind::External && !self.reuse_is_unmet.contains(&(index, event.origin));
+            if warned.insert(name) && is_said {
                 let names: Vec<Name> =
                     used.iter().filter(|(event, _)| event == name).map(|(_, param)| param.clone()).collect();
-                self.unused_params(&event.params, &names);
+                self.at(index, event.origin, |checker| checker.unused_params(&event.params, &names));
             }
         }
         events
@@ -333,6 +361,9 @@ impl Checker {
     }
 
     fn fields_without_value(&mut self, class: usize, event: &Ident, effects: &[tree::Effect], others: &[tree::Effect]) {
+        if self.headers[class].kind != ClassKind::Plain {
+            return; // What is missing is what another class adds, or somebody else decides.
+        }
         let all = || effects.iter().chain(others);
         let is_given = |name: &Name| all().any(|effect| effect.field.name == *name);
         let header = &self.headers[class];
@@ -457,7 +488,9 @@ impl Checker {
             self.refuse_circle(&circle, number);
         }
         let mut diagnostics = Vec::new();
-        for (class, header) in self.headers.iter().enumerate() {
+        let known = self.headers.iter().enumerate();
+        let has_instances = |kind: ClassKind| matches!(kind, ClassKind::Plain | ClassKind::External);
+        for (class, header) in known.filter(|(_, header)| has_instances(header.kind)) {
             for (index, event) in header.events.iter().enumerate() {
                 if event.internal && !called.contains(&number((class, index))) {
                     let message = format!("`{}` is internal and no `sync` calls it", event.name.name);

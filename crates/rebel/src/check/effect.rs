@@ -7,7 +7,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::model::Builtin;
 use crate::model::expr::{Effect, Entry, ExprKind, Operator, Slot};
 use crate::source::Span;
-use crate::syntax::tree::{self, EffectOperator, Way};
+use crate::syntax::tree::{self, ClassKind, EffectOperator, Way};
 use crate::value::{Name, Type};
 
 /// An effect with what is left of the way to its place.
@@ -54,7 +54,8 @@ impl Checker {
             return None;
         }
         let Some(field) = header.field(name) else {
-            if self.broken.contains(name) || !self.unknown.insert((Scope::Fields(class), name.clone())) {
+            let is_open = header.is_open && header.kind == ClassKind::Plain;
+            if is_open || self.broken.contains(name) || !self.unknown.insert((Scope::Fields(class), name.clone())) {
                 return None;
             }
             let message = format!("`{}` has no field `{name}`", header.name);

@@ -11,7 +11,7 @@ use crate::limits::DEPTH_MAX;
 use crate::model::expr::{Asks, Expr, ExprKind, Slot};
 use crate::model::{Let, Param};
 use crate::source::Span;
-use crate::syntax::tree::{self, Ident};
+use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
@@ -197,6 +197,7 @@ impl Checker {
             }
             tree::ExprKind::Present(of) => self.present(of, tree.span, context),
             tree::ExprKind::With(of, fields) => self.with(of, fields, tree.span, context),
+            tree::ExprKind::Method(of, name, _) if self.is_behind_module(of, name, context) => None,
             tree::ExprKind::Method(of, name, arguments) => self.called(of, name, arguments, tree.span, context),
             tree::ExprKind::Range { low, high, is_closed } => self.range(low, high, *is_closed, tree.span, context),
             tree::ExprKind::Aggregate(aggregate) => self.aggregate(aggregate, tree.span, context),
@@ -313,6 +314,17 @@ impl Checker {
             context.used.push(name.clone());
             return Some(Typed::node(ExprKind::Let(named.clone()), named.value.ty().clone(), span, *depth));
         }
+        let fields: Vec<Name> = match context.class {
+            Some((class, _)) if name.contains('.') => self.headers[class].names().cloned().collect(),
+            _ => Vec::new(),
+        };
+        if self.refuse_two_readings(name, span, context.names().chain(&fields)) {
+            return None;
+        }
+        if let Some((ty, value)) = self.config_value(name) {
+            let value = value.unwrap_or(Value::Boolean(false));
+            return Some(Typed::leaf(ExprKind::Literal(value), ty, span));
+        }
         if let Some((ty, value)) = self.constants.get(name) {
             self.used.insert(name.clone());
             return Some(Typed::leaf(ExprKind::Literal(value.clone()), ty.clone(), span));
@@ -388,6 +400,16 @@ impl Checker {
             return;
         }
         context.unknown.push(name.clone());
+        if context
+            .class
+            .is_some_and(|(class, _)| self.headers[class].is_open && self.headers[class].kind == ClassKind::Plain)
+        {
+            return;
+        }
+        let is_value = |declared: &Declared| matches!(declared, Declared::Constant | Declared::Enum(_));
+        if !self.declared.contains_key(name) && self.explain(Code::UnknownName, name, span, is_value) {
+            return;
+        }
         let message = match self.declared.get(name) {
             Some((declared, _)) => format!("`{name}` is {}, not a value", declared.noun()),
             None => format!("nothing is called `{name}` here"),
@@ -398,8 +420,18 @@ impl Checker {
             names.extend(header.fields.iter().map(|field| &*field.name.name));
             names.extend(header.identity.iter().map(|identity| &*identity.name));
         }
+        let config = self.config_names();
+        names.extend(config.iter().map(|name| &**name));
         names.extend(self.constants.keys().map(|name| &**name));
         let diagnostic = Diagnostic::new(Code::UnknownName, span, message, "unknown");
+        if context.class.is_some_and(|(class, _)| self.headers[class].kind == ClassKind::Shared) {
+            let help = "a shared event reads its parameters and the fields that stand behind `needs`";
+            return self.report.push(diagnostic.help(help));
+        }
+        if let Some(module) = self.module_that_begins_with(name) {
+            let help = format!("write `import {module}` to use what that module declares behind its name");
+            return self.report.push(diagnostic.help(help));
+        }
         let mut enums = self.enums.iter().filter(|enumeration| enumeration.variants.contains(name));
         self.report.push(match (enums.next(), enums.next()) {
             (Some(only), None) => {
@@ -413,6 +445,12 @@ impl Checker {
     /// `this`, `now` and `today`.
     fn ambient(&mut self, tree: &tree::Expr, context: &Context<'_>) -> Option<Typed> {
         let typed = match (&tree.kind, context.class) {
+            // What the class is that it is an instance of, only classes with instances know.
+            (tree::ExprKind::This, Some((class, _)))
+                if matches!(self.headers[class].kind, ClassKind::Abstract | ClassKind::Shared) =>
+            {
+                return None;
+            }
             (tree::ExprKind::This, Some((class, _))) => {
                 Some(Typed::leaf(ExprKind::This, self.headers[class].ty(), tree.span))
             }
@@ -450,7 +488,7 @@ impl Checker {
             let (enumeration, span) = (enumeration.clone(), inner.span.to(member.span));
             self.used.insert(name.clone());
             if enumeration.variants.contains(&member.name) {
-                let variant = Value::Variant(Variant { of: name.clone(), name: member.name.clone() });
+                let variant = Value::Variant(Variant { of: enumeration.name.clone(), name: member.name.clone() });
                 return Some(Typed::leaf(ExprKind::Literal(variant), Type::Enum(enumeration), span));
             }
             let message = format!("`{name}` has no variant `{}`", member.name);
@@ -459,6 +497,9 @@ impl Checker {
             return None;
         }
         let span = inner.span.to(member.span);
+        if self.is_behind_module(inner, member, context) {
+            return None;
+        }
         let inner = self.expression(inner, context, None)?;
         if let Some(class) = self.class_of(inner.ty()) {
             return self.field_of_other(inner, class, member, span, context);
@@ -482,6 +523,25 @@ impl Checker {
         }
     }
 
+    /// Whether a module stands before a name that it does not declare, or that is not imported, which is reported.
+    fn is_behind_module(&mut self, inner: &tree::Expr, member: &Ident, context: &Context<'_>) -> bool {
+        let Some(path) = dotted(inner) else { return false };
+        let first = path.split('.').next().unwrap_or_default();
+        let is_something = context.names().any(|name| **name == *first)
+            || context.class.is_some_and(|(class, _)| self.headers[class].names().any(|name| **name == *first))
+            || self.declared.contains_key(first);
+        if is_something || !self.is_module(&path) {
+            return false;
+        }
+        let full: Name = format!("{path}.{}", member.name).into();
+        if self.unknown.insert((Scope::Functions, full.clone())) {
+            let span = inner.span.to(member.span);
+            let is_shared = |declared: &Declared| matches!(declared, Declared::Event(_));
+            self.explain(Code::UnknownName, &full, span, |declared| !is_shared(declared));
+        }
+        true
+    }
+
     fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, context: &mut Context<'_>) -> Option<Typed> {
         let Some(header) = self.functions.get(&name.name) else {
             if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
@@ -490,6 +550,10 @@ impl Checker {
                 return None;
             }
             if !self.unknown.insert((Scope::Functions, name.name.clone())) {
+                return None;
+            }
+            let is_function = |declared: &Declared| matches!(declared, Declared::Function | Declared::Record(_));
+            if self.explain(Code::UnknownName, &name.name, name.span, is_function) {
                 return None;
             }
             let message = format!("there is no function `{}`", name.name);
@@ -613,5 +677,14 @@ impl Checker {
         let ty = accepted.ty().clone();
         let kind = ExprKind::If(condition.expr.into(), accepted.expr.into(), otherwise.expr.into());
         Some(Typed::node(kind, ty, span, depth))
+    }
+}
+
+/// Names with dots between them, as they are written.
+fn dotted(tree: &tree::Expr) -> Option<String> {
+    match &tree.kind {
+        tree::ExprKind::Name(name) => Some(name.to_string()),
+        tree::ExprKind::Member(inner, member) => Some(format!("{}.{}", dotted(inner)?, member.name)),
+        _ => None,
     }
 }

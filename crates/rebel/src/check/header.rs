@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DEPTH_MAX, KEY_FIELDS_MAX};
 use crate::model::{Param, StateKind};
 use crate::source::Span;
-use crate::syntax::tree::{self, File, Ident, StateLabel};
+use crate::syntax::tree::{self, ClassKind, File, Ident, StateLabel};
 use crate::value::{Currency, Decimal, KeyType, Name, RecordType, Type};
 
 pub(super) struct FieldHeader {
@@ -29,6 +29,9 @@ pub(super) struct EventHeader {
 
 pub(super) struct ClassHeader {
     pub(super) name: Name,
+    pub(super) kind: ClassKind,
+    /// Whether it is not known what it copies, so that it may have more than it seems to.
+    pub(super) is_open: bool,
     pub(super) identity: Vec<Ident>,
     pub(super) key_type: KeyType,
     pub(super) fields: Vec<FieldHeader>,
@@ -64,6 +67,11 @@ impl ClassHeader {
         self.states.iter().find(|(state, _)| *state.name == *name).map(|(state, kind)| (&state.name, *kind))
     }
 
+    /// The names of all fields, those of the identity included.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Name> {
+        self.fields.iter().map(|field| &field.name.name).chain(self.identity.iter().map(|identity| &identity.name))
+    }
+
     pub(super) fn state_names(&self) -> impl Iterator<Item = &str> {
         self.states.iter().map(|(state, _)| &*state.name)
     }
@@ -75,6 +83,7 @@ impl ClassHeader {
 
 /// The fields of identities, by class, and the types that they make as far as these are known.
 struct Identities<'a> {
+    names: Vec<&'a Name>,
     fields: Vec<Vec<&'a tree::Field>>,
     types: Vec<Option<KeyType>>,
     /// The classes whose identities are being looked at.
@@ -84,31 +93,40 @@ struct Identities<'a> {
 impl<'a> Identities<'a> {
     fn new(classes: &[&'a tree::Class]) -> Self {
         let of = |class: &&'a tree::Class| class.fields.iter().filter(|field| field.identity.is_some()).collect();
-        Self { fields: classes.iter().map(of).collect(), types: vec![None; classes.len()], path: Vec::new() }
+        let names = classes.iter().map(|class| &class.name.name).collect();
+        Self { names, fields: classes.iter().map(of).collect(), types: vec![None; classes.len()], path: Vec::new() }
     }
 }
 
 impl Checker {
-    pub(super) fn headers(&mut self, files: &[File]) {
-        let classes: Vec<&tree::Class> = files.iter().flat_map(|file| &file.classes).collect();
+    pub(super) fn headers(&mut self, files: &[File], classes: &[tree::Class]) {
+        let order = self.in_order_of_copies(classes);
+        let classes: Vec<&tree::Class> = classes.iter().collect();
         let mut identities = Identities::new(&classes);
         for class in 0..classes.len() {
             self.key_type(class, &mut identities);
         }
         let Identities { fields, types, .. } = identities;
-        for (class, (fields, key_type)) in classes.iter().zip(fields.into_iter().zip(types)) {
+        for (index, (class, (fields, key_type))) in classes.iter().zip(fields.into_iter().zip(types)).enumerate() {
+            let is_open = self.reuse_is_unknown.contains(&index) || class.kind == ClassKind::Shared;
             let identity = fields.into_iter().map(|field| field.name.clone()).collect();
             let (name, key_type) = (class.name.name.clone(), key_type.unwrap_or(KeyType::String));
             let (fields, states, events) = (Vec::new(), Vec::new(), Vec::new());
-            self.headers.push(ClassHeader { name, identity, key_type, fields, states, events });
+            let kind = class.kind;
+            self.headers.push(ClassHeader { name, kind, is_open, identity, key_type, fields, states, events });
         }
         self.records(files);
-        for (index, class) in classes.into_iter().enumerate() {
-            let fields = self.fields(class);
-            let states = self.states(class);
-            let events = self.events(class);
+        for index in order {
+            let class = classes[index];
+            let fields = self.fields(class, index);
+            let states = self.at(index, 0, |checker| checker.states(class, index));
+            let events = self.events(class, index);
             let header = &mut self.headers[index];
             (header.fields, header.states, header.events) = (fields, states, events);
+            self.needs_of_events(index);
+            if class.kind == ClassKind::External {
+                self.external_parts(class);
+            }
         }
     }
 
@@ -126,7 +144,13 @@ impl Checker {
             return KeyType::String;
         }
         identities.path.push(class);
-        let mut types: Vec<KeyType> = fields.iter().map(|field| self.identity_type(field, identities)).collect();
+        let mut types: Vec<KeyType> = fields
+            .iter()
+            .map(|field| {
+                let origin = self.origin_of(class, field.name.span);
+                self.at(class, origin, |checker| checker.identity_type(field, identities))
+            })
+            .collect();
         identities.path.pop();
         let mut ty = match types.len() {
             0 => KeyType::String,
@@ -154,8 +178,9 @@ impl Checker {
             }
             match self.declared.get(&name.name) {
                 Some((Declared::Class(class), _)) => {
-                    let key = self.key_type(*class, identities).into();
-                    return KeyType::Reference { class: name.name.clone(), key };
+                    let (class, of) = (*class, identities.names[*class].clone());
+                    let key = self.key_type(class, identities).into();
+                    return KeyType::Reference { class: of, key };
                 }
                 Some((Declared::Enum(enumeration), _)) => return KeyType::Enum(enumeration.clone()),
                 // That there is no such type is said when the fields are looked at.
@@ -171,14 +196,19 @@ impl Checker {
 
     /// The records, each after those that it holds.
     fn records(&mut self, files: &[File]) {
-        let records: Vec<&tree::Record> = files.iter().flat_map(|file| &file.records).collect();
+        let mut records: Vec<(&tree::Record, usize)> = Vec::new();
+        for (index, file) in files.iter().enumerate() {
+            let module = self.module_of_file(index);
+            records.extend(file.records.iter().map(|record| (record, module)));
+        }
         let needs: Vec<Vec<usize>> = records
             .iter()
-            .map(|record| {
+            .map(|(record, module)| {
                 let mut needs = Vec::new();
                 for field in &record.fields {
                     mentioned(&field.ty, &mut |name| {
-                        needs.extend(records.iter().position(|other| other.name.name == *name));
+                        let declared = self.declaration(*module, name);
+                        needs.extend(records.iter().position(|(other, _)| Some(other.name.span) == declared));
                     });
                 }
                 needs
@@ -187,7 +217,7 @@ impl Checker {
         let order = match graph::order(&needs) {
             Ok(order) => order,
             Err(circle) => {
-                let first = records[circle[0]];
+                let (first, _) = records[circle[0]];
                 let message = format!("the record `{}` holds itself", first.name.name);
                 let help = "a value has an end: refer to an instance of a class instead";
                 self.refuse(Code::Recursion, first.name.span, message, "this record", help);
@@ -195,7 +225,11 @@ impl Checker {
             }
         };
         for index in order {
-            self.record(records[index]);
+            let (record, module) = records[index];
+            let outer = self.enter(module);
+            self.record(record);
+            self.publish(&record.name);
+            self.enter(outer);
         }
     }
 
@@ -226,7 +260,7 @@ impl Checker {
         }
     }
 
-    fn fields(&mut self, class: &tree::Class) -> Vec<FieldHeader> {
+    fn fields(&mut self, class: &tree::Class, number: usize) -> Vec<FieldHeader> {
         let mut fields: Vec<FieldHeader> = Vec::new();
         for (index, field) in class.fields.iter().enumerate() {
             if let Some(earlier) = class.fields[..index].iter().find(|earlier| earlier.name.name == field.name.name) {
@@ -235,9 +269,13 @@ impl Checker {
                 self.report.push(diagnostic.and(earlier.name.span, "declared here"));
                 continue;
             }
-            self.refuse_library_name(&field.name, "field");
+            let origin = self.origin_of(number, field.name.span);
+            let ty = self.at(number, origin, |checker| {
+                checker.refuse_library_name(&field.name, "field");
+                checker.ty(&field.ty)
+            });
             let (name, has_default) = (field.name.clone(), field.default.is_some());
-            match self.ty(&field.ty) {
+            match ty {
                 _ if field.identity.is_some() => {}
                 Some(ty) => fields.push(FieldHeader { name, ty, has_default, slot: 0 }),
                 None => _ = self.broken.insert(name.name),
@@ -253,15 +291,19 @@ impl Checker {
 
     /// A field, parameter or variable may not be called like a constant: a name means one thing.
     pub(super) fn refuse_library_name(&mut self, ident: &Ident, noun: &str) {
-        if let Some((Declared::Constant, span)) = self.declared.get(&ident.name) {
+        let library = match self.declared.get(&ident.name) {
+            Some((Declared::Constant, span)) => Some(*span),
+            _ => None,
+        };
+        if let Some(span) = library.or(self.config_place(&ident.name).filter(|place| *place != ident.span)) {
             let message = format!("the {noun} `{}` hides a constant", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
-            self.report.push(diagnostic.and(*span, "the constant").help("choose another name"));
+            self.report.push(diagnostic.and(span, "the constant").help("choose another name"));
         }
     }
 
     /// The states, each once; a state that is named by several groups is one state.
-    fn states(&mut self, class: &tree::Class) -> Vec<(Ident, StateKind)> {
+    fn states(&mut self, class: &tree::Class, number: usize) -> Vec<(Ident, StateKind)> {
         let mut states: Vec<(Ident, StateKind)> = Vec::new();
         for group in &class.states {
             let kind = match group.label {
@@ -284,7 +326,11 @@ impl Checker {
             }
         }
         states.iter().for_each(|(state, _)| self.refuse_ambiguous_state(class, state));
-        self.one_initial_state(class, &states);
+        let may_have_more = self.headers[number].is_open || class.kind == ClassKind::Abstract;
+        let has_initial = states.iter().any(|(_, kind)| *kind == StateKind::Initial);
+        if has_initial || !may_have_more {
+            self.one_initial_state(class, &states);
+        }
         states
     }
 
@@ -329,11 +375,12 @@ impl Checker {
         }
     }
 
-    fn events(&mut self, class: &tree::Class) -> Vec<EventHeader> {
+    fn events(&mut self, class: &tree::Class, number: usize) -> Vec<EventHeader> {
         let mut events: Vec<EventHeader> = Vec::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
-            let params = self.params(&event.params);
-            let is_broken = params.len() < event.params.len();
+            let params = self.at(number, event.origin, |checker| checker.params(&event.params));
+            let is_unmet = self.reuse_is_unmet.contains(&(number, event.origin));
+            let is_broken = params.len() < event.params.len() || is_unmet;
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
                 events.push(EventHeader { name: event.name.clone(), params, is_broken, internal: event.internal });
                 continue;
@@ -436,11 +483,14 @@ impl Checker {
         if let Some((_, ty)) = Type::BUILT_IN.iter().find(|(name, _)| *name == &*ident.name) {
             return Some(ty.clone());
         }
-        match self.declared.get(&ident.name) {
-            Some((Declared::Class(index), _)) => Some(self.headers[*index].ty()),
+        match self.declared.get(&ident.name).cloned() {
+            Some((Declared::Class(index), _)) => {
+                self.used.insert(ident.name.clone());
+                self.instance_type(index, ident)
+            }
             Some((Declared::Enum(enumeration), _)) => {
                 self.used.insert(ident.name.clone());
-                Some(Type::Enum(enumeration.clone()))
+                Some(Type::Enum(enumeration))
             }
             Some((Declared::Record(record), _)) => {
                 let record = record.clone();
@@ -448,6 +498,7 @@ impl Checker {
                 record.map(Type::Record)
             }
             _ if !self.unknown.insert((Scope::Types, ident.name.clone())) => None,
+            None if self.explain(Code::UnknownType, &ident.name, ident.span, Declared::is_type) => None,
             other => {
                 let message = match other {
                     Some((declared, _)) => format!("`{}` is {}, not a type", ident.name, declared.noun()),
@@ -475,7 +526,7 @@ impl Checker {
 
     /// Reports that `class` has no such state.
     pub(super) fn unknown_state(&mut self, class: usize, state: &Ident) {
-        if !self.unknown.insert((Scope::States(class), state.name.clone())) {
+        if self.headers[class].is_open || !self.unknown.insert((Scope::States(class), state.name.clone())) {
             return;
         }
         let header = &self.headers[class];
@@ -487,7 +538,21 @@ impl Checker {
 
     pub(super) fn class_of(&self, ty: &Type) -> Option<usize> {
         let Type::Reference { class, .. } = ty else { return None };
-        self.headers.iter().position(|header| header.name == *class)
+        let has_instances = |kind: ClassKind| matches!(kind, ClassKind::Plain | ClassKind::External);
+        self.headers.iter().position(|header| header.name == *class && has_instances(header.kind))
+    }
+
+    /// The type of instances of a class; an abstract one has none.
+    pub(super) fn instance_type(&mut self, class: usize, name: &Ident) -> Option<Type> {
+        let header = &self.headers[class];
+        if header.kind != ClassKind::Abstract {
+            return Some(header.ty());
+        }
+        if self.unknown.insert((Scope::Types, name.name.clone())) {
+            let message = format!("`{}` is abstract: there are no instances of it", name.name);
+            self.refuse(Code::Abstract, name.span, message, "no instances", "name a class that extends it");
+        }
+        None
     }
 
     /// A label at `span`, for what belongs to no name.

@@ -40,26 +40,47 @@ impl Checker {
     /// Checks constants and functions, each after what it needs.
     pub(super) fn library(&mut self, files: &[File]) {
         let mut items = Vec::new();
-        for file in files {
+        for (index, file) in files.iter().enumerate() {
+            let module = self.module_of_file(index);
             let constants = file.constants.iter().map(Item::Constant);
             let functions = file.functions.iter().map(Item::Function);
-            items.extend(constants.chain(functions).map(|item| (item, file.rounding)));
+            items.extend(constants.chain(functions).map(|item| (item, file.rounding, module)));
         }
         // So many plain constants do not exhaust what is there for those that compute.
         self.fuel = self.fuel.saturating_add(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let index: HashMap<&Name, usize> =
-            items.iter().enumerate().map(|(index, (item, _))| (&item.name().name, index)).collect();
+        let index: HashMap<Span, usize> =
+            items.iter().enumerate().map(|(index, (item, ..))| (item.name().span, index)).collect();
         let needs: Vec<Vec<usize>> = items
             .iter()
-            .map(|(item, _)| {
+            .map(|(item, _, module)| {
                 let mut needs = Vec::new();
-                mentioned(item.body(), &mut |name| needs.extend(index.get(name).copied()));
+                mentioned(item.body(), &mut |name| {
+                    let declared = self.declaration(*module, name);
+                    needs.extend(declared.and_then(|declared| index.get(&declared).copied()));
+                });
                 needs
             })
             .collect();
         match graph::order(&needs) {
-            Ok(order) => order.into_iter().for_each(|index| self.item(items[index].0, items[index].1)),
-            Err(circle) => self.recursion(&circle.iter().map(|&index| items[index].0).collect::<Vec<_>>()),
+            Ok(order) => {
+                for index in order {
+                    let (item, rounding, module) = items[index];
+                    let outer = self.enter(module);
+                    self.item(item, rounding);
+                    self.publish(item.name());
+                    self.enter(outer);
+                }
+            }
+            Err(circle) => {
+                for &index in &circle {
+                    let (item, _, module) = items[index];
+                    let outer = self.enter(module);
+                    self.used.insert(item.name().name.clone());
+                    mentioned(item.body(), &mut |name| _ = self.used.insert(name.clone()));
+                    self.enter(outer);
+                }
+                self.recursion(&circle.iter().map(|&index| items[index].0).collect::<Vec<_>>());
+            }
         }
     }
 
@@ -67,7 +88,6 @@ impl Checker {
         let names: Vec<&str> = circle.iter().chain(circle.first()).map(|item| &*item.name().name).collect();
         let message = format!("`{}` depends on itself: {}", names[0], names.join(" needs "));
         let mut diagnostic = Diagnostic::new(Code::Recursion, circle[0].name().span, message, "needs itself");
-        self.used.extend(circle.iter().map(|item| item.name().name.clone()));
         for item in &circle[1..] {
             diagnostic = diagnostic.and(item.name().span, "through this");
         }
@@ -109,7 +129,8 @@ impl Checker {
 
     pub(super) fn unused_params(&mut self, params: &[tree::Param], used: &[Name]) {
         for param in params {
-            if !used.contains(&param.name.name) && !param.name.name.starts_with('_') {
+            let is_broken = self.broken.contains(&param.name.name);
+            if !used.contains(&param.name.name) && !param.name.name.starts_with('_') && !is_broken {
                 let message = format!("`{}` is a parameter that nothing uses", param.name.name);
                 let diagnostic = Diagnostic::new(Code::Unused, param.name.span, message, "unused");
                 self.report.push(diagnostic.help("remove it, or begin its name with `_`"));

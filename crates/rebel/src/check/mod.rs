@@ -1,11 +1,12 @@
 //! From syntax trees to a specification: names, types, life cycles, and what may not depend on itself.
 //!
 //! # Order
-//! 1. Names of everything on the file level.
-//! 2. Headers of classes: fields, states, events with their parameters. Classes refer to each other by header only.
-//! 3. Constants and functions, each after what it needs; a circle is refused. Constants become literals here.
-//! 4. Bodies: defaults, invariants, guards, effects, calls.
-//! 5. The graph of synchronised events; a circle is refused.
+//! 1. Names of everything on the file level, and what each module imports.
+//! 2. What classes copy from others and from shared events.
+//! 3. Headers of classes: fields, states, events with their parameters. Classes refer to each other by header only.
+//! 4. Constants and functions, each after what it needs; a circle is refused. Constants become literals here.
+//! 5. Bodies: defaults, invariants, guards, effects, calls.
+//! 6. The graph of synchronised events; a circle is refused.
 //!
 //! Each step goes on after an error, so that one run reports all it can. After a syntax error it is not said what is missing, nor
 //! of the names in what could not be read that nothing has them.
@@ -20,8 +21,10 @@ mod expression;
 mod graph;
 mod header;
 mod library;
+mod modules;
 mod operators;
 mod question;
+mod reuse;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,8 +37,8 @@ use crate::limits::FUEL;
 use crate::model::{Class, Function, Spec};
 use crate::source::{Source, Span};
 use crate::syntax::token::Token;
-use crate::syntax::tree::{AggregateKind, File, Ident};
-use crate::syntax::{self, Parse, Separation};
+use crate::syntax::tree::{AggregateKind, ClassKind, File, Ident};
+use crate::syntax::{self, Modules, Parse, Separation};
 use crate::value::{Enumeration, Name, RecordType, Type, Value};
 
 /// Checks the sources, together one specification.
@@ -54,20 +57,22 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
     let mut report = Report::new(sources);
     let mut declarations = 0;
     let mut found = Vec::new();
+    let modules = Modules::of(report.sources());
     let parses: Vec<Parse> = report
         .sources()
         .iter()
         .enumerate()
         .map(|(index, source)| {
             let mut report = |diagnostic| found.push(diagnostic);
-            syntax::parse(index, &source.text, Separation::Lines, &mut declarations, &mut report)
+            syntax::parse(index, &source.text, Separation::Lines, &modules, &mut declarations, &mut report)
         })
         .collect();
     let torn = found.iter().any(is_wrong).then(|| Torn::new(&parses, &found, report.sources()));
     found.into_iter().for_each(|diagnostic| report.push(diagnostic));
     let mut checker = Checker::new(report);
     let files: Vec<File> = parses.into_iter().map(|parse| parse.file).collect();
-    let classes = checker.files(&files);
+    let modules = checker.modules(&files);
+    let classes = checker.files(&files, torn.is_some());
     if let Some(torn) = torn {
         checker.report.retain(|diagnostic, sources| torn.is_sure(diagnostic, sources));
     }
@@ -76,8 +81,10 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
         return Err(checker.report);
     }
     let classes = analysis::analyse(classes, &mut checker.report).into_iter().map(Arc::new).collect();
+    // Copies of one text are wrong in the same way.
+    checker.report.amend(0, |diagnostic| diagnostic);
     checker.report.sort();
-    Ok(Spec { classes, enums: checker.enums, warnings: checker.report })
+    Ok(Spec { modules, classes, enums: checker.enums, warnings: checker.report })
 }
 
 /// The lines on which something could not be read.
@@ -165,6 +172,8 @@ fn line_start(text: &str, at: usize) -> usize {
 #[derive(Clone)]
 enum Declared {
     Class(usize),
+    /// An event that classes share.
+    Event(usize),
     Enum(Arc<Enumeration>),
     /// Nothing until its fields are known.
     Record(Option<Arc<RecordType>>),
@@ -180,6 +189,7 @@ impl Declared {
     fn noun(&self) -> &'static str {
         match self {
             Declared::Class(_) => "a class",
+            Declared::Event(_) => "an event",
             Declared::Enum(_) => "an enum",
             Declared::Record(_) => "a record",
             Declared::Constant => "a constant",
@@ -188,6 +198,7 @@ impl Declared {
     }
 }
 
+#[derive(Clone)]
 struct FunctionHeader {
     params: Vec<(Name, Type)>,
     result: Type,
@@ -200,6 +211,12 @@ struct FunctionHeader {
 enum Scope {
     Types,
     Functions,
+    /// Classes that are extended, and events that are shared.
+    Classes,
+    /// Constants of a class or a shared event, by where it is declared.
+    Config(Span),
+    /// Fields that shared events need.
+    Needs(Span),
     States(usize),
     Events(usize),
     Fields(usize),
@@ -212,6 +229,12 @@ struct Checker {
     /// Fields, parameters and constants whose declaration is reported as wrong: nothing more is said where they are used.
     broken: HashSet<Name>,
     declared: HashMap<Name, (Declared, Span)>,
+    modules: modules::Modules,
+    reuse: reuse::Reuse,
+    /// Classes of which it is not known what they copy.
+    reuse_is_unknown: Vec<usize>,
+    /// Shared events, as origins of classes, that are used wrongly.
+    reuse_is_unmet: HashSet<(usize, usize)>,
     enums: Vec<Arc<Enumeration>>,
     headers: Vec<ClassHeader>,
     constants: HashMap<Name, (Type, Value)>,
@@ -233,6 +256,10 @@ impl Checker {
             unknown: HashSet::new(),
             broken: HashSet::new(),
             declared: HashMap::new(),
+            modules: modules::Modules::default(),
+            reuse: reuse::Reuse::default(),
+            reuse_is_unknown: Vec::new(),
+            reuse_is_unmet: HashSet::new(),
             enums: Vec::new(),
             headers: Vec::new(),
             constants: HashMap::new(),
@@ -244,19 +271,26 @@ impl Checker {
         }
     }
 
-    fn files(&mut self, files: &[File]) -> Vec<Class> {
+    fn files(&mut self, files: &[File], is_torn: bool) -> Vec<Class> {
         self.names(files);
-        self.headers(files);
+        self.link(files, is_torn);
+        let trees = self.expand(files);
+        self.headers(files, &trees);
         self.library(files);
-        let classes = self.classes(files);
+        self.constants_of_classes(&trees);
+        let classes = self.classes(&trees);
         self.sync_circles();
         self.nested_questions(&classes);
         self.unused();
-        classes
+        self.unused_constants(&trees);
+        self.unused_imports(files);
+        let has_instances = |tree: &syntax::tree::Class| matches!(tree.kind, ClassKind::Plain | ClassKind::External);
+        classes.into_iter().zip(&trees).filter(|(_, tree)| has_instances(tree)).map(|(class, _)| class).collect()
     }
 
     fn names(&mut self, files: &[File]) {
-        for file in files {
+        for (index, file) in files.iter().enumerate() {
+            self.enter(self.module_of_file(index));
             for enumeration in &file.enums {
                 let mut variants: Vec<Name> = Vec::new();
                 for variant in &enumeration.variants {
@@ -272,14 +306,23 @@ impl Checker {
                 self.name(&enumeration.name, Declared::Enum(declared));
             }
         }
-        for record in files.iter().flat_map(|file| &file.records) {
-            self.name(&record.name, Declared::Record(None));
+        let (mut classes, mut events) = (0, 0);
+        for (index, file) in files.iter().enumerate() {
+            self.enter(self.module_of_file(index));
+            for record in &file.records {
+                self.name(&record.name, Declared::Record(None));
+            }
+            for class in &file.classes {
+                self.name(&class.name, Declared::Class(classes));
+                classes += 1;
+            }
+            for shared in &file.shared {
+                self.name(&shared.name, Declared::Event(events));
+                events += 1;
+            }
         }
-        let classes = files.iter().flat_map(|file| &file.classes);
-        for (index, class) in classes.enumerate() {
-            self.name(&class.name, Declared::Class(index));
-        }
-        for file in files {
+        for (index, file) in files.iter().enumerate() {
+            self.enter(self.module_of_file(index));
             file.constants.iter().for_each(|constant| self.name(&constant.name, Declared::Constant));
             file.functions.iter().for_each(|function| self.name(&function.name, Declared::Function));
         }
@@ -308,17 +351,27 @@ impl Checker {
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "again here");
             return self.report.push(diagnostic.and(*span, "declared here").help("choose another name"));
         }
-        self.declared.insert(ident.name.clone(), (declared, ident.span));
+        self.declares(ident, declared);
     }
 
     fn unused(&mut self) {
-        let mut declared: Vec<_> = self.declared.iter().collect();
-        declared.sort_by_key(|(_, (_, span))| *span);
-        for (name, (declared, span)) in declared {
-            let is_library = !matches!(declared, Declared::Class(_));
-            if is_library && !self.used.contains(name) {
-                let message = format!("`{name}` is {} that nothing uses", declared.noun());
-                self.report.push(Diagnostic::new(Code::Unused, *span, message, "unused").help("remove it"));
+        let used = self.used_declarations();
+        let mut declared = self.private_declarations();
+        declared.sort_by_key(|(_, _, span)| *span);
+        for (name, declared, span) in declared {
+            let noun = match declared {
+                // What a class extends may be what it could not find.
+                Declared::Class(class)
+                    if self.headers[class].kind == ClassKind::Abstract && self.reuse_is_unknown.is_empty() =>
+                {
+                    "an abstract class"
+                }
+                Declared::Class(_) => continue,
+                _ => declared.noun(),
+            };
+            if !used.contains(&span) {
+                let message = format!("`{name}` is {noun} that nothing uses");
+                self.report.push(Diagnostic::new(Code::Unused, span, message, "unused").help("remove it"));
             }
         }
     }

@@ -25,6 +25,8 @@ impl Checker {
             self.unknown_class(class);
             return None;
         };
+        self.used.insert(class.name.clone());
+        self.instance_type(index, class)?;
         let header = &self.headers[index];
         let (name, ty, types) = (header.name.clone(), header.ty(), header.key_type.fields());
         if fields.len() != types.len() {
@@ -41,6 +43,13 @@ impl Checker {
     }
 
     fn unknown_class(&mut self, ident: &Ident) {
+        if self.unknown.contains(&(Scope::Classes, ident.name.clone())) {
+            return;
+        }
+        let is_class = |declared: &Declared| matches!(declared, Declared::Class(_));
+        if self.explain(Code::UnknownName, &ident.name, ident.span, is_class) {
+            return;
+        }
         let message =
             format!("`{}` is no class, and only instances of classes are found by their identity", ident.name);
         let diagnostic = Diagnostic::new(Code::UnknownName, ident.span, message, "no class");
@@ -124,7 +133,10 @@ impl Checker {
             let (name, ty) = (field.name.name.clone(), field.ty.clone());
             return self.ask(inner, Asks::Field(name), ty, span, context);
         }
-        if self.broken.contains(&member.name) || !self.unknown.insert((Scope::Fields(class), member.name.clone())) {
+        if header.is_open
+            || self.broken.contains(&member.name)
+            || !self.unknown.insert((Scope::Fields(class), member.name.clone()))
+        {
             return None;
         }
         let message = format!("`{}` has no field `{}`", header.name, member.name);
@@ -193,7 +205,7 @@ impl Checker {
     ) -> Option<(EventId, Name, Arguments)> {
         let header = &self.headers[class];
         let Some(callee) = header.event(&event.name) else {
-            if !self.unknown.insert((Scope::Events(class), event.name.clone())) {
+            if header.is_open || !self.unknown.insert((Scope::Events(class), event.name.clone())) {
                 return None;
             }
             let message = format!("`{}` has no event `{}`", header.name, event.name);

@@ -12,7 +12,7 @@ use self::plan::Plan;
 use self::printer::Printer;
 use crate::diagnostic::Report;
 use crate::source::Source;
-use crate::syntax::{Separation, parse};
+use crate::syntax::{Modules, Separation, parse};
 
 /// How wide a line may be, in characters. What the author has put on one line, and what has no place to break at, may be
 /// longer.
@@ -47,7 +47,7 @@ pub struct Style {
 pub fn format(source: Source, style: Style) -> Result<String, Report> {
     let separation = if style.from_free { Separation::Words } else { Separation::Lines };
     let mut found = Vec::new();
-    let parse = parse(0, &source.text, separation, &mut 0, &mut |diagnostic| found.push(diagnostic));
+    let parse = parse(0, &source.text, separation, &Modules::Unknown, &mut 0, &mut |diagnostic| found.push(diagnostic));
     if !found.is_empty() {
         let mut report = Report::new(vec![source]);
         found.into_iter().for_each(|diagnostic| report.push(diagnostic));

@@ -32,6 +32,9 @@ impl<'a> Plan<'a> {
             gaps: gaps(text, &parse.tokens),
             within: within(text, &parse.tokens),
         };
+        for &token in &parse.breaks.apart {
+            plan.within[token] = Within::Apart;
+        }
         for &(token, level) in &parse.breaks.lines {
             plan.starts[token] = Some(level * STEP);
         }

@@ -55,7 +55,7 @@ impl<'a> Printer<'a> {
     fn start(&mut self, index: usize, indent: usize) {
         self.end_line();
         let gap = &self.plan.gaps[index];
-        let is_class = self.tokens[index].0 == Token::Class && gap.comments.is_empty();
+        let is_class = self.begins_class(index) && gap.comments.is_empty();
         if gap.follows_empty_line || is_class {
             self.empty_line();
         }
@@ -64,6 +64,13 @@ impl<'a> Printer<'a> {
         let next = (index + 1..self.tokens.len()).find(|&next| self.plan.starts[next].is_some());
         let end = next.unwrap_or(self.tokens.len());
         self.keeps_breaks = indent + flat_width(self.plan, self.tokens, index..end) > WIDTH;
+    }
+
+    /// Whether a class begins here, `abstract` or `external` perhaps before it.
+    fn begins_class(&self, index: usize) -> bool {
+        let is_class = |index: usize| self.tokens.get(index).is_some_and(|(token, _)| *token == Token::Class);
+        let is_word = self.tokens[index].0 == Token::Name && is_class(index + 1);
+        (is_class(index) || is_word) && self.plan.starts[index].is_some()
     }
 
     /// Prints a token, the one at `before` being the last that was printed.
@@ -90,7 +97,7 @@ impl<'a> Printer<'a> {
     fn comments(&mut self, index: usize) {
         let start = self.plan.starts[index];
         for (number, comment) in self.plan.gaps[index].comments.iter().enumerate() {
-            let is_before_class = number == 0 && self.tokens[index].0 == Token::Class;
+            let is_before_class = number == 0 && self.begins_class(index);
             if comment.begins_line || self.printed.is_empty() && self.line.is_empty() {
                 self.comment_on_its_line(*comment, start, is_before_class);
             } else {

@@ -35,6 +35,8 @@ pub(super) enum Within {
     Rounding,
     /// The parenthesis behind `with`, which is no name that is called.
     With,
+    /// It stands apart from what is before it.
+    Apart,
     Other,
 }
 
@@ -67,6 +69,7 @@ pub(super) fn within(text: &str, tokens: &[(Token, Span)]) -> Vec<Within> {
 pub(super) fn is_apart(earlier: Option<Token>, first: Token, second: Token, within: Within) -> bool {
     let is_sign = first == Token::Minus && !earlier.is_some_and(ends_operand);
     match (first, second) {
+        _ if within == Within::Apart => true,
         _ if is_sign => false,
         (Token::Name, Token::LeftParenthesis) if within == Within::With => true,
         (Token::Minus, _) | (_, Token::Minus) => within != Within::Rounding,

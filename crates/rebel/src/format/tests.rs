@@ -2,11 +2,12 @@
 
 use super::{Style, format};
 use crate::source::Source;
-use crate::syntax::{Separation, parse};
+use crate::syntax::{Modules, Separation, parse};
 
 /// The syntax tree of a source without the places in it.
 fn tree(text: &str, separation: Separation) -> String {
-    let parse = parse(0, text, separation, &mut 0, &mut |diagnostic| panic!("{}\n{text}", diagnostic.message));
+    let mut report = |diagnostic: crate::Diagnostic| panic!("{}\n{text}", diagnostic.message);
+    let parse = parse(0, text, separation, &Modules::Unknown, &mut 0, &mut report);
     let tree = format!("{:?}", parse.file);
     let mut rest = tree.as_str();
     let mut without_places = String::new();
@@ -199,4 +200,27 @@ fn several_comments_on_the_first_line_stand_below_each_other() {
 fn a_source_with_errors_is_not_printed() {
     let report = format(Source::new("a.rebel", "class A\n  initial"), Style::default()).unwrap_err();
     assert!(report.errors().count() > 0);
+}
+
+#[test]
+fn words_of_modules_are_names_in_a_source_without_layout() {
+    let free = "class A extends: Integer = 0 index: Integer = 0 initial abstract on E(): event event on F(use: Integer): event \
+                final external class B initial i on C(): module module";
+    assert_eq!(
+        shown(free, Style { from_free: true, ..Style::default() }),
+        "class A
+  extends: Integer = 0
+  index: Integer = 0
+  initial abstract
+    on E(): event
+  event
+    on F(use: Integer): event
+  final external
+
+class B
+  initial i
+    on C(): module
+  module
+"
+    );
 }

@@ -19,12 +19,19 @@ use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
 /// Made by [`check`](crate::check). Immutable; classes are shared, so that each entity can hold its own.
 #[derive(Debug)]
 pub struct Spec {
+    pub(crate) modules: Vec<Module>,
     pub(crate) classes: Vec<Arc<Class>>,
     pub(crate) enums: Vec<Arc<Enumeration>>,
     pub(crate) warnings: Report,
 }
 
 impl Spec {
+    /// The modules, in the order of the sources. A source without a `module` line is none.
+    #[must_use]
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
     /// The classes, in the order of the sources.
     pub fn classes(&self) -> impl ExactSizeIterator<Item = &Arc<Class>> {
         self.classes.iter()
@@ -48,12 +55,50 @@ impl Spec {
     }
 }
 
+/// A source that begins with `module`.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub(crate) name: Name,
+    pub(crate) version: Option<u32>,
+    pub(crate) span: Span,
+    pub(crate) source: usize,
+}
+
+impl Module {
+    /// The name, with its dots.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The number behind `version`, from 1.
+    #[must_use]
+    pub fn version(&self) -> Option<u32> {
+        self.version
+    }
+
+    /// Where its name stands.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    /// The index of the source that it is.
+    #[must_use]
+    pub fn source(&self) -> usize {
+        self.source
+    }
+}
+
 /// A class: fields, a life cycle, and the events that move an instance through it.
 ///
 /// Self-contained: deciding and applying an event of an instance needs its class and nothing else.
 #[derive(Debug)]
 pub struct Class {
     pub(crate) name: Name,
+    pub(crate) module: Option<Name>,
+    pub(crate) is_external: bool,
+    pub(crate) indexes: Vec<Vec<Name>>,
     pub(crate) documentation: String,
     /// The fields of the identity, in the order of the source.
     pub(crate) identity: Vec<Name>,
@@ -74,6 +119,26 @@ impl Class {
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// The module that declares it.
+    #[must_use]
+    pub fn module(&self) -> Option<&Name> {
+        self.module.as_ref()
+    }
+
+    /// Whether only its events are declared, and somebody else decides what happens to its instances. The interpreter takes each
+    /// event that its states have; who serves instances refuses such a class.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        self.is_external
+    }
+
+    /// The fields that queries may ask for together, in the order of the source: single values, those of the identity included, each
+    /// at most once.
+    #[must_use]
+    pub fn indexes(&self) -> &[Vec<Name>] {
+        &self.indexes
     }
 
     /// What the `///` lines before it say.

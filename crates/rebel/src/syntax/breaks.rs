@@ -7,6 +7,8 @@ pub(crate) struct Breaks {
     pub(crate) lines: Vec<(usize, usize)>,
     /// In the order in which they begin; those inside of another come after it.
     pub(crate) blocks: Vec<Block>,
+    /// Tokens that stand apart from the one before where they would not otherwise.
+    pub(crate) apart: Vec<usize>,
 }
 
 /// What a block of items belongs to.

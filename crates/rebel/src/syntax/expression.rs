@@ -176,10 +176,12 @@ impl Parser<'_> {
 
     /// An operand with its members.
     pub(super) fn members(&mut self) -> Parsed<Expr> {
+        let is_before_event = std::mem::take(&mut self.is_before_event);
         let read: fn(&mut Self) -> Parsed<Expr> = match self.peek() {
             Token::LeftParenthesis => Self::parenthesised,
             Token::LeftBrace => Self::set_or_map,
             Token::LeftBracket => Self::elements,
+            Token::Name if is_before_event => Self::name_before_event,
             Token::Name => Self::name_or_call,
             _ => Self::leaf,
         };
@@ -283,6 +285,7 @@ impl Parser<'_> {
 
     /// An instance, one of its events with arguments, and where that ends: `x.Event(..)`.
     pub(super) fn event_of_instance(&mut self) -> Parsed<(Expr, Ident, Vec<Expr>, Span)> {
+        self.is_before_event = true;
         let path = self.members()?;
         let end = path.span;
         match path.kind {
@@ -320,7 +323,23 @@ impl Parser<'_> {
     }
 
     fn name_or_call(&mut self) -> Parsed<Expr> {
-        let name = self.name()?;
+        let name = match self.name_of_module(false) {
+            Some(name) => name,
+            None => self.name()?,
+        };
+        self.called_or_indexed(name)
+    }
+
+    /// A name where the last of several is an event.
+    fn name_before_event(&mut self) -> Parsed<Expr> {
+        let name = match self.name_of_module(true) {
+            Some(name) => name,
+            None => self.name()?,
+        };
+        self.called_or_indexed(name)
+    }
+
+    fn called_or_indexed(&mut self, name: Ident) -> Parsed<Expr> {
         let is_aggregate = AggregateKind::named(&name.name).is_some()
             && self.peek() == Token::LeftParenthesis
             && self.peek_after(1) == Token::Name

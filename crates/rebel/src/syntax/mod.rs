@@ -4,9 +4,14 @@
 
 pub(crate) mod breaks;
 mod expression;
+pub(crate) mod heading;
 mod layout;
+mod modules;
 mod parser;
+mod reuse;
 pub(crate) mod token;
 pub(crate) mod tree;
 
+pub use heading::Heading;
+pub(crate) use modules::Modules;
 pub(crate) use parser::{Parse, Separation, parse};

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use super::breaks::{Block, Breaks, Owner};
 use super::layout::Layout;
+use super::modules::{Imported, Modules, Opening};
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
     Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Let, Param, Record, Rule,
@@ -48,6 +49,7 @@ pub(crate) fn parse(
     source: usize,
     text: &str,
     separation: Separation,
+    modules: &Modules,
     declarations: &mut Declarations,
     report: &mut dyn FnMut(Diagnostic),
 ) -> Parse {
@@ -65,6 +67,10 @@ pub(crate) fn parse(
         tokens,
         layout,
         separation,
+        modules,
+        imported: Vec::new(),
+        has_declared: false,
+        is_before_event: false,
         breaks,
         position: 0,
         part: 0,
@@ -81,7 +87,13 @@ pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     tokens: Tokens,
     layout: Layout,
-    separation: Separation,
+    pub(super) separation: Separation,
+    pub(super) modules: &'a Modules,
+    pub(super) imported: Vec<Imported>,
+    /// Whether something was read that is no import.
+    pub(super) has_declared: bool,
+    /// Whether the names that come next end with an event.
+    pub(super) is_before_event: bool,
     breaks: Breaks,
     position: usize,
     /// Where the part begins that is being read.
@@ -101,8 +113,14 @@ impl Parser<'_> {
             let start = self.position;
             self.part = start;
             self.breaks.begin_line(start, 0);
+            let opening = self.opening();
+            let is_heading = matches!(opening, Some(Opening::Module | Opening::Import));
             let parsed = match self.peek() {
                 Token::End => return file,
+                _ if opening == Some(Opening::Module) => self.module(&mut file),
+                _ if opening == Some(Opening::Import) => self.import(&mut file),
+                _ if opening == Some(Opening::Event) => self.shared().map(|shared| file.shared.push(shared)),
+                _ if opening.is_some() => self.class().map(|class| file.classes.push(class)),
                 Token::Class => self.class().map(|class| file.classes.push(class)),
                 Token::Enum => self.enumeration().map(|enumeration| file.enums.push(enumeration)),
                 Token::Const => self.constant().map(|constant| file.constants.push(constant)),
@@ -111,6 +129,7 @@ impl Parser<'_> {
                 Token::Name if self.begins_record() => self.record().map(|record| file.records.push(record)),
                 _ => Err(self.unexpected("`class`, `enum`, `record`, `const` or `fn`")),
             };
+            self.has_declared |= !is_heading;
             if parsed.is_err() {
                 self.resume(start, |token| {
                     matches!(
@@ -201,17 +220,39 @@ impl Parser<'_> {
 
     fn class(&mut self) -> Parsed<Class> {
         let documentation = self.documentation();
+        let outer = self.indentation();
+        let kind = self.class_kind();
         self.expect(Token::Class)?;
         let name = self.declared_name()?;
-        let mut class = Class { documentation, name, fields: Vec::new(), invariants: Vec::new(), states: Vec::new() };
+        let config = self.config()?;
+        let extends = self.extends()?;
+        let mut class = Class {
+            documentation,
+            kind,
+            name,
+            config,
+            extends,
+            fields: Vec::new(),
+            invariants: Vec::new(),
+            indexes: Vec::new(),
+            states: Vec::new(),
+        };
         let depth = self.begins_line().then(|| self.indentation());
         let torn_before = self.torn.len();
         loop {
             let start = self.position;
             self.part = start;
             self.breaks.begin_line(start, 1);
+            if self.opening().is_some() && self.indentation() <= outer {
+                return Ok(class);
+            }
             let parsed = match self.peek() {
                 Token::Name if self.begins_record() && self.indentation() < depth.unwrap_or(1) => return Ok(class),
+                Token::Name if self.begins_index() => {
+                    self.before_states(&class, torn_before, "an index");
+                    self.index().map(|index| class.indexes.push(index))
+                }
+                Token::Name if self.begins_use() && !class.states.is_empty() => self.events(&mut class.states),
                 Token::Name if self.peek_after(1) == Token::Colon => {
                     self.before_states(&class, torn_before, "a field");
                     self.field().map(|field| class.fields.push(field))
@@ -283,9 +324,31 @@ impl Parser<'_> {
         let name = self.declared_name()?;
         self.expect(Token::Colon)?;
         let ty = self.ty()?;
-        let identity = if self.peek() == Token::Identity { Some(self.advance()) } else { None };
+        let mut identity = None;
+        while matches!(self.peek(), Token::Identity | Token::Annotation) {
+            if self.peek() == Token::Annotation {
+                self.unknown_annotation();
+            } else if identity.is_none() {
+                identity = Some(self.advance());
+            } else {
+                let diagnostic =
+                    Diagnostic::new(Code::Duplicate, self.span(), "`@identity` stands here twice", "again here");
+                let span = self.advance();
+                self.report(diagnostic.help("remove it").edit(span, ""));
+            }
+        }
         let default = if self.eat(Token::Equals) { Some(self.expression()?) } else { None };
         Ok(Field { documentation, name, ty, identity, default })
+    }
+
+    /// Reports an annotation that there is not. What it stands at is read as without it.
+    fn unknown_annotation(&mut self) {
+        let span = self.advance();
+        let message = format!("there is no annotation `{}`", self.slice(span));
+        let diagnostic = Diagnostic::new(Code::UnknownCharacter, span, message, "unknown annotation");
+        let written = self.slice(span).to_owned();
+        let hinted = diagnostic.clone().did_you_mean(&written, ["@identity"]);
+        self.report(if hinted.help.is_some() { hinted } else { diagnostic.help("the only one is `@identity`") });
     }
 
     fn invariant(&mut self) -> Parsed<Rule> {
@@ -306,25 +369,43 @@ impl Parser<'_> {
         while self.eat(Token::Comma) {
             states.push(self.declared_name()?);
         }
-        groups.push(StateGroup { label, states, events: Vec::new() });
+        groups.push(StateGroup { label, states, events: Vec::new(), uses: Vec::new() });
         self.events(groups)
     }
 
     /// The events of the last group.
     fn events(&mut self, groups: &mut [StateGroup]) -> Parsed<()> {
-        while matches!(self.peek(), Token::On | Token::Internal) {
-            let event = self.event()?;
-            if let Some(group) = groups.last_mut() {
-                group.events.push(event);
+        loop {
+            if matches!(self.peek(), Token::On | Token::Internal) {
+                let event = self.event()?;
+                if let Some(group) = groups.last_mut() {
+                    group.events.push(event);
+                }
+            } else if self.begins_use() {
+                let shared = self.use_of_event()?;
+                if let Some(group) = groups.last_mut() {
+                    group.uses.push(shared);
+                }
+            } else {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Begins an event or what stands for one.
+    pub(super) fn begin_event(&mut self) {
+        self.part = self.position;
+        self.breaks.begin_line(self.position, 2);
+    }
+
+    /// Notes that the next token stands apart from the one before.
+    pub(super) fn stands_apart(&mut self) {
+        self.breaks.apart.push(self.position);
     }
 
     fn event(&mut self) -> Parsed<Event> {
         let documentation = self.documentation();
-        self.part = self.position;
-        self.breaks.begin_line(self.position, 2);
+        self.begin_event();
         let outer = self.indentation();
         let internal = self.eat(Token::Internal);
         self.expect(Token::On)?;
@@ -339,29 +420,44 @@ impl Parser<'_> {
             target,
             sections: self.sections(3, None)?,
             variants: Vec::new(),
+            origin: 0,
+            replaced: Vec::new(),
         };
         let depth = self.indentation();
-        while self.begins_variant() {
-            self.variant_stands_here(outer, depth)?;
-            event.variants.push(self.variant()?);
-        }
+        event.variants = self.variants(outer, depth, 3)?;
         if let (Some(target), false) = (&event.target, event.variants.is_empty()) {
             let message = "an event with variants has no target of its own";
             let diagnostic = Diagnostic::new(Code::Syntax, target.span, message, "one too many");
             self.report(diagnostic.help("write it behind each variant that leads there"));
         }
+        self.end_of_event()?;
+        Ok(event)
+    }
+
+    /// The variants of an event that is indented by `outer`, all of them by `depth`.
+    pub(super) fn variants(&mut self, outer: usize, depth: usize, level: usize) -> Parsed<Vec<Variant>> {
+        let mut variants = Vec::new();
+        while self.begins_variant() {
+            self.variant_stands_here(outer, depth)?;
+            variants.push(self.variant(level)?);
+        }
+        Ok(variants)
+    }
+
+    /// Refuses a section behind all that an event consists of.
+    pub(super) fn end_of_event(&mut self) -> Parsed<()> {
         if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets() {
             return Err(self.fail(
                 Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
                     .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, and then its variants"),
             ));
         }
-        Ok(event)
+        Ok(())
     }
 
     /// What stands below an event or a variant: sections whose keywords stand at `level`, and on lines deeper than `below` if that
     /// is given.
-    fn sections(&mut self, level: usize, below: Option<usize>) -> Parsed<Sections> {
+    pub(super) fn sections(&mut self, level: usize, below: Option<usize>) -> Parsed<Sections> {
         let mut sections = Sections::default();
         if self.begins_lets()
             && let Some(depth) = self.clause(Token::Name, level, below)?
@@ -408,13 +504,13 @@ impl Parser<'_> {
         Err(self.fail(diagnostic.help("indent the variants of an event alike, deeper than the event")))
     }
 
-    fn variant(&mut self) -> Parsed<Variant> {
+    fn variant(&mut self, level: usize) -> Parsed<Variant> {
         let depth = self.indentation();
-        self.breaks.begin_line(self.position, 3);
+        self.breaks.begin_line(self.position, level);
         self.advance();
         let name = self.declared_name()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
-        Ok(Variant { name, target, sections: self.sections(4, Some(depth))? })
+        Ok(Variant { name, target, sections: self.sections(level + 1, Some(depth))? })
     }
 
     /// Begins a section; how deep its line is indented.
@@ -491,12 +587,22 @@ impl Parser<'_> {
         self.layout.begins_line(self.position)
     }
 
+    /// Whether the line ends before the next token, as far as lines mean something.
+    pub(super) fn follows_line(&self) -> bool {
+        self.begins_line() || self.separation == Separation::Words
+    }
+
+    /// The place of the token before the next one.
+    pub(super) fn last_span(&self) -> Span {
+        self.tokens.tokens[self.position.saturating_sub(1)].1
+    }
+
     /// How deep the line of the next token is indented.
-    fn indentation(&self) -> usize {
+    pub(super) fn indentation(&self) -> usize {
         self.layout.indentation(self.position)
     }
 
-    fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(super) fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(Token::Comma) {
             items.push(item(self)?);
@@ -628,7 +734,7 @@ impl Parser<'_> {
         Ok(Statement::Call { negated, target, event, arguments, span: start.to(end) })
     }
 
-    fn params(&mut self) -> Parsed<Vec<Param>> {
+    pub(super) fn params(&mut self) -> Parsed<Vec<Param>> {
         let opener = self.expect(Token::LeftParenthesis)?;
         if self.eat(Token::RightParenthesis) {
             return Ok(Vec::new());
@@ -642,8 +748,8 @@ impl Parser<'_> {
         Ok(params)
     }
 
-    fn ty(&mut self) -> Parsed<Type> {
-        let name = self.name()?;
+    pub(super) fn ty(&mut self) -> Parsed<Type> {
+        let name = self.qualified_name()?;
         let start = name.span;
         let mut ty = match self.peek() {
             Token::LeftBracket => self.elements_of(name)?,
@@ -715,7 +821,7 @@ impl Parser<'_> {
         Err(reported)
     }
 
-    fn declared_name(&mut self) -> Parsed<Ident> {
+    pub(super) fn declared_name(&mut self) -> Parsed<Ident> {
         self.declare()?;
         self.name()
     }
@@ -726,7 +832,7 @@ impl Parser<'_> {
     }
 
     /// The documentation that stands before the next token.
-    fn documentation(&self) -> String {
+    pub(super) fn documentation(&self) -> String {
         let documentation = &self.tokens.documentation;
         let found = documentation.binary_search_by_key(&self.position, |(index, _)| *index);
         found.map_or_else(|_| String::new(), |index| documentation[index].1.clone())
@@ -825,7 +931,7 @@ impl Parser<'_> {
         if self.position == start {
             self.advance();
         }
-        while !begins(self.peek()) {
+        while !begins(self.peek()) && self.opening().is_none() {
             self.advance();
         }
         self.torn.push(self.part..self.position);

@@ -58,6 +58,7 @@ tokens! {
     #[token("true")] True = "`true`",
     #[token("false")] False = "`false`",
     #[token("@identity")] Identity = "`@identity`",
+    #[regex("@[A-Za-z_][A-Za-z0-9_]*")] Annotation = "an annotation",
 
     #[regex("[A-Za-z_][A-Za-z0-9_]*")] Name = "a name",
     #[regex(r"[A-Z][A-Z][A-Z][ \t]+-?[0-9]+(\.[0-9]+)?")]

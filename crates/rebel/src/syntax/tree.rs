@@ -13,12 +13,32 @@ pub(crate) struct Ident {
 /// Everything one source declares.
 #[derive(Debug, Default)]
 pub(crate) struct File {
+    pub(crate) module: Option<Module>,
+    pub(crate) imports: Vec<Import>,
     pub(crate) rounding: Rounding,
     pub(crate) classes: Vec<Class>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) records: Vec<Record>,
     pub(crate) constants: Vec<Constant>,
     pub(crate) functions: Vec<Function>,
+    pub(crate) shared: Vec<Shared>,
+}
+
+/// `module a.b version 2`. The name has the dots in it.
+#[derive(Debug)]
+pub(crate) struct Module {
+    pub(crate) name: Ident,
+    pub(crate) version: Option<(u32, Span)>,
+    pub(crate) span: Span,
+}
+
+/// `import a.b`, `import a.b: Name, Name`.
+#[derive(Debug)]
+pub(crate) struct Import {
+    pub(crate) module: Ident,
+    /// The names that are imported; without a list, all.
+    pub(crate) names: Option<Vec<Ident>>,
+    pub(crate) span: Span,
 }
 
 #[derive(Debug)]
@@ -66,16 +86,82 @@ pub(crate) enum Type {
     Optional(Box<Type>, Span),
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClassKind {
+    Plain,
+    /// Without instances: others extend it.
+    Abstract,
+    /// What happens to its instances is not said.
+    External,
+    /// What stands for a shared event where no class uses it.
+    Shared,
+}
+
+/// A constant of a class, or of a shared event, that is given where it is extended or used.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) name: Ident,
+    pub(crate) ty: Type,
+    pub(crate) default: Option<Expr>,
+}
+
+/// `value` or `name: value`.
+#[derive(Clone, Debug)]
+pub(crate) struct Argument {
+    pub(crate) name: Option<Ident>,
+    pub(crate) value: Expr,
+}
+
+/// `extends Name(arguments)`.
+#[derive(Clone, Debug)]
+pub(crate) struct Extends {
+    pub(crate) class: Ident,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) span: Span,
+}
+
+/// `index a, b`.
+#[derive(Clone, Debug)]
+pub(crate) struct Index {
+    pub(crate) fields: Vec<Ident>,
+    pub(crate) span: Span,
+}
+
+/// `event Name(params) needs (fields)`.
 #[derive(Debug)]
-pub(crate) struct Class {
+pub(crate) struct Shared {
     pub(crate) documentation: String,
     pub(crate) name: Ident,
+    pub(crate) params: Vec<Param>,
+    pub(crate) needs: Vec<Param>,
+    pub(crate) sections: Sections,
+    pub(crate) variants: Vec<Variant>,
+}
+
+/// `use Name(arguments) as Event: target`.
+#[derive(Clone, Debug)]
+pub(crate) struct Use {
+    pub(crate) event: Ident,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) name: Option<Ident>,
+    pub(crate) target: Option<Ident>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) documentation: String,
+    pub(crate) kind: ClassKind,
+    pub(crate) name: Ident,
+    pub(crate) config: Vec<Config>,
+    pub(crate) extends: Option<Extends>,
     pub(crate) fields: Vec<Field>,
     pub(crate) invariants: Vec<Rule>,
+    pub(crate) indexes: Vec<Index>,
     pub(crate) states: Vec<StateGroup>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) documentation: String,
     pub(crate) name: Ident,
@@ -85,7 +171,7 @@ pub(crate) struct Field {
 }
 
 /// A condition and, if its author named it, the text of a refusal.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub(crate) text: Option<Name>,
     pub(crate) condition: Expr,
@@ -99,14 +185,15 @@ pub(crate) enum StateLabel {
 }
 
 /// States and the events that leave each of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StateGroup {
     pub(crate) label: StateLabel,
     pub(crate) states: Vec<Ident>,
     pub(crate) events: Vec<Event>,
+    pub(crate) uses: Vec<Use>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) documentation: String,
     pub(crate) internal: bool,
@@ -116,10 +203,14 @@ pub(crate) struct Event {
     pub(crate) target: Option<Ident>,
     pub(crate) sections: Sections,
     pub(crate) variants: Vec<Variant>,
+    /// Which text it is copied from, as the checker counts those of a class; 0 is that of the class itself.
+    pub(crate) origin: usize,
+    /// The states of its group in which a class that copies it has another one.
+    pub(crate) replaced: Vec<Name>,
 }
 
 /// What an event, or one of its variants, consists of.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sections {
     pub(crate) lets: Vec<Let>,
     pub(crate) guards: Vec<Rule>,
@@ -128,14 +219,14 @@ pub(crate) struct Sections {
 }
 
 /// `name = value`, below `let:`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Let {
     pub(crate) name: Ident,
     pub(crate) value: Expr,
 }
 
 /// One of several ways in which an event happens, with what it has beside the parts that all have.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Variant {
     pub(crate) name: Ident,
     pub(crate) target: Option<Ident>,
@@ -149,7 +240,7 @@ pub(crate) enum EffectOperator {
     Decreases,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Effect {
     pub(crate) field: Ident,
     /// The way from the field to the place inside of it that changes.
@@ -160,7 +251,7 @@ pub(crate) struct Effect {
 }
 
 /// One step on the way into a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Way {
     /// `[key]`.
     Entry(Expr),
@@ -169,7 +260,7 @@ pub(crate) enum Way {
 }
 
 /// One line of a `sync` block.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Call { negated: bool, target: Expr, event: Ident, arguments: Vec<Expr>, span: Span },
     If(Expr, Vec<Statement>),
@@ -193,7 +284,7 @@ pub(crate) enum Binary {
 }
 
 /// `kind(variable in domain where filter: body -> value, start)`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Aggregate {
     pub(crate) kind: AggregateKind,
     pub(crate) variable: Ident,
@@ -282,7 +373,7 @@ impl Comparison {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     pub(crate) span: Span,
@@ -290,7 +381,7 @@ pub(crate) struct Expr {
     pub(crate) depth: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ExprKind {
     Literal(Value),
     Name(Name),

@@ -136,8 +136,9 @@ impl Sentence {
 fn terminal(name: &str) -> Option<&'static [&'static str]> {
     Some(match name {
         "NL" | "INDENT" | "DEDENT" => &[],
-        "name" => &["a", "b", "from", "Kind", "x_1", "_y", "sum"],
+        "name" => &["a", "b", "from", "Kind", "x_1", "_y", "use"],
         "number" => &["0", "12"],
+        "positive" => &["1", "12"],
         "money" => &["EUR 12.50", "€5", "JPY 3"],
         "percentage" => &["2.5%", "100%"],
         "date" => &["2026-11-21"],

@@ -8,6 +8,20 @@ use enact_rebel::{Class, EventCall, Instance, Key, Money, Source, Spec, Timestam
 /// 2026-11-21T09:30:00Z.
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 
+/// The sources that stand in one text behind lines of the form `// ---- name ----`, or the text itself as `name`.
+pub(crate) fn sources(name: &str, text: &str) -> Vec<Source> {
+    let heading = |line: &str| Some(line.strip_prefix("// ---- ")?.trim_end().strip_suffix(" ----")?.to_owned());
+    let mut sources: Vec<Source> = Vec::new();
+    for line in text.split_inclusive('\n') {
+        match (heading(line), sources.last_mut()) {
+            (Some(name), _) => sources.push(Source::new(name, "")),
+            (None, Some(source)) => source.text.push_str(line),
+            (None, None) => sources.push(Source::new(name, line)),
+        }
+    }
+    sources
+}
+
 /// The specification in `source`, which must be fine.
 pub(crate) fn spec(source: &str) -> Spec {
     check(vec![Source::new("test.rebel", source)]).unwrap_or_else(|report| panic!("{report}"))
