@@ -54,6 +54,8 @@ codes! {
     UnknownEvent = "E105";
     /// No variant or property of this name.
     UnknownMember = "E106";
+    /// No role of this name.
+    UnknownRole = "E107";
 
     /// An expression has another type than its place needs.
     TypeMismatch = "E201";
@@ -74,7 +76,7 @@ codes! {
     LeavesFinal = "E303";
     /// An event is declared twice for one state.
     RepeatedTransition = "E304";
-    /// Declarations of one event differ in parameters or in `internal`.
+    /// Declarations of one event differ in parameters, roles or in `internal`.
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
@@ -101,7 +103,7 @@ codes! {
 
     /// A state that no event reaches.
     UnreachableState = "W001";
-    /// A parameter, constant, function or enum that nothing uses.
+    /// A parameter, constant, function, enum or role that nothing uses.
     Unused = "W002";
     /// An `internal` event that no `sync` calls.
     NeverSynced = "W003";

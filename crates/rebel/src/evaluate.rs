@@ -160,6 +160,14 @@ impl<'a> Evaluator<'a> {
             }
             ExprKind::Now => Ok(Value::Timestamp(self.scope.at)),
             ExprKind::Today => Ok(Value::Date(self.scope.at.date())),
+            ExprKind::CallerId => {
+                let caller = self.scope.call.and_then(EventCall::caller);
+                caller.map(|caller| Value::String(caller.id().clone())).ok_or_else(|| ill_typed(expr))
+            }
+            ExprKind::HasRole(role) => {
+                let caller = self.scope.call.and_then(EventCall::caller);
+                Ok(Value::Boolean(caller.is_some_and(|caller| caller.has(role))))
+            }
             ExprKind::Field(slot) => bound(self.scope.fields, slot).cloned(),
             ExprKind::Param(slot) => bound(self.params, slot).cloned(),
             ExprKind::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),

@@ -46,6 +46,8 @@
 //!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events
 //!   declares them for both. An event without a target stays in its state.
 //! * `pre:` lists **guards**; all must hold. A text before one (`"insufficient funds": ..`) is what a refusal says.
+//! * `roles a, b` declares **roles**; an event `by a` demands one of the caller of the step. Events read `caller.id` and
+//!   `caller has a`.
 //! * `let:` **names values** that guards, effects and calls read.
 //! * `post:` lists **effects**: `this.f = e` (or `==`, `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
 //!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives

@@ -31,7 +31,7 @@ pub enum Violation {
     Role {
         /// The event.
         event: Name,
-        /// The roles of which the caller has none.
+        /// The roles of which the caller has none. Without any it needs a caller, and none is known.
         roles: Vec<Name>,
     },
     /// The event only happens when another one calls it.
@@ -140,6 +140,9 @@ pub enum Violation {
 }
 
 fn needs_role(event: &Name, roles: &[Name]) -> String {
+    if roles.is_empty() {
+        return format!("`{event}` needs a caller, and none is known");
+    }
     let roles: Vec<_> = roles.iter().map(|role| format!("`{role}`")).collect();
     let needed = if roles.len() == 1 { "the role" } else { "one of the roles" };
     format!("`{event}` needs {needed} {}, which the caller does not have", roles.join(", "))

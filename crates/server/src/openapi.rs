@@ -138,7 +138,7 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .operation_id(Some(operation_id))
         .tag(&**class)
         .summary(Some(summary))
-        .description(words(event.documentation()))
+        .description(described(event))
         .parameters(Some(parameters))
         .parameter(deadline())
         .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, body).build()))
@@ -150,11 +150,10 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
         .response("504", problem("The deadline passed before anything was recorded, or it is not known yet whether the event happened"))
         .response("507", problem("The disk is full; nothing was done"));
+    // What it calls may demand a role too.
     let operation = match access {
-        Access::Anonymous => operation,
-        Access::ByTokens => {
-            operation.response("403", problem("The caller has none of the roles that the event demands"))
-        }
+        Access::Anonymous if !event.needs_caller() => operation,
+        _ => operation.response("403", problem("The caller has none of the roles that the event demands")),
     };
     everywhere(operation, access).build()
 }
@@ -350,6 +349,20 @@ fn closed() -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(JsonType::Object)
         .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// What an event is for, and who may make it happen.
+fn described(event: &Event) -> Option<String> {
+    let demands = match event.roles() {
+        [] if event.needs_caller() => Some("Needs a caller.".to_owned()),
+        [] => None,
+        roles => {
+            let roles: Vec<String> = roles.iter().map(|role| format!("`{role}`")).collect();
+            Some(format!("Needs the role {}.", roles.join(" or ")))
+        }
+    };
+    let parts: Vec<String> = words(event.documentation()).map(str::to_owned).into_iter().chain(demands).collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
 fn words(documentation: &str) -> Option<&str> {

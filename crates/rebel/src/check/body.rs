@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::caller::is_reserved;
 use super::expression::Context;
 use super::{Checker, graph};
 use crate::diagnostic::{Code, Diagnostic};
@@ -113,6 +114,8 @@ impl Checker {
                 documentation: String::new(),
                 params: event.params.clone(),
                 internal: event.internal,
+                roles: event.roles.clone(),
+                reads_caller: false,
                 transitions: Vec::new(),
                 span: event.name.span,
             })
@@ -149,6 +152,7 @@ impl Checker {
                 add_documentation(&mut events[position].documentation, &event.documentation);
             }
         }
+        events.iter_mut().for_each(Event::note_caller);
         let mut warned = HashSet::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let name = &event.name.name;
@@ -323,7 +327,7 @@ impl Checker {
 
     pub(super) fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
         let header = &self.headers[class];
-        let field = header.field(&ident.name).map(|field| &field.name);
+        let field = header.field(&ident.name).map(|field| &field.name).filter(|field| !is_reserved(&field.name));
         if let Some(field) = field.or(header.identity.iter().find(|identity| identity.name == ident.name)) {
             let message = format!("the {noun} `{}` hides a field", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");

@@ -158,6 +158,8 @@ impl Checker {
             tree::ExprKind::Literal(value) => Some(Self::literal(value, tree.span)),
             tree::ExprKind::Name(name) => self.variable(name, tree.span, context),
             tree::ExprKind::This | tree::ExprKind::Now | tree::ExprKind::Today => self.ambient(tree, context),
+            tree::ExprKind::Caller => self.bare_caller(tree.span, context),
+            tree::ExprKind::HasRole(role) => self.has_role(role, tree.span, context),
             tree::ExprKind::Member(inner, member) => self.member(inner, member, context),
             tree::ExprKind::Call(name, arguments) => self.call_of(name, arguments, tree.span, context),
             tree::ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
@@ -436,6 +438,9 @@ impl Checker {
     }
 
     fn member(&mut self, inner: &tree::Expr, member: &Ident, context: &mut Context<'_>) -> Option<Typed> {
+        if let tree::ExprKind::Caller = inner.kind {
+            return self.caller_member(member, inner.span.to(member.span), context);
+        }
         if let tree::ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);
             let help = format!("write `{}`", member.name);

@@ -25,6 +25,8 @@ pub(super) struct EventHeader {
     /// Whether a parameter has no type, which is reported.
     pub(super) is_broken: bool,
     pub(super) internal: bool,
+    /// Of which the caller needs one, if there are any.
+    pub(super) roles: Vec<Name>,
 }
 
 pub(super) struct ClassHeader {
@@ -253,6 +255,9 @@ impl Checker {
 
     /// A field, parameter or variable may not be called like a constant: a name means one thing.
     pub(super) fn refuse_library_name(&mut self, ident: &Ident, noun: &str) {
+        if self.refuse_reserved_name(ident) {
+            return;
+        }
         if let Some((Declared::Constant, span)) = self.declared.get(&ident.name) {
             let message = format!("the {noun} `{}` hides a constant", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
@@ -334,18 +339,23 @@ impl Checker {
         for event in class.states.iter().flat_map(|group| &group.events) {
             let params = self.params(&event.params);
             let is_broken = params.len() < event.params.len();
+            let roles = self.demanded_roles(&event.roles);
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
-                events.push(EventHeader { name: event.name.clone(), params, is_broken, internal: event.internal });
+                let (name, internal) = (event.name.clone(), event.internal);
+                events.push(EventHeader { name, params, is_broken, internal, roles });
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.ty == b.ty)
             };
             let is_known = !is_broken && !earlier.is_broken;
-            if is_known && (earlier.internal != event.internal || !same(&earlier.params, &params)) {
+            let has_same_roles =
+                roles.len() == earlier.roles.len() && roles.iter().all(|role| earlier.roles.contains(role));
+            let is_same = earlier.internal == event.internal && has_same_roles && same(&earlier.params, &params);
+            if is_known && !is_same {
                 let message = format!("the declarations of `{}` differ", event.name.name);
                 let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
-                let help = "an event has the same parameters in every state, and is `internal` in all or none";
+                let help = "an event has the same parameters and the same roles in every state, and is `internal` in all or none";
                 self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
             }
         }

@@ -182,6 +182,8 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
         | tree::ExprKind::This
         | tree::ExprKind::Now
         | tree::ExprKind::Today
+        | tree::ExprKind::Caller
+        | tree::ExprKind::HasRole(_)
         | tree::ExprKind::Wrong => {}
     }
 }

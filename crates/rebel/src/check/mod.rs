@@ -13,6 +13,7 @@
 mod aggregate;
 mod body;
 mod builtin;
+mod caller;
 mod coerce;
 mod collection;
 mod effect;
@@ -203,6 +204,7 @@ enum Scope {
     States(usize),
     Events(usize),
     Fields(usize),
+    Roles,
 }
 
 struct Checker {
@@ -218,6 +220,8 @@ struct Checker {
     functions: HashMap<Name, FunctionHeader>,
     /// Constants, functions and enums that something refers to.
     used: HashSet<Name>,
+    roles: HashMap<Name, Span>,
+    used_roles: HashSet<Name>,
     /// Calls in `sync` blocks: the event that calls, the event that is called, where.
     calls: Vec<(EventId, EventId, Span)>,
     /// Events of which something asks, or demands the opposite, whether they could happen.
@@ -238,6 +242,8 @@ impl Checker {
             constants: HashMap::new(),
             functions: HashMap::new(),
             used: HashSet::new(),
+            roles: HashMap::new(),
+            used_roles: HashSet::new(),
             calls: Vec::new(),
             possible: Vec::new(),
             fuel: FUEL,
@@ -246,12 +252,14 @@ impl Checker {
 
     fn files(&mut self, files: &[File]) -> Vec<Class> {
         self.names(files);
+        self.declared_roles(files);
         self.headers(files);
         self.library(files);
         let classes = self.classes(files);
         self.sync_circles();
         self.nested_questions(&classes);
         self.unused();
+        self.unused_roles();
         classes
     }
 
@@ -286,6 +294,9 @@ impl Checker {
     }
 
     fn name(&mut self, ident: &Ident, declared: Declared) {
+        if !declared.is_type() && self.refuse_reserved_name(ident) {
+            return;
+        }
         if matches!(declared, Declared::Function) && AggregateKind::named(&ident.name).is_some() {
             let message = format!("`{}` is an aggregate of the language", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");

@@ -104,6 +104,10 @@ pub enum ExprKind {
     Now,
     /// The day of the event.
     Today,
+    /// The id of the caller.
+    CallerId,
+    /// Whether the caller has this role.
+    HasRole(Name),
     /// The value of a field before the event.
     Field(Slot),
     /// An argument of the event.
@@ -305,6 +309,8 @@ impl Expr {
             | ExprKind::This
             | ExprKind::Now
             | ExprKind::Today
+            | ExprKind::CallerId
+            | ExprKind::HasRole(_)
             | ExprKind::Field(_)
             | ExprKind::Param(_)
             | ExprKind::Local(_) => Vec::new(),

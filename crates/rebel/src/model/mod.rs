@@ -9,10 +9,12 @@ pub use self::builtin::Builtin;
 pub(crate) use self::expr::Let;
 use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
 use crate::analysis::Relation;
+use crate::caller::Caller;
 use crate::diagnostic::Report;
-use crate::instance::Instance;
+use crate::instance::{EventCall, Instance};
 use crate::source::Span;
 use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
+use crate::violation::Violation;
 
 /// A checked specification: its classes, and the warnings that came with them.
 ///
@@ -262,6 +264,10 @@ pub struct Event {
     pub(crate) documentation: String,
     pub(crate) params: Vec<Param>,
     pub(crate) internal: bool,
+    /// Of which the caller needs one, if there are any.
+    pub(crate) roles: Vec<Name>,
+    /// Whether it reads the id of the caller.
+    pub(crate) reads_caller: bool,
     pub(crate) transitions: Vec<Transition>,
     /// Of its name.
     pub(crate) span: Span,
@@ -291,6 +297,33 @@ impl Event {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// The roles of which the caller needs one, in the order of the source; without any, everybody may call it.
+    #[must_use]
+    pub fn roles(&self) -> &[Name] {
+        &self.roles
+    }
+
+    /// Whether it is refused where no caller is known: it demands a role, or reads the id of the caller.
+    #[must_use]
+    pub fn needs_caller(&self) -> bool {
+        self.reads_caller || !self.roles.is_empty()
+    }
+
+    /// Why it is refused to the caller of `call`, which is a call of it.
+    pub(crate) fn role_violation(&self, call: &EventCall) -> Option<Violation> {
+        let has_role = |caller: &Caller| self.roles.is_empty() || self.roles.iter().any(|role| caller.has(role));
+        let is_fine = call.caller().map_or(!self.needs_caller(), has_role);
+        (!is_fine).then(|| Violation::Role { event: self.name.clone(), roles: self.roles.clone() })
+    }
+
+    /// Finds out whether it reads the id of the caller.
+    pub(crate) fn note_caller(&mut self) {
+        let expressions = self.transitions.iter().flat_map(|transition| transition.body.expressions());
+        let mut found = false;
+        expressions.for_each(|expr| expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::CallerId)));
+        self.reads_caller = found;
     }
 
     /// Whether it asks other instances questions whose answers it reads. Conditions on others that are guards of their own are

@@ -56,7 +56,8 @@ impl Class {
 
     /// The instance after `call` as a part of a step, whose invariants are looked at when it ends.
     ///
-    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that the
+    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that demands
+    /// another caller; an event that the
     /// state does not allow; guards that do not hold; effects without a value. Fields that no effect names keep their
     /// value, and all effects read the values from before the event.
     ///
@@ -292,6 +293,9 @@ impl Class {
         if !errors.is_empty() {
             return Err(errors.into_iter().map(Violation::Argument).collect());
         }
+        if let Some(violation) = event.role_violation(call) {
+            return Err(vec![violation]);
+        }
         let transition = event.transition(instance.state());
         transition.map(|transition| (event, transition)).ok_or_else(|| {
             let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
@@ -341,6 +345,8 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
             ExprKind::Field(slot) | ExprKind::Param(slot) => &slot.name,
             ExprKind::Let(named) => &named.name,
             ExprKind::Ask(_, query) => &query.text,
+            ExprKind::CallerId => &"caller.id".into(),
+            ExprKind::HasRole(role) => &format!("caller has {role}").into(),
             _ => return,
         };
         if !reads.iter().any(|(known, _)| known == name) {

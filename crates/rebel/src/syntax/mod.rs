@@ -3,6 +3,7 @@
 //! The grammar stands in the documentation of the crate.
 
 pub(crate) mod breaks;
+mod caller;
 mod expression;
 mod layout;
 mod parser;

@@ -81,7 +81,7 @@ pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     tokens: Tokens,
     layout: Layout,
-    separation: Separation,
+    pub(super) separation: Separation,
     breaks: Breaks,
     position: usize,
     /// Where the part begins that is being read.
@@ -108,6 +108,7 @@ impl Parser<'_> {
                 Token::Const => self.constant().map(|constant| file.constants.push(constant)),
                 Token::Fn => self.function().map(|function| file.functions.push(function)),
                 Token::Rounding => self.rounding(&mut rounding_at).map(|rounding| file.rounding = rounding),
+                Token::Name if self.begins_roles() => self.roles().map(|roles| file.roles.extend(roles)),
                 Token::Name if self.begins_record() => self.record().map(|record| file.records.push(record)),
                 _ => Err(self.unexpected("`class`, `enum`, `record`, `const` or `fn`")),
             };
@@ -216,6 +217,7 @@ impl Parser<'_> {
                     self.before_states(&class, torn_before, "a field");
                     self.field().map(|field| class.fields.push(field))
                 }
+                Token::Name if self.begins_roles() => return Ok(class),
                 Token::Invariant => {
                     self.before_states(&class, torn_before, "an invariant");
                     self.invariant().map(|rule| class.invariants.push(rule))
@@ -330,12 +332,14 @@ impl Parser<'_> {
         self.expect(Token::On)?;
         let name = self.declared_name()?;
         let params = self.params()?;
+        let roles = self.demanded_roles()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
         let mut event = Event {
             documentation,
             internal,
             name,
             params,
+            roles,
             target,
             sections: self.sections(3, None)?,
             variants: Vec::new(),
@@ -487,7 +491,7 @@ impl Parser<'_> {
         self.separation == Separation::Lines && self.layout.begins_line(self.position + distance)
     }
 
-    fn begins_line(&self) -> bool {
+    pub(super) fn begins_line(&self) -> bool {
         self.layout.begins_line(self.position)
     }
 
@@ -496,7 +500,7 @@ impl Parser<'_> {
         self.layout.indentation(self.position)
     }
 
-    fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(super) fn separated<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = vec![item(self)?];
         while self.eat(Token::Comma) {
             items.push(item(self)?);
@@ -715,7 +719,7 @@ impl Parser<'_> {
         Err(reported)
     }
 
-    fn declared_name(&mut self) -> Parsed<Ident> {
+    pub(super) fn declared_name(&mut self) -> Parsed<Ident> {
         self.declare()?;
         self.name()
     }
@@ -743,6 +747,12 @@ impl Parser<'_> {
     /// Whether the next token is this word, which is one only here.
     pub(super) fn is_next_word(&self, word: &str) -> bool {
         self.peek() == Token::Name && self.slice(self.span()) == word
+    }
+
+    /// Whether the token before the next one is this word.
+    pub(super) fn is_last_word(&self, word: &str) -> bool {
+        let last = self.position.checked_sub(1).map(|last| self.tokens.tokens[last]);
+        last.is_some_and(|(token, span)| token == Token::Name && self.slice(span) == word)
     }
 
     /// The place of the next token.

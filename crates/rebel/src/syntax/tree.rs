@@ -14,6 +14,7 @@ pub(crate) struct Ident {
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) rounding: Rounding,
+    pub(crate) roles: Vec<Ident>,
     pub(crate) classes: Vec<Class>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) records: Vec<Record>,
@@ -112,6 +113,8 @@ pub(crate) struct Event {
     pub(crate) internal: bool,
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
+    /// Of which the caller needs one, if there are any.
+    pub(crate) roles: Vec<Ident>,
     /// The state it leads to; without one, the state it leaves.
     pub(crate) target: Option<Ident>,
     pub(crate) sections: Sections,
@@ -297,6 +300,9 @@ pub(crate) enum ExprKind {
     This,
     Now,
     Today,
+    Caller,
+    /// `caller has role`.
+    HasRole(Ident),
     Member(Box<Expr>, Ident),
     Call(Ident, Vec<Expr>),
     Negate(Box<Expr>),

@@ -6,29 +6,32 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use enact_rebel::{Instance, Reference, Source, Spec, Timestamp, Value, check};
+use enact_rebel::{Caller, Instance, Reference, Source, Spec, Timestamp, Value, check};
 
 use crate::chance::Chance;
 use crate::expression::{E, Ty, V, random};
 
 const STATES: [&str; 4] = ["unmade", "open", "shut", "gone"];
-/// What events read: two fields, and a number that is given.
-const READ: [(&str, Ty, usize); 3] = [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2)];
+const ROLES: [&str; 2] = ["writer", "reader"];
+/// What events read: two fields, a number that is given, and whether the caller has the first of the roles.
+const READ: [(&str, Ty, usize); 4] =
+    [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2), ("(caller has writer)", Ty::Bool, 3)];
 /// What they ask of others: behind what they read, in the order of the answers.
-const ASKED: [(&str, Ty, usize); 13] = [
+const ASKED: [(&str, Ty, usize); 14] = [
     READ[0],
     READ[1],
     READ[2],
-    ("given.x", Ty::Int, 3),
-    ("given.y", Ty::Int, 4),
-    ("kept.x", Ty::Int, 5),
-    ("kept.kept.y", Ty::Int, 6),
-    ("T[\"1\"].y", Ty::Int, 7),
-    ("(given is open)", Ty::Bool, 8),
-    ("(kept is {open, shut})", Ty::Bool, 9),
-    ("(initialized given)", Ty::Bool, 10),
-    ("(finalized kept.kept)", Ty::Bool, 11),
-    ("(T[\"0\"] is initialized)", Ty::Bool, 12),
+    READ[3],
+    ("given.x", Ty::Int, 4),
+    ("given.y", Ty::Int, 5),
+    ("kept.x", Ty::Int, 6),
+    ("kept.kept.y", Ty::Int, 7),
+    ("T[\"1\"].y", Ty::Int, 8),
+    ("(given is open)", Ty::Bool, 9),
+    ("(kept is {open, shut})", Ty::Bool, 10),
+    ("(initialized given)", Ty::Bool, 11),
+    ("(finalized kept.kept)", Ty::Bool, 12),
+    ("(T[\"0\"] is initialized)", Ty::Bool, 13),
 ];
 /// What they name.
 const NAMED: [&str; 2] = ["a0", "a1"];
@@ -61,6 +64,8 @@ enum Call {
 
 #[derive(Debug)]
 struct Event {
+    /// One of which the caller must have, if there are any.
+    roles: Vec<usize>,
     from: Vec<usize>,
     to: usize,
     /// Numbers that it names: `a0`, `a1`.
@@ -87,6 +92,8 @@ struct Variant {
 
 #[derive(Debug)]
 struct Contract {
+    /// Which roles the caller has.
+    caller: [bool; 2],
     events: Vec<Event>,
     invariants: Vec<E>,
 }
@@ -109,11 +116,11 @@ impl Contract {
         let asks: Vec<bool> = (0..count).map(|_| chance.below(2) == 0).collect();
         let events = (0..count).map(|index| Event::random(chance, index, &asks)).collect();
         let invariants = (0..chance.below(3)).map(|_| random(chance, Ty::Bool, &OF_INVARIANTS, 1)).collect();
-        Self { events, invariants }
+        Self { caller: [false; 2], events, invariants }
     }
 
     fn source(&self) -> String {
-        let mut text = "class T\n  x: Integer = 0\n  y: Integer = 0\n  kept: T\n".to_owned();
+        let mut text = "roles writer, reader\nclass T\n  x: Integer = 0\n  y: Integer = 0\n  kept: T\n".to_owned();
         for invariant in &self.invariants {
             writeln!(text, "  invariant {invariant}").unwrap();
         }
@@ -122,7 +129,9 @@ impl Contract {
         for (index, event) in self.events.iter().enumerate() {
             let states: Vec<&str> = event.from.iter().map(|&state| STATES[state]).collect();
             let target = if event.variants.is_empty() { format!(": {}", STATES[event.to]) } else { String::new() };
-            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){target}", states.join(", ")).unwrap();
+            let roles: Vec<&str> = event.roles.iter().map(|&role| ROLES[role]).collect();
+            let by = if roles.is_empty() { String::new() } else { format!(" by {}", roles.join(", ")) };
+            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){by}{target}", states.join(", ")).unwrap();
             for (number, value) in event.lets.iter().enumerate() {
                 let section = if number == 0 { "      let: " } else { "           " };
                 writeln!(text, "{section}{} = {value}", NAMED[number]).unwrap();
@@ -232,7 +241,14 @@ impl Event {
             _ => vec![1, 2],
         };
         let to = if maybe(chance, 10) { 3 } else { 1 + chance.below(2) };
+        let roles = match chance.below(20) {
+            0 => vec![0],
+            1 => vec![1],
+            2 => vec![0, 1],
+            _ => Vec::new(),
+        };
         Self {
+            roles,
             from,
             to,
             lets,
@@ -250,8 +266,12 @@ impl Event {
     }
 
     /// What the event makes of its own instance with the answers of others: nothing if it refuses.
-    fn alone(&self, thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
-        let mut env = [vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)], answers].concat();
+    fn alone(&self, caller: [bool; 2], thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
+        if !self.roles.is_empty() && !self.roles.iter().any(|&role| caller[role]) {
+            return None;
+        }
+        let own = vec![V::Int(thing.x), V::Int(thing.y), V::Int(number), V::Bool(caller[0])];
+        let mut env = [own, answers].concat();
         for value in &self.lets {
             // One without a value is a fault where it is used.
             let value = value.eval(&env).unwrap_or(V::Absent);
@@ -312,7 +332,7 @@ impl Contract {
         let before = Self::get(world, id);
         let event = &self.events[event];
         let answers = if event.asks { Self::answers(world, &before, given) } else { Vec::new() };
-        let (after, env) = event.alone(&before, number, answers)?;
+        let (after, env) = event.alone(self.caller, &before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
             Target::This => id,
@@ -386,7 +406,7 @@ impl Contract {
 
     /// Whether one event is possible for its own instance: what it calls is not looked at, but must have values.
     fn can(&self, thing: &Thing, event: &Event, number: i128) -> bool {
-        let Some((after, env)) = event.alone(thing, number, Vec::new()) else { return false };
+        let Some((after, env)) = event.alone(self.caller, thing, number, Vec::new()) else { return false };
         let has_values = event.calls.iter().all(|call| match call {
             Call::Do { when, number, .. } => match when.as_ref().map(|when| when.eval(&env)) {
                 Some(Err(_)) => false,
@@ -438,7 +458,7 @@ fn both_interpreters_agree_on_random_atomic_steps() {
     let (mut accepted, mut refused, mut composed) = (0_u64, 0_u64, 0_u64);
     for contract in 0..count.div_ceil(IN_ONE_CONTRACT) {
         let mut chance = Chance::new(seed.wrapping_add(contract));
-        let naive = Contract::random(&mut chance);
+        let mut naive = Contract::random(&mut chance);
         let source = naive.source();
         let spec =
             check(vec![Source::new("naive.rebel", &source)]).unwrap_or_else(|report| panic!("{report}\n{source}"));
@@ -468,8 +488,11 @@ fn both_interpreters_agree_on_random_atomic_steps() {
             let (id, event, given) = (chance.below(THINGS), chance.below(naive.events.len()), chance.below(THINGS));
             let number = i128::from(chance.next() % 11) - 5;
             let target = reference(&spec, id);
-            let found =
-                spec.step(&world, &target, &call(&format!("E{event}"), number, given), Timestamp::from_millis(0));
+            naive.caller = [chance.below(2) > 0, chance.below(2) > 0];
+            let has = ROLES.iter().zip(naive.caller).filter(|(_, has)| *has).map(|(role, _)| *role);
+            let caller = Caller::new("alice", has).ok().filter(|caller| !caller.roles().is_empty());
+            let call = call(&format!("E{event}"), number, given).with_caller(caller);
+            let found = spec.step(&world, &target, &call, Timestamp::from_millis(0));
             let expected = naive.step(&mirror, id, event, number, given);
             let told = format!("{id}.E{event}({number}, {given}) on {mirror:?} under contract {contract}:\n{source}");
             match (expected, found) {

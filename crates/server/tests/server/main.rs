@@ -3,6 +3,7 @@
 mod api;
 mod availability;
 mod bank;
+mod callers;
 mod credentials;
 mod listener;
 mod openapi;
