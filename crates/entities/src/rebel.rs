@@ -88,6 +88,11 @@ impl Rebel {
         &self.spec
     }
 
+    /// The event as it is declared.
+    fn event(&self, entity: &EntityKey, event: &EventCall) -> Option<&rebel::Event> {
+        self.classes.get(entity.class())?.class.event(event.event())
+    }
+
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
         let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
         let key = LAST_KEY.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
@@ -264,6 +269,7 @@ fn asked((of, question): (Reference, rebel::Question)) -> Result<Asked<EventCall
         rebel::Question::Initialized => Question::Initialized,
         rebel::Question::InState(states) => Question::InState(texts(&states)),
         rebel::Question::Possible(event) => Question::Possible(event),
+        rebel::Question::Result(event) => Question::Result(event),
         other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
     };
     Ok(Asked { key: target(&of)?, question })
@@ -277,6 +283,7 @@ fn question(question: &Question<EventCall>) -> rebel::Question {
             rebel::Question::InState(states.iter().map(|state| Name::from(state.as_str())).collect())
         }
         Question::Possible(event) => rebel::Question::Possible(event.clone()),
+        Question::Result(event) => rebel::Question::Result(event.clone()),
     }
 }
 
@@ -377,6 +384,19 @@ impl Model for Rebel {
             Some(Answered { of, question: question(&asked.question), answer: answer.clone() })
         };
         event.clone().with_answers(answers.iter().filter_map(answered).collect())
+    }
+
+    fn has_result(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.event(entity, event).is_some_and(|event| event.result().is_some())
+    }
+
+    fn result(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Value> {
+        let (known, key) = self.class(entity).ok()?;
+        known.class.result(&key, state, event, time(at))
+    }
+
+    fn has_fixed_result(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.event(entity, event).is_some_and(rebel::Event::has_fixed_result)
     }
 
     fn value(&self, entity: &EntityKey, state: &Instance, field: &str) -> Option<Value> {

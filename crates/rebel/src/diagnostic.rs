@@ -76,7 +76,7 @@ codes! {
     LeavesFinal = "E303";
     /// An event is declared twice for one state.
     RepeatedTransition = "E304";
-    /// Declarations of one event differ in parameters, roles or in `internal`.
+    /// Declarations of one event differ in parameters, result, roles or in `internal`.
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
@@ -93,6 +93,8 @@ codes! {
     NewValueRead = "E405";
     /// A field, parameter, instance or the time where it has no meaning, as in a constant.
     OutOfPlace = "E406";
+    /// An event with a result that does not return it, or the other way round.
+    Result = "E407";
 
     /// A function or constant that depends on itself.
     Recursion = "E501";

@@ -35,6 +35,8 @@ pub(crate) struct Evaluator<'a> {
     params: &'a Bindings,
     fuel: u32,
     wanted: Vec<(Reference, Question)>,
+    /// The fields after the effects, once they are known.
+    after: Option<Bindings>,
     /// The named values that were computed, by number.
     lets: Vec<Option<Result<Value, Fault>>>,
 }
@@ -46,7 +48,18 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn with_fuel(scope: Scope<'a>, fuel: u32) -> Self {
         let params = scope.call.map_or(Bindings::nothing(), EventCall::arguments);
-        Self { scope, params, fuel, wanted: Vec::new(), lets: Vec::new() }
+        Self { scope, params, fuel, wanted: Vec::new(), after: None, lets: Vec::new() }
+    }
+
+    /// The fields before the event.
+    pub(crate) fn fields(&self) -> &'a Bindings {
+        self.scope.fields
+    }
+
+    /// The value that the event returns when it leaves these fields.
+    pub(crate) fn returned(&mut self, value: &Expr, after: Bindings) -> Result<Value, Fault> {
+        self.after = Some(after);
+        self.value(value, &[])
     }
 
     /// Whether a question was met that has no answer.
@@ -169,6 +182,7 @@ impl<'a> Evaluator<'a> {
                 Ok(Value::Boolean(caller.is_some_and(|caller| caller.has(role))))
             }
             ExprKind::Field(slot) => bound(self.scope.fields, slot).cloned(),
+            ExprKind::NewField(slot) => bound(self.after.as_ref().unwrap_or(self.scope.fields), slot).cloned(),
             ExprKind::Param(slot) => bound(self.params, slot).cloned(),
             ExprKind::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
             _ => Err(ill_typed(expr)),

@@ -137,6 +137,8 @@ pub enum Question {
     InState(Arc<[Name]>),
     /// Could the event happen there, as [`Class::holds`] says?
     Possible(EventCall),
+    /// What does the event return, if it is possible there?
+    Result(EventCall),
 }
 
 impl fmt::Display for Question {
@@ -146,6 +148,7 @@ impl fmt::Display for Question {
             Question::Initialized => f.pad("is initialized"),
             Question::InState(states) => write!(f, "is {}", states.join(" or ")),
             Question::Possible(call) => write!(f, "can {call}"),
+            Question::Result(call) => call.fmt(f),
         }
     }
 }

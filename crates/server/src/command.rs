@@ -33,6 +33,10 @@ pub(crate) struct Committed {
     id: String,
     /// The life-cycle state in which the command left the addressed instance.
     state: String,
+    /// What the event returns, if it has a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    result: Option<JsonValue>,
 }
 
 pub(crate) async fn command<J: Journal>(
@@ -152,9 +156,11 @@ async fn run<J: Journal>(
 }
 
 fn done(receipt: Receipt, key: &EntityKey) -> Response {
-    let Receipt { tx, state, replayed } = receipt;
+    let Receipt { tx, state, result, replayed } = receipt;
     let state = state.expect("a command is an event, and an event leads to a state");
-    let mut response = Json(Committed { transaction: tx.to_string(), id: key.id().to_owned(), state }).into_response();
+    let (transaction, id) = (tx.to_string(), key.id().to_owned());
+    let result = result.as_ref().map(value::to_json);
+    let mut response = Json(Committed { transaction, id, state, result }).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -15,7 +15,8 @@ use utoipa::openapi::path::{
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, Type as JsonType,
+    AdditionalProperties, AllOfBuilder, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat,
+    Type as JsonType,
 };
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -128,7 +129,7 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .description(Some("Present if this is the answer to an earlier request with the same key"))
         .build();
     let body = ContentBuilder::new().schema(Some(reference(format!("{class}.{name}")))).build();
-    let committed = ContentBuilder::new().schema(Some(reference(Committed::name()))).build();
+    let committed = ContentBuilder::new().schema(Some(answer(event))).build();
     let done = ResponseBuilder::new()
         .description("The event happened; this is durable")
         .content(JSON, committed)
@@ -349,6 +350,13 @@ fn closed() -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(JsonType::Object)
         .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// The answer to a command that committed.
+fn answer(event: &Event) -> RefOr<Schema> {
+    let Some(result) = event.result() else { return reference(Committed::name()) };
+    let result = ObjectBuilder::new().property("result", given(result)).required("result");
+    AllOfBuilder::new().item(reference(Committed::name())).item(result).into()
 }
 
 /// What an event is for, and who may make it happen.

@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use enact_actors::{ActorError, Promise, System};
 use enact_journal::{EntityKey, Journal};
+use enact_rebel::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout, timeout_at};
 
@@ -126,6 +127,8 @@ pub struct Receipt {
     pub tx: TxId,
     /// The life-cycle state that the entity addressed is in after it.
     pub state: Option<String>,
+    /// What the event returns, if it has a result. An earlier answer has that of its time.
+    pub result: Option<Value>,
     /// Whether this is the answer to an earlier command with the same idempotency key.
     pub replayed: bool,
 }

@@ -312,6 +312,11 @@ impl<'a> Folding<'a> {
         if expressions.into_iter().any(reads_fields) {
             return None;
         }
+        // What is returned has a value.
+        if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain()) {
+            let is_fixed = !reads_fields(&returned.value) && self.constant(&returned.value).is_some();
+            is_fixed.then_some(())?;
+        }
         for guard in &body.guards {
             self.condition(&guard.expr)?;
         }
@@ -512,7 +517,7 @@ impl<'a> Folding<'a> {
 
 fn reads_fields(expr: &Expr) -> bool {
     let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_)));
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_)));
     found
 }
 

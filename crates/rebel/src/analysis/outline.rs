@@ -165,6 +165,7 @@ impl Class {
             result.fields[effect.field.index] = value.clone();
             after.fields[effect.field.index] = Some(value);
         }
+        is_certain &= body.returned.as_ref().is_none_or(|returned| returned.is_plain());
         is_certain &= body.statements.iter().all(|statement| is_certain_statement(statement, before));
         let invariants = self.judge_rules(&self.invariants, &result);
         let verdict = match (guards, invariants) {

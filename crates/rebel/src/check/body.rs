@@ -114,6 +114,7 @@ impl Checker {
                 documentation: String::new(),
                 params: event.params.clone(),
                 internal: event.internal,
+                result: event.result.clone(),
                 roles: event.roles.clone(),
                 reads_caller: false,
                 transitions: Vec::new(),
@@ -231,6 +232,11 @@ impl Checker {
         }
         common.common = common.guards.len();
         self.effects_and_calls(&mut common, id, &event.sections, &[], &mut context);
+        if let Some(value) = &event.sections.returned {
+            common.returned = self.returned(value, id, &mut context).map(Arc::new);
+        } else if event.variants.is_empty() {
+            self.refuse_missing_result(event, None);
+        }
         if event.variants.is_empty() {
             if !exists {
                 self.fields_without_value(id.0, &event.name, &event.sections.effects, &[]);
@@ -260,6 +266,12 @@ impl Checker {
                 variant.sections.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
             body.guards.extend(guards);
             self.effects_and_calls(&mut body, id, &variant.sections, &event.sections.effects, &mut context);
+            match (&event.sections.returned, &variant.sections.returned) {
+                (Some(first), Some(second)) => self.refuse_second_result(first.span, second.span),
+                (None, Some(value)) => body.returned = self.returned(value, id, &mut context).map(Arc::new),
+                (None, None) => self.refuse_missing_result(event, Some(&variant.name)),
+                (Some(_), None) => {}
+            }
             if !exists {
                 self.fields_without_value(id.0, &variant.name, &variant.sections.effects, &event.sections.effects);
             }

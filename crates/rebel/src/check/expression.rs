@@ -48,6 +48,8 @@ pub(super) struct Context<'a> {
     pub(super) lets: Vec<(Arc<Let>, usize)>,
     named: usize,
     has_time: bool,
+    /// Whether `this.field` is the value after the effects.
+    pub(super) sees_after: bool,
     pub(super) rounding: Rounding,
     /// The parameters and variables that were read.
     pub(super) used: Vec<Name>,
@@ -65,6 +67,7 @@ impl<'a> Context<'a> {
             lets: Vec::new(),
             named: 0,
             has_time: false,
+            sees_after: false,
             rounding,
             used: Vec::new(),
             unknown: Vec::new(),
@@ -440,6 +443,9 @@ impl Checker {
     fn member(&mut self, inner: &tree::Expr, member: &Ident, context: &mut Context<'_>) -> Option<Typed> {
         if let tree::ExprKind::Caller = inner.kind {
             return self.caller_member(member, inner.span.to(member.span), context);
+        }
+        if let (tree::ExprKind::This, true, Some((class, _))) = (&inner.kind, context.sees_after, context.class) {
+            return self.field_after(class, member, inner.span.to(member.span));
         }
         if let tree::ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);

@@ -22,9 +22,10 @@ pub(super) struct FieldHeader {
 pub(super) struct EventHeader {
     pub(super) name: Ident,
     pub(super) params: Vec<Param>,
-    /// Whether a parameter has no type, which is reported.
+    /// Whether a parameter or the result has no type, which is reported.
     pub(super) is_broken: bool,
     pub(super) internal: bool,
+    pub(super) result: Option<Type>,
     /// Of which the caller needs one, if there are any.
     pub(super) roles: Vec<Name>,
 }
@@ -338,11 +339,14 @@ impl Checker {
         let mut events: Vec<EventHeader> = Vec::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let params = self.params(&event.params);
-            let is_broken = params.len() < event.params.len();
+            let result = event.result.as_ref().map(|ty| self.ty(ty));
+            let is_broken = params.len() < event.params.len() || matches!(result, Some(None));
+            let result = result.flatten();
+            self.refuse_unheard_result(event);
             let roles = self.demanded_roles(&event.roles);
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
                 let (name, internal) = (event.name.clone(), event.internal);
-                events.push(EventHeader { name, params, is_broken, internal, roles });
+                events.push(EventHeader { name, params, is_broken, internal, result, roles });
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
@@ -351,11 +355,12 @@ impl Checker {
             let is_known = !is_broken && !earlier.is_broken;
             let has_same_roles =
                 roles.len() == earlier.roles.len() && roles.iter().all(|role| earlier.roles.contains(role));
-            let is_same = earlier.internal == event.internal && has_same_roles && same(&earlier.params, &params);
+            let has_same_results = earlier.internal == event.internal && earlier.result == result;
+            let is_same = has_same_results && has_same_roles && same(&earlier.params, &params);
             if is_known && !is_same {
                 let message = format!("the declarations of `{}` differ", event.name.name);
                 let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
-                let help = "an event has the same parameters and the same roles in every state, and is `internal` in all or none";
+                let help = "an event has the same parameters, result and roles in every state, and is `internal` in all or none";
                 self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
             }
         }

@@ -23,6 +23,7 @@ mod header;
 mod library;
 mod operators;
 mod question;
+mod result;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -124,15 +124,21 @@ impl Checker {
             let (name, ty) = (field.name.name.clone(), field.ty.clone());
             return self.ask(inner, Asks::Field(name), ty, span, context);
         }
-        if self.broken.contains(&member.name) || !self.unknown.insert((Scope::Fields(class), member.name.clone())) {
-            return None;
-        }
-        let message = format!("`{}` has no field `{}`", header.name, member.name);
-        let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such field");
-        let names = header.fields.iter().map(|field| &*field.name.name);
-        let diagnostic = diagnostic.did_you_mean(&member.name, names);
-        self.report.push(diagnostic);
+        self.unknown_field(class, member, Code::UnknownMember);
         None
+    }
+
+    /// Reports a field that a class does not have, once.
+    pub(super) fn unknown_field(&mut self, class: usize, field: &Ident, code: Code) {
+        if self.broken.contains(&field.name) || !self.unknown.insert((Scope::Fields(class), field.name.clone())) {
+            return;
+        }
+        let header = &self.headers[class];
+        let message = format!("`{}` has no field `{}`", header.name, field.name);
+        let diagnostic = Diagnostic::new(code, field.span, message, "no such field");
+        let names = header.fields.iter().map(|field| &*field.name.name);
+        let diagnostic = diagnostic.did_you_mean(&field.name, names);
+        self.report.push(diagnostic);
     }
 
     /// Whether an event could happen, as what is asked.

@@ -110,6 +110,8 @@ pub enum ExprKind {
     HasRole(Name),
     /// The value of a field before the event.
     Field(Slot),
+    /// The value of a field after the effects of the event.
+    NewField(Slot),
     /// An argument of the event.
     Param(Slot),
     /// A value that the event has named.
@@ -312,6 +314,7 @@ impl Expr {
             | ExprKind::CallerId
             | ExprKind::HasRole(_)
             | ExprKind::Field(_)
+            | ExprKind::NewField(_)
             | ExprKind::Param(_)
             | ExprKind::Local(_) => Vec::new(),
             ExprKind::Negate(_, a)
@@ -429,6 +432,23 @@ pub struct Effect {
     pub value: Expr,
     /// As written.
     pub text: Name,
+}
+
+/// What an event returns.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The value, computed from those before and after the effects.
+    pub value: Expr,
+    /// As written.
+    pub text: Name,
+}
+
+impl Returned {
+    /// Whether its evaluation cannot fault, whatever the instance.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_leaf = self.value.operands().is_empty();
+        is_leaf && !matches!(self.value.kind, ExprKind::Let(_) | ExprKind::Call(..))
+    }
 }
 
 /// What an event needs from other instances.

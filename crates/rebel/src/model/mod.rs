@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use self::builtin::Builtin;
 pub(crate) use self::expr::Let;
-use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
+use self::expr::{Effect, Expr, ExprKind, Returned, Rule, Statement};
 use crate::analysis::Relation;
 use crate::caller::Caller;
 use crate::diagnostic::Report;
@@ -264,6 +264,7 @@ pub struct Event {
     pub(crate) documentation: String,
     pub(crate) params: Vec<Param>,
     pub(crate) internal: bool,
+    pub(crate) result: Option<Type>,
     /// Of which the caller needs one, if there are any.
     pub(crate) roles: Vec<Name>,
     /// Whether it reads the id of the caller.
@@ -297,6 +298,23 @@ impl Event {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// The type of the value that it returns, if it returns one.
+    #[must_use]
+    pub fn result(&self) -> Option<&Type> {
+        self.result.as_ref()
+    }
+
+    /// Whether a call of it returns the same wherever it happens: what it returns reads no field.
+    #[must_use]
+    pub fn has_fixed_result(&self) -> bool {
+        let mut returned = self.transitions.iter().map(|transition| transition.body.returned.as_ref());
+        let Some(Some(first)) = returned.next() else { return false };
+        let mut reads = false;
+        let read = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_));
+        first.value.walk(&mut |expr| reads |= read(expr));
+        !reads && returned.all(|other| other.is_some_and(|other| other.value == first.value))
     }
 
     /// The roles of which the caller needs one, in the order of the source; without any, everybody may call it.
@@ -392,16 +410,19 @@ pub struct Body {
     pub effects: Vec<Effect>,
     /// What it needs from other instances: conditions among the guards, and calls in the order of the text.
     pub statements: Vec<Statement>,
+    /// What it returns.
+    pub returned: Option<Arc<Returned>>,
     /// Whether it asks other instances questions whose answers it reads.
     pub(crate) asks: bool,
 }
 
 impl Body {
-    /// Every expression of guards, effects and statements.
+    /// Every expression of guards, effects, statements and what is returned.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let guards = self.guards.iter().map(|guard| &guard.expr);
         let effects = self.effects.iter().map(|effect| &effect.value);
-        guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions))
+        let returned = self.returned.iter().map(|returned| &returned.value);
+        guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions)).chain(returned)
     }
 }
 

@@ -58,7 +58,7 @@ impl Class {
     ///
     /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that demands
     /// another caller; an event that the
-    /// state does not allow; guards that do not hold; effects without a value. Fields that no effect names keep their
+    /// state does not allow; guards that do not hold; effects or a result without a value. Fields that no effect names keep their
     /// value, and all effects read the values from before the event.
     ///
     /// # Errors
@@ -70,6 +70,23 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
+        self.act_and_return(key, instance, call, at).map(|(after, _)| after)
+    }
+
+    /// The value that `call` returns if it happens to `instance`; nothing if it is refused, or returns none.
+    #[must_use]
+    pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
+        self.act_and_return(key, instance, call, at).ok()?.1
+    }
+
+    /// What [`Class::act`] says, and what is returned.
+    pub(crate) fn act_and_return(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
         let (event, first) = self.transition(key, instance, call)?;
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
@@ -93,10 +110,20 @@ impl Class {
                 }
             }
         }
+        let mut result = None;
+        if let (Some(returned), true) = (&transition.body.returned, violations.is_empty()) {
+            match evaluator.returned(&returned.value, fields.clone()) {
+                Ok(value) => result = Some(value),
+                Err(fault) => {
+                    let values = values_of(&reads(&returned.value), scope);
+                    violations.push(Violation::Arithmetic { fault, place: returned.text.clone(), values });
+                }
+            }
+        }
         if !violations.is_empty() {
             return Err(known(violations));
         }
-        Ok(Instance::new(transition.target.clone(), fields))
+        Ok((Instance::new(transition.target.clone(), fields), result))
     }
 
     /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
@@ -169,7 +196,8 @@ impl Class {
         }
     }
 
-    /// The answer of `instance` to a question; nothing if it is asked for a field that has no value.
+    /// The answer of `instance` to a question; nothing if it is asked for a field that has no value, or for what an event
+    /// returns that is not possible.
     #[must_use]
     pub fn answer(&self, key: &Key, instance: &Instance, question: &Question, at: Timestamp) -> Option<Value> {
         let truth = match question {
@@ -181,6 +209,7 @@ impl Class {
             Question::Initialized => !self.is_initial(instance.state()),
             Question::InState(states) => states.contains(instance.state()),
             Question::Possible(call) => self.is_possible(key, instance, call, at),
+            Question::Result(call) => return self.result(key, instance, call, at),
         };
         Some(Value::Boolean(truth))
     }
@@ -386,13 +415,23 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Op
     // Beside what guards wait for, the rest is asked for in the same round; it is not known yet whether a fault there matters.
     let guards_hold = !evaluator.waits();
     let is_fine = |fault: Fault| !guards_hold || fault.is_unanswered();
+    let (mut after, mut is_known) = (evaluator.fields().clone(), true);
     for effect in &body.effects {
-        evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
+        match evaluator.value(&effect.value, &[]) {
+            Ok(value) => after.set(effect.field.index, &effect.field.name, value),
+            Err(fault) if is_fine(fault.clone()) => is_known = false,
+            Err(_) => return None,
+        }
     }
     let mut run = SyncRun { evaluator, syncs: Vec::new() };
     for statement in &body.statements {
         let asked = run.statement(statement, &mut Vec::new());
         asked.or_else(|(fault, _)| is_fine(fault).then_some(()).ok_or(())).ok()?;
+    }
+    // What is returned may read what is not known yet.
+    if let (Some(returned), true) = (&body.returned, is_known) {
+        let asked = run.evaluator.returned(&returned.value, after);
+        asked.map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
     }
     Some(run.evaluator.take_wanted())
 }

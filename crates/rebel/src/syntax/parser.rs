@@ -277,10 +277,13 @@ impl Parser<'_> {
 
     fn field(&mut self) -> Parsed<Field> {
         let documentation = self.documentation();
-        if self.begins_lets() {
-            let diagnostic =
-                Diagnostic::new(Code::Syntax, self.span(), "`let` begins a section of an event", "no field");
-            return Err(self.fail(diagnostic.help("indent it below its event, before `pre:`, or choose another name")));
+        if let Some(place) =
+            self.begins_lets().then_some("before `pre:`").or(self.begins_return().then_some("at its end"))
+        {
+            let message = format!("`{}` begins a section of an event", self.slice(self.span()));
+            let diagnostic = Diagnostic::new(Code::Syntax, self.span(), message, "no field");
+            let help = format!("indent it below its event, {place}, or choose another name");
+            return Err(self.fail(diagnostic.help(help)));
         }
         let name = self.declared_name()?;
         self.expect(Token::Colon)?;
@@ -332,6 +335,7 @@ impl Parser<'_> {
         self.expect(Token::On)?;
         let name = self.declared_name()?;
         let params = self.params()?;
+        let result = self.result_type()?;
         let roles = self.demanded_roles()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
         let mut event = Event {
@@ -339,6 +343,7 @@ impl Parser<'_> {
             internal,
             name,
             params,
+            result,
             roles,
             target,
             sections: self.sections(3, None)?,
@@ -349,15 +354,17 @@ impl Parser<'_> {
             self.variant_stands_here(outer, depth)?;
             event.variants.push(self.variant()?);
         }
+        event.sections.returned = self.returned(3, None)?;
         if let (Some(target), false) = (&event.target, event.variants.is_empty()) {
             let message = "an event with variants has no target of its own";
             let diagnostic = Diagnostic::new(Code::Syntax, target.span, message, "one too many");
             self.report(diagnostic.help("write it behind each variant that leads there"));
         }
-        if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets() {
+        let is_section = matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets();
+        if is_section || self.begins_return() || self.begins_variant() {
             return Err(self.fail(
                 Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
-                    .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, and then its variants"),
+                    .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, then its variants, and one `return:`"),
             ));
         }
         Ok(event)
@@ -418,11 +425,13 @@ impl Parser<'_> {
         self.advance();
         let name = self.declared_name()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
-        Ok(Variant { name, target, sections: self.sections(4, Some(depth))? })
+        let mut sections = self.sections(4, Some(depth))?;
+        sections.returned = self.returned(4, Some(depth))?;
+        Ok(Variant { name, target, sections })
     }
 
     /// Begins a section; how deep its line is indented.
-    fn clause(&mut self, keyword: Token, level: usize, below: Option<usize>) -> Parsed<Option<usize>> {
+    pub(super) fn clause(&mut self, keyword: Token, level: usize, below: Option<usize>) -> Parsed<Option<usize>> {
         let (start, depth) = (self.position, self.indentation());
         let is_beside = self.separates_here() && below.is_some_and(|below| depth <= below);
         if is_beside || !self.eat(keyword) {
@@ -434,7 +443,7 @@ impl Parser<'_> {
     }
 
     /// The items of a section that stands at `depth`: separated by commas, or each on a line that is indented deeper.
-    fn items<T>(&mut self, depth: usize, owner: Owner, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(super) fn items<T>(&mut self, depth: usize, owner: Owner, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let block = self.breaks.begin_block(Block::new(owner, self.position));
         let mut items = vec![item(self)?];
         loop {
@@ -646,7 +655,7 @@ impl Parser<'_> {
         Ok(params)
     }
 
-    fn ty(&mut self) -> Parsed<Type> {
+    pub(super) fn ty(&mut self) -> Parsed<Type> {
         let name = self.name()?;
         let start = name.span;
         let mut ty = match self.peek() {

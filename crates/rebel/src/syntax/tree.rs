@@ -113,6 +113,8 @@ pub(crate) struct Event {
     pub(crate) internal: bool,
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
+    /// The type of what it returns.
+    pub(crate) result: Option<Type>,
     /// Of which the caller needs one, if there are any.
     pub(crate) roles: Vec<Ident>,
     /// The state it leads to; without one, the state it leaves.
@@ -128,6 +130,7 @@ pub(crate) struct Sections {
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) syncs: Vec<Statement>,
+    pub(crate) returned: Option<Expr>,
 }
 
 /// `name = value`, below `let:`.

@@ -35,6 +35,8 @@ const ASKED: [(&str, Ty, usize); 14] = [
 ];
 /// What they name.
 const NAMED: [&str; 2] = ["a0", "a1"];
+/// The fields after the event, which only what it returns reads.
+const AFTER: [&str; 2] = ["this.x", "this.y"];
 const OF_INVARIANTS: [(&str, Ty, usize); 2] = [("x", Ty::Int, 0), ("y", Ty::Int, 1)];
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +82,8 @@ struct Event {
     y: Option<E>,
     calls: Vec<Call>,
     variants: Vec<Variant>,
+    /// What it returns, of what it reads and of the fields after it.
+    returns: Option<E>,
 }
 
 /// One way in which an event happens: the state it leads to, and what becomes of `x`.
@@ -131,7 +135,9 @@ impl Contract {
             let target = if event.variants.is_empty() { format!(": {}", STATES[event.to]) } else { String::new() };
             let roles: Vec<&str> = event.roles.iter().map(|&role| ROLES[role]).collect();
             let by = if roles.is_empty() { String::new() } else { format!(" by {}", roles.join(", ")) };
-            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){by}{target}", states.join(", ")).unwrap();
+            let result = if event.returns.is_some() { " -> Integer" } else { "" };
+            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){result}{by}{target}", states.join(", "))
+                .unwrap();
             for (number, value) in event.lets.iter().enumerate() {
                 let section = if number == 0 { "      let: " } else { "           " };
                 writeln!(text, "{section}{} = {value}", NAMED[number]).unwrap();
@@ -176,6 +182,9 @@ impl Contract {
                 if let Some(x) = &variant.x {
                     writeln!(text, "        post: this.x = {x}").unwrap();
                 }
+            }
+            if let Some(value) = &event.returns {
+                writeln!(text, "      return: {value}").unwrap();
             }
         }
         text + "  open, shut\n  final gone\n"
@@ -247,6 +256,9 @@ impl Event {
             2 => vec![0, 1],
             _ => Vec::new(),
         };
+        let mut after = known.to_vec();
+        after.extend(AFTER.iter().enumerate().map(|(index, name)| (*name, Ty::Int, known.len() + index)));
+        let returns = maybe(chance, 30).then(|| random(chance, Ty::Int, &after, 1));
         Self {
             roles,
             from,
@@ -262,11 +274,19 @@ impl Event {
             y: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
             calls,
             variants,
+            returns,
         }
     }
 
-    /// What the event makes of its own instance with the answers of others: nothing if it refuses.
-    fn alone(&self, caller: [bool; 2], thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
+    /// What the event makes of its own instance with the answers of others, what it has read, and what it returns: nothing if
+    /// it refuses.
+    fn alone(
+        &self,
+        caller: [bool; 2],
+        thing: &Thing,
+        number: i128,
+        answers: Vec<V>,
+    ) -> Option<(Thing, Vec<V>, Option<i128>)> {
         if !self.roles.is_empty() && !self.roles.iter().any(|&role| caller[role]) {
             return None;
         }
@@ -289,7 +309,11 @@ impl Event {
             Some(variant) => (variant.to, &variant.x),
         };
         let after = Thing { state, x: value(x, thing.x)?, y: value(&self.y, thing.y)?, ..thing.clone() };
-        Some((after, env))
+        let returned = match &self.returns {
+            None => None,
+            Some(value) => Some(integer(value, &[env.clone(), vec![V::Int(after.x), V::Int(after.y)]].concat())?),
+        };
+        Some((after, env, returned))
     }
 
     /// The first variant whose guards hold, if there are any; nothing if none of them happens.
@@ -328,11 +352,11 @@ impl Contract {
         event: usize,
         number: i128,
         given: usize,
-    ) -> Option<World> {
+    ) -> Option<(World, Option<i128>)> {
         let before = Self::get(world, id);
         let event = &self.events[event];
         let answers = if event.asks { Self::answers(world, &before, given) } else { Vec::new() };
-        let (after, env) = event.alone(self.caller, &before, number, answers)?;
+        let (after, env, returned) = event.alone(self.caller, &before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
             Target::This => id,
@@ -379,9 +403,9 @@ impl Contract {
         world.insert(id, after);
         touched.insert(id);
         for (id, event, number, given) in calls {
-            world = self.happen(&world, touched, id, event, number, given)?;
+            (world, _) = self.happen(&world, touched, id, event, number, given)?;
         }
-        Some(world)
+        Some((world, returned))
     }
 
     /// What others answer to an instance that asks, as [`ASKED`] has it.
@@ -406,7 +430,7 @@ impl Contract {
 
     /// Whether one event is possible for its own instance: what it calls is not looked at, but must have values.
     fn can(&self, thing: &Thing, event: &Event, number: i128) -> bool {
-        let Some((after, env)) = event.alone(self.caller, thing, number, Vec::new()) else { return false };
+        let Some((after, env, _)) = event.alone(self.caller, thing, number, Vec::new()) else { return false };
         let has_values = event.calls.iter().all(|call| match call {
             Call::Do { when, number, .. } => match when.as_ref().map(|when| when.eval(&env)) {
                 Some(Err(_)) => false,
@@ -423,11 +447,18 @@ impl Contract {
         self.invariants.iter().all(|invariant| invariant.eval(&env) == Ok(V::Bool(true)))
     }
 
-    /// The world after one step, if it is accepted.
-    fn step(&self, world: &World, id: usize, event: usize, number: i128, given: usize) -> Option<World> {
+    /// The world after one step and what the step returns, if it is accepted.
+    fn step(
+        &self,
+        world: &World,
+        id: usize,
+        event: usize,
+        number: i128,
+        given: usize,
+    ) -> Option<(World, Option<i128>)> {
         let mut touched = BTreeSet::new();
-        let after = self.happen(world, &mut touched, id, event, number, given)?;
-        touched.iter().all(|id| self.holds(&after[id])).then_some(after)
+        let (after, returned) = self.happen(world, &mut touched, id, event, number, given)?;
+        touched.iter().all(|id| self.holds(&after[id])).then_some((after, returned))
     }
 }
 
@@ -450,12 +481,19 @@ fn thing(instance: &Instance) -> Thing {
     Thing { state, x: number("x"), y: number("y"), kept }
 }
 
+fn number_of(value: &Value) -> i128 {
+    match value {
+        Value::Integer(number) => (*number).into(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn both_interpreters_agree_on_random_atomic_steps() {
     const IN_ONE_CONTRACT: u64 = 20;
     const THINGS: usize = 3;
     let (count, seed) = (crate::number("ENACT_STEPS", 1_000), crate::number("ENACT_SEED", 0));
-    let (mut accepted, mut refused, mut composed) = (0_u64, 0_u64, 0_u64);
+    let (mut accepted, mut refused, mut composed, mut results) = (0_u64, 0_u64, 0_u64, 0_u64);
     for contract in 0..count.div_ceil(IN_ONE_CONTRACT) {
         let mut chance = Chance::new(seed.wrapping_add(contract));
         let mut naive = Contract::random(&mut chance);
@@ -496,8 +534,11 @@ fn both_interpreters_agree_on_random_atomic_steps() {
             let expected = naive.step(&mirror, id, event, number, given);
             let told = format!("{id}.E{event}({number}, {given}) on {mirror:?} under contract {contract}:\n{source}");
             match (expected, found) {
-                (Some(after), Ok(step)) => {
+                (Some((after, returned)), Ok(step)) => {
                     accepted += 1;
+                    let result = step.result.map(|value| number_of(&value));
+                    assert_eq!(result, returned, "{told}");
+                    results += u64::from(returned.is_some());
                     composed += u64::from(step.work.values().any(|tasks| tasks.len() > 1));
                     world.extend(step.after);
                     mirror = after;
@@ -511,4 +552,5 @@ fn both_interpreters_agree_on_random_atomic_steps() {
         }
     }
     assert!(accepted > count / 20 && refused > count / 10 && composed > count / 100, "{accepted} {refused} {composed}");
+    assert!(results > count / 50, "{results}");
 }

@@ -7,5 +7,6 @@ mod callers;
 mod credentials;
 mod listener;
 mod openapi;
+mod results;
 mod tokens;
 mod undecided;
