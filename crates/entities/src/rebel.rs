@@ -88,6 +88,27 @@ impl Rebel {
         &self.spec
     }
 
+    /// The answer of an entity in `state` to a question; nothing if it has none.
+    pub fn answer(&self, asked: &Asked<EventCall>, state: &Instance, at: Timestamp) -> Option<Value> {
+        let (known, key) = self.class(&asked.key).ok()?;
+        known.class.answer(&key, state, &question(&asked.question), time(at))
+    }
+
+    /// What a read event returns in `state`; it carries the answers to its questions.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn read(
+        &self,
+        entity: &EntityKey,
+        state: &Instance,
+        event: &EventCall,
+        at: Timestamp,
+    ) -> Result<Value, Vec<Reason>> {
+        let (known, key) = self.class(entity)?;
+        known.class.read(&key, state, event, time(at)).map_err(reasons)
+    }
+
     /// The event as it is declared.
     fn event(&self, entity: &EntityKey, event: &EventCall) -> Option<&rebel::Event> {
         self.classes.get(entity.class())?.class.event(event.event())

@@ -76,7 +76,7 @@ codes! {
     LeavesFinal = "E303";
     /// An event is declared twice for one state.
     RepeatedTransition = "E304";
-    /// Declarations of one event differ in parameters, result, roles or in `internal`.
+    /// Declarations of one event differ in parameters, result, roles or in `internal` or `read`.
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
@@ -95,12 +95,14 @@ codes! {
     OutOfPlace = "E406";
     /// An event with a result that does not return it, or the other way round.
     Result = "E407";
+    /// A read event that changes something, or one that is called, or another one in an expression.
+    ReadEvent = "E408";
 
     /// A function or constant that depends on itself.
     Recursion = "E501";
     /// Events that synchronise in a circle.
     SyncCycle = "E502";
-    /// A question whether an event could happen that asks questions itself.
+    /// A question about an event that asks questions itself.
     NestedQuestion = "E503";
 
     /// A state that no event reaches.

@@ -350,9 +350,13 @@ impl<'a> Evaluator<'a> {
             Asks::Initialized => Question::Initialized,
             Asks::InState(states) => Question::InState(states.clone()),
             Asks::Possible { event, arguments } => Question::Possible(self.event_call(event, arguments, locals)?),
+            Asks::Result { event, arguments } => Question::Result(self.event_call(event, arguments, locals)?),
         };
         match self.scope.call.and_then(|call| call.answer(&of, &question)) {
             Some(Some(answer)) => Ok(answer.clone()),
+            Some(None) if matches!(query.asks, Asks::Result { .. }) => {
+                Err(Fault::Refused { question: query.text.clone() })
+            }
             Some(None) => Err(Fault::Absent { question: query.text.clone() }),
             None => {
                 let wanted = (of, question);

@@ -60,6 +60,7 @@
 //!   a field `x.f`, `can x.Event(..)`. `x` may be a path `a.b` or `Class[key]`. The event carries the answers, so that it is
 //!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
 //! * An event with a **result**, `on E(..) -> T`, has a section `return:` with the value that its client gets.
+//! * A **read** event, `read on E(..) -> T`, only answers: to other events, which ask `x.E(..)`, and to clients.
 //! * An event with **variants** happens in the first of them whose guards hold; each has a target, guards, effects and calls
 //!   of its own.
 //! * **Values** may be optional (`T?`, `x ?? d`, `x!`), records, lists, sets and maps; there are numbers with decimals, times and spans

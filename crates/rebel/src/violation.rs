@@ -40,6 +40,12 @@ pub enum Violation {
         /// The event.
         event: Name,
     },
+    /// The event only reads: it is asked, and does not happen.
+    #[error("`{event}` is a read event: it is asked, and does not happen")]
+    Read {
+        /// The event.
+        event: Name,
+    },
     /// A condition on another instance does not hold.
     #[error("{text}, and it is in state `{state}`")]
     Condition {

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::api::{Api, instance, method_not_allowed};
+use crate::api::{Api, instance, method_not_allowed, only_allowed};
 use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{body, credentials, envelope, outcome, value};
@@ -48,6 +48,9 @@ pub(crate) async fn command<J: Journal>(
     let Path((class, id, event)) = path.map_err(|_| undecodable())?;
     let class = api.class(&class)?;
     let event = exposed(class, &event)?;
+    if event.is_read() {
+        return Err(only_allowed("GET, HEAD", request.method(), request.uri()));
+    }
     run(&api, peer, class, event, Some(&id), request).await
 }
 
@@ -61,7 +64,7 @@ pub(crate) async fn creation<J: Journal>(
 ) -> Result<Response, Problem> {
     let Path((class, event)) = path.map_err(|_| undecodable())?;
     let class = api.class(&class)?;
-    let Some(event) = class.event(&event).filter(|event| !event.is_internal()) else {
+    let Some(event) = class.event(&event).filter(|event| !event.is_internal() && !event.is_read()) else {
         return Err(method_not_allowed(request.method().clone(), request.uri().clone()).await);
     };
     if !creates(class, event) {
@@ -172,7 +175,7 @@ pub(crate) fn undecodable() -> Problem {
     Problem::invalid(vec![InvalidParameter { name: "id".to_owned(), problem }])
 }
 
-fn exposed<'a>(class: &'a Class, name: &str) -> Result<&'a Event, Problem> {
+pub(crate) fn exposed<'a>(class: &'a Class, name: &str) -> Result<&'a Event, Problem> {
     let is_exposed = |event: &&Event| !event.is_internal();
     class.event(name).filter(is_exposed).ok_or_else(|| {
         let events = class.events().iter().filter(is_exposed).map(|event| format!("`{}`", event.name()));

@@ -24,6 +24,7 @@ use utoipa::openapi::{
 };
 
 use crate::api::{Health, Readiness};
+use crate::ask::Answered;
 use crate::command::{Committed, creates};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
@@ -52,6 +53,7 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
     describe::<Committed>(&mut own);
+    describe::<Answered>(&mut own);
     describe::<Health>(&mut own);
     describe::<Readiness>(&mut own);
     for (name, schema) in own.into_iter().chain(text_forms()) {
@@ -61,7 +63,11 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
         let name = class.name();
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
         paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
-        for event in class.events().iter().filter(|event| !event.is_internal()) {
+        for event in class.events().iter().filter(|event| event.is_read()) {
+            let path = format!("/{name}/{{id}}/{}", event.name());
+            paths = paths.path(path, PathItem::new(HttpMethod::Get, question(class, event, access)));
+        }
+        for event in class.events().iter().filter(|event| !event.is_internal() && !event.is_read()) {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
             paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById, access)));
@@ -151,12 +157,48 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
         .response("504", problem("The deadline passed before anything was recorded, or it is not known yet whether the event happened"))
         .response("507", problem("The disk is full; nothing was done"));
+    everywhere(with_forbidden(operation, event, access), access).build()
+}
+
+/// `GET /{Class}/{id}/{Event}`
+fn question(class: &Class, event: &Event, access: Access) -> Operation {
+    let (class, name) = (class.name(), event.name());
+    let parameters = event.params().iter().map(|parameter| {
+        let schema = match parameter.ty() {
+            Type::Set(_) => ObjectBuilder::new().schema_type(JsonType::String).into(),
+            ty => given(ty),
+        };
+        let parameter = ParameterBuilder::new().name(&**parameter.name()).parameter_in(ParameterIn::Query);
+        parameter.required(Required::True).schema(Some(schema)).build()
+    });
+    let schema = returning(event, reference(Answered::name()));
+    let found = ResponseBuilder::new()
+        .description("What the event returns")
+        .content(JSON, ContentBuilder::new().schema(Some(schema)).build())
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{class}.{name}")))
+        .tag(&**class)
+        .summary(Some(format!("Ask an instance of {class} for {name}")))
+        .description(described(event))
+        .parameter(id())
+        .parameters(Some(parameters.collect::<Vec<_>>()))
+        .parameter(deadline())
+        .response("200", found)
+        .response("404", problem("The instance was never created"))
+        .response("409", problem("Refused by a precondition or the life cycle"))
+        .response("422", problem("Id, query or headers are not as declared"))
+        .response("504", problem("The deadline passed while the read waited"));
+    everywhere(with_forbidden(operation, event, access), access).build()
+}
+
+/// An operation that may be forbidden to its caller.
+fn with_forbidden(operation: OperationBuilder, event: &Event, access: Access) -> OperationBuilder {
     // What it calls may demand a role too.
-    let operation = match access {
+    match access {
         Access::Anonymous if !event.needs_caller() => operation,
         _ => operation.response("403", problem("The caller has none of the roles that the event demands")),
-    };
-    everywhere(operation, access).build()
+    }
 }
 
 /// `GET /{Class}/{id}`
@@ -354,9 +396,14 @@ fn closed() -> ObjectBuilder {
 
 /// The answer to a command that committed.
 fn answer(event: &Event) -> RefOr<Schema> {
-    let Some(result) = event.result() else { return reference(Committed::name()) };
+    returning(event, reference(Committed::name()))
+}
+
+/// `schema`, and the result of the event if it has one.
+fn returning(event: &Event, schema: RefOr<Schema>) -> RefOr<Schema> {
+    let Some(result) = event.result() else { return schema };
     let result = ObjectBuilder::new().property("result", given(result)).required("result");
-    AllOfBuilder::new().item(reference(Committed::name())).item(result).into()
+    AllOfBuilder::new().item(schema).item(result).into()
 }
 
 /// What an event is for, and who may make it happen.

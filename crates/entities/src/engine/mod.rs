@@ -54,7 +54,7 @@ use crate::admission::{Limits, Strategy};
 use crate::model::Model;
 use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
-use crate::tx::{Millis, TxId};
+use crate::tx::{Millis, Timestamp, TxId};
 
 /// How long after its deadline a request still listens to an entity that says what it waited for.
 const GRACE: Duration = Duration::from_millis(100);
@@ -273,6 +273,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
         };
         self.shared.directory.release(&live);
         answer
+    }
+
+    /// The time that a command would have now.
+    pub fn time(&self) -> Timestamp {
+        clock::timestamp()
     }
 
     /// About how many bytes of memory the entities take that are in memory.

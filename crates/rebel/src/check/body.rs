@@ -114,6 +114,7 @@ impl Checker {
                 documentation: String::new(),
                 params: event.params.clone(),
                 internal: event.internal,
+                read: event.read,
                 result: event.result.clone(),
                 roles: event.roles.clone(),
                 reads_caller: false,
@@ -181,7 +182,7 @@ impl Checker {
             self.unknown_state(class, leads_to);
             return None;
         };
-        if kind == StateKind::Initial {
+        if kind == StateKind::Initial && !event.read {
             let name = variant.unwrap_or(&event.name);
             let message = format!("`{}` leads into the initial state", name.name);
             let span = target.map_or(name.span, |target| target.span);
@@ -193,7 +194,7 @@ impl Checker {
             return None;
         }
         let (from, left) = header.state(&source.name)?;
-        if left == StateKind::Final {
+        if left == StateKind::Final && !event.read {
             let message = format!("`{}` leaves the final state `{}`", event.name.name, source.name);
             let diagnostic = Diagnostic::new(Code::LeavesFinal, event.name.span, message, "leaves it");
             self.report.push(diagnostic.and(source.span, "final").help("a state with events is not final"));
@@ -224,7 +225,9 @@ impl Checker {
         self.lets(&event.sections.lets, id.0, &mut common, &mut context);
         for guard in &event.sections.guards {
             match &guard.condition.kind {
-                tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..) => {
+                tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..)
+                    if !event.read =>
+                {
                     common.statements.extend(self.condition(guard, &mut context));
                 }
                 _ => common.guards.extend(self.guard(guard, &mut context)),
@@ -238,7 +241,7 @@ impl Checker {
             self.refuse_missing_result(event, None);
         }
         if event.variants.is_empty() {
-            if !exists {
+            if !exists && !event.read {
                 self.fields_without_value(id.0, &event.name, &event.sections.effects, &[]);
             }
             self.unused_lets(&event.sections.lets, &context.used);
@@ -408,6 +411,9 @@ impl Checker {
                     self.instance(target, context)?
                 };
                 let (callee, event, arguments) = self.called_event(class, event, arguments, *span, context)?;
+                if !self.happens(callee, *span) {
+                    return None;
+                }
                 self.calls.push((caller, callee, *span));
                 if *negated {
                     self.possible.push((callee, *span));

@@ -377,14 +377,14 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let inner = self.expression(of, context, None)?;
-        if self.class_of(inner.ty()).is_none() {
-            return self.method(inner, name, arguments, span, context);
+        if let tree::ExprKind::This = of.kind {
+            return self.instance(of, context).map(|(own, _)| own);
         }
-        let message = format!("`{}` is an event, and has no value", name.name);
-        let help = "events are called in `sync:`; `can x.Event(..)` asks whether one is possible";
-        self.refuse(Code::OutOfPlace, span, message, "no value", help);
-        None
+        let inner = self.expression(of, context, None)?;
+        match self.class_of(inner.ty()) {
+            Some(class) => self.asked_result((inner, class), name, arguments, span, context),
+            None => self.method(inner, name, arguments, span, context),
+        }
     }
 
     /// Reports a name that stands for nothing, once for each place that names are looked up in.

@@ -25,6 +25,7 @@ pub(super) struct EventHeader {
     /// Whether a parameter or the result has no type, which is reported.
     pub(super) is_broken: bool,
     pub(super) internal: bool,
+    pub(super) read: bool,
     pub(super) result: Option<Type>,
     /// Of which the caller needs one, if there are any.
     pub(super) roles: Vec<Name>,
@@ -343,10 +344,11 @@ impl Checker {
             let is_broken = params.len() < event.params.len() || matches!(result, Some(None));
             let result = result.flatten();
             self.refuse_unheard_result(event);
+            self.refuse_changes(event);
             let roles = self.demanded_roles(&event.roles);
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
-                let (name, internal) = (event.name.clone(), event.internal);
-                events.push(EventHeader { name, params, is_broken, internal, result, roles });
+                let (name, internal, read) = (event.name.clone(), event.internal, event.read);
+                events.push(EventHeader { name, params, is_broken, internal, read, result, roles });
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
@@ -355,12 +357,13 @@ impl Checker {
             let is_known = !is_broken && !earlier.is_broken;
             let has_same_roles =
                 roles.len() == earlier.roles.len() && roles.iter().all(|role| earlier.roles.contains(role));
-            let has_same_results = earlier.internal == event.internal && earlier.result == result;
+            let is_alike = earlier.internal == event.internal && earlier.read == event.read;
+            let has_same_results = is_alike && earlier.result == result;
             let is_same = has_same_results && has_same_roles && same(&earlier.params, &params);
             if is_known && !is_same {
                 let message = format!("the declarations of `{}` differ", event.name.name);
                 let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
-                let help = "an event has the same parameters, result and roles in every state, and is `internal` in all or none";
+                let help = "an event has the same parameters, result and roles in every state, and is `internal` or `read` in all or none";
                 self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
             }
         }

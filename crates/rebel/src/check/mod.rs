@@ -23,6 +23,7 @@ mod header;
 mod library;
 mod operators;
 mod question;
+mod read;
 mod result;
 
 use std::collections::{HashMap, HashSet};

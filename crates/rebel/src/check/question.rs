@@ -62,7 +62,14 @@ impl Checker {
         self.ask(target, asks, Type::Boolean, span, context)
     }
 
-    fn ask(&mut self, target: Typed, asks: Asks, ty: Type, span: Span, context: &Context<'_>) -> Option<Typed> {
+    pub(super) fn ask(
+        &mut self,
+        target: Typed,
+        asks: Asks,
+        ty: Type,
+        span: Span,
+        context: &Context<'_>,
+    ) -> Option<Typed> {
         if !context.is_event() {
             let help = "only events ask other instances; pass what is needed as a parameter, or keep it in a field";
             self.refuse(Code::OutOfPlace, span, "no other instance can be asked here", "out of place", help);
@@ -151,20 +158,23 @@ impl Checker {
         context: &mut Context<'_>,
     ) -> Option<Asks> {
         let (callee, event, arguments) = self.called_event(class, event, arguments, span, context)?;
+        if !self.happens(callee, span) {
+            return None;
+        }
         self.possible.push((callee, span));
         Some(Asks::Possible { event, arguments })
     }
 
-    /// Refuses to ask whether an event could happen that asks questions itself: its instance alone cannot tell.
+    /// Refuses to ask about an event that asks questions itself: its instance alone cannot tell.
     pub(super) fn nested_questions(&mut self, classes: &[Class]) {
         for ((class, event), span) in std::mem::take(&mut self.possible) {
             let event = &classes[class].events[event];
             if event.transitions.iter().any(|transition| transition.body.asks) {
-                let message =
-                    format!("`{}` asks other instances, so its own cannot tell whether it is possible", event.name);
+                let what = if event.read { "what it returns" } else { "whether it is possible" };
+                let message = format!("`{}` asks other instances, so its own cannot tell {what}", event.name);
                 let diagnostic = Diagnostic::new(Code::NestedQuestion, span, message, "asked here");
                 let diagnostic = diagnostic.and(event.span, "asks questions");
-                self.report.push(diagnostic.help("ask what its guards ask instead"));
+                self.report.push(diagnostic.help("ask what it asks instead"));
             }
         }
     }

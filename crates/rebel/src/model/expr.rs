@@ -293,6 +293,13 @@ pub enum Asks {
     Initialized,
     /// Whether it is in one of these states.
     InState(Arc<[Name]>),
+    /// What a read event returns.
+    Result {
+        /// The event.
+        event: Name,
+        /// Its arguments.
+        arguments: Arguments,
+    },
     /// Whether an event could happen.
     Possible {
         /// The event.
@@ -403,7 +410,7 @@ impl Aggregate {
 impl Query {
     fn arguments(&self) -> impl Iterator<Item = &Expr> {
         let arguments = match &self.asks {
-            Asks::Possible { arguments, .. } => arguments.values.as_slice(),
+            Asks::Possible { arguments, .. } | Asks::Result { arguments, .. } => arguments.values.as_slice(),
             _ => &[],
         };
         arguments.iter().map(|(_, argument)| argument)

@@ -264,6 +264,8 @@ pub struct Event {
     pub(crate) documentation: String,
     pub(crate) params: Vec<Param>,
     pub(crate) internal: bool,
+    /// Whether it only reads.
+    pub(crate) read: bool,
     pub(crate) result: Option<Type>,
     /// Of which the caller needs one, if there are any.
     pub(crate) roles: Vec<Name>,
@@ -298,6 +300,12 @@ impl Event {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// Whether it only reads: it is asked and changes nothing, and the states it is possible in lead to themselves.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.read
     }
 
     /// The type of the value that it returns, if it returns one.

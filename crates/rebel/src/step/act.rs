@@ -73,10 +73,27 @@ impl Class {
         self.act_and_return(key, instance, call, at).map(|(after, _)| after)
     }
 
+    /// The value that `call` of a read event returns in `instance`; it carries the answers to its [`Class::questions`].
+    ///
+    /// # Errors
+    /// At least one [`Violation`]; a call of another event is one.
+    pub fn read(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Value, Vec<Violation>> {
+        let (event, first) = self.transition(key, instance, call)?;
+        let result = if event.read { self.acted(event, first, key, instance, call, at)?.1 } else { None };
+        result.ok_or_else(|| vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }])
+    }
+
     /// The value that `call` returns if it happens to `instance`; nothing if it is refused, or returns none.
     #[must_use]
     pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
-        self.act_and_return(key, instance, call, at).ok()?.1
+        let (event, first) = self.transition(key, instance, call).ok()?;
+        self.acted(event, first, key, instance, call, at).ok()?.1
     }
 
     /// What [`Class::act`] says, and what is returned.
@@ -88,6 +105,22 @@ impl Class {
         at: Timestamp,
     ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
         let (event, first) = self.transition(key, instance, call)?;
+        if event.read {
+            return Err(vec![Violation::Read { event: event.name.clone() }]);
+        }
+        self.acted(event, first, key, instance, call, at)
+    }
+
+    /// The same, of an event that happens or is asked.
+    fn acted(
+        &self,
+        event: &Event,
+        first: &Transition,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let mut violations = Vec::new();

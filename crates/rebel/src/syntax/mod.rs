@@ -7,6 +7,7 @@ mod caller;
 mod expression;
 mod layout;
 mod parser;
+mod read;
 mod result;
 pub(crate) mod token;
 pub(crate) mod tree;

@@ -218,6 +218,13 @@ impl Parser<'_> {
                     self.field().map(|field| class.fields.push(field))
                 }
                 Token::Name if self.begins_roles() => return Ok(class),
+                _ if self.begins_event() => match class.states.last_mut() {
+                    // Only after an error inside the group: its other events still belong to it.
+                    Some(_) => self.events(&mut class.states),
+                    // The state may be in what could not be read.
+                    None if self.torn.len() > torn_before => Err(Reported),
+                    None => Err(self.unexpected("a field or a state before the first event")),
+                },
                 Token::Invariant => {
                     self.before_states(&class, torn_before, "an invariant");
                     self.invariant().map(|rule| class.invariants.push(rule))
@@ -225,13 +232,6 @@ impl Parser<'_> {
                 Token::Name | Token::Initial | Token::Final => {
                     self.states_begin_here(depth).and_then(|()| self.group(&mut class.states))
                 }
-                Token::On | Token::Internal => match class.states.last_mut() {
-                    // Only after an error inside the group: its other events still belong to it.
-                    Some(_) => self.events(&mut class.states),
-                    // The state may be in what could not be read.
-                    None if self.torn.len() > torn_before => Err(Reported),
-                    None => Err(self.unexpected("a field or a state before the first event")),
-                },
                 token if token.begins_part() && !matches!(token, Token::Pre | Token::Post | Token::Sync) => {
                     return Ok(class);
                 }
@@ -317,7 +317,7 @@ impl Parser<'_> {
 
     /// The events of the last group.
     fn events(&mut self, groups: &mut [StateGroup]) -> Parsed<()> {
-        while matches!(self.peek(), Token::On | Token::Internal) {
+        while self.begins_event() {
             let event = self.event()?;
             if let Some(group) = groups.last_mut() {
                 group.events.push(event);
@@ -331,7 +331,11 @@ impl Parser<'_> {
         self.part = self.position;
         self.breaks.begin_line(self.position, 2);
         let outer = self.indentation();
-        let internal = self.eat(Token::Internal);
+        let read = self.begins_read();
+        if read {
+            self.advance();
+        }
+        let internal = !read && self.eat(Token::Internal);
         self.expect(Token::On)?;
         let name = self.declared_name()?;
         let params = self.params()?;
@@ -341,6 +345,7 @@ impl Parser<'_> {
         let mut event = Event {
             documentation,
             internal,
+            read,
             name,
             params,
             result,

@@ -111,6 +111,7 @@ pub(crate) struct StateGroup {
 pub(crate) struct Event {
     pub(crate) documentation: String,
     pub(crate) internal: bool,
+    pub(crate) read: bool,
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
     /// The type of what it returns.

@@ -480,6 +480,12 @@ pub enum Fault {
         /// What is asked for, as written.
         question: Name,
     },
+    /// An instance is asked for what a read event returns, which it refuses.
+    #[error("`{question}` has no value: the instance refuses it")]
+    Refused {
+        /// What is asked for, as written.
+        question: Name,
+    },
     /// What another instance is asked has no answer yet.
     #[error("`{question}` has no answer yet")]
     Unanswered {

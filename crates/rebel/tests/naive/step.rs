@@ -17,7 +17,7 @@ const ROLES: [&str; 2] = ["writer", "reader"];
 const READ: [(&str, Ty, usize); 4] =
     [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2), ("(caller has writer)", Ty::Bool, 3)];
 /// What they ask of others: behind what they read, in the order of the answers.
-const ASKED: [(&str, Ty, usize); 14] = [
+const ASKED: [(&str, Ty, usize); 15] = [
     READ[0],
     READ[1],
     READ[2],
@@ -32,6 +32,7 @@ const ASKED: [(&str, Ty, usize); 14] = [
     ("(initialized given)", Ty::Bool, 11),
     ("(finalized kept.kept)", Ty::Bool, 12),
     ("(T[\"0\"] is initialized)", Ty::Bool, 13),
+    ("given.Look(k)", Ty::Int, 14),
 ];
 /// What they name.
 const NAMED: [&str; 2] = ["a0", "a1"];
@@ -187,7 +188,7 @@ impl Contract {
                 writeln!(text, "      return: {value}").unwrap();
             }
         }
-        text + "  open, shut\n  final gone\n"
+        text + "  open, shut\n    read on Look(k: Integer) -> Integer\n      pre: x >= k\n      return: x + y\n  final gone\n"
     }
 }
 
@@ -355,7 +356,7 @@ impl Contract {
     ) -> Option<(World, Option<i128>)> {
         let before = Self::get(world, id);
         let event = &self.events[event];
-        let answers = if event.asks { Self::answers(world, &before, given) } else { Vec::new() };
+        let answers = if event.asks { Self::answers(world, &before, number, given) } else { Vec::new() };
         let (after, env, returned) = event.alone(self.caller, &before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
@@ -409,11 +410,13 @@ impl Contract {
     }
 
     /// What others answer to an instance that asks, as [`ASKED`] has it.
-    fn answers(world: &World, asking: &Thing, given: usize) -> Vec<V> {
+    fn answers(world: &World, asking: &Thing, number: i128, given: usize) -> Vec<V> {
         let kept = asking.kept.map(|id| Self::get(world, id));
         let behind = kept.as_ref().and_then(|kept| kept.kept).map(|id| Self::get(world, id));
         let (given, one, zero) = (Self::get(world, given), Self::get(world, 1), Self::get(world, 0));
         let or_absent = |value: Option<V>| value.unwrap_or(V::Absent);
+        let looks = (given.state == 1 || given.state == 2) && given.x >= number;
+        let sum = looks.then(|| i64::try_from(given.x + given.y).ok()).flatten();
         vec![
             V::Int(given.x),
             V::Int(given.y),
@@ -425,6 +428,7 @@ impl Contract {
             V::Bool(given.state != 0),
             or_absent(behind.as_ref().map(|behind| V::Bool(behind.state == 3))),
             V::Bool(zero.state != 0),
+            or_absent(sum.map(|sum| V::Int(sum.into()))),
         ]
     }
 

@@ -7,6 +7,7 @@ mod callers;
 mod credentials;
 mod listener;
 mod openapi;
+mod reads;
 mod results;
 mod tokens;
 mod undecided;
