@@ -93,6 +93,12 @@ pub trait Model: Send + Sync + 'static {
         event.clone()
     }
 
+    /// `event` as the first one of a step that has this number and no other step has, if what it does follows from one.
+    fn seeded(&self, key: &EntityKey, event: Self::Event, seed: u128) -> Self::Event {
+        let _ = (key, seed);
+        event
+    }
+
     /// Whether `event` has a result, which the client gets that calls it.
     fn has_result(&self, key: &EntityKey, event: &Self::Event) -> bool {
         let _ = (key, event);

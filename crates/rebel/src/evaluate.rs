@@ -16,6 +16,7 @@ use crate::instance::{EventCall, Question};
 use crate::limits::{COLLECTION_MAX, ELEMENTS_MAX, FUEL};
 use crate::model::expr::{Arguments, Asks, Comparison, Entry, Expr, ExprKind, Operator, Query, Slot};
 use crate::model::{Builtin, Function, Let};
+use crate::seed::{Purpose, derived};
 use crate::value::{Bindings, Fault, Key, Name, RecordType, RecordValue, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
@@ -173,6 +174,11 @@ impl<'a> Evaluator<'a> {
             }
             ExprKind::Now => Ok(Value::Timestamp(self.scope.at)),
             ExprKind::Today => Ok(Value::Date(self.scope.at.date())),
+            ExprKind::Fresh(class, number) => {
+                let seed = self.scope.call.and_then(EventCall::seed).ok_or(Fault::NoSeed)?;
+                let key = Key::Id(derived(seed, Purpose::Key, *number));
+                Ok(Value::Reference(Reference { class: class.clone(), key }))
+            }
             ExprKind::CallerId => {
                 let caller = self.scope.call.and_then(EventCall::caller);
                 caller.map(|caller| Value::String(caller.id().clone())).ok_or_else(|| ill_typed(expr))

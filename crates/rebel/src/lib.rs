@@ -59,6 +59,7 @@
 //! * An event **asks** other instances: `x is opened`, `x is {opened, blocked}`, `x is initialized`, `finalized x`, the value of
 //!   a field `x.f`, `can x.Event(..)`. `x` may be a path `a.b` or `Class[key]`. The event carries the answers, so that it is
 //!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
+//! * `name = fresh(C)` in `let:` names a **new instance**, under an identity that follows from the seed of the call.
 //! * An event with a **result**, `on E(..) -> T`, has a section `return:` with the value that its client gets.
 //! * A **read** event, `read on E(..) -> T`, only answers: to other events, which ask `x.E(..)`, and to clients.
 //! * An event with **variants** happens in the first of them whose guards hold; each has a target, guards, effects and calls
@@ -108,6 +109,7 @@ mod instance;
 pub mod ir;
 pub mod limits;
 mod model;
+mod seed;
 mod source;
 mod step;
 mod syntax;

@@ -33,8 +33,8 @@ const TILL: &str = "
             pre: sum - n > 0
             return: \"rest\"
           variant all: shut_
-            let: none = \"empty\"
-            return: none
+            let: word = \"empty\"
+            return: word
         on Count(n: Integer) -> Integer
           post: this.sales = n
           variant up

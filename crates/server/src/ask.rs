@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use enact_entities::{Asked, Model, ReadMode, Reason, Refusal, View};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::limits::INSTANCES_MAX;
-use enact_rebel::{Class, Event, EventCall, Instance, Value};
+use enact_rebel::{Class, Event, EventCall, Instance, Type, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use tokio::time::Instant;
@@ -80,6 +80,7 @@ fn arguments(
         let mut texts = pairs.iter().filter(|(known, _)| known == name).map(|(_, text)| text);
         let read = match (texts.next(), texts.next()) {
             (Some(text), None) => Value::parse(parameter.ty(), text).map_err(|error| error.to_string()),
+            (None, _) if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
             (None, _) => Err(format!("missing; it is of type {}", parameter.ty())),
             (Some(_), Some(_)) => Err("given more than once".to_owned()),
         };

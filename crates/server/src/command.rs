@@ -81,6 +81,11 @@ pub(crate) fn creates(class: &Class, event: &Event) -> bool {
     event.transitions().any(|(source, _)| is_initial(source))
 }
 
+/// Whether an idempotency key may name an instance of `class`: its identity is a text or an Id.
+pub(crate) fn is_named_by_key(class: &Class) -> bool {
+    matches!(class.key_type(), KeyType::String | KeyType::Id)
+}
+
 /// The instance that a command of `caller` creates under `idempotency_key`. All clients without a caller are one.
 fn named_after(
     class: &Class,
@@ -88,7 +93,7 @@ fn named_after(
     caller: Option<&Caller>,
     idempotency_key: Option<&str>,
 ) -> Result<EntityKey, InvalidParameter> {
-    if *class.key_type() != KeyType::String {
+    if !is_named_by_key(class) {
         let (class, event, ty) = (class.name(), event.name(), class.key_type());
         let problem = format!("missing; it is of type {ty}, and the client chooses it: POST /{class}/{{id}}/{event}");
         return Err(InvalidParameter { name: "id".to_owned(), problem });

@@ -6,7 +6,7 @@
 //! the language have no dots, so they cannot meet.
 
 use axum::http::HeaderName;
-use enact_rebel::{Class, Event, KeyType, Spec, Type};
+use enact_rebel::{Class, Event, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -25,7 +25,7 @@ use utoipa::openapi::{
 
 use crate::api::{Health, Readiness};
 use crate::ask::Answered;
-use crate::command::{Committed, creates};
+use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
@@ -71,7 +71,7 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
             paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById, access)));
-            if *class.key_type() == KeyType::String && creates(class, event) {
+            if is_named_by_key(class) && creates(class, event) {
                 let path = format!("/{name}/{}", event.name());
                 paths =
                     paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey, access)));
@@ -164,12 +164,14 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
 fn question(class: &Class, event: &Event, access: Access) -> Operation {
     let (class, name) = (class.name(), event.name());
     let parameters = event.params().iter().map(|parameter| {
-        let schema = match parameter.ty() {
-            Type::Set(_) => ObjectBuilder::new().schema_type(JsonType::String).into(),
-            ty => given(ty),
-        };
+        // What is no text of its own is written in the form of the language.
+        let is_compound =
+            matches!(parameter.ty(), Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_));
+        let text = || ObjectBuilder::new().schema_type(JsonType::String).into();
+        let schema = if is_compound { text() } else { given(parameter.ty()) };
+        let required = if matches!(parameter.ty(), Type::Optional(_)) { Required::False } else { Required::True };
         let parameter = ParameterBuilder::new().name(&**parameter.name()).parameter_in(ParameterIn::Query);
-        parameter.required(Required::True).schema(Some(schema)).build()
+        parameter.required(required).schema(Some(schema)).build()
     });
     let schema = returning(event, reference(Answered::name()));
     let found = ResponseBuilder::new()

@@ -118,6 +118,7 @@ impl Checker {
                 result: event.result.clone(),
                 roles: event.roles.clone(),
                 reads_caller: false,
+                needs_seed: false,
                 transitions: Vec::new(),
                 span: event.name.span,
             })
@@ -295,7 +296,8 @@ impl Checker {
                 let message = format!("`{}` already names something else here", named.name.name);
                 self.refuse(Code::Duplicate, named.name.span, message, "again here", "choose another name");
             }
-            match self.expression(&named.value, context, None) {
+            let fresh = self.fresh(&named.value, context.named());
+            match fresh.unwrap_or_else(|| self.expression(&named.value, context, None)) {
                 Some(value) => body.lets.push(context.name(&named.name.name, value)),
                 None => _ = self.broken.insert(named.name.name.clone()),
             }

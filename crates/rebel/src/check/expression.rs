@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::coerce::coerce;
 use super::collection::is_open;
+use super::fresh::FRESH;
 use super::operators::for_optional;
 use super::{Checker, Declared, Scope, builtin, operators};
 use crate::diagnostic::{Code, Diagnostic};
@@ -107,6 +108,11 @@ impl Context<'_> {
         self.named += 1;
         self.lets.push((named.clone(), value.depth));
         named
+    }
+
+    /// The number of the value that is named next.
+    pub(super) fn named(&self) -> usize {
+        self.named
     }
 
     /// Forgets what was named behind the first `count`.
@@ -494,6 +500,10 @@ impl Checker {
     }
 
     fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, context: &mut Context<'_>) -> Option<Typed> {
+        if &*name.name == FRESH {
+            self.refuse_fresh(span);
+            return None;
+        }
         let Some(header) = self.functions.get(&name.name) else {
             if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
                 // Its own error is reported.

@@ -167,8 +167,7 @@ impl Checker {
                 _ => {}
             }
         }
-        let help =
-            "an identity is a String, Integer, Iban, Date, Currency, a variant of an enum, or an instance of a class";
+        let help = "an identity is a String, Integer, Id, Iban, Date, Currency, a variant of an enum, or an instance of a class";
         self.refuse(Code::Identity, field.name.span, "no type for an identity", "this identity", help);
         KeyType::String
     }

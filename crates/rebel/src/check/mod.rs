@@ -18,6 +18,7 @@ mod coerce;
 mod collection;
 mod effect;
 mod expression;
+mod fresh;
 mod graph;
 mod header;
 mod library;
@@ -257,7 +258,8 @@ impl Checker {
         self.declared_roles(files);
         self.headers(files);
         self.library(files);
-        let classes = self.classes(files);
+        let mut classes = self.classes(files);
+        self.note_seeds(&mut classes);
         self.sync_circles();
         self.nested_questions(&classes);
         self.unused();
@@ -299,8 +301,10 @@ impl Checker {
         if !declared.is_type() && self.refuse_reserved_name(ident) {
             return;
         }
-        if matches!(declared, Declared::Function) && AggregateKind::named(&ident.name).is_some() {
-            let message = format!("`{}` is an aggregate of the language", ident.name);
+        let is_taken = AggregateKind::named(&ident.name).is_some() || &*ident.name == fresh::FRESH;
+        if matches!(declared, Declared::Function) && is_taken {
+            let what = if &*ident.name == fresh::FRESH { "a word" } else { "an aggregate" };
+            let message = format!("`{}` is {what} of the language", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
             return self.report.push(diagnostic.help("choose another name"));
         }

@@ -40,7 +40,7 @@ impl Checker {
         Some(Typed::node(ExprKind::Refer(name, fields), ty, span, depth))
     }
 
-    fn unknown_class(&mut self, ident: &Ident) {
+    pub(super) fn unknown_class(&mut self, ident: &Ident) {
         let message =
             format!("`{}` is no class, and only instances of classes are found by their identity", ident.name);
         let diagnostic = Diagnostic::new(Code::UnknownName, ident.span, message, "no class");

@@ -104,6 +104,8 @@ pub enum ExprKind {
     Now,
     /// The day of the event.
     Today,
+    /// A new instance of the class, under the identity that follows from the seed of the event and this number.
+    Fresh(Name, usize),
     /// The id of the caller.
     CallerId,
     /// Whether the caller has this role.
@@ -318,6 +320,7 @@ impl Expr {
             | ExprKind::This
             | ExprKind::Now
             | ExprKind::Today
+            | ExprKind::Fresh(..)
             | ExprKind::CallerId
             | ExprKind::HasRole(_)
             | ExprKind::Field(_)

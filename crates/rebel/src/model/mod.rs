@@ -271,6 +271,8 @@ pub struct Event {
     pub(crate) roles: Vec<Name>,
     /// Whether it reads the id of the caller.
     pub(crate) reads_caller: bool,
+    /// Whether it needs a seed.
+    pub(crate) needs_seed: bool,
     pub(crate) transitions: Vec<Transition>,
     /// Of its name.
     pub(crate) span: Span,
@@ -335,6 +337,22 @@ impl Event {
     #[must_use]
     pub fn needs_caller(&self) -> bool {
         self.reads_caller || !self.roles.is_empty()
+    }
+
+    /// Whether a step that begins with it needs a [seed](EventCall::with_seed): it names a fresh instance, or may call an event
+    /// that does.
+    #[must_use]
+    pub fn needs_seed(&self) -> bool {
+        self.needs_seed
+    }
+
+    /// Whether it names a fresh instance.
+    #[must_use]
+    pub fn uses_fresh(&self) -> bool {
+        let mut found = false;
+        let mut look = |expr: &Expr| expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Fresh(..)));
+        self.transitions.iter().flat_map(|transition| transition.body.expressions()).for_each(&mut look);
+        found
     }
 
     /// Why it is refused to the caller of `call`, which is a call of it.

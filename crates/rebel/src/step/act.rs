@@ -7,7 +7,8 @@ use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Transition};
-use crate::value::{Bindings, Fault, Key, Name, Reference, Timestamp, Value};
+use crate::seed::{Purpose, derived};
+use crate::value::{Bindings, Fault, Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
 impl Class {
@@ -189,7 +190,7 @@ impl Class {
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let transition = self.chosen(event, first, &mut evaluator, scope)?;
-        let mut run = SyncRun { evaluator, syncs: Vec::new() };
+        let mut run = SyncRun { evaluator, seed: call.seed(), calls: 0, syncs: Vec::new() };
         for statement in &transition.body.statements {
             run.statement(statement, &mut Vec::new()).map_err(|(fault, place)| {
                 let values = statement.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
@@ -456,7 +457,7 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Op
             Err(_) => return None,
         }
     }
-    let mut run = SyncRun { evaluator, syncs: Vec::new() };
+    let mut run = SyncRun { evaluator, seed: None, calls: 0, syncs: Vec::new() };
     for statement in &body.statements {
         let asked = run.statement(statement, &mut Vec::new());
         asked.or_else(|(fault, _)| is_fine(fault).then_some(()).ok_or(())).ok()?;
@@ -488,6 +489,9 @@ fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
 /// Collects what the statements of an event need.
 struct SyncRun<'a> {
     evaluator: Evaluator<'a>,
+    /// Of the event, and how many calls it has made.
+    seed: Option<Id>,
+    calls: usize,
     syncs: Vec<Sync>,
 }
 
@@ -524,7 +528,12 @@ impl SyncRun<'_> {
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {
         let target = self.evaluator.reference(target, locals)?;
         let action = match act {
-            Act::Do { event, arguments } => Action::Do(self.evaluator.event_call(event, arguments, locals)?),
+            Act::Do { event, arguments } => {
+                let call = self.evaluator.event_call(event, arguments, locals)?;
+                let seed = self.seed.map(|seed| derived(seed, Purpose::Call, self.calls));
+                self.calls += 1;
+                Action::Do(call.with_seed(seed))
+            }
             Act::Impossible { event, arguments } => {
                 Action::Impossible(self.evaluator.event_call(event, arguments, locals)?)
             }

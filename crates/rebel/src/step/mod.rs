@@ -17,6 +17,7 @@
 mod act;
 mod order;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub use self::order::in_order;
 use crate::instance::{Action, Answered, EventCall, Instance, Question, Sync};
 use crate::limits::{ACTS_MAX, INSTANCES_MAX};
 use crate::model::{Class, Event, Spec};
-use crate::value::{Key, Name, Reference, Timestamp, Value};
+use crate::value::{Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
 /// The instances that a step finds.
@@ -332,6 +333,18 @@ impl Class {
     }
 
     pub(crate) fn is_possible(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> bool {
-        self.next(key, instance, call, at).is_ok() && self.syncs(key, instance, call, at).is_ok()
+        let probed = self.probed(call);
+        self.next(key, instance, &probed, at).is_ok() && self.syncs(key, instance, &probed, at).is_ok()
+    }
+
+    /// The call as it is asked whether it is possible: with some seed if its event needs one, since any would do.
+    #[must_use]
+    pub fn probed<'c>(&self, call: &'c EventCall) -> Cow<'c, EventCall> {
+        match self.event(call.event()) {
+            Some(event) if event.needs_seed && call.seed().is_none() => {
+                Cow::Owned(call.clone().with_seed(Id::from_u128(0)))
+            }
+            _ => Cow::Borrowed(call),
+        }
     }
 }

@@ -5,6 +5,7 @@ mod availability;
 mod bank;
 mod callers;
 mod credentials;
+mod ids;
 mod listener;
 mod openapi;
 mod reads;
