@@ -93,6 +93,30 @@ pub trait Model: Send + Sync + 'static {
         event.clone()
     }
 
+    /// `event` as the first one of a step that has this number and no other step has, if what it does follows from one.
+    fn seeded(&self, key: &EntityKey, event: Self::Event, seed: u128) -> Self::Event {
+        let _ = (key, seed);
+        event
+    }
+
+    /// Whether `event` has a result, which the client gets that calls it.
+    fn has_result(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        false
+    }
+
+    /// What `event` returns if it happens in `state`; nothing if it is refused, or has no result.
+    fn result(&self, key: &EntityKey, state: &Self::State, event: &Self::Event, at: Timestamp) -> Option<Value> {
+        let _ = (key, state, event, at);
+        None
+    }
+
+    /// Whether `event` returns the same in all states in which it is possible.
+    fn has_fixed_result(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        false
+    }
+
     /// The value of a field, if it has one.
     fn value(&self, key: &EntityKey, state: &Self::State, field: &str) -> Option<Value> {
         let _ = (key, state, field);
@@ -207,6 +231,8 @@ pub enum Question<E> {
     InState(Vec<String>),
     /// Whether the event is possible.
     Possible(E),
+    /// What the event returns, if it is possible. For one that happens in the same step it is asked right before.
+    Result(E),
 }
 
 /// A question with the entity that answers it.

@@ -23,7 +23,7 @@ pub enum Reason {
     Role {
         /// The event.
         event: String,
-        /// The roles of which the caller has none.
+        /// The roles of which the caller has none. Without any it needs a caller, and none is known.
         roles: Vec<String>,
     },
     /// A precondition does not hold.
@@ -84,6 +84,9 @@ impl fmt::Display for Reason {
             }
             Self::LifeCycle { event, state, allowed } => {
                 write!(f, "{event} is not possible in state {state}, only in {}", allowed.join(", "))
+            }
+            Self::Role { event, roles } if roles.is_empty() => {
+                write!(f, "{event} needs a caller, and none is known")
             }
             Self::Role { event, roles } => {
                 let needed = if roles.len() == 1 { "the role" } else { "one of the roles" };

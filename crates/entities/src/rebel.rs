@@ -12,6 +12,7 @@
 //! An event is evaluated on an instance without fields, once per state it leaves. If that succeeds no field was read, and
 //! the calls are the same whatever the fields are.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -86,6 +87,69 @@ impl Rebel {
     /// The specification.
     pub fn spec(&self) -> &Spec {
         &self.spec
+    }
+
+    fn calls_of(&self, syncs: Vec<rebel::Sync>) -> Result<Vec<Call<EventCall>>, Vec<Reason>> {
+        let call = |sync: rebel::Sync| {
+            let (key, text) = (target(&sync.target)?, sync.text.to_string());
+            Ok(match sync.action {
+                rebel::Action::Do(event) => Call::event(key, event),
+                rebel::Action::Impossible(event) => {
+                    let event = self.probed(&sync.target, event);
+                    Call::condition(key, Condition::impossible(event, text))
+                }
+                rebel::Action::Initialized => Call::condition(key, Condition::initialized(text)),
+                rebel::Action::InState(states) => Call::condition(key, Condition::in_state(texts(&states), text)),
+                other => return Err(vec![Reason::Malformed { what: format!("{text}: {other:?} is not known here") }]),
+            })
+        };
+        syncs.into_iter().map(call).collect()
+    }
+
+    fn asked(&self, (of, question): (Reference, rebel::Question)) -> Result<Asked<EventCall>, Vec<Reason>> {
+        let question = match question {
+            rebel::Question::Field(name) => Question::Field(name.to_string()),
+            rebel::Question::Initialized => Question::Initialized,
+            rebel::Question::InState(states) => Question::InState(texts(&states)),
+            rebel::Question::Possible(event) => Question::Possible(self.probed(&of, event)),
+            rebel::Question::Result(event) => Question::Result(event),
+            other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
+        };
+        Ok(Asked { key: target(&of)?, question })
+    }
+
+    /// An event that is asked about, with some seed if it needs one.
+    fn probed(&self, of: &Reference, event: EventCall) -> EventCall {
+        match self.classes.get(&of.class).map(|known| known.class.probed(&event)) {
+            Some(Cow::Owned(probed)) => probed,
+            _ => event,
+        }
+    }
+
+    /// The answer of an entity in `state` to a question; nothing if it has none.
+    pub fn answer(&self, asked: &Asked<EventCall>, state: &Instance, at: Timestamp) -> Option<Value> {
+        let (known, key) = self.class(&asked.key).ok()?;
+        known.class.answer(&key, state, &question(&asked.question), time(at))
+    }
+
+    /// What a read event returns in `state`; it carries the answers to its questions.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn read(
+        &self,
+        entity: &EntityKey,
+        state: &Instance,
+        event: &EventCall,
+        at: Timestamp,
+    ) -> Result<Value, Vec<Reason>> {
+        let (known, key) = self.class(entity)?;
+        known.class.read(&key, state, event, time(at)).map_err(reasons)
+    }
+
+    /// The event as it is declared.
+    fn event(&self, entity: &EntityKey, event: &EventCall) -> Option<&rebel::Event> {
+        self.classes.get(entity.class())?.class.event(event.event())
     }
 
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
@@ -244,31 +308,6 @@ fn target(reference: &Reference) -> Result<EntityKey, Vec<Reason>> {
         .map_err(|error| vec![Reason::Malformed { what: format!("{reference} cannot be called: {error}") }])
 }
 
-fn calls_of(syncs: Vec<rebel::Sync>) -> Result<Vec<Call<EventCall>>, Vec<Reason>> {
-    let call = |sync: rebel::Sync| {
-        let (key, text) = (target(&sync.target)?, sync.text.to_string());
-        Ok(match sync.action {
-            rebel::Action::Do(event) => Call::event(key, event),
-            rebel::Action::Impossible(event) => Call::condition(key, Condition::impossible(event, text)),
-            rebel::Action::Initialized => Call::condition(key, Condition::initialized(text)),
-            rebel::Action::InState(states) => Call::condition(key, Condition::in_state(texts(&states), text)),
-            other => return Err(vec![Reason::Malformed { what: format!("{text}: {other:?} is not known here") }]),
-        })
-    };
-    syncs.into_iter().map(call).collect()
-}
-
-fn asked((of, question): (Reference, rebel::Question)) -> Result<Asked<EventCall>, Vec<Reason>> {
-    let question = match question {
-        rebel::Question::Field(name) => Question::Field(name.to_string()),
-        rebel::Question::Initialized => Question::Initialized,
-        rebel::Question::InState(states) => Question::InState(texts(&states)),
-        rebel::Question::Possible(event) => Question::Possible(event),
-        other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
-    };
-    Ok(Asked { key: target(&of)?, question })
-}
-
 fn question(question: &Question<EventCall>) -> rebel::Question {
     match question {
         Question::Field(name) => rebel::Question::Field(name.as_str().into()),
@@ -276,7 +315,8 @@ fn question(question: &Question<EventCall>) -> rebel::Question {
         Question::InState(states) => {
             rebel::Question::InState(states.iter().map(|state| Name::from(state.as_str())).collect())
         }
-        Question::Possible(event) => rebel::Question::Possible(event.clone()),
+        Question::Possible(event) => rebel::Question::Possible(event.clone().with_seed(None)),
+        Question::Result(event) => rebel::Question::Result(event.clone()),
     }
 }
 
@@ -351,7 +391,7 @@ impl Model for Rebel {
         let Some(state) = state else { return self.fixed_calls(entity, event, at) };
         let calls = self.class(entity).and_then(|(known, key)| {
             let syncs = known.class.syncs(&key, state, event, time(at)).map_err(reasons)?;
-            calls_of(syncs)
+            self.calls_of(syncs)
         });
         calls.map_or_else(Calls::Refused, Calls::Known)
     }
@@ -367,7 +407,7 @@ impl Model for Rebel {
             return Ok(Vec::new());
         }
         let (known, key) = self.class(entity)?;
-        known.class.questions(&key, state, event, time(at)).into_iter().map(asked).collect()
+        known.class.questions(&key, state, event, time(at)).into_iter().map(|asked| self.asked(asked)).collect()
     }
 
     fn answered(&self, event: &EventCall, answers: &[(Asked<EventCall>, Option<Value>)]) -> EventCall {
@@ -377,6 +417,26 @@ impl Model for Rebel {
             Some(Answered { of, question: question(&asked.question), answer: answer.clone() })
         };
         event.clone().with_answers(answers.iter().filter_map(answered).collect())
+    }
+
+    fn seeded(&self, entity: &EntityKey, event: EventCall, seed: u128) -> EventCall {
+        match self.event(entity, &event) {
+            Some(declared) if declared.needs_seed() => event.with_seed(rebel::Id::from_u128(seed)),
+            _ => event,
+        }
+    }
+
+    fn has_result(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.event(entity, event).is_some_and(|event| event.result().is_some())
+    }
+
+    fn result(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Value> {
+        let (known, key) = self.class(entity).ok()?;
+        known.class.result(&key, state, event, time(at))
+    }
+
+    fn has_fixed_result(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.event(entity, event).is_some_and(rebel::Event::has_fixed_result)
     }
 
     fn value(&self, entity: &EntityKey, state: &Instance, field: &str) -> Option<Value> {
@@ -483,7 +543,7 @@ impl Rebel {
                 return Calls::DependsOnState;
             }
         }
-        common.and_then(|syncs| calls_of(syncs).ok()).map_or(Calls::DependsOnState, Calls::Known)
+        common.and_then(|syncs| self.calls_of(syncs).ok()).map_or(Calls::DependsOnState, Calls::Known)
     }
 }
 

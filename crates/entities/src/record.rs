@@ -12,6 +12,7 @@
 //! | `Answer` | coordinator | before the client is told | a refusal that a repeated request must get again |
 //! | `End` | coordinator, two-phase | no | every participant has acknowledged |
 
+use enact_rebel::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -99,10 +100,13 @@ pub struct AnswerRecord {
 }
 
 /// A request that committed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// The life-cycle state that the event of the first call leads to; nothing if there is no such event.
     pub state: Option<String>,
+    /// What that event returns, if it has a result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Box<Value>>,
 }
 
 /// Makes a request repeatable: the same key and fingerprint get the same answer again, without a second effect.

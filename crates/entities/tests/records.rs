@@ -65,7 +65,7 @@ fn all_records() -> Vec<Record<Event>> {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
             participants: vec![(key("Account/A"), Slot(4))],
-            answer: answer(Ok(Done { state: Some("booked".into()) })),
+            answer: answer(Ok(Done { state: Some("booked".into()), result: Some(Value::Integer(7).into()) })),
         }),
         Record::Answer(answer(Err(refusal))),
         Record::End { tx: tx(7) },

@@ -58,6 +58,8 @@ codes! {
     Import = "E107";
     /// A name that several modules declare, and nothing says which one is meant.
     Ambiguous = "E108";
+    /// No role of this name.
+    UnknownRole = "E109";
 
     /// An expression has another type than its place needs.
     TypeMismatch = "E201";
@@ -78,7 +80,7 @@ codes! {
     LeavesFinal = "E303";
     /// An event is declared twice for one state.
     RepeatedTransition = "E304";
-    /// Declarations of one event differ in parameters or in `internal`.
+    /// Declarations of one event differ in parameters, result, roles or in `internal` or `read`.
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
@@ -95,14 +97,18 @@ codes! {
     NewValueRead = "E405";
     /// A field, parameter, instance or the time where it has no meaning, as in a constant.
     OutOfPlace = "E406";
+    /// An event with a result that does not return it, or the other way round.
+    Result = "E407";
+    /// A read event that changes something, or one that is called, or another one in an expression.
+    ReadEvent = "E408";
     /// An index of a field that cannot be looked up, or one that is declared already.
-    Index = "E407";
+    Index = "E409";
 
     /// A function or constant that depends on itself.
     Recursion = "E501";
     /// Events that synchronise in a circle.
     SyncCycle = "E502";
-    /// A question whether an event could happen that asks questions itself.
+    /// A question about an event that asks questions itself.
     NestedQuestion = "E503";
 
     /// A class that extends itself, or what is no class to extend.
@@ -120,7 +126,7 @@ codes! {
 
     /// A state that no event reaches.
     UnreachableState = "W001";
-    /// A parameter, constant, function, enum or import that nothing uses.
+    /// A parameter, constant, function, enum, import or role that nothing uses.
     Unused = "W002";
     /// An `internal` event that no `sync` calls.
     NeverSynced = "W003";

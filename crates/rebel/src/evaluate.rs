@@ -16,6 +16,7 @@ use crate::instance::{EventCall, Question};
 use crate::limits::{COLLECTION_MAX, ELEMENTS_MAX, FUEL};
 use crate::model::expr::{Arguments, Asks, Comparison, Entry, Expr, ExprKind, Operator, Query, Slot};
 use crate::model::{Builtin, Function, Let};
+use crate::seed::{Purpose, derived};
 use crate::value::{Bindings, Fault, Key, Name, RecordType, RecordValue, Reference, Rounding, Timestamp, Value};
 
 /// What an expression may read.
@@ -35,6 +36,8 @@ pub(crate) struct Evaluator<'a> {
     params: &'a Bindings,
     fuel: u32,
     wanted: Vec<(Reference, Question)>,
+    /// The fields after the effects, once they are known.
+    after: Option<Bindings>,
     /// The named values that were computed, by number.
     lets: Vec<Option<Result<Value, Fault>>>,
 }
@@ -46,7 +49,18 @@ impl<'a> Evaluator<'a> {
 
     pub(crate) fn with_fuel(scope: Scope<'a>, fuel: u32) -> Self {
         let params = scope.call.map_or(Bindings::nothing(), EventCall::arguments);
-        Self { scope, params, fuel, wanted: Vec::new(), lets: Vec::new() }
+        Self { scope, params, fuel, wanted: Vec::new(), after: None, lets: Vec::new() }
+    }
+
+    /// The fields before the event.
+    pub(crate) fn fields(&self) -> &'a Bindings {
+        self.scope.fields
+    }
+
+    /// The value that the event returns when it leaves these fields.
+    pub(crate) fn returned(&mut self, value: &Expr, after: Bindings) -> Result<Value, Fault> {
+        self.after = Some(after);
+        self.value(value, &[])
     }
 
     /// Whether a question was met that has no answer.
@@ -160,7 +174,21 @@ impl<'a> Evaluator<'a> {
             }
             ExprKind::Now => Ok(Value::Timestamp(self.scope.at)),
             ExprKind::Today => Ok(Value::Date(self.scope.at.date())),
+            ExprKind::Fresh(class, number) => {
+                let seed = self.scope.call.and_then(EventCall::seed).ok_or(Fault::NoSeed)?;
+                let key = Key::Id(derived(seed, Purpose::Key, *number));
+                Ok(Value::Reference(Reference { class: class.clone(), key }))
+            }
+            ExprKind::CallerId => {
+                let caller = self.scope.call.and_then(EventCall::caller);
+                caller.map(|caller| Value::String(caller.id().clone())).ok_or_else(|| ill_typed(expr))
+            }
+            ExprKind::HasRole(role) => {
+                let caller = self.scope.call.and_then(EventCall::caller);
+                Ok(Value::Boolean(caller.is_some_and(|caller| caller.has(role))))
+            }
             ExprKind::Field(slot) => bound(self.scope.fields, slot).cloned(),
+            ExprKind::NewField(slot) => bound(self.after.as_ref().unwrap_or(self.scope.fields), slot).cloned(),
             ExprKind::Param(slot) => bound(self.params, slot).cloned(),
             ExprKind::Local(index) => locals.get(*index).cloned().ok_or_else(|| ill_typed(expr)),
             _ => Err(ill_typed(expr)),
@@ -328,9 +356,13 @@ impl<'a> Evaluator<'a> {
             Asks::Initialized => Question::Initialized,
             Asks::InState(states) => Question::InState(states.clone()),
             Asks::Possible { event, arguments } => Question::Possible(self.event_call(event, arguments, locals)?),
+            Asks::Result { event, arguments } => Question::Result(self.event_call(event, arguments, locals)?),
         };
         match self.scope.call.and_then(|call| call.answer(&of, &question)) {
             Some(Some(answer)) => Ok(answer.clone()),
+            Some(None) if matches!(query.asks, Asks::Result { .. }) => {
+                Err(Fault::Refused { question: query.text.clone() })
+            }
             Some(None) => Err(Fault::Absent { question: query.text.clone() }),
             None => {
                 let wanted = (of, question);

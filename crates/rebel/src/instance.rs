@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::caller::Caller;
 use crate::model::{Class, Event};
-use crate::value::{Bindings, Name, Reference, Value};
+use crate::value::{Bindings, Id, Name, Reference, Value};
 
 /// An instance of a class between two events: its state and the values of its fields.
 ///
@@ -63,11 +63,13 @@ pub struct EventCall {
     answers: Vec<Answered>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     caller: Option<Caller>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<Id>,
 }
 
 impl EventCall {
     pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
-        Self { event, arguments, answers: Vec::new(), caller: None }
+        Self { event, arguments, answers: Vec::new(), caller: None, seed: None }
     }
 
     /// The caller of the step, if one is known. One that is not has no roles.
@@ -80,6 +82,18 @@ impl EventCall {
     #[must_use]
     pub fn with_caller(self, caller: impl Into<Option<Caller>>) -> Self {
         Self { caller: caller.into(), ..self }
+    }
+
+    /// What the identities of fresh instances follow from, if the step needs that. Calls of an event get seeds of their own.
+    #[must_use]
+    pub fn seed(&self) -> Option<Id> {
+        self.seed
+    }
+
+    /// The same call with this seed, or without one. No two steps have the same.
+    #[must_use]
+    pub fn with_seed(self, seed: impl Into<Option<Id>>) -> Self {
+        Self { seed: seed.into(), ..self }
     }
 
     /// What other instances have answered to the questions of the event. With these answers it is decided on its own instance
@@ -137,6 +151,8 @@ pub enum Question {
     InState(Arc<[Name]>),
     /// Could the event happen there, as [`Class::holds`] says?
     Possible(EventCall),
+    /// What does the event return, if it is possible there?
+    Result(EventCall),
 }
 
 impl fmt::Display for Question {
@@ -146,6 +162,7 @@ impl fmt::Display for Question {
             Question::Initialized => f.pad("is initialized"),
             Question::InState(states) => write!(f, "is {}", states.join(" or ")),
             Question::Possible(call) => write!(f, "can {call}"),
+            Question::Result(call) => call.fmt(f),
         }
     }
 }

@@ -30,6 +30,6 @@
 
 pub use crate::model::expr::{
     Act, Aggregate, Arguments, Asks, Comparison, Effect, Entry, Expr, ExprKind, Fold, Let, NumberKind, Operator, Query,
-    Rule, Slot, Statement,
+    Returned, Rule, Slot, Statement,
 };
 pub use crate::model::{Body, Builtin, Function, Transition};

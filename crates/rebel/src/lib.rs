@@ -46,6 +46,8 @@
 //!   event leaves a `final` state. A state that is named several times is one state; `opened, blocked` before events
 //!   declares them for both. An event without a target stays in its state.
 //! * `pre:` lists **guards**; all must hold. A text before one (`"insufficient funds": ..`) is what a refusal says.
+//! * `roles a, b` declares **roles**; an event `by a` demands one of the caller of the step. Events read `caller.id` and
+//!   `caller has a`.
 //! * `let:` **names values** that guards, effects and calls read.
 //! * `post:` lists **effects**: `this.f = e` (or `==`, `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
 //!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives
@@ -57,6 +59,9 @@
 //! * An event **asks** other instances: `x is opened`, `x is {opened, blocked}`, `x is initialized`, `finalized x`, the value of
 //!   a field `x.f`, `can x.Event(..)`. `x` may be a path `a.b` or `Class[key]`. The event carries the answers, so that it is
 //!   decided and replayed on its own instance alone. `initialized x` and `x instate opened` are other spellings.
+//! * `name = fresh(C)` in `let:` names a **new instance**, under an identity that follows from the seed of the call.
+//! * An event with a **result**, `on E(..) -> T`, has a section `return:` with the value that its client gets.
+//! * A **read** event, `read on E(..) -> T`, only answers: to other events, which ask `x.E(..)`, and to clients.
 //! * An event with **variants** happens in the first of them whose guards hold; each has a target, guards, effects and calls
 //!   of its own.
 //! * **Values** may be optional (`T?`, `x ?? d`, `x!`), records, lists, sets and maps; there are numbers with decimals, times and spans
@@ -104,6 +109,7 @@ mod instance;
 pub mod ir;
 pub mod limits;
 mod model;
+mod seed;
 mod source;
 mod step;
 mod syntax;

@@ -31,12 +31,18 @@ pub enum Violation {
     Role {
         /// The event.
         event: Name,
-        /// The roles of which the caller has none.
+        /// The roles of which the caller has none. Without any it needs a caller, and none is known.
         roles: Vec<Name>,
     },
     /// The event only happens when another one calls it.
     #[error("`{event}` is internal: it only happens when another event calls it")]
     Internal {
+        /// The event.
+        event: Name,
+    },
+    /// The event only reads: it is asked, and does not happen.
+    #[error("`{event}` is a read event: it is asked, and does not happen")]
+    Read {
         /// The event.
         event: Name,
     },
@@ -140,6 +146,9 @@ pub enum Violation {
 }
 
 fn needs_role(event: &Name, roles: &[Name]) -> String {
+    if roles.is_empty() {
+        return format!("`{event}` needs a caller, and none is known");
+    }
     let roles: Vec<_> = roles.iter().map(|role| format!("`{role}`")).collect();
     let needed = if roles.len() == 1 { "the role" } else { "one of the roles" };
     format!("`{event}` needs {needed} {}, which the caller does not have", roles.join(", "))

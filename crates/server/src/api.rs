@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderValue, Method, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use axum::{Json, Router};
 use enact_entities::{DiskState, Engine, Rebel};
 use enact_journal::{EntityKey, Journal};
@@ -22,7 +22,7 @@ use crate::openapi::Access;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
 use crate::tokens::Tokens;
-use crate::{command, credentials, limits, openapi, outcome, read};
+use crate::{ask, command, credentials, limits, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -84,6 +84,7 @@ pub(crate) struct Readiness {
 /// | `POST /{Class}/{id}/{Event}` | one event, in a transaction with all that it calls |
 /// | `POST /{Class}/{Event}` | the same, for an instance that the event creates and the `Idempotency-Key` names |
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
+/// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
 /// | `GET /openapi.json` | this interface, described for programs |
 /// | `GET /health` | whether the server serves; never turned away |
 /// | `GET /health/ready` | whether its disk takes commands; never turned away |
@@ -99,7 +100,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
         .route("/health/ready", get(readiness::<J>))
         .route("/openapi.json", get(describe::<J>))
         .route("/{class}/{id}", get(read::read::<J>).post(command::creation::<J>))
-        .route("/{class}/{id}/{event}", post(command::command::<J>))
+        .route("/{class}/{id}/{event}", get(ask::ask::<J>).post(command::command::<J>))
         .fallback(no_such_resource)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(api);
@@ -156,6 +157,11 @@ async fn no_such_resource(uri: Uri) -> Problem {
 pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     // Three parts are an event, fewer are read.
     let allowed = if uri.path().matches('/').count() == 3 { "POST" } else { "GET, HEAD" };
+    only_allowed(allowed, &method, &uri)
+}
+
+/// The problem of a method that a resource does not know.
+pub(crate) fn only_allowed(allowed: &'static str, method: &Method, uri: &Uri) -> Problem {
     let detail = format!("`{}` takes {allowed}, not {method}", uri.path());
     Problem::new(ProblemKind::MethodNotAllowed, detail).with_header(header::ALLOW, HeaderValue::from_static(allowed))
 }

@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::api::{Api, instance, method_not_allowed};
+use crate::api::{Api, instance, method_not_allowed, only_allowed};
 use crate::limits::Peer;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{body, credentials, envelope, outcome, value};
@@ -33,6 +33,10 @@ pub(crate) struct Committed {
     id: String,
     /// The life-cycle state in which the command left the addressed instance.
     state: String,
+    /// What the event returns, if it has a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(ignore)]
+    result: Option<JsonValue>,
 }
 
 pub(crate) async fn command<J: Journal>(
@@ -44,6 +48,9 @@ pub(crate) async fn command<J: Journal>(
     let Path((class, id, event)) = path.map_err(|_| undecodable())?;
     let class = api.class(&class)?;
     let event = exposed(class, &event)?;
+    if event.is_read() {
+        return Err(only_allowed("GET, HEAD", request.method(), request.uri()));
+    }
     run(&api, peer, class, event, Some(&id), request).await
 }
 
@@ -57,7 +64,7 @@ pub(crate) async fn creation<J: Journal>(
 ) -> Result<Response, Problem> {
     let Path((class, event)) = path.map_err(|_| undecodable())?;
     let class = api.class(&class)?;
-    let Some(event) = class.event(&event).filter(|event| !event.is_internal()) else {
+    let Some(event) = class.event(&event).filter(|event| !event.is_internal() && !event.is_read()) else {
         return Err(method_not_allowed(request.method().clone(), request.uri().clone()).await);
     };
     if !creates(class, event) {
@@ -74,6 +81,11 @@ pub(crate) fn creates(class: &Class, event: &Event) -> bool {
     event.transitions().any(|(source, _)| is_initial(source))
 }
 
+/// Whether an idempotency key may name an instance of `class`: its identity is a text or an Id.
+pub(crate) fn is_named_by_key(class: &Class) -> bool {
+    matches!(class.key_type(), KeyType::String | KeyType::Id)
+}
+
 /// The instance that a command of `caller` creates under `idempotency_key`. All clients without a caller are one.
 fn named_after(
     class: &Class,
@@ -81,7 +93,7 @@ fn named_after(
     caller: Option<&Caller>,
     idempotency_key: Option<&str>,
 ) -> Result<EntityKey, InvalidParameter> {
-    if *class.key_type() != KeyType::String {
+    if !is_named_by_key(class) {
         let (class, event, ty) = (class.name(), event.name(), class.key_type());
         let problem = format!("missing; it is of type {ty}, and the client chooses it: POST /{class}/{{id}}/{event}");
         return Err(InvalidParameter { name: "id".to_owned(), problem });
@@ -152,9 +164,11 @@ async fn run<J: Journal>(
 }
 
 fn done(receipt: Receipt, key: &EntityKey) -> Response {
-    let Receipt { tx, state, replayed } = receipt;
+    let Receipt { tx, state, result, replayed } = receipt;
     let state = state.expect("a command is an event, and an event leads to a state");
-    let mut response = Json(Committed { transaction: tx.to_string(), id: key.id().to_owned(), state }).into_response();
+    let (transaction, id) = (tx.to_string(), key.id().to_owned());
+    let result = result.as_ref().map(value::to_json);
+    let mut response = Json(Committed { transaction, id, state, result }).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }
@@ -166,7 +180,7 @@ pub(crate) fn undecodable() -> Problem {
     Problem::invalid(vec![InvalidParameter { name: "id".to_owned(), problem }])
 }
 
-fn exposed<'a>(class: &'a Class, name: &str) -> Result<&'a Event, Problem> {
+pub(crate) fn exposed<'a>(class: &'a Class, name: &str) -> Result<&'a Event, Problem> {
     let is_exposed = |event: &&Event| !event.is_internal();
     class.event(name).filter(is_exposed).ok_or_else(|| {
         let events = class.events().iter().filter(is_exposed).map(|event| format!("`{}`", event.name()));

@@ -78,6 +78,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod ask;
 mod body;
 mod command;
 mod credentials;

@@ -6,7 +6,7 @@
 //! the language have no dots, so they cannot meet.
 
 use axum::http::HeaderName;
-use enact_rebel::{Class, Event, KeyType, Spec, Type};
+use enact_rebel::{Class, Event, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::header::HeaderBuilder;
@@ -15,7 +15,8 @@ use utoipa::openapi::path::{
 };
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat, Type as JsonType,
+    AdditionalProperties, AllOfBuilder, ArrayBuilder, ComponentsBuilder, ObjectBuilder, OneOfBuilder, SchemaFormat,
+    Type as JsonType,
 };
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
@@ -23,7 +24,8 @@ use utoipa::openapi::{
 };
 
 use crate::api::{Health, Readiness};
-use crate::command::{Committed, creates};
+use crate::ask::Answered;
+use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
@@ -51,6 +53,7 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
     describe::<Committed>(&mut own);
+    describe::<Answered>(&mut own);
     describe::<Health>(&mut own);
     describe::<Readiness>(&mut own);
     for (name, schema) in own.into_iter().chain(text_forms()) {
@@ -60,11 +63,15 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
         let name = class.name();
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
         paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
-        for event in class.events().iter().filter(|event| !event.is_internal()) {
+        for event in class.events().iter().filter(|event| event.is_read()) {
+            let path = format!("/{name}/{{id}}/{}", event.name());
+            paths = paths.path(path, PathItem::new(HttpMethod::Get, question(class, event, access)));
+        }
+        for event in class.events().iter().filter(|event| !event.is_internal() && !event.is_read()) {
             components = components.schema(format!("{name}.{}", event.name()), parameters(event));
             let path = format!("/{name}/{{id}}/{}", event.name());
             paths = paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ById, access)));
-            if *class.key_type() == KeyType::String && creates(class, event) {
+            if is_named_by_key(class) && creates(class, event) {
                 let path = format!("/{name}/{}", event.name());
                 paths =
                     paths.path(path, PathItem::new(HttpMethod::Post, command(class, event, Addressed::ByKey, access)));
@@ -128,7 +135,7 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .description(Some("Present if this is the answer to an earlier request with the same key"))
         .build();
     let body = ContentBuilder::new().schema(Some(reference(format!("{class}.{name}")))).build();
-    let committed = ContentBuilder::new().schema(Some(reference(Committed::name()))).build();
+    let committed = ContentBuilder::new().schema(Some(answer(event))).build();
     let done = ResponseBuilder::new()
         .description("The event happened; this is durable")
         .content(JSON, committed)
@@ -138,7 +145,7 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .operation_id(Some(operation_id))
         .tag(&**class)
         .summary(Some(summary))
-        .description(words(event.documentation()))
+        .description(described(event))
         .parameters(Some(parameters))
         .parameter(deadline())
         .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, body).build()))
@@ -150,13 +157,50 @@ fn command(class: &Class, event: &Event, addressed: Addressed, access: Access) -
         .response("422", problem("The body is malformed, id, parameters or headers are not as declared, or the key belongs to another request"))
         .response("504", problem("The deadline passed before anything was recorded, or it is not known yet whether the event happened"))
         .response("507", problem("The disk is full; nothing was done"));
-    let operation = match access {
-        Access::Anonymous => operation,
-        Access::ByTokens => {
-            operation.response("403", problem("The caller has none of the roles that the event demands"))
-        }
-    };
-    everywhere(operation, access).build()
+    everywhere(with_forbidden(operation, event, access), access).build()
+}
+
+/// `GET /{Class}/{id}/{Event}`
+fn question(class: &Class, event: &Event, access: Access) -> Operation {
+    let (class, name) = (class.name(), event.name());
+    let parameters = event.params().iter().map(|parameter| {
+        // What is no text of its own is written in the form of the language.
+        let is_compound =
+            matches!(parameter.ty(), Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_));
+        let text = || ObjectBuilder::new().schema_type(JsonType::String).into();
+        let schema = if is_compound { text() } else { given(parameter.ty()) };
+        let required = if matches!(parameter.ty(), Type::Optional(_)) { Required::False } else { Required::True };
+        let parameter = ParameterBuilder::new().name(&**parameter.name()).parameter_in(ParameterIn::Query);
+        parameter.required(required).schema(Some(schema)).build()
+    });
+    let schema = returning(event, reference(Answered::name()));
+    let found = ResponseBuilder::new()
+        .description("What the event returns")
+        .content(JSON, ContentBuilder::new().schema(Some(schema)).build())
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{class}.{name}")))
+        .tag(&**class)
+        .summary(Some(format!("Ask an instance of {class} for {name}")))
+        .description(described(event))
+        .parameter(id())
+        .parameters(Some(parameters.collect::<Vec<_>>()))
+        .parameter(deadline())
+        .response("200", found)
+        .response("404", problem("The instance was never created"))
+        .response("409", problem("Refused by a precondition or the life cycle"))
+        .response("422", problem("Id, query or headers are not as declared"))
+        .response("504", problem("The deadline passed while the read waited"));
+    everywhere(with_forbidden(operation, event, access), access).build()
+}
+
+/// An operation that may be forbidden to its caller.
+fn with_forbidden(operation: OperationBuilder, event: &Event, access: Access) -> OperationBuilder {
+    // What it calls may demand a role too.
+    match access {
+        Access::Anonymous if !event.needs_caller() => operation,
+        _ => operation.response("403", problem("The caller has none of the roles that the event demands")),
+    }
 }
 
 /// `GET /{Class}/{id}`
@@ -350,6 +394,32 @@ fn closed() -> ObjectBuilder {
     ObjectBuilder::new()
         .schema_type(JsonType::Object)
         .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+}
+
+/// The answer to a command that committed.
+fn answer(event: &Event) -> RefOr<Schema> {
+    returning(event, reference(Committed::name()))
+}
+
+/// `schema`, and the result of the event if it has one.
+fn returning(event: &Event, schema: RefOr<Schema>) -> RefOr<Schema> {
+    let Some(result) = event.result() else { return schema };
+    let result = ObjectBuilder::new().property("result", given(result)).required("result");
+    AllOfBuilder::new().item(schema).item(result).into()
+}
+
+/// What an event is for, and who may make it happen.
+fn described(event: &Event) -> Option<String> {
+    let demands = match event.roles() {
+        [] if event.needs_caller() => Some("Needs a caller.".to_owned()),
+        [] => None,
+        roles => {
+            let roles: Vec<String> = roles.iter().map(|role| format!("`{role}`")).collect();
+            Some(format!("Needs the role {}.", roles.join(" or ")))
+        }
+    };
+    let parts: Vec<String> = words(event.documentation()).map(str::to_owned).into_iter().chain(demands).collect();
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
 }
 
 fn words(documentation: &str) -> Option<&str> {

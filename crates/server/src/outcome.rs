@@ -136,9 +136,9 @@ fn stopping() -> Problem {
     Problem::new(ProblemKind::Stopping, detail).retry_after(RESTART)
 }
 
-/// A refusal for want of a role is 403, before anything else is told. One of the addressed instance because it was
-/// never created says so as a resource does: by 404.
-fn refused(refusal: &Refusal, class: &Class, key: &EntityKey) -> Problem {
+/// A refusal for want of a role is 403, before anything else is told. One of the addressed instance because it was never
+/// created says so as a resource does: by 404.
+pub(crate) fn refused(refusal: &Refusal, class: &Class, key: &EntityKey) -> Problem {
     let is_forbidden = refusal.reasons.iter().any(|reason| matches!(reason, Reason::Role { .. }));
     if !is_forbidden && refusal.entity == *key && refusal.reasons.iter().any(|reason| lacks_instance(reason, class)) {
         return never_created(key);

@@ -194,6 +194,7 @@ impl<M: Model> Entity<M> {
             Question::Initialized => self.exists(state),
             Question::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
             Question::Possible(event) => self.would_happen(event, at, state),
+            Question::Result(event) => return self.model.result(&self.key, state, event, at),
         };
         Some(Value::Boolean(truth))
     }
@@ -289,11 +290,13 @@ impl<M: Model> Entity<M> {
     }
 
     /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every
-    /// state, and its conditions and questions look only at the life cycle, which linear events do not move.
+    /// state, its conditions and questions look only at the life cycle, which linear events do not move, and what it returns is
+    /// the same in every state.
     pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
         let looks_further = |action: &Action<M::Event>| match action {
             Action::Event(_) => false,
             Action::Condition(condition) => matches!(condition.demand, Demand::Impossible(_)),
+            Action::Ask(Question::Result(event)) => !self.model.has_fixed_result(&self.key, event),
             Action::Ask(question) => matches!(question, Question::Field(_) | Question::Possible(_)),
         };
         if branch.work.actions.iter().any(looks_further) {
@@ -362,7 +365,9 @@ impl<M: Model> Entity<M> {
         work.actions.iter().any(|action| match action {
             Action::Event(event)
             | Action::Condition(Condition { demand: Demand::Impossible(event), .. })
-            | Action::Ask(Question::Possible(event)) => self.model.reads_time(&self.key, event),
+            | Action::Ask(Question::Possible(event) | Question::Result(event)) => {
+                self.model.reads_time(&self.key, event)
+            }
             Action::Condition(_) | Action::Ask(_) => false,
         })
     }
@@ -400,6 +405,7 @@ impl<M: Model> Entity<M> {
             Action::Ask(Question::Possible(event)) => {
                 format!("asks whether {} is possible", self.model.event_name(event)).into()
             }
+            Action::Ask(Question::Result(event)) => format!("asks for {}", self.model.event_name(event)).into(),
         }
     }
 

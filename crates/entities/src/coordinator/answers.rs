@@ -125,7 +125,7 @@ mod tests {
     }
 
     fn answer(key: &str, tx: u128) -> AnswerRecord {
-        let result = Ok(Done { state: None });
+        let result = Ok(Done::default());
         AnswerRecord { tx: TxId::from_u128(tx), at: Timestamp(0), idempotency: Some(request(key, 1)), result }
     }
 

@@ -53,7 +53,7 @@ use self::transaction::{Phase, Transaction};
 use crate::EntityKey;
 use crate::admission::{Decision, Wait};
 use crate::message::{Decide, Said, ToCoordinator, ToParticipant, Vote};
-use crate::model::{Call, Model};
+use crate::model::{Action, Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::reason::Refusal;
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
@@ -272,13 +272,28 @@ impl<M: Model> Coordinator<M> {
         if let Some(reply) = begin.idempotency.as_ref().and_then(|request| self.known(request)) {
             return out.push(CoordinatorOutput::Reply { tx, reply });
         }
-        let mut transaction = Transaction::new(begin, now);
+        let mut transaction = Transaction::new(self.seeded(begin), now);
         let planned = transaction.replan(&*self.model, self.bounds());
         self.transactions.insert(tx, transaction);
         match planned {
             Ok(()) => self.advance(tx, now, out),
             Err(refusal) => self.refuse(tx, refusal, now, out),
         }
+    }
+
+    /// The calls of a client with what they need of a number that no other step has.
+    fn seeded(&self, begin: Begin<M::Event>) -> Begin<M::Event> {
+        let Begin { tx, calls, .. } = begin;
+        let seeded = |(position, call): (usize, Call<M::Event>)| match call.action {
+            // The first call of a command has the number of the transaction, and no client makes two.
+            Action::Event(event) => {
+                let seed = tx.as_u128().wrapping_add(position as u128);
+                Call::event(call.key.clone(), self.model.seeded(&call.key, event, seed))
+            }
+            _ => call,
+        };
+        let calls = calls.into_iter().enumerate().map(seeded).collect();
+        Begin { calls, ..begin }
     }
 
     fn known(&mut self, request: &Idempotency) -> Option<Reply> {

@@ -5,6 +5,8 @@
 //! entity. Until then the event counts as one that calls nothing, and what stands behind it may yet get something
 //! before it: only what stands before the first such event is *certain*.
 //!
+//! The first event is the one that the client calls. What it returns is a question to its own entity, right before it.
+//!
 //! What an event asks of others is learnt from its entity too, which cannot judge it before. Each question is put to the entity
 //! that answers it, at its place, and the answers go with the event. An event that waits for an answer, and what comes behind
 //! it at its entity, is left out until the answer is there: the part of that entity is *partial*.
@@ -214,6 +216,7 @@ impl<M: Model> Planner<'_, M> {
             return self.add(call).map(|()| Vec::new());
         }
         self.count(&call)?;
+        let is_first = self.events == 1;
         self.enter(&call);
         let call = self.with_answers(call)?;
         let called = self.called(&call)?;
@@ -222,6 +225,11 @@ impl<M: Model> Planner<'_, M> {
             called.unwrap_or_default().into_iter().partition(|call| matches!(call.action, Action::Event(_)));
         conditions.into_iter().try_for_each(|condition| self.add(condition))?;
         let entered = self.trace.as_mut().and_then(|trace| trace.path.pop());
+        if let (true, Action::Event(event)) = (is_first, &call.action)
+            && self.known.model.has_result(&call.key, event)
+        {
+            self.add(Call { key: call.key.clone(), action: Action::Ask(Question::Result(event.clone())) })?;
+        }
         self.add(call)?;
         if let (Some(trace), Some(caller)) = (&mut self.trace, entered) {
             trace.path.push(caller);

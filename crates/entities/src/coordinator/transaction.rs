@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use enact_rebel::Value;
+
 use super::Begin;
 use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
 use crate::message::{Prepare, Said, Vote};
-use crate::model::{Action, Call, Calls, Model, Work};
+use crate::model::{Action, Call, Calls, Model, Question, Work};
 use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
@@ -42,6 +44,8 @@ struct Yes<E> {
     slot: Slot,
     work: Work<E>,
     state: Option<String>,
+    /// What its first event returns.
+    result: Option<Box<Value>>,
 }
 
 pub(super) enum Phase {
@@ -84,9 +88,9 @@ impl<E: Clone + Eq> Transaction<E> {
         let DecisionRecord { tx, attempt, participants, answer } = decision;
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
-        let state = result.ok().and_then(|done| done.state);
+        let Done { state, result } = result.unwrap_or_default();
         let work = || Work::of([]);
-        let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone() });
+        let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone(), result: result.clone() });
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
     }
@@ -196,8 +200,9 @@ impl<E: Clone + Eq> Transaction<E> {
         let Answer { calls, answers, state } = answer;
         let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
         let is_news = !answers.is_empty() || work.events().any(depends);
+        let result = result_of(&work, &answers);
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
-        self.yes.insert(from.clone(), Yes { slot, work, state });
+        self.yes.insert(from.clone(), Yes { slot, work, state, result });
         self.no.remove(&from);
         let Some(news) = news else { return Ok(()) };
         let known = self.learned.insert(from, news.clone());
@@ -272,7 +277,8 @@ impl<E: Clone + Eq> Transaction<E> {
     /// The decision to commit.
     pub(super) fn decision(&self, tx: TxId) -> DecisionRecord {
         let first = self.calls.first().and_then(|call| self.yes.get(&call.key)).or_else(|| self.yes.values().next());
-        let done = Done { state: first.and_then(|yes| yes.state.clone()) };
+        let done = first.map(|yes| Done { state: yes.state.clone(), result: yes.result.clone() });
+        let done = done.unwrap_or_default();
         DecisionRecord {
             tx,
             attempt: self.attempt,
@@ -290,6 +296,14 @@ impl<E: Clone + Eq> Transaction<E> {
         };
         self.yes.iter().filter_map(commit).collect()
     }
+}
+
+/// What the first event of `work` returns, which is asked for if the client wants it.
+fn result_of<E: Eq>(work: &Work<E>, answers: &[Option<Value>]) -> Option<Box<Value>> {
+    let first = work.events().next()?;
+    let mut questions = work.questions().zip(answers);
+    let (_, answer) = questions.find(|(question, _)| matches!(question, Question::Result(of) if of == first))?;
+    answer.clone().map(Box::new)
 }
 
 impl<E> Said<E> {

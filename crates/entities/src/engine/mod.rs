@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use enact_actors::{ActorError, Promise, System};
 use enact_journal::{EntityKey, Journal};
+use enact_rebel::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout, timeout_at};
 
@@ -53,7 +54,7 @@ use crate::admission::{Limits, Strategy};
 use crate::model::Model;
 use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
-use crate::tx::{Millis, TxId};
+use crate::tx::{Millis, Timestamp, TxId};
 
 /// How long after its deadline a request still listens to an entity that says what it waited for.
 const GRACE: Duration = Duration::from_millis(100);
@@ -126,6 +127,8 @@ pub struct Receipt {
     pub tx: TxId,
     /// The life-cycle state that the entity addressed is in after it.
     pub state: Option<String>,
+    /// What the event returns, if it has a result. An earlier answer has that of its time.
+    pub result: Option<Value>,
     /// Whether this is the answer to an earlier command with the same idempotency key.
     pub replayed: bool,
 }
@@ -270,6 +273,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
         };
         self.shared.directory.release(&live);
         answer
+    }
+
+    /// The time that a command would have now.
+    pub fn time(&self) -> Timestamp {
+        clock::timestamp()
     }
 
     /// About how many bytes of memory the entities take that are in memory.

@@ -187,7 +187,9 @@ fn replay(answer: AnswerRecord, request: &Idempotency) -> Result<Receipt, Submit
         return Err(SubmitError::KeyReused);
     }
     match answer.result {
-        Ok(done) => Ok(Receipt { tx: answer.tx, state: done.state, replayed: true }),
+        Ok(done) => {
+            Ok(Receipt { tx: answer.tx, state: done.state, result: done.result.map(|value| *value), replayed: true })
+        }
         Err(refusal) => Err(SubmitError::Refused { refusal, replayed: true }),
     }
 }
@@ -218,12 +220,8 @@ mod tests {
     /// Writes an answer of the time `at`, as a request of that time does.
     fn write(journal: &Memory, answers: Answers, at: i64) {
         let (_, Place { key, last }) = find(journal, answers, at);
-        let answer = AnswerRecord {
-            tx: TxId::from_u128(1),
-            at: Timestamp(at),
-            idempotency: None,
-            result: Ok(Done { state: None }),
-        };
+        let answer =
+            AnswerRecord { tx: TxId::from_u128(1), at: Timestamp(at), idempotency: None, result: Ok(Done::default()) };
         let record = Record::<<Rebel as Model>::Event>::Answer(answer);
         let (kind, payload) = (Kind(record.kind()), record.encode());
         block_on(journal.append(vec![NewRecord { entity: key, expected: last, kind, payload }])).expect("durable");

@@ -258,7 +258,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     fn receipt(&mut self, reply: Reply) -> Result<Receipt, SubmitError> {
         match reply {
             Reply::Answered { tx, result, replayed } => match result {
-                Ok(done) => Ok(Receipt { tx, state: done.state, replayed }),
+                Ok(done) => Ok(Receipt { tx, state: done.state, result: done.result.map(|value| *value), replayed }),
                 Err(refusal) => Err(SubmitError::Refused { refusal, replayed }),
             },
             Reply::TimedOut { waits_for, .. } if waits_for.is_empty() => Err(self.progress.give_up()),

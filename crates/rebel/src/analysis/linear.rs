@@ -177,8 +177,8 @@ impl Class {
     /// A call has this form if each of its guards, and each invariant over a field it changes, compares sums and
     /// differences of single fields and constants, or asks for one value of a field or one element of a set; if its effects
     /// add constants to fields, put constants into them, or put constants into sets or take them out; if it stays in its
-    /// state; and if what it needs from other instances does not depend on fields. Arguments, the identity and the time are
-    /// constants of the call. Several calls only add: each must hold after what those before it add, and the invariants
+    /// state; and if what it needs from other instances does not depend on fields. Arguments, the identity, the time and the
+    /// caller are constants of the call. Several calls only add: each must hold after what those before it add, and the invariants
     /// after all of them.
     ///
     /// It tells of instances that are of this class ([`Class::verify`]), as every result of [`Class::next`] is.
@@ -223,7 +223,7 @@ impl Class {
     /// One call, the invariants apart.
     fn linear_act(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Linear> {
         let event = self.event(call.event())?;
-        if !event.argument_errors(call).is_empty() {
+        if !event.argument_errors(call).is_empty() || event.role_violation(call).is_some() {
             return None;
         }
         let mut states = Vec::new();
@@ -311,6 +311,11 @@ impl<'a> Folding<'a> {
         let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
         if expressions.into_iter().any(reads_fields) {
             return None;
+        }
+        // What is returned has a value.
+        if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain()) {
+            let is_fixed = !reads_fields(&returned.value) && self.constant(&returned.value).is_some();
+            is_fixed.then_some(())?;
         }
         for guard in &body.guards {
             self.condition(&guard.expr)?;
@@ -512,7 +517,7 @@ impl<'a> Folding<'a> {
 
 fn reads_fields(expr: &Expr) -> bool {
     let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_)));
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_)));
     found
 }
 

@@ -101,7 +101,8 @@ impl Class {
     pub fn judge(&self, key: &Key, outline: &Outline, call: &EventCall, at: Timestamp) -> Judgement {
         let refused = || Judgement { verdict: Verdict::Refused, after: outline.clone() };
         let Some(event) = self.event(call.event()) else { return refused() };
-        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() {
+        let is_unfit = !event.argument_errors(call).is_empty() || event.role_violation(call).is_some();
+        if !key.has_type(&self.key_type) || is_unfit {
             return refused();
         }
         let fuel = Cell::new(FUEL);
@@ -164,6 +165,7 @@ impl Class {
             result.fields[effect.field.index] = value.clone();
             after.fields[effect.field.index] = Some(value);
         }
+        is_certain &= body.returned.as_ref().is_none_or(|returned| returned.is_plain());
         is_certain &= body.statements.iter().all(|statement| is_certain_statement(statement, before));
         let invariants = self.judge_rules(&self.invariants, &result);
         let verdict = match (guards, invariants) {

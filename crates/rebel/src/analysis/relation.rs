@@ -151,6 +151,7 @@ impl<'a> Question<'a> {
         if !body.guards.iter().all(|guard| is_same(pair, &guard.expr))
             || !body.effects.iter().all(|effect| pair.same_mismatch(&effect.value))
             || !body.statements.iter().all(|statement| pair.same_statement(statement))
+            || !body.returned.as_ref().is_none_or(|returned| returned.is_plain())
         {
             return false;
         }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::caller::is_reserved;
 use super::expression::Context;
 use super::{Checker, graph};
 use crate::diagnostic::{Code, Diagnostic};
@@ -131,6 +132,11 @@ impl Checker {
                 documentation: String::new(),
                 params: event.params.clone(),
                 internal: event.internal,
+                read: event.read,
+                result: event.result.clone(),
+                roles: event.roles.clone(),
+                reads_caller: false,
+                needs_seed: false,
                 transitions: Vec::new(),
                 span: event.name.span,
             })
@@ -176,6 +182,7 @@ impl Checker {
                 add_documentation(&mut events[position].documentation, &event.documentation);
             }
         }
+        events.iter_mut().for_each(Event::note_caller);
         let mut warned = HashSet::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let name = &event.name.name;
@@ -204,7 +211,7 @@ impl Checker {
             self.unknown_state(class, leads_to);
             return None;
         };
-        if kind == StateKind::Initial {
+        if kind == StateKind::Initial && !event.read {
             let name = variant.unwrap_or(&event.name);
             let message = format!("`{}` leads into the initial state", name.name);
             let span = target.map_or(name.span, |target| target.span);
@@ -216,7 +223,7 @@ impl Checker {
             return None;
         }
         let (from, left) = header.state(&source.name)?;
-        if left == StateKind::Final {
+        if left == StateKind::Final && !event.read {
             let message = format!("`{}` leaves the final state `{}`", event.name.name, source.name);
             let diagnostic = Diagnostic::new(Code::LeavesFinal, event.name.span, message, "leaves it");
             self.report.push(diagnostic.and(source.span, "final").help("a state with events is not final"));
@@ -247,7 +254,9 @@ impl Checker {
         self.lets(&event.sections.lets, id.0, &mut common, &mut context);
         for guard in &event.sections.guards {
             match &guard.condition.kind {
-                tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..) => {
+                tree::ExprKind::Initialized(_) | tree::ExprKind::Finalized(_) | tree::ExprKind::InState(..)
+                    if !event.read =>
+                {
                     common.statements.extend(self.condition(guard, &mut context));
                 }
                 _ => common.guards.extend(self.guard(guard, &mut context)),
@@ -255,8 +264,13 @@ impl Checker {
         }
         common.common = common.guards.len();
         self.effects_and_calls(&mut common, id, &event.sections, &[], &mut context);
+        if let Some(value) = &event.sections.returned {
+            common.returned = self.returned(value, id, &mut context).map(Arc::new);
+        } else if event.variants.is_empty() {
+            self.refuse_missing_result(id.0, event, None);
+        }
         if event.variants.is_empty() {
-            if !exists {
+            if !exists && !event.read {
                 self.fields_without_value(id.0, &event.name, &event.sections.effects, &[]);
             }
             self.unused_lets(&event.sections.lets, &context.used);
@@ -284,6 +298,12 @@ impl Checker {
                 variant.sections.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
             body.guards.extend(guards);
             self.effects_and_calls(&mut body, id, &variant.sections, &event.sections.effects, &mut context);
+            match (&event.sections.returned, &variant.sections.returned) {
+                (Some(first), Some(second)) => self.refuse_second_result(first.span, second.span),
+                (None, Some(value)) => body.returned = self.returned(value, id, &mut context).map(Arc::new),
+                (None, None) => self.refuse_missing_result(id.0, event, Some(&variant.name)),
+                (Some(_), None) => {}
+            }
             if !exists {
                 self.fields_without_value(id.0, &variant.name, &variant.sections.effects, &event.sections.effects);
             }
@@ -304,7 +324,8 @@ impl Checker {
                 let message = format!("`{}` already names something else here", named.name.name);
                 self.refuse(Code::Duplicate, named.name.span, message, "again here", "choose another name");
             }
-            match self.expression(&named.value, context, None) {
+            let fresh = self.fresh(&named.value, context.named());
+            match fresh.unwrap_or_else(|| self.expression(&named.value, context, None)) {
                 Some(value) => body.lets.push(context.name(&named.name.name, value)),
                 None => _ = self.broken.insert(named.name.name.clone()),
             }
@@ -351,7 +372,7 @@ impl Checker {
 
     pub(super) fn refuse_field_name(&mut self, class: usize, ident: &Ident, noun: &str) {
         let header = &self.headers[class];
-        let field = header.field(&ident.name).map(|field| &field.name);
+        let field = header.field(&ident.name).map(|field| &field.name).filter(|field| !is_reserved(&field.name));
         if let Some(field) = field.or(header.identity.iter().find(|identity| identity.name == ident.name)) {
             let message = format!("the {noun} `{}` hides a field", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "hides it");
@@ -423,6 +444,9 @@ impl Checker {
                     self.instance(target, context)?
                 };
                 let (callee, event, arguments) = self.called_event(class, event, arguments, *span, context)?;
+                if !self.happens(callee, *span) {
+                    return None;
+                }
                 self.calls.push((caller, callee, *span));
                 if *negated {
                     self.possible.push((callee, *span));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::coerce::coerce;
 use super::collection::is_open;
+use super::fresh::FRESH;
 use super::operators::for_optional;
 use super::{Checker, Declared, Scope, builtin, operators};
 use crate::diagnostic::{Code, Diagnostic};
@@ -48,6 +49,8 @@ pub(super) struct Context<'a> {
     pub(super) lets: Vec<(Arc<Let>, usize)>,
     named: usize,
     has_time: bool,
+    /// Whether `this.field` is the value after the effects.
+    pub(super) sees_after: bool,
     pub(super) rounding: Rounding,
     /// The parameters and variables that were read.
     pub(super) used: Vec<Name>,
@@ -65,6 +68,7 @@ impl<'a> Context<'a> {
             lets: Vec::new(),
             named: 0,
             has_time: false,
+            sees_after: false,
             rounding,
             used: Vec::new(),
             unknown: Vec::new(),
@@ -104,6 +108,11 @@ impl Context<'_> {
         self.named += 1;
         self.lets.push((named.clone(), value.depth));
         named
+    }
+
+    /// The number of the value that is named next.
+    pub(super) fn named(&self) -> usize {
+        self.named
     }
 
     /// Forgets what was named behind the first `count`.
@@ -158,6 +167,8 @@ impl Checker {
             tree::ExprKind::Literal(value) => Some(Self::literal(value, tree.span)),
             tree::ExprKind::Name(name) => self.variable(name, tree.span, context),
             tree::ExprKind::This | tree::ExprKind::Now | tree::ExprKind::Today => self.ambient(tree, context),
+            tree::ExprKind::Caller => self.bare_caller(tree.span, context),
+            tree::ExprKind::HasRole(role) => self.has_role(role, tree.span, context),
             tree::ExprKind::Member(inner, member) => self.member(inner, member, context),
             tree::ExprKind::Call(name, arguments) => self.call_of(name, arguments, tree.span, context),
             tree::ExprKind::Negate(operand) => self.negate(operand, tree.span, context),
@@ -384,14 +395,14 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let inner = self.expression(of, context, None)?;
-        if self.class_of(inner.ty()).is_none() {
-            return self.method(inner, name, arguments, span, context);
+        if let tree::ExprKind::This = of.kind {
+            return self.instance(of, context).map(|(own, _)| own);
         }
-        let message = format!("`{}` is an event, and has no value", name.name);
-        let help = "events are called in `sync:`; `can x.Event(..)` asks whether one is possible";
-        self.refuse(Code::OutOfPlace, span, message, "no value", help);
-        None
+        let inner = self.expression(of, context, None)?;
+        match self.class_of(inner.ty()) {
+            Some(class) => self.asked_result((inner, class), name, arguments, span, context),
+            None => self.method(inner, name, arguments, span, context),
+        }
     }
 
     /// Reports a name that stands for nothing, once for each place that names are looked up in.
@@ -474,6 +485,12 @@ impl Checker {
     }
 
     fn member(&mut self, inner: &tree::Expr, member: &Ident, context: &mut Context<'_>) -> Option<Typed> {
+        if let tree::ExprKind::Caller = inner.kind {
+            return self.caller_member(member, inner.span.to(member.span), context);
+        }
+        if let (tree::ExprKind::This, true, Some((class, _))) = (&inner.kind, context.sees_after, context.class) {
+            return self.field_after(class, member, inner.span.to(member.span));
+        }
         if let tree::ExprKind::This = inner.kind {
             let message = format!("`this.{}` is the new value, which only an effect names", member.name);
             let help = format!("write `{}`", member.name);
@@ -543,6 +560,10 @@ impl Checker {
     }
 
     fn call(&mut self, name: &Ident, arguments: &[tree::Expr], span: Span, context: &mut Context<'_>) -> Option<Typed> {
+        if &*name.name == FRESH {
+            self.refuse_fresh(span);
+            return None;
+        }
         let Some(header) = self.functions.get(&name.name) else {
             if let Some((Declared::Function, _)) = self.declared.get(&name.name) {
                 // Its own error is reported.

@@ -22,9 +22,13 @@ pub(super) struct FieldHeader {
 pub(super) struct EventHeader {
     pub(super) name: Ident,
     pub(super) params: Vec<Param>,
-    /// Whether a parameter has no type, which is reported.
+    /// Whether a parameter or the result has no type, which is reported.
     pub(super) is_broken: bool,
     pub(super) internal: bool,
+    pub(super) read: bool,
+    pub(super) result: Option<Type>,
+    /// Of which the caller needs one, if there are any.
+    pub(super) roles: Vec<Name>,
 }
 
 pub(super) struct ClassHeader {
@@ -188,8 +192,7 @@ impl Checker {
                 _ => {}
             }
         }
-        let help =
-            "an identity is a String, Integer, Iban, Date, Currency, a variant of an enum, or an instance of a class";
+        let help = "an identity is a String, Integer, Id, Iban, Date, Currency, a variant of an enum, or an instance of a class";
         self.refuse(Code::Identity, field.name.span, "no type for an identity", "this identity", help);
         KeyType::String
     }
@@ -291,6 +294,9 @@ impl Checker {
 
     /// A field, parameter or variable may not be called like a constant: a name means one thing.
     pub(super) fn refuse_library_name(&mut self, ident: &Ident, noun: &str) {
+        if self.refuse_reserved_name(ident) {
+            return;
+        }
         let library = match self.declared.get(&ident.name) {
             Some((Declared::Constant, span)) => Some(*span),
             _ => None,
@@ -379,20 +385,31 @@ impl Checker {
         let mut events: Vec<EventHeader> = Vec::new();
         for event in class.states.iter().flat_map(|group| &group.events) {
             let params = self.at(number, event.origin, |checker| checker.params(&event.params));
+            let result = event.result.as_ref().map(|ty| self.at(number, event.origin, |checker| checker.ty(ty)));
             let is_unmet = self.reuse_is_unmet.contains(&(number, event.origin));
-            let is_broken = params.len() < event.params.len() || is_unmet;
+            let is_broken = params.len() < event.params.len() || is_unmet || matches!(result, Some(None));
+            let result = result.flatten();
+            self.refuse_unheard_result(event);
+            self.refuse_changes(event);
+            let roles = self.demanded_roles(&event.roles);
             let Some(earlier) = events.iter().find(|earlier| earlier.name.name == event.name.name) else {
-                events.push(EventHeader { name: event.name.clone(), params, is_broken, internal: event.internal });
+                let (name, internal, read) = (event.name.clone(), event.internal, event.read);
+                events.push(EventHeader { name, params, is_broken, internal, read, result, roles });
                 continue;
             };
             let same = |a: &[Param], b: &[Param]| {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.name == b.name && a.ty == b.ty)
             };
             let is_known = !is_broken && !earlier.is_broken;
-            if is_known && (earlier.internal != event.internal || !same(&earlier.params, &params)) {
+            let has_same_roles =
+                roles.len() == earlier.roles.len() && roles.iter().all(|role| earlier.roles.contains(role));
+            let is_alike = earlier.internal == event.internal && earlier.read == event.read;
+            let has_same_results = is_alike && earlier.result == result;
+            let is_same = has_same_results && has_same_roles && same(&earlier.params, &params);
+            if is_known && !is_same {
                 let message = format!("the declarations of `{}` differ", event.name.name);
                 let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
-                let help = "an event has the same parameters in every state, and is `internal` in all or none";
+                let help = "an event has the same parameters, result and roles in every state, and is `internal` or `read` in all or none";
                 self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
             }
         }

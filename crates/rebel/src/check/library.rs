@@ -203,6 +203,8 @@ fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
         | tree::ExprKind::This
         | tree::ExprKind::Now
         | tree::ExprKind::Today
+        | tree::ExprKind::Caller
+        | tree::ExprKind::HasRole(_)
         | tree::ExprKind::Wrong => {}
     }
 }

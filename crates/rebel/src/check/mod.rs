@@ -14,16 +14,20 @@
 mod aggregate;
 mod body;
 mod builtin;
+mod caller;
 mod coerce;
 mod collection;
 mod effect;
 mod expression;
+mod fresh;
 mod graph;
 mod header;
 mod library;
 mod modules;
 mod operators;
 mod question;
+mod read;
+mod result;
 mod reuse;
 
 use std::collections::{HashMap, HashSet};
@@ -220,6 +224,7 @@ enum Scope {
     States(usize),
     Events(usize),
     Fields(usize),
+    Roles,
 }
 
 struct Checker {
@@ -241,6 +246,8 @@ struct Checker {
     functions: HashMap<Name, FunctionHeader>,
     /// Constants, functions and enums that something refers to.
     used: HashSet<Name>,
+    roles: HashMap<Name, Span>,
+    used_roles: HashSet<Name>,
     /// Calls in `sync` blocks: the event that calls, the event that is called, where.
     calls: Vec<(EventId, EventId, Span)>,
     /// Events of which something asks, or demands the opposite, whether they could happen.
@@ -265,6 +272,8 @@ impl Checker {
             constants: HashMap::new(),
             functions: HashMap::new(),
             used: HashSet::new(),
+            roles: HashMap::new(),
+            used_roles: HashSet::new(),
             calls: Vec::new(),
             possible: Vec::new(),
             fuel: FUEL,
@@ -274,16 +283,19 @@ impl Checker {
     fn files(&mut self, files: &[File], is_torn: bool) -> Vec<Class> {
         self.names(files);
         self.link(files, is_torn);
+        self.declared_roles(files);
         let trees = self.expand(files);
         self.headers(files, &trees);
         self.library(files);
         self.constants_of_classes(&trees);
-        let classes = self.classes(&trees);
+        let mut classes = self.classes(&trees);
+        self.note_seeds(&mut classes);
         self.sync_circles();
         self.nested_questions(&classes);
         self.unused();
         self.unused_constants(&trees);
         self.unused_imports(files);
+        self.unused_roles();
         let has_instances = |tree: &syntax::tree::Class| matches!(tree.kind, ClassKind::Plain | ClassKind::External);
         classes.into_iter().zip(&trees).filter(|(_, tree)| has_instances(tree)).map(|(class, _)| class).collect()
     }
@@ -329,8 +341,13 @@ impl Checker {
     }
 
     fn name(&mut self, ident: &Ident, declared: Declared) {
-        if matches!(declared, Declared::Function) && AggregateKind::named(&ident.name).is_some() {
-            let message = format!("`{}` is an aggregate of the language", ident.name);
+        if !declared.is_type() && self.refuse_reserved_name(ident) {
+            return;
+        }
+        let is_taken = AggregateKind::named(&ident.name).is_some() || &*ident.name == fresh::FRESH;
+        if matches!(declared, Declared::Function) && is_taken {
+            let what = if &*ident.name == fresh::FRESH { "a word" } else { "an aggregate" };
+            let message = format!("`{}` is {what} of the language", ident.name);
             let diagnostic = Diagnostic::new(Code::Duplicate, ident.span, message, "taken");
             return self.report.push(diagnostic.help("choose another name"));
         }

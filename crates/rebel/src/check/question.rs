@@ -42,7 +42,7 @@ impl Checker {
         Some(Typed::node(ExprKind::Refer(name, fields), ty, span, depth))
     }
 
-    fn unknown_class(&mut self, ident: &Ident) {
+    pub(super) fn unknown_class(&mut self, ident: &Ident) {
         if self.unknown.contains(&(Scope::Classes, ident.name.clone())) {
             return;
         }
@@ -71,7 +71,14 @@ impl Checker {
         self.ask(target, asks, Type::Boolean, span, context)
     }
 
-    fn ask(&mut self, target: Typed, asks: Asks, ty: Type, span: Span, context: &Context<'_>) -> Option<Typed> {
+    pub(super) fn ask(
+        &mut self,
+        target: Typed,
+        asks: Asks,
+        ty: Type,
+        span: Span,
+        context: &Context<'_>,
+    ) -> Option<Typed> {
         if !context.is_event() {
             let help = "only events ask other instances; pass what is needed as a parameter, or keep it in a field";
             self.refuse(Code::OutOfPlace, span, "no other instance can be asked here", "out of place", help);
@@ -133,18 +140,22 @@ impl Checker {
             let (name, ty) = (field.name.name.clone(), field.ty.clone());
             return self.ask(inner, Asks::Field(name), ty, span, context);
         }
-        if header.is_open
-            || self.broken.contains(&member.name)
-            || !self.unknown.insert((Scope::Fields(class), member.name.clone()))
-        {
-            return None;
-        }
-        let message = format!("`{}` has no field `{}`", header.name, member.name);
-        let diagnostic = Diagnostic::new(Code::UnknownMember, member.span, message, "no such field");
-        let names = header.fields.iter().map(|field| &*field.name.name);
-        let diagnostic = diagnostic.did_you_mean(&member.name, names);
-        self.report.push(diagnostic);
+        self.unknown_field(class, member, Code::UnknownMember);
         None
+    }
+
+    /// Reports a field that a class does not have, once.
+    pub(super) fn unknown_field(&mut self, class: usize, field: &Ident, code: Code) {
+        let is_known = self.headers[class].is_open || self.broken.contains(&field.name);
+        if is_known || !self.unknown.insert((Scope::Fields(class), field.name.clone())) {
+            return;
+        }
+        let header = &self.headers[class];
+        let message = format!("`{}` has no field `{}`", header.name, field.name);
+        let diagnostic = Diagnostic::new(code, field.span, message, "no such field");
+        let names = header.fields.iter().map(|field| &*field.name.name);
+        let diagnostic = diagnostic.did_you_mean(&field.name, names);
+        self.report.push(diagnostic);
     }
 
     /// Whether an event could happen, as what is asked.
@@ -157,20 +168,23 @@ impl Checker {
         context: &mut Context<'_>,
     ) -> Option<Asks> {
         let (callee, event, arguments) = self.called_event(class, event, arguments, span, context)?;
+        if !self.happens(callee, span) {
+            return None;
+        }
         self.possible.push((callee, span));
         Some(Asks::Possible { event, arguments })
     }
 
-    /// Refuses to ask whether an event could happen that asks questions itself: its instance alone cannot tell.
+    /// Refuses to ask about an event that asks questions itself: its instance alone cannot tell.
     pub(super) fn nested_questions(&mut self, classes: &[Class]) {
         for ((class, event), span) in std::mem::take(&mut self.possible) {
             let event = &classes[class].events[event];
             if event.transitions.iter().any(|transition| transition.body.asks) {
-                let message =
-                    format!("`{}` asks other instances, so its own cannot tell whether it is possible", event.name);
+                let what = if event.read { "what it returns" } else { "whether it is possible" };
+                let message = format!("`{}` asks other instances, so its own cannot tell {what}", event.name);
                 let diagnostic = Diagnostic::new(Code::NestedQuestion, span, message, "asked here");
                 let diagnostic = diagnostic.and(event.span, "asks questions");
-                self.report.push(diagnostic.help("ask what its guards ask instead"));
+                self.report.push(diagnostic.help("ask what it asks instead"));
             }
         }
     }

@@ -350,11 +350,14 @@ impl Checker {
         tree::Event {
             documentation: shared.documentation.clone(),
             internal: false,
+            read: false,
             name: used
                 .name
                 .clone()
                 .unwrap_or_else(|| Ident { name: super::modules::own_name(&used.event.name), ..used.event }),
             params: left.cloned().collect(),
+            result: shared.result.clone(),
+            roles: shared.roles.clone(),
             target: used.target.clone(),
             sections: shared.sections.clone(),
             variants: shared.variants.clone(),
@@ -686,9 +689,9 @@ impl Checker {
         refused.extend(class.invariants.iter().map(|rule| (rule.condition.span, "an invariant")));
         refused.extend(class.fields.iter().filter_map(|field| Some((field.default.as_ref()?.span, "a default"))));
         for event in class.states.iter().flat_map(|group| &group.events) {
-            let tree::Sections { lets, guards, effects, syncs } = &event.sections;
+            let tree::Sections { lets, guards, effects, syncs, returned } = &event.sections;
             let has_parts = !lets.is_empty() || !guards.is_empty() || !effects.is_empty() || !syncs.is_empty();
-            if has_parts || !event.variants.is_empty() {
+            if has_parts || returned.is_some() || !event.variants.is_empty() {
                 refused.push((event.name.span, "what an event does"));
             }
         }
@@ -759,8 +762,11 @@ fn stand_in(shared: &Shared) -> Class {
     let event = tree::Event {
         documentation: String::new(),
         internal: false,
+        read: false,
         name: shared.name.clone(),
         params: shared.params.clone(),
+        result: shared.result.clone(),
+        roles: shared.roles.clone(),
         target: None,
         sections: shared.sections.clone(),
         variants: shared.variants.clone(),

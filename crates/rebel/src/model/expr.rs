@@ -104,8 +104,16 @@ pub enum ExprKind {
     Now,
     /// The day of the event.
     Today,
+    /// A new instance of the class, under the identity that follows from the seed of the event and this number.
+    Fresh(Name, usize),
+    /// The id of the caller.
+    CallerId,
+    /// Whether the caller has this role.
+    HasRole(Name),
     /// The value of a field before the event.
     Field(Slot),
+    /// The value of a field after the effects of the event.
+    NewField(Slot),
     /// An argument of the event.
     Param(Slot),
     /// A value that the event has named.
@@ -287,6 +295,13 @@ pub enum Asks {
     Initialized,
     /// Whether it is in one of these states.
     InState(Arc<[Name]>),
+    /// What a read event returns.
+    Result {
+        /// The event.
+        event: Name,
+        /// Its arguments.
+        arguments: Arguments,
+    },
     /// Whether an event could happen.
     Possible {
         /// The event.
@@ -305,7 +320,11 @@ impl Expr {
             | ExprKind::This
             | ExprKind::Now
             | ExprKind::Today
+            | ExprKind::Fresh(..)
+            | ExprKind::CallerId
+            | ExprKind::HasRole(_)
             | ExprKind::Field(_)
+            | ExprKind::NewField(_)
             | ExprKind::Param(_)
             | ExprKind::Local(_) => Vec::new(),
             ExprKind::Negate(_, a)
@@ -394,7 +413,7 @@ impl Aggregate {
 impl Query {
     fn arguments(&self) -> impl Iterator<Item = &Expr> {
         let arguments = match &self.asks {
-            Asks::Possible { arguments, .. } => arguments.values.as_slice(),
+            Asks::Possible { arguments, .. } | Asks::Result { arguments, .. } => arguments.values.as_slice(),
             _ => &[],
         };
         arguments.iter().map(|(_, argument)| argument)
@@ -423,6 +442,23 @@ pub struct Effect {
     pub value: Expr,
     /// As written.
     pub text: Name,
+}
+
+/// What an event returns.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The value, computed from those before and after the effects.
+    pub value: Expr,
+    /// As written.
+    pub text: Name,
+}
+
+impl Returned {
+    /// Whether its evaluation cannot fault, whatever the instance.
+    pub(crate) fn is_plain(&self) -> bool {
+        let is_leaf = self.value.operands().is_empty();
+        is_leaf && !matches!(self.value.kind, ExprKind::Let(_) | ExprKind::Call(..))
+    }
 }
 
 /// What an event needs from other instances.

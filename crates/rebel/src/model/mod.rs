@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 pub use self::builtin::Builtin;
 pub(crate) use self::expr::Let;
-use self::expr::{Effect, Expr, ExprKind, Rule, Statement};
+use self::expr::{Effect, Expr, ExprKind, Returned, Rule, Statement};
 use crate::analysis::Relation;
+use crate::caller::Caller;
 use crate::diagnostic::Report;
-use crate::instance::Instance;
+use crate::instance::{EventCall, Instance};
 use crate::source::Span;
 use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
+use crate::violation::Violation;
 
 /// A checked specification: its classes, and the warnings that came with them.
 ///
@@ -327,6 +329,15 @@ pub struct Event {
     pub(crate) documentation: String,
     pub(crate) params: Vec<Param>,
     pub(crate) internal: bool,
+    /// Whether it only reads.
+    pub(crate) read: bool,
+    pub(crate) result: Option<Type>,
+    /// Of which the caller needs one, if there are any.
+    pub(crate) roles: Vec<Name>,
+    /// Whether it reads the id of the caller.
+    pub(crate) reads_caller: bool,
+    /// Whether it needs a seed.
+    pub(crate) needs_seed: bool,
     pub(crate) transitions: Vec<Transition>,
     /// Of its name.
     pub(crate) span: Span,
@@ -356,6 +367,72 @@ impl Event {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// Whether it only reads: it is asked and changes nothing, and the states it is possible in lead to themselves.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// The type of the value that it returns, if it returns one.
+    #[must_use]
+    pub fn result(&self) -> Option<&Type> {
+        self.result.as_ref()
+    }
+
+    /// Whether a call of it returns the same wherever it happens: what it returns reads no field.
+    #[must_use]
+    pub fn has_fixed_result(&self) -> bool {
+        let mut returned = self.transitions.iter().map(|transition| transition.body.returned.as_ref());
+        let Some(Some(first)) = returned.next() else { return false };
+        let mut reads = false;
+        let read = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_));
+        first.value.walk(&mut |expr| reads |= read(expr));
+        !reads && returned.all(|other| other.is_some_and(|other| other.value == first.value))
+    }
+
+    /// The roles of which the caller needs one, in the order of the source; without any, everybody may call it.
+    #[must_use]
+    pub fn roles(&self) -> &[Name] {
+        &self.roles
+    }
+
+    /// Whether it is refused where no caller is known: it demands a role, or reads the id of the caller.
+    #[must_use]
+    pub fn needs_caller(&self) -> bool {
+        self.reads_caller || !self.roles.is_empty()
+    }
+
+    /// Whether a step that begins with it needs a [seed](EventCall::with_seed): it names a fresh instance, or may call an event
+    /// that does.
+    #[must_use]
+    pub fn needs_seed(&self) -> bool {
+        self.needs_seed
+    }
+
+    /// Whether it names a fresh instance.
+    #[must_use]
+    pub fn uses_fresh(&self) -> bool {
+        let mut found = false;
+        let mut look = |expr: &Expr| expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Fresh(..)));
+        self.transitions.iter().flat_map(|transition| transition.body.expressions()).for_each(&mut look);
+        found
+    }
+
+    /// Why it is refused to the caller of `call`, which is a call of it.
+    pub(crate) fn role_violation(&self, call: &EventCall) -> Option<Violation> {
+        let has_role = |caller: &Caller| self.roles.is_empty() || self.roles.iter().any(|role| caller.has(role));
+        let is_fine = call.caller().map_or(!self.needs_caller(), has_role);
+        (!is_fine).then(|| Violation::Role { event: self.name.clone(), roles: self.roles.clone() })
+    }
+
+    /// Finds out whether it reads the id of the caller.
+    pub(crate) fn note_caller(&mut self) {
+        let expressions = self.transitions.iter().flat_map(|transition| transition.body.expressions());
+        let mut found = false;
+        expressions.for_each(|expr| expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::CallerId)));
+        self.reads_caller = found;
     }
 
     /// Whether it asks other instances questions whose answers it reads. Conditions on others that are guards of their own are
@@ -424,16 +501,19 @@ pub struct Body {
     pub effects: Vec<Effect>,
     /// What it needs from other instances: conditions among the guards, and calls in the order of the text.
     pub statements: Vec<Statement>,
+    /// What it returns.
+    pub returned: Option<Arc<Returned>>,
     /// Whether it asks other instances questions whose answers it reads.
     pub(crate) asks: bool,
 }
 
 impl Body {
-    /// Every expression of guards, effects and statements.
+    /// Every expression of guards, effects, statements and what is returned.
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let guards = self.guards.iter().map(|guard| &guard.expr);
         let effects = self.effects.iter().map(|effect| &effect.value);
-        guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions))
+        let returned = self.returned.iter().map(|returned| &returned.value);
+        guards.chain(effects).chain(self.statements.iter().flat_map(Statement::expressions)).chain(returned)
     }
 }
 

@@ -7,7 +7,8 @@ use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Transition};
-use crate::value::{Bindings, Fault, Key, Name, Reference, Timestamp, Value};
+use crate::seed::{Purpose, derived};
+use crate::value::{Bindings, Fault, Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
 impl Class {
@@ -56,8 +57,9 @@ impl Class {
 
     /// The instance after `call` as a part of a step, whose invariants are looked at when it ends.
     ///
-    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that the
-    /// state does not allow; guards that do not hold; effects without a value. Fields that no effect names keep their
+    /// Refused are, in this order and each with all its reasons: a call that does not fit the class; an event that demands
+    /// another caller; an event that the
+    /// state does not allow; guards that do not hold; effects or a result without a value. Fields that no effect names keep their
     /// value, and all effects read the values from before the event.
     ///
     /// # Errors
@@ -69,7 +71,57 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
+        self.act_and_return(key, instance, call, at).map(|(after, _)| after)
+    }
+
+    /// The value that `call` of a read event returns in `instance`; it carries the answers to its [`Class::questions`].
+    ///
+    /// # Errors
+    /// At least one [`Violation`]; a call of another event is one.
+    pub fn read(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Value, Vec<Violation>> {
         let (event, first) = self.transition(key, instance, call)?;
+        let result = if event.read { self.acted(event, first, key, instance, call, at)?.1 } else { None };
+        result.ok_or_else(|| vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }])
+    }
+
+    /// The value that `call` returns if it happens to `instance`; nothing if it is refused, or returns none.
+    #[must_use]
+    pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
+        let (event, first) = self.transition(key, instance, call).ok()?;
+        self.acted(event, first, key, instance, call, at).ok()?.1
+    }
+
+    /// What [`Class::act`] says, and what is returned.
+    pub(crate) fn act_and_return(
+        &self,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
+        let (event, first) = self.transition(key, instance, call)?;
+        if event.read {
+            return Err(vec![Violation::Read { event: event.name.clone() }]);
+        }
+        self.acted(event, first, key, instance, call, at)
+    }
+
+    /// The same, of an event that happens or is asked.
+    fn acted(
+        &self,
+        event: &Event,
+        first: &Transition,
+        key: &Key,
+        instance: &Instance,
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let mut violations = Vec::new();
@@ -92,10 +144,20 @@ impl Class {
                 }
             }
         }
+        let mut result = None;
+        if let (Some(returned), true) = (&transition.body.returned, violations.is_empty()) {
+            match evaluator.returned(&returned.value, fields.clone()) {
+                Ok(value) => result = Some(value),
+                Err(fault) => {
+                    let values = values_of(&reads(&returned.value), scope);
+                    violations.push(Violation::Arithmetic { fault, place: returned.text.clone(), values });
+                }
+            }
+        }
         if !violations.is_empty() {
             return Err(known(violations));
         }
-        Ok(Instance::new(transition.target.clone(), fields))
+        Ok((Instance::new(transition.target.clone(), fields), result))
     }
 
     /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
@@ -128,7 +190,7 @@ impl Class {
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let transition = self.chosen(event, first, &mut evaluator, scope)?;
-        let mut run = SyncRun { evaluator, syncs: Vec::new() };
+        let mut run = SyncRun { evaluator, seed: call.seed(), calls: 0, syncs: Vec::new() };
         for statement in &transition.body.statements {
             run.statement(statement, &mut Vec::new()).map_err(|(fault, place)| {
                 let values = statement.expressions().into_iter().flat_map(reads).collect::<Vec<_>>();
@@ -168,7 +230,8 @@ impl Class {
         }
     }
 
-    /// The answer of `instance` to a question; nothing if it is asked for a field that has no value.
+    /// The answer of `instance` to a question; nothing if it is asked for a field that has no value, or for what an event
+    /// returns that is not possible.
     #[must_use]
     pub fn answer(&self, key: &Key, instance: &Instance, question: &Question, at: Timestamp) -> Option<Value> {
         let truth = match question {
@@ -180,6 +243,7 @@ impl Class {
             Question::Initialized => !self.is_initial(instance.state()),
             Question::InState(states) => states.contains(instance.state()),
             Question::Possible(call) => self.is_possible(key, instance, call, at),
+            Question::Result(call) => return self.result(key, instance, call, at),
         };
         Some(Value::Boolean(truth))
     }
@@ -292,6 +356,9 @@ impl Class {
         if !errors.is_empty() {
             return Err(errors.into_iter().map(Violation::Argument).collect());
         }
+        if let Some(violation) = event.role_violation(call) {
+            return Err(vec![violation]);
+        }
         let transition = event.transition(instance.state());
         transition.map(|transition| (event, transition)).ok_or_else(|| {
             let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
@@ -341,6 +408,8 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
             ExprKind::Field(slot) | ExprKind::Param(slot) => &slot.name,
             ExprKind::Let(named) => &named.name,
             ExprKind::Ask(_, query) => &query.text,
+            ExprKind::CallerId => &"caller.id".into(),
+            ExprKind::HasRole(role) => &format!("caller has {role}").into(),
             _ => return,
         };
         if !reads.iter().any(|(known, _)| known == name) {
@@ -380,13 +449,23 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Op
     // Beside what guards wait for, the rest is asked for in the same round; it is not known yet whether a fault there matters.
     let guards_hold = !evaluator.waits();
     let is_fine = |fault: Fault| !guards_hold || fault.is_unanswered();
+    let (mut after, mut is_known) = (evaluator.fields().clone(), true);
     for effect in &body.effects {
-        evaluator.value(&effect.value, &[]).map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
+        match evaluator.value(&effect.value, &[]) {
+            Ok(value) => after.set(effect.field.index, &effect.field.name, value),
+            Err(fault) if is_fine(fault.clone()) => is_known = false,
+            Err(_) => return None,
+        }
     }
-    let mut run = SyncRun { evaluator, syncs: Vec::new() };
+    let mut run = SyncRun { evaluator, seed: None, calls: 0, syncs: Vec::new() };
     for statement in &body.statements {
         let asked = run.statement(statement, &mut Vec::new());
         asked.or_else(|(fault, _)| is_fine(fault).then_some(()).ok_or(())).ok()?;
+    }
+    // What is returned may read what is not known yet.
+    if let (Some(returned), true) = (&body.returned, is_known) {
+        let asked = run.evaluator.returned(&returned.value, after);
+        asked.map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
     }
     Some(run.evaluator.take_wanted())
 }
@@ -410,6 +489,9 @@ fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
 /// Collects what the statements of an event need.
 struct SyncRun<'a> {
     evaluator: Evaluator<'a>,
+    /// Of the event, and how many calls it has made.
+    seed: Option<Id>,
+    calls: usize,
     syncs: Vec<Sync>,
 }
 
@@ -446,7 +528,12 @@ impl SyncRun<'_> {
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {
         let target = self.evaluator.reference(target, locals)?;
         let action = match act {
-            Act::Do { event, arguments } => Action::Do(self.evaluator.event_call(event, arguments, locals)?),
+            Act::Do { event, arguments } => {
+                let call = self.evaluator.event_call(event, arguments, locals)?;
+                let seed = self.seed.map(|seed| derived(seed, Purpose::Call, self.calls));
+                self.calls += 1;
+                Action::Do(call.with_seed(seed))
+            }
             Act::Impossible { event, arguments } => {
                 Action::Impossible(self.evaluator.event_call(event, arguments, locals)?)
             }

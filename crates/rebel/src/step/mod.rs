@@ -17,6 +17,7 @@
 mod act;
 mod order;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub use self::order::in_order;
 use crate::instance::{Action, Answered, EventCall, Instance, Question, Sync};
 use crate::limits::{ACTS_MAX, INSTANCES_MAX};
 use crate::model::{Class, Event, Spec};
-use crate::value::{Key, Name, Reference, Timestamp};
+use crate::value::{Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
 /// The instances that a step finds.
@@ -56,6 +57,8 @@ pub struct Accepted {
     pub after: BTreeMap<Reference, Instance>,
     /// What the step does at each instance that it touches or asks, in order.
     pub work: BTreeMap<Reference, Vec<Task>>,
+    /// What the first event returns, if it has a result.
+    pub result: Option<Value>,
 }
 
 /// One thing that a step does at one instance: an event, or a condition that it asks.
@@ -177,6 +180,7 @@ struct Step<'a> {
     tasks: usize,
     acts: usize,
     path: Vec<(Reference, Name)>,
+    result: Option<Value>,
 }
 
 impl<'a> Step<'a> {
@@ -191,6 +195,7 @@ impl<'a> Step<'a> {
             tasks: 0,
             acts: 0,
             path: Vec::new(),
+            result: None,
         }
     }
 
@@ -207,7 +212,11 @@ impl<'a> Step<'a> {
         }
         let (class, before) = self.meet(&target)?;
         let call = self.with_answers(class, &target, &before, call)?;
-        let after = class.act(&target.key, &before, &call, self.at).map_err(|why| self.refused(&target, why))?;
+        let acted = class.act_and_return(&target.key, &before, &call, self.at);
+        let (after, result) = acted.map_err(|why| self.refused(&target, why))?;
+        if depth == 1 {
+            self.result = result;
+        }
         let syncs = class.syncs(&target.key, &before, &call, self.at).map_err(|why| self.refused(&target, why))?;
         let (calls, conditions) = syncs.into_iter().partition(|sync| matches!(sync.action, Action::Do(_)));
         self.demand(conditions)?;
@@ -303,9 +312,9 @@ impl<'a> Step<'a> {
                 return Err(self.refused(target, broken));
             }
         }
-        let Self { met, touched, work, .. } = self;
+        let Self { met, touched, work, result, .. } = self;
         let after = met.into_iter().filter(|(target, _)| touched.contains(target)).collect();
-        Ok(Accepted { after, work })
+        Ok(Accepted { after, work, result })
     }
 }
 
@@ -324,6 +333,18 @@ impl Class {
     }
 
     pub(crate) fn is_possible(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> bool {
-        self.next(key, instance, call, at).is_ok() && self.syncs(key, instance, call, at).is_ok()
+        let probed = self.probed(call);
+        self.next(key, instance, &probed, at).is_ok() && self.syncs(key, instance, &probed, at).is_ok()
+    }
+
+    /// The call as it is asked whether it is possible: with some seed if its event needs one, since any would do.
+    #[must_use]
+    pub fn probed<'c>(&self, call: &'c EventCall) -> Cow<'c, EventCall> {
+        match self.event(call.event()) {
+            Some(event) if event.needs_seed && call.seed().is_none() => {
+                Cow::Owned(call.clone().with_seed(Id::from_u128(0)))
+            }
+            _ => Cow::Borrowed(call),
+        }
     }
 }

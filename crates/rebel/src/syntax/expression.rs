@@ -97,7 +97,7 @@ impl Parser<'_> {
     fn next_operator(&self, least: Strength) -> Option<Strength> {
         let strength = match self.peek() {
             Token::InState => Strength::Comparison,
-            Token::Name if self.is_next_word("is") => Strength::Comparison,
+            Token::Name if self.is_next_word("is") || self.begins_role() => Strength::Comparison,
             Token::Name => self.division_word()?.1,
             token => binary(token)?.1,
         };
@@ -116,7 +116,9 @@ impl Parser<'_> {
     /// The operator that comes next, applied to `left` and what follows.
     fn operation(&mut self, left: Expr, strength: Strength) -> Parsed<Expr> {
         let operator = if self.peek() == Token::Name { self.division_word() } else { binary(self.peek()) };
-        let Some((operator, _)) = operator else { return self.in_state(left) };
+        let Some((operator, _)) = operator else {
+            return if self.begins_role() { self.has_role(&left) } else { self.in_state(left) };
+        };
         self.advance();
         let right = match operator {
             Binary::In => self.domain(),
@@ -146,7 +148,7 @@ impl Parser<'_> {
         self.node(ExprKind::Range { low: low.into(), high: high.into(), is_closed }, span)
     }
 
-    fn refuse_chain(&mut self) -> Parsed<()> {
+    pub(super) fn refuse_chain(&mut self) -> Parsed<()> {
         if self.next_operator(Strength::Comparison) != Some(Strength::Comparison) {
             return Ok(());
         }
@@ -182,6 +184,7 @@ impl Parser<'_> {
             Token::LeftBrace => Self::set_or_map,
             Token::LeftBracket => Self::elements,
             Token::Name if is_before_event => Self::name_before_event,
+            Token::Name if self.begins_caller() => Self::caller,
             Token::Name => Self::name_or_call,
             _ => Self::leaf,
         };
@@ -578,7 +581,7 @@ impl Parser<'_> {
         text
     }
 
-    fn node(&mut self, kind: ExprKind, span: Span) -> Parsed<Expr> {
+    pub(super) fn node(&mut self, kind: ExprKind, span: Span) -> Parsed<Expr> {
         let depth = 1 + match &kind {
             ExprKind::Member(a, _)
             | ExprKind::Present(a)

@@ -126,6 +126,7 @@ impl Parser<'_> {
                 Token::Const => self.constant().map(|constant| file.constants.push(constant)),
                 Token::Fn => self.function().map(|function| file.functions.push(function)),
                 Token::Rounding => self.rounding(&mut rounding_at).map(|rounding| file.rounding = rounding),
+                Token::Name if self.begins_roles() => self.roles().map(|roles| file.roles.extend(roles)),
                 Token::Name if self.begins_record() => self.record().map(|record| file.records.push(record)),
                 _ => Err(self.unexpected("`class`, `enum`, `record`, `const` or `fn`")),
             };
@@ -257,6 +258,14 @@ impl Parser<'_> {
                     self.before_states(&class, torn_before, "a field");
                     self.field().map(|field| class.fields.push(field))
                 }
+                Token::Name if self.begins_roles() => return Ok(class),
+                _ if self.begins_event() => match class.states.last_mut() {
+                    // Only after an error inside the group: its other events still belong to it.
+                    Some(_) => self.events(&mut class.states),
+                    // The state may be in what could not be read.
+                    None if self.torn.len() > torn_before => Err(Reported),
+                    None => Err(self.unexpected("a field or a state before the first event")),
+                },
                 Token::Invariant => {
                     self.before_states(&class, torn_before, "an invariant");
                     self.invariant().map(|rule| class.invariants.push(rule))
@@ -264,13 +273,6 @@ impl Parser<'_> {
                 Token::Name | Token::Initial | Token::Final => {
                     self.states_begin_here(depth).and_then(|()| self.group(&mut class.states))
                 }
-                Token::On | Token::Internal => match class.states.last_mut() {
-                    // Only after an error inside the group: its other events still belong to it.
-                    Some(_) => self.events(&mut class.states),
-                    // The state may be in what could not be read.
-                    None if self.torn.len() > torn_before => Err(Reported),
-                    None => Err(self.unexpected("a field or a state before the first event")),
-                },
                 token if token.begins_part() && !matches!(token, Token::Pre | Token::Post | Token::Sync) => {
                     return Ok(class);
                 }
@@ -316,10 +318,13 @@ impl Parser<'_> {
 
     fn field(&mut self) -> Parsed<Field> {
         let documentation = self.documentation();
-        if self.begins_lets() {
-            let diagnostic =
-                Diagnostic::new(Code::Syntax, self.span(), "`let` begins a section of an event", "no field");
-            return Err(self.fail(diagnostic.help("indent it below its event, before `pre:`, or choose another name")));
+        if let Some(place) =
+            self.begins_lets().then_some("before `pre:`").or(self.begins_return().then_some("at its end"))
+        {
+            let message = format!("`{}` begins a section of an event", self.slice(self.span()));
+            let diagnostic = Diagnostic::new(Code::Syntax, self.span(), message, "no field");
+            let help = format!("indent it below its event, {place}, or choose another name");
+            return Err(self.fail(diagnostic.help(help)));
         }
         let name = self.declared_name()?;
         self.expect(Token::Colon)?;
@@ -376,7 +381,7 @@ impl Parser<'_> {
     /// The events of the last group.
     fn events(&mut self, groups: &mut [StateGroup]) -> Parsed<()> {
         loop {
-            if matches!(self.peek(), Token::On | Token::Internal) {
+            if self.begins_event() {
                 let event = self.event()?;
                 if let Some(group) = groups.last_mut() {
                     group.events.push(event);
@@ -407,16 +412,25 @@ impl Parser<'_> {
         let documentation = self.documentation();
         self.begin_event();
         let outer = self.indentation();
-        let internal = self.eat(Token::Internal);
+        let read = self.begins_read();
+        if read {
+            self.advance();
+        }
+        let internal = !read && self.eat(Token::Internal);
         self.expect(Token::On)?;
         let name = self.declared_name()?;
         let params = self.params()?;
+        let result = self.result_type()?;
+        let roles = self.demanded_roles()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
         let mut event = Event {
             documentation,
             internal,
+            read,
             name,
             params,
+            result,
+            roles,
             target,
             sections: self.sections(3, None)?,
             variants: Vec::new(),
@@ -425,6 +439,7 @@ impl Parser<'_> {
         };
         let depth = self.indentation();
         event.variants = self.variants(outer, depth, 3)?;
+        event.sections.returned = self.returned(3, None)?;
         if let (Some(target), false) = (&event.target, event.variants.is_empty()) {
             let message = "an event with variants has no target of its own";
             let diagnostic = Diagnostic::new(Code::Syntax, target.span, message, "one too many");
@@ -446,10 +461,11 @@ impl Parser<'_> {
 
     /// Refuses a section behind all that an event consists of.
     pub(super) fn end_of_event(&mut self) -> Parsed<()> {
-        if matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets() {
+        let is_section = matches!(self.peek(), Token::Pre | Token::Post | Token::Sync) || self.begins_lets();
+        if is_section || self.begins_return() || self.begins_variant() {
             return Err(self.fail(
                 Diagnostic::new(Code::Syntax, self.span(), "this part stands in the wrong place", "out of order")
-                    .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, and then its variants"),
+                    .help("an event has one `let:`, then one `pre:`, one `post:`, one `sync:`, then its variants, and one `return:`"),
             ));
         }
         Ok(())
@@ -510,11 +526,13 @@ impl Parser<'_> {
         self.advance();
         let name = self.declared_name()?;
         let target = if self.eat(Token::Colon) { Some(self.name()?) } else { None };
-        Ok(Variant { name, target, sections: self.sections(level + 1, Some(depth))? })
+        let mut sections = self.sections(level + 1, Some(depth))?;
+        sections.returned = self.returned(level + 1, Some(depth))?;
+        Ok(Variant { name, target, sections })
     }
 
     /// Begins a section; how deep its line is indented.
-    fn clause(&mut self, keyword: Token, level: usize, below: Option<usize>) -> Parsed<Option<usize>> {
+    pub(super) fn clause(&mut self, keyword: Token, level: usize, below: Option<usize>) -> Parsed<Option<usize>> {
         let (start, depth) = (self.position, self.indentation());
         let is_beside = self.separates_here() && below.is_some_and(|below| depth <= below);
         if is_beside || !self.eat(keyword) {
@@ -526,7 +544,7 @@ impl Parser<'_> {
     }
 
     /// The items of a section that stands at `depth`: separated by commas, or each on a line that is indented deeper.
-    fn items<T>(&mut self, depth: usize, owner: Owner, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+    pub(super) fn items<T>(&mut self, depth: usize, owner: Owner, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let block = self.breaks.begin_block(Block::new(owner, self.position));
         let mut items = vec![item(self)?];
         loop {
@@ -583,7 +601,7 @@ impl Parser<'_> {
         self.separation == Separation::Lines && self.layout.begins_line(self.position + distance)
     }
 
-    fn begins_line(&self) -> bool {
+    pub(super) fn begins_line(&self) -> bool {
         self.layout.begins_line(self.position)
     }
 
@@ -849,6 +867,12 @@ impl Parser<'_> {
     /// Whether the next token is this word, which is one only here.
     pub(super) fn is_next_word(&self, word: &str) -> bool {
         self.peek() == Token::Name && self.slice(self.span()) == word
+    }
+
+    /// Whether the token before the next one is this word.
+    pub(super) fn is_last_word(&self, word: &str) -> bool {
+        let last = self.position.checked_sub(1).map(|last| self.tokens.tokens[last]);
+        last.is_some_and(|(token, span)| token == Token::Name && self.slice(span) == word)
     }
 
     /// The place of the next token.

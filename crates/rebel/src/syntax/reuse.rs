@@ -110,16 +110,19 @@ impl Parser<'_> {
         self.advance();
         let name = self.declared_name()?;
         let params = self.params()?;
+        let result = self.result_type()?;
+        let roles = self.demanded_roles()?;
         let mut needs: Vec<Param> = Vec::new();
         if self.is_next_word("needs") && !self.separates_here() {
             self.advance();
             self.stands_apart();
             needs = self.params()?;
         }
-        let sections = self.sections(1, None)?;
+        let mut sections = self.sections(1, None)?;
         let depth = self.indentation();
         let variants = self.variants(outer, depth, 1)?;
+        sections.returned = self.returned(1, None)?;
         self.end_of_event()?;
-        Ok(Shared { documentation, name, params, needs, sections, variants })
+        Ok(Shared { documentation, name, params, result, roles, needs, sections, variants })
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct File {
     pub(crate) module: Option<Module>,
     pub(crate) imports: Vec<Import>,
     pub(crate) rounding: Rounding,
+    pub(crate) roles: Vec<Ident>,
     pub(crate) classes: Vec<Class>,
     pub(crate) enums: Vec<Enum>,
     pub(crate) records: Vec<Record>,
@@ -133,6 +134,8 @@ pub(crate) struct Shared {
     pub(crate) documentation: String,
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
+    pub(crate) result: Option<Type>,
+    pub(crate) roles: Vec<Ident>,
     pub(crate) needs: Vec<Param>,
     pub(crate) sections: Sections,
     pub(crate) variants: Vec<Variant>,
@@ -197,8 +200,13 @@ pub(crate) struct StateGroup {
 pub(crate) struct Event {
     pub(crate) documentation: String,
     pub(crate) internal: bool,
+    pub(crate) read: bool,
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
+    /// The type of what it returns.
+    pub(crate) result: Option<Type>,
+    /// Of which the caller needs one, if there are any.
+    pub(crate) roles: Vec<Ident>,
     /// The state it leads to; without one, the state it leaves.
     pub(crate) target: Option<Ident>,
     pub(crate) sections: Sections,
@@ -216,6 +224,7 @@ pub(crate) struct Sections {
     pub(crate) guards: Vec<Rule>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) syncs: Vec<Statement>,
+    pub(crate) returned: Option<Expr>,
 }
 
 /// `name = value`, below `let:`.
@@ -388,6 +397,9 @@ pub(crate) enum ExprKind {
     This,
     Now,
     Today,
+    Caller,
+    /// `caller has role`.
+    HasRole(Ident),
     Member(Box<Expr>, Ident),
     Call(Ident, Vec<Expr>),
     Negate(Box<Expr>),

@@ -480,6 +480,15 @@ pub enum Fault {
         /// What is asked for, as written.
         question: Name,
     },
+    /// An instance is asked for what a read event returns, which it refuses.
+    #[error("`{question}` has no value: the instance refuses it")]
+    Refused {
+        /// What is asked for, as written.
+        question: Name,
+    },
+    /// A fresh instance is named in a step without a seed.
+    #[error("the step has no seed for a fresh instance")]
+    NoSeed,
     /// What another instance is asked has no answer yet.
     #[error("`{question}` has no answer yet")]
     Unanswered {

@@ -6,32 +6,38 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use enact_rebel::{Instance, Reference, Source, Spec, Timestamp, Value, check};
+use enact_rebel::{Caller, Instance, Reference, Source, Spec, Timestamp, Value, check};
 
 use crate::chance::Chance;
 use crate::expression::{E, Ty, V, random};
 
 const STATES: [&str; 4] = ["unmade", "open", "shut", "gone"];
-/// What events read: two fields, and a number that is given.
-const READ: [(&str, Ty, usize); 3] = [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2)];
+const ROLES: [&str; 2] = ["writer", "reader"];
+/// What events read: two fields, a number that is given, and whether the caller has the first of the roles.
+const READ: [(&str, Ty, usize); 4] =
+    [("x", Ty::Int, 0), ("y", Ty::Int, 1), ("k", Ty::Int, 2), ("(caller has writer)", Ty::Bool, 3)];
 /// What they ask of others: behind what they read, in the order of the answers.
-const ASKED: [(&str, Ty, usize); 13] = [
+const ASKED: [(&str, Ty, usize); 15] = [
     READ[0],
     READ[1],
     READ[2],
-    ("given.x", Ty::Int, 3),
-    ("given.y", Ty::Int, 4),
-    ("kept.x", Ty::Int, 5),
-    ("kept.kept.y", Ty::Int, 6),
-    ("T[\"1\"].y", Ty::Int, 7),
-    ("(given is open)", Ty::Bool, 8),
-    ("(kept is {open, shut})", Ty::Bool, 9),
-    ("(initialized given)", Ty::Bool, 10),
-    ("(finalized kept.kept)", Ty::Bool, 11),
-    ("(T[\"0\"] is initialized)", Ty::Bool, 12),
+    READ[3],
+    ("given.x", Ty::Int, 4),
+    ("given.y", Ty::Int, 5),
+    ("kept.x", Ty::Int, 6),
+    ("kept.kept.y", Ty::Int, 7),
+    ("T[\"1\"].y", Ty::Int, 8),
+    ("(given is open)", Ty::Bool, 9),
+    ("(kept is {open, shut})", Ty::Bool, 10),
+    ("(initialized given)", Ty::Bool, 11),
+    ("(finalized kept.kept)", Ty::Bool, 12),
+    ("(T[\"0\"] is initialized)", Ty::Bool, 13),
+    ("given.Look(k)", Ty::Int, 14),
 ];
 /// What they name.
 const NAMED: [&str; 2] = ["a0", "a1"];
+/// The fields after the event, which only what it returns reads.
+const AFTER: [&str; 2] = ["this.x", "this.y"];
 const OF_INVARIANTS: [(&str, Ty, usize); 2] = [("x", Ty::Int, 0), ("y", Ty::Int, 1)];
 
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +67,8 @@ enum Call {
 
 #[derive(Debug)]
 struct Event {
+    /// One of which the caller must have, if there are any.
+    roles: Vec<usize>,
     from: Vec<usize>,
     to: usize,
     /// Numbers that it names: `a0`, `a1`.
@@ -75,6 +83,8 @@ struct Event {
     y: Option<E>,
     calls: Vec<Call>,
     variants: Vec<Variant>,
+    /// What it returns, of what it reads and of the fields after it.
+    returns: Option<E>,
 }
 
 /// One way in which an event happens: the state it leads to, and what becomes of `x`.
@@ -87,6 +97,8 @@ struct Variant {
 
 #[derive(Debug)]
 struct Contract {
+    /// Which roles the caller has.
+    caller: [bool; 2],
     events: Vec<Event>,
     invariants: Vec<E>,
 }
@@ -109,11 +121,11 @@ impl Contract {
         let asks: Vec<bool> = (0..count).map(|_| chance.below(2) == 0).collect();
         let events = (0..count).map(|index| Event::random(chance, index, &asks)).collect();
         let invariants = (0..chance.below(3)).map(|_| random(chance, Ty::Bool, &OF_INVARIANTS, 1)).collect();
-        Self { events, invariants }
+        Self { caller: [false; 2], events, invariants }
     }
 
     fn source(&self) -> String {
-        let mut text = "class T\n  x: Integer = 0\n  y: Integer = 0\n  kept: T\n".to_owned();
+        let mut text = "roles writer, reader\nclass T\n  x: Integer = 0\n  y: Integer = 0\n  kept: T\n".to_owned();
         for invariant in &self.invariants {
             writeln!(text, "  invariant {invariant}").unwrap();
         }
@@ -122,7 +134,11 @@ impl Contract {
         for (index, event) in self.events.iter().enumerate() {
             let states: Vec<&str> = event.from.iter().map(|&state| STATES[state]).collect();
             let target = if event.variants.is_empty() { format!(": {}", STATES[event.to]) } else { String::new() };
-            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){target}", states.join(", ")).unwrap();
+            let roles: Vec<&str> = event.roles.iter().map(|&role| ROLES[role]).collect();
+            let by = if roles.is_empty() { String::new() } else { format!(" by {}", roles.join(", ")) };
+            let result = if event.returns.is_some() { " -> Integer" } else { "" };
+            writeln!(text, "  {}\n    on E{index}(k: Integer, given: T){result}{by}{target}", states.join(", "))
+                .unwrap();
             for (number, value) in event.lets.iter().enumerate() {
                 let section = if number == 0 { "      let: " } else { "           " };
                 writeln!(text, "{section}{} = {value}", NAMED[number]).unwrap();
@@ -168,8 +184,11 @@ impl Contract {
                     writeln!(text, "        post: this.x = {x}").unwrap();
                 }
             }
+            if let Some(value) = &event.returns {
+                writeln!(text, "      return: {value}").unwrap();
+            }
         }
-        text + "  open, shut\n  final gone\n"
+        text + "  open, shut\n    read on Look(k: Integer) -> Integer\n      pre: x >= k\n      return: x + y\n  final gone\n"
     }
 }
 
@@ -232,7 +251,17 @@ impl Event {
             _ => vec![1, 2],
         };
         let to = if maybe(chance, 10) { 3 } else { 1 + chance.below(2) };
+        let roles = match chance.below(20) {
+            0 => vec![0],
+            1 => vec![1],
+            2 => vec![0, 1],
+            _ => Vec::new(),
+        };
+        let mut after = known.to_vec();
+        after.extend(AFTER.iter().enumerate().map(|(index, name)| (*name, Ty::Int, known.len() + index)));
+        let returns = maybe(chance, 30).then(|| random(chance, Ty::Int, &after, 1));
         Self {
+            roles,
             from,
             to,
             lets,
@@ -246,12 +275,24 @@ impl Event {
             y: maybe(chance, 60).then(|| random(chance, Ty::Int, known, 2)),
             calls,
             variants,
+            returns,
         }
     }
 
-    /// What the event makes of its own instance with the answers of others: nothing if it refuses.
-    fn alone(&self, thing: &Thing, number: i128, answers: Vec<V>) -> Option<(Thing, Vec<V>)> {
-        let mut env = [vec![V::Int(thing.x), V::Int(thing.y), V::Int(number)], answers].concat();
+    /// What the event makes of its own instance with the answers of others, what it has read, and what it returns: nothing if
+    /// it refuses.
+    fn alone(
+        &self,
+        caller: [bool; 2],
+        thing: &Thing,
+        number: i128,
+        answers: Vec<V>,
+    ) -> Option<(Thing, Vec<V>, Option<i128>)> {
+        if !self.roles.is_empty() && !self.roles.iter().any(|&role| caller[role]) {
+            return None;
+        }
+        let own = vec![V::Int(thing.x), V::Int(thing.y), V::Int(number), V::Bool(caller[0])];
+        let mut env = [own, answers].concat();
         for value in &self.lets {
             // One without a value is a fault where it is used.
             let value = value.eval(&env).unwrap_or(V::Absent);
@@ -269,7 +310,11 @@ impl Event {
             Some(variant) => (variant.to, &variant.x),
         };
         let after = Thing { state, x: value(x, thing.x)?, y: value(&self.y, thing.y)?, ..thing.clone() };
-        Some((after, env))
+        let returned = match &self.returns {
+            None => None,
+            Some(value) => Some(integer(value, &[env.clone(), vec![V::Int(after.x), V::Int(after.y)]].concat())?),
+        };
+        Some((after, env, returned))
     }
 
     /// The first variant whose guards hold, if there are any; nothing if none of them happens.
@@ -308,11 +353,11 @@ impl Contract {
         event: usize,
         number: i128,
         given: usize,
-    ) -> Option<World> {
+    ) -> Option<(World, Option<i128>)> {
         let before = Self::get(world, id);
         let event = &self.events[event];
-        let answers = if event.asks { Self::answers(world, &before, given) } else { Vec::new() };
-        let (after, env) = event.alone(&before, number, answers)?;
+        let answers = if event.asks { Self::answers(world, &before, number, given) } else { Vec::new() };
+        let (after, env, returned) = event.alone(self.caller, &before, number, answers)?;
         let resolve = |target: Target| match target {
             Target::Given => given,
             Target::This => id,
@@ -359,17 +404,19 @@ impl Contract {
         world.insert(id, after);
         touched.insert(id);
         for (id, event, number, given) in calls {
-            world = self.happen(&world, touched, id, event, number, given)?;
+            (world, _) = self.happen(&world, touched, id, event, number, given)?;
         }
-        Some(world)
+        Some((world, returned))
     }
 
     /// What others answer to an instance that asks, as [`ASKED`] has it.
-    fn answers(world: &World, asking: &Thing, given: usize) -> Vec<V> {
+    fn answers(world: &World, asking: &Thing, number: i128, given: usize) -> Vec<V> {
         let kept = asking.kept.map(|id| Self::get(world, id));
         let behind = kept.as_ref().and_then(|kept| kept.kept).map(|id| Self::get(world, id));
         let (given, one, zero) = (Self::get(world, given), Self::get(world, 1), Self::get(world, 0));
         let or_absent = |value: Option<V>| value.unwrap_or(V::Absent);
+        let looks = (given.state == 1 || given.state == 2) && given.x >= number;
+        let sum = looks.then(|| i64::try_from(given.x + given.y).ok()).flatten();
         vec![
             V::Int(given.x),
             V::Int(given.y),
@@ -381,12 +428,13 @@ impl Contract {
             V::Bool(given.state != 0),
             or_absent(behind.as_ref().map(|behind| V::Bool(behind.state == 3))),
             V::Bool(zero.state != 0),
+            or_absent(sum.map(|sum| V::Int(sum.into()))),
         ]
     }
 
     /// Whether one event is possible for its own instance: what it calls is not looked at, but must have values.
     fn can(&self, thing: &Thing, event: &Event, number: i128) -> bool {
-        let Some((after, env)) = event.alone(thing, number, Vec::new()) else { return false };
+        let Some((after, env, _)) = event.alone(self.caller, thing, number, Vec::new()) else { return false };
         let has_values = event.calls.iter().all(|call| match call {
             Call::Do { when, number, .. } => match when.as_ref().map(|when| when.eval(&env)) {
                 Some(Err(_)) => false,
@@ -403,11 +451,18 @@ impl Contract {
         self.invariants.iter().all(|invariant| invariant.eval(&env) == Ok(V::Bool(true)))
     }
 
-    /// The world after one step, if it is accepted.
-    fn step(&self, world: &World, id: usize, event: usize, number: i128, given: usize) -> Option<World> {
+    /// The world after one step and what the step returns, if it is accepted.
+    fn step(
+        &self,
+        world: &World,
+        id: usize,
+        event: usize,
+        number: i128,
+        given: usize,
+    ) -> Option<(World, Option<i128>)> {
         let mut touched = BTreeSet::new();
-        let after = self.happen(world, &mut touched, id, event, number, given)?;
-        touched.iter().all(|id| self.holds(&after[id])).then_some(after)
+        let (after, returned) = self.happen(world, &mut touched, id, event, number, given)?;
+        touched.iter().all(|id| self.holds(&after[id])).then_some((after, returned))
     }
 }
 
@@ -430,15 +485,22 @@ fn thing(instance: &Instance) -> Thing {
     Thing { state, x: number("x"), y: number("y"), kept }
 }
 
+fn number_of(value: &Value) -> i128 {
+    match value {
+        Value::Integer(number) => (*number).into(),
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn both_interpreters_agree_on_random_atomic_steps() {
     const IN_ONE_CONTRACT: u64 = 20;
     const THINGS: usize = 3;
     let (count, seed) = (crate::number("ENACT_STEPS", 1_000), crate::number("ENACT_SEED", 0));
-    let (mut accepted, mut refused, mut composed) = (0_u64, 0_u64, 0_u64);
+    let (mut accepted, mut refused, mut composed, mut results) = (0_u64, 0_u64, 0_u64, 0_u64);
     for contract in 0..count.div_ceil(IN_ONE_CONTRACT) {
         let mut chance = Chance::new(seed.wrapping_add(contract));
-        let naive = Contract::random(&mut chance);
+        let mut naive = Contract::random(&mut chance);
         let source = naive.source();
         let spec =
             check(vec![Source::new("naive.rebel", &source)]).unwrap_or_else(|report| panic!("{report}\n{source}"));
@@ -468,13 +530,19 @@ fn both_interpreters_agree_on_random_atomic_steps() {
             let (id, event, given) = (chance.below(THINGS), chance.below(naive.events.len()), chance.below(THINGS));
             let number = i128::from(chance.next() % 11) - 5;
             let target = reference(&spec, id);
-            let found =
-                spec.step(&world, &target, &call(&format!("E{event}"), number, given), Timestamp::from_millis(0));
+            naive.caller = [chance.below(2) > 0, chance.below(2) > 0];
+            let has = ROLES.iter().zip(naive.caller).filter(|(_, has)| *has).map(|(role, _)| *role);
+            let caller = Caller::new("alice", has).ok().filter(|caller| !caller.roles().is_empty());
+            let call = call(&format!("E{event}"), number, given).with_caller(caller);
+            let found = spec.step(&world, &target, &call, Timestamp::from_millis(0));
             let expected = naive.step(&mirror, id, event, number, given);
             let told = format!("{id}.E{event}({number}, {given}) on {mirror:?} under contract {contract}:\n{source}");
             match (expected, found) {
-                (Some(after), Ok(step)) => {
+                (Some((after, returned)), Ok(step)) => {
                     accepted += 1;
+                    let result = step.result.map(|value| number_of(&value));
+                    assert_eq!(result, returned, "{told}");
+                    results += u64::from(returned.is_some());
                     composed += u64::from(step.work.values().any(|tasks| tasks.len() > 1));
                     world.extend(step.after);
                     mirror = after;
@@ -488,4 +556,5 @@ fn both_interpreters_agree_on_random_atomic_steps() {
         }
     }
     assert!(accepted > count / 20 && refused > count / 10 && composed > count / 100, "{accepted} {refused} {composed}");
+    assert!(results > count / 50, "{results}");
 }

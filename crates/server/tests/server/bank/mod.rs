@@ -57,7 +57,17 @@ impl Bank {
 
     /// Over the entities in `journal`, served with other options.
     pub(crate) fn served(journal: Memory, engine: EngineOptions, options: impl FnOnce(Options) -> Options) -> Self {
-        let spec = check(vec![Source::new("bank.rebel", include_str!("bank.rebel"))]).unwrap_or_else(|e| panic!("{e}"));
+        Self::of(include_str!("bank.rebel"), journal, engine, options)
+    }
+
+    /// The entities of another contract.
+    pub(crate) fn of(
+        contract: &str,
+        journal: Memory,
+        engine: EngineOptions,
+        options: impl FnOnce(Options) -> Options,
+    ) -> Self {
+        let spec = check(vec![Source::new("bank.rebel", contract)]).unwrap_or_else(|e| panic!("{e}"));
         let system = System::builder().workers(2).build().expect("two threads");
         let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, engine);
         let router = router(engine.clone(), options(Options::loopback([127, 0, 0, 1].into())));
