@@ -70,7 +70,7 @@ impl<'a> Printer<'a> {
     fn begins_class(&self, index: usize) -> bool {
         let is_class = |index: usize| self.tokens.get(index).is_some_and(|(token, _)| *token == Token::Class);
         let is_word = self.tokens[index].0 == Token::Name && is_class(index + 1);
-        (is_class(index) || is_word) && self.plan.starts[index].is_some()
+        (is_class(index) || is_word) && self.plan.starts[index] == Some(0)
     }
 
     /// Prints a token, the one at `before` being the last that was printed.
