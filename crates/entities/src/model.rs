@@ -20,6 +20,7 @@ use crate::tx::Timestamp;
 /// # Laws
 /// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`]. The work of one
 ///   transaction is possible if its events are, one after the other, and `broken` finds nothing in the state they leave.
+/// * What follows from a state that is sound, and has nothing broken, is sound.
 /// * Calls that are known without a state are the same in every state.
 /// * An event with all answers that `questions` asks for is decided on its own entity alone. One that has none of them, or some,
 ///   is refused by `next` or by `calls`.
@@ -56,10 +57,40 @@ pub trait Model: Send + Sync + 'static {
         at: Timestamp,
     ) -> Result<Self::State, Vec<Reason>>;
 
-    /// What is wrong with a state that a transaction leaves: the invariants that do not hold of it.
-    fn broken(&self, key: &EntityKey, state: &Self::State, at: Timestamp) -> Vec<Reason> {
-        let _ = (key, state, at);
+    /// What is wrong with the state that a transaction leaves, given the one that it found: the invariants that do not hold.
+    ///
+    /// One that did not hold before either counts only if the transaction changes something that it reads. So nothing that holds
+    /// is ever broken, and what a stricter contract finds broken is either left as it is or mended.
+    fn broken(&self, key: &EntityKey, before: &Self::State, after: &Self::State, at: Timestamp) -> Vec<Reason> {
+        let _ = (key, before, after, at);
         Vec::new()
+    }
+
+    /// Whether every invariant holds of `state`. Of one that a stricter contract finds broken, [`linear`](Self::linear) and
+    /// [`relation`](Self::relation) are not asked: they may rely on the invariants.
+    fn is_sound(&self, key: &EntityKey, state: &Self::State) -> bool {
+        let _ = (key, state);
+        true
+    }
+
+    /// The version of the contract: what is written from now on is written under it.
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// The classes as they were under `version`, which is this one or one before it that is known.
+    fn under(&self, version: u32) -> Option<&Self> {
+        (version == self.version()).then_some(self)
+    }
+
+    /// What `state`, of the earlier version `from`, is under this one. The same state always becomes the same.
+    ///
+    /// # Errors
+    /// Why it cannot be told, which nothing can mend but another contract.
+    fn migrated(&self, key: &EntityKey, state: Self::State, from: u32) -> Result<Self::State, Vec<Reason>> {
+        let _ = key;
+        assert_eq!(from, self.version(), "a model without earlier versions has no states of them");
+        Ok(state)
     }
 
     /// What `event` asks of other entities in the same transaction, one level deep.

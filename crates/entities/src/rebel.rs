@@ -374,11 +374,21 @@ impl Model for Rebel {
         known.class.act(&key, state, event, time(at)).map_err(reasons)
     }
 
-    fn broken(&self, entity: &EntityKey, state: &Instance, at: Timestamp) -> Vec<Reason> {
+    fn broken(&self, entity: &EntityKey, before: &Instance, after: &Instance, at: Timestamp) -> Vec<Reason> {
         match self.class(entity) {
-            Ok((known, key)) => reasons(known.class.broken_invariants(&key, state, time(at))),
+            Ok((known, key)) => reasons(known.class.broken_by(&key, before, after, time(at))),
             Err(reasons) => reasons,
         }
+    }
+
+    /// An instance that does not exist yet breaks nothing: what creates it is judged by all invariants.
+    fn is_sound(&self, entity: &EntityKey, state: &Instance) -> bool {
+        // The time decides nothing about an invariant.
+        let never = rebel::Timestamp::from_millis(0);
+        let holds = |(known, key): (&Known, Key)| {
+            known.initial.state() == state.state() || known.class.broken_invariants(&key, state, never).is_empty()
+        };
+        self.class(entity).is_ok_and(holds)
     }
 
     fn calls(

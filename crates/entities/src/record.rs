@@ -21,8 +21,19 @@ use crate::admission::{Answer, Branch, Decision};
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
-/// The version that this program writes; it reads no other.
+/// The version of the encoding that this program writes; it reads no other.
 const VERSION: u8 = 3;
+
+/// The version of a contract that says none, and that of every record without one.
+const fn first_version() -> u32 {
+    1
+}
+
+/// A record of the first version does not name it: it has the bytes that it had before contracts had versions.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_first_version(version: &u32) -> bool {
+    *version == first_version()
+}
 
 /// One record of an entity or of a coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +59,9 @@ pub enum Record<E> {
         events: Vec<E>,
         /// When.
         at: Timestamp,
+        /// The version of the contract under which they happened, and happen again in every replay.
+        #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
+        version: u32,
     },
     /// A coordinator has decided to commit.
     Decision(DecisionRecord),
@@ -71,6 +85,9 @@ pub struct Prepared<E> {
     pub coordinator: EntityKey,
     /// What was voted.
     pub answer: Answer<E>,
+    /// The version of the contract under which it was voted.
+    #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
+    pub version: u32,
 }
 
 /// The decision to commit.
@@ -132,6 +149,9 @@ pub struct Snapshot<S, E> {
     pub next_slot: Slot,
     /// What is in progress, in slot order.
     pub pending: Vec<Pending<E>>,
+    /// The version of the contract whose state `base` is.
+    #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
+    pub version: u32,
 }
 
 /// One transaction in progress.

@@ -35,9 +35,9 @@ fn random_work<B: Bank>(chance: &mut Chance) -> WorkOf<B> {
 }
 
 /// What the work makes of a state, by the plainest fold.
-fn fold<B: Bank>(model: &B::Model, state: &StateOf<B>, work: &WorkOf<B>) -> Option<StateOf<B>> {
+fn fold<B: Bank>(model: &B::Model, before: &StateOf<B>, work: &WorkOf<B>) -> Option<StateOf<B>> {
     let account = key(B::ACCOUNT);
-    let mut state = state.clone();
+    let mut state = before.clone();
     for action in &work.actions {
         let next = |event| model.next(&account, &state, event, Timestamp(0)).ok();
         match action {
@@ -52,7 +52,7 @@ fn fold<B: Bank>(model: &B::Model, state: &StateOf<B>, work: &WorkOf<B>) -> Opti
             Action::Ask(_) => unreachable!("nothing here asks"),
         }
     }
-    model.broken(&account, &state, Timestamp(0)).is_empty().then_some(state)
+    model.broken(&account, before, &state, Timestamp(0)).is_empty().then_some(state)
 }
 
 /// Every state that the open work can lead to.

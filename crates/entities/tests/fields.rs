@@ -92,8 +92,8 @@ impl Model for Plain {
         self.0.next(key, state, event, at)
     }
 
-    fn broken(&self, key: &EntityKey, state: &Instance, at: Timestamp) -> Vec<Reason> {
-        self.0.broken(key, state, at)
+    fn broken(&self, key: &EntityKey, before: &Instance, after: &Instance, at: Timestamp) -> Vec<Reason> {
+        self.0.broken(key, before, after, at)
     }
 
     fn calls(&self, key: &EntityKey, state: Option<&Instance>, event: &EventCall, at: Timestamp) -> Calls<EventCall> {

@@ -36,6 +36,7 @@ fn prepared() -> Prepared<Event> {
             answers: vec![Some(Value::Integer(5)), Some(Value::Boolean(true)), None],
             state: Some("opened".into()),
         },
+        version: 2,
     }
 }
 
@@ -60,6 +61,7 @@ fn all_records() -> Vec<Record<Event>> {
             slot: Slot(u64::MAX),
             events: vec![Hand::deposit(5); 2],
             at: Timestamp(i64::MIN),
+            version: u32::MAX,
         },
         Record::Decision(DecisionRecord {
             tx: tx(u128::MAX),
@@ -88,6 +90,7 @@ fn a_snapshot_comes_back_from_its_bytes() {
         base: Hand::account(&Hand::load(), "opened", 100),
         next_slot: Slot(9),
         pending: vec![Pending { prepared: prepared(), committed: true }],
+        version: 3,
     };
     assert_eq!(Snapshot::<State, Event>::decode(&snapshot.encode()), Ok(snapshot));
 }
@@ -138,13 +141,13 @@ fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError>
 }
 
 fn committed(n: u64, event: Event) -> Record<Event> {
-    Record::Committed { tx: tx(n.into()), slot: Slot(n), events: vec![event], at: Timestamp(0) }
+    Record::Committed { tx: tx(n.into()), slot: Slot(n), events: vec![event], at: Timestamp(0), version: 1 }
 }
 
 #[test]
 fn several_events_of_one_transaction_are_recovered_in_their_order() {
     let events = vec![Hand::deposit(100), Hand::interest(10), Hand::withdraw(20)];
-    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0) };
+    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0), version: 1 };
     assert_eq!(recover("Account/A", vec![committed(1, Hand::open(100)), several]), Ok(200));
 }
 
@@ -163,7 +166,8 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()) };
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
-        Record::Prepared(Prepared { branch: Branch { tx, attempt, work, at: Timestamp(0) }, slot, coordinator, answer })
+        let branch = Branch { tx, attempt, work, at: Timestamp(0) };
+        Record::Prepared(Prepared { branch, slot, coordinator, answer, version: 1 })
     };
     let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
     let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };

@@ -124,6 +124,11 @@ impl<M: Model> Entity<M> {
         self.model.content(&self.key, state, place)
     }
 
+    /// Whether what the model tells of events in advance holds of `state`.
+    pub(super) fn is_sound(&self, state: &M::State) -> bool {
+        self.model.is_sound(&self.key, state)
+    }
+
     pub(super) fn exists(&self, state: &M::State) -> bool {
         self.model.exists(&self.key, state)
     }
@@ -132,10 +137,10 @@ impl<M: Model> Entity<M> {
         self.model.state_name(&self.key, state)
     }
 
-    /// What `branch` does in `state`, or every reason of the first action that cannot be.
-    pub(super) fn step(&self, branch: &Branch<M::Event>, state: &M::State) -> Result<Step<M>, Stop<M::Event>> {
+    /// What `branch` does in the state that it has `found`, or every reason of the first action that cannot be.
+    pub(super) fn step(&self, branch: &Branch<M::Event>, found: &M::State) -> Result<Step<M>, Stop<M::Event>> {
         let actions = &branch.work.actions;
-        let mut state = state.clone();
+        let mut state = found.clone();
         let (mut calls, mut answers, mut wants) = (Vec::new(), Vec::new(), Vec::new());
         for (before, action) in actions.iter().enumerate() {
             let reasons = match action {
@@ -178,7 +183,7 @@ impl<M: Model> Entity<M> {
             return Ok(Step { state, answer: Answer { calls, answers, state: None } });
         }
         if !branch.work.partial {
-            let reasons = self.model.broken(&self.key, &state, branch.at);
+            let reasons = self.model.broken(&self.key, found, &state, branch.at);
             if !reasons.is_empty() {
                 return Err(Stop { reasons, before: actions.len(), calls, answers, wants });
             }
@@ -202,7 +207,7 @@ impl<M: Model> Entity<M> {
     /// Whether `event` is possible in `state`, as the only one of its transaction.
     fn would_happen(&self, event: &M::Event, at: Timestamp, state: &M::State) -> bool {
         let next = self.possible(event, at, state);
-        next.is_ok_and(|(next, _)| self.model.broken(&self.key, &next, at).is_empty())
+        next.is_ok_and(|(next, _)| self.model.broken(&self.key, state, &next, at).is_empty())
     }
 
     /// The answers to the questions of `branch`, if `state` is what it finds and its events change nothing that is asked for.

@@ -80,6 +80,9 @@ fn by_relation<M: Model>(
     strategy: Strategy,
     branch: &Branch<M::Event>,
 ) -> Option<Judgement<M>> {
+    if !progress.is_sound() {
+        return None;
+    }
     let entity = &progress.entity;
     let mut effects = progress.entries().rev().filter(|entry| entry.branch.work.has_event()).peekable();
     // Every outcome is one before or one after the last effect, so its relation alone may say never.
@@ -110,7 +113,7 @@ fn by_interval<M: Model>(
     branch: &Branch<M::Event>,
     shape: Option<&Shape<M::Event>>,
 ) -> Option<Judgement<M>> {
-    let Shape { linear, calls } = shape.filter(|_| progress.interval.is_exact())?;
+    let Shape { linear, calls } = shape.filter(|_| progress.is_exact())?;
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
@@ -260,7 +263,7 @@ pub(super) fn hinders<M: Model>(
     newcomer: &Delayed<M::Event>,
     waiting: &Delayed<M::Event>,
 ) -> bool {
-    if let (Some(a), Some(b), true) = (&newcomer.shape, &waiting.shape, progress.interval.is_exact()) {
+    if let (Some(a), Some(b), true) = (&newcomer.shape, &waiting.shape, progress.is_exact()) {
         let (a, b) = (&a.linear, &b.linear);
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
         return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));

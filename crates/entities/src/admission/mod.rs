@@ -368,7 +368,7 @@ impl<M: Model> Admission<M> {
 
     /// The one state that everything still missing leads to, if it is only one.
     pub fn certain(&mut self) -> Option<M::State> {
-        if self.progress.interval.is_exact() {
+        if self.progress.is_exact() {
             return self.progress.interval.is_settled().then(|| self.progress.certain());
         }
         self.progress.refill();
@@ -394,7 +394,7 @@ impl<M: Model> Admission<M> {
             range.fields.push(FieldRange { name, low, high });
         };
         let numbers = entity.numbers(self.base());
-        if self.progress.interval.is_exact() {
+        if self.progress.is_exact() {
             for (number, base) in numbers {
                 let ends = self.progress.interval.field(number, base)?;
                 field(number, ends.low, ends.high);
@@ -455,7 +455,7 @@ impl<M: Model> Admission<M> {
     /// What a newcomer that only asks relies on, where fields are decided one by one.
     fn pin(&self, newcomer: &Delayed<M::Event>) -> Option<Result<Shape<M::Event>, Unsettled>> {
         let asks = newcomer.branch.work.questions().next().is_some();
-        let by_field = asks && self.strategy != Strategy::Psac && self.progress.interval.is_exact();
+        let by_field = asks && self.strategy != Strategy::Psac && self.progress.is_exact();
         by_field.then(|| self.progress.entity.pin(&newcomer.branch.work, &self.progress))?
     }
 

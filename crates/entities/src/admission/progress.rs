@@ -4,6 +4,11 @@
 //! aborted one has left. An open entry doubles the outcomes (with and without its effect), a committed one does not; equal
 //! outcomes are one. The outcomes after each entry are kept until a decision before it changes them, so that one more
 //! entry costs one step and applying the head costs nothing.
+//!
+//! # A base that breaks an invariant
+//! Under a stricter version of the contract the base may break an invariant. Then nothing that is told in advance is used, neither
+//! the interval nor relations, and every verdict is one of all outcomes, each of which is judged by what it is. Events that
+//! leave every invariant holding end this for good: what follows from a sound state is sound, in all outcomes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,6 +32,8 @@ pub(super) struct Progress<M: Model> {
     pub(super) entity: Entity<M>,
     /// Always one state.
     base: Outcomes<M::State>,
+    /// Whether every invariant holds of the base.
+    is_sound: bool,
     entries: VecDeque<Entry<M>>,
     slots: BTreeMap<TxId, Slot>,
     open: usize,
@@ -64,6 +71,7 @@ impl<M: Model> Base for Progress<M> {
 impl<M: Model> Progress<M> {
     pub(super) fn new(entity: Entity<M>, base: M::State, next_slot: Slot, outcomes_max: usize) -> Self {
         Self {
+            is_sound: entity.is_sound(&base),
             entity,
             base: Arc::new(IndexSet::from([base])),
             entries: VecDeque::new(),
@@ -80,6 +88,16 @@ impl<M: Model> Progress<M> {
 
     pub(super) fn base(&self) -> &M::State {
         &self.base[0]
+    }
+
+    /// Whether every invariant holds of the base, so that what is told of events in advance holds of every outcome.
+    pub(super) const fn is_sound(&self) -> bool {
+        self.is_sound
+    }
+
+    /// Whether the interval says of every field what all outcomes say.
+    pub(super) fn is_exact(&self) -> bool {
+        self.is_sound && self.interval.is_exact()
     }
 
     /// Gives the memory of empty collections back, if nothing is in progress.
@@ -165,7 +183,7 @@ impl<M: Model> Progress<M> {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
-        let linear = linear.filter(|linear| is_told_in(linear, self));
+        let linear = linear.filter(|linear| self.is_sound && is_told_in(linear, self));
         let linear = self.interval.open(linear);
         self.manners.enter(changes.as_deref().unwrap_or_default());
         self.slots.insert(branch.tx, slot);
@@ -225,6 +243,7 @@ impl<M: Model> Progress<M> {
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         if entry.branch.work.has_event() {
             let state = self.entity.apply(&entry.branch, self.base().clone());
+            self.is_sound = self.is_sound || self.entity.is_sound(&state);
             self.base = Arc::new(IndexSet::from([state]));
         }
         // What follows the head has the same outcomes as before; conditions that stay before it have others.

@@ -104,7 +104,7 @@ pub(super) fn explain<M: Model>(
 ) -> Vec<Wait> {
     let found = match cause {
         Cause::Verdict => match linear {
-            Some(linear) if progress.interval.is_exact() => by_interval(progress, linear),
+            Some(linear) if progress.is_exact() => by_interval(progress, linear),
             _ => by_outcomes(progress, branch),
         },
         Cause::Order => in_the_way(progress, strategy, branch),

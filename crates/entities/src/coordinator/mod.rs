@@ -496,12 +496,13 @@ impl<M: Model> Coordinator<M> {
 
     fn decide(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let (key, durability) = (self.key.clone(), self.options.durability);
+        let version = self.model.version();
         let transaction = self.transaction(tx);
         transaction.phase = Phase::Deciding;
         let mut records = Vec::new();
         let mut decision = transaction.decision(tx);
         if durability == Durability::Shared {
-            records.extend(transaction.commits(tx));
+            records.extend(transaction.commits(tx, version));
             decision.participants.clear();
         }
         records.push((key, Record::Decision(decision)));

@@ -287,11 +287,11 @@ impl<E: Clone + Eq> Transaction<E> {
         }
     }
 
-    /// The effects, as each entity finds them in a shared journal.
-    pub(super) fn commits(&self, tx: TxId) -> Vec<(EntityKey, Record<E>)> {
+    /// The effects, as each entity finds them in a shared journal; they happen under `version` of the contract.
+    pub(super) fn commits(&self, tx: TxId, version: u32) -> Vec<(EntityKey, Record<E>)> {
         let commit = |(key, yes): (&EntityKey, &Yes<E>)| {
             let events: Vec<E> = yes.work.events().cloned().collect();
-            let committed = Record::Committed { tx, slot: yes.slot, events, at: self.at };
+            let committed = Record::Committed { tx, slot: yes.slot, events, at: self.at, version };
             yes.work.has_event().then(|| (key.clone(), committed))
         };
         self.yes.iter().filter_map(commit).collect()

@@ -342,7 +342,7 @@ impl<M: Model> Participant<M> {
     fn prepared(&self, entry: InProgress<M::Event>) -> Prepared<M::Event> {
         let InProgress { branch, slot, answer, .. } = entry;
         let coordinator = self.standings[&branch.tx].coordinator.clone();
-        Prepared { branch, slot, coordinator, answer }
+        Prepared { branch, slot, coordinator, answer, version: self.model.version() }
     }
 
     /// Sets when a transaction that has voted asks for its decision.
@@ -536,6 +536,7 @@ impl<M: Model> Participant<M> {
             base: self.admission.base().clone(),
             next_slot: self.admission.next_slot(),
             pending: pending.collect(),
+            version: self.model.version(),
         }
     }
 }

@@ -38,6 +38,34 @@ pub enum RecoveryError {
         /// Why it is not possible.
         reasons: Vec<Reason>,
     },
+    /// Something was written under a version of the contract that this model does not know.
+    #[error("{entity} has events of version {version} of the contract, which is not known here")]
+    NoSuchVersion {
+        /// The entity.
+        entity: EntityKey,
+        /// The version.
+        version: u32,
+    },
+    /// The state under an earlier version of the contract has no counterpart under a later one.
+    #[error("{entity} cannot be taken over from version {from} of the contract: {reasons:?}")]
+    NotMigrated {
+        /// The entity.
+        entity: EntityKey,
+        /// The version of the state.
+        from: u32,
+        /// Why it has no counterpart.
+        reasons: Vec<Reason>,
+    },
+    /// A transaction is in doubt that was voted for under an earlier version of the contract.
+    #[error("{entity}: {tx} was prepared under version {version} of the contract and is not decided; start with that one")]
+    InDoubtUnderEarlier {
+        /// The entity.
+        entity: EntityKey,
+        /// The transaction.
+        tx: TxId,
+        /// The version.
+        version: u32,
+    },
     /// A record that belongs elsewhere, or follows from none before it.
     #[error("{entity}: record {index} of those read does not belong here")]
     Misplaced {
@@ -50,7 +78,8 @@ pub enum RecoveryError {
 
 /// What is known so far while records are read.
 struct Replay<M: Model> {
-    base: M::State,
+    /// The state and the version of the contract that it is of; nothing before the first event.
+    base: Option<(M::State, u32)>,
     /// Slots below are described by the snapshot: pending there, or past.
     known: Slot,
     next_slot: Slot,
@@ -64,6 +93,9 @@ impl<M: Model> Participant<M> {
     /// new is admitted; the outputs ask its coordinators. With a shared journal nothing can be in doubt, and
     /// transactions without a `Committed` record are gone.
     ///
+    /// Each event happens under the version of the contract that it was written under. Where the next one was written under a later
+    /// version, and at the end, the state is [migrated](Model::migrated).
+    ///
     /// # Errors
     /// If the records do not belong to the entity, or its contract does not allow what they say.
     pub fn recover(
@@ -74,8 +106,10 @@ impl<M: Model> Participant<M> {
         records: impl IntoIterator<Item = Record<M::Event>>,
         now: Millis,
     ) -> Result<(Self, Outputs<M>), RecoveryError> {
-        let initial = model.initial(&key).ok_or_else(|| RecoveryError::NoSuchEntity { entity: key.clone() })?;
-        let mut replay = Replay::<M>::begin(initial, snapshot);
+        if model.initial(&key).is_none() {
+            return Err(RecoveryError::NoSuchEntity { entity: key });
+        }
+        let mut replay = Replay::<M>::begin(snapshot);
         for (index, record) in records.into_iter().enumerate() {
             replay.read(&key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
         }
@@ -83,17 +117,20 @@ impl<M: Model> Participant<M> {
             replay.pending.retain(|_, pending| pending.committed);
         }
         replay.apply_heads(&model, &key)?;
-        Ok(Self::resume(model, key, options, replay, now))
+        let base = replay.under(&model, &key, model.version())?;
+        replay.refuse_earlier(&model, &key)?;
+        Ok(Self::resume(model, key, options, base, replay, now))
     }
 
     fn resume(
         model: Arc<M>,
         key: EntityKey,
         options: ParticipantOptions,
+        base: M::State,
         replay: Replay<M>,
         now: Millis,
     ) -> (Self, Outputs<M>) {
-        let Replay { base, next_slot, pending, .. } = replay;
+        let Replay { next_slot, pending, .. } = replay;
         let first = pending.keys().next().copied().unwrap_or(next_slot);
         let mut participant = Self::with_base(model, key, options, base, first);
         let mut out = Vec::new();
@@ -116,23 +153,23 @@ impl<M: Model> Participant<M> {
 }
 
 impl<M: Model> Replay<M> {
-    fn begin(initial: M::State, snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
-        let Some(Snapshot { base, next_slot, pending }) = snapshot else {
-            return Self { base: initial, known: Slot::FIRST, next_slot: Slot::FIRST, pending: BTreeMap::new() };
+    fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
+        let Some(Snapshot { base, next_slot, pending, version }) = snapshot else {
+            return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending: BTreeMap::new() };
         };
         let pending = pending.into_iter().map(|entry| (entry.prepared.slot, entry)).collect();
-        Self { base, known: next_slot, next_slot, pending }
+        Self { base: Some((base, version)), known: next_slot, next_slot, pending }
     }
 
     /// Takes up one record; nothing if it does not belong here.
     fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
         match record {
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
-            Record::Committed { tx, slot, events, at } if slot >= self.known => {
+            Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None };
                 let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
-                let prepared = Prepared { branch, slot, coordinator: key.clone(), answer };
+                let prepared = Prepared { branch, slot, coordinator: key.clone(), answer, version };
                 self.add(Pending { prepared, committed: true });
             }
             Record::Committed { tx, slot, .. } | Record::Outcome { tx, slot, decision: Decision::Commit } => {
@@ -184,14 +221,44 @@ impl<M: Model> Replay<M> {
 
     fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
         while let Some(slot) = self.ready_head() {
-            let prepared = self.pending.remove(&slot).expect("it was found").prepared;
-            let Branch { tx, work, at, .. } = prepared.branch;
+            let Prepared { branch, version, .. } = self.pending.remove(&slot).expect("it was found").prepared;
+            let Branch { tx, work, at, .. } = branch;
+            let mut state = self.under(model, entity, version)?;
+            let model = known(model, entity, version)?;
             for event in work.events() {
-                self.base = model
-                    .next(entity, &self.base, event, at)
+                state = model
+                    .next(entity, &state, event, at)
                     .map_err(|reasons| RecoveryError::NotPossible { entity: entity.clone(), tx, slot, reasons })?;
             }
+            self.base = Some((state, version));
         }
         Ok(())
     }
+
+    /// The state so far, as it is under `version`.
+    fn under(&mut self, model: &M, entity: &EntityKey, version: u32) -> Result<M::State, RecoveryError> {
+        let model = known(model, entity, version)?;
+        match self.base.take() {
+            None => model.initial(entity).ok_or_else(|| RecoveryError::NoSuchEntity { entity: entity.clone() }),
+            Some((state, from)) if from == version => Ok(state),
+            Some((_, from)) if from > version => {
+                Err(RecoveryError::NoSuchVersion { entity: entity.clone(), version: from })
+            }
+            Some((state, from)) => model
+                .migrated(entity, state, from)
+                .map_err(|reasons| RecoveryError::NotMigrated { entity: entity.clone(), from, reasons }),
+        }
+    }
+
+    /// Fails if something is open that was promised under another version: nobody could tell whether it is possible now.
+    fn refuse_earlier(&self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
+        let earlier = self.pending.values().find(|pending| pending.prepared.version != model.version());
+        earlier.map_or(Ok(()), |Pending { prepared: Prepared { branch, version, .. }, .. }| {
+            Err(RecoveryError::InDoubtUnderEarlier { entity: entity.clone(), tx: branch.tx, version: *version })
+        })
+    }
+}
+
+fn known<'m, M: Model>(model: &'m M, entity: &EntityKey, version: u32) -> Result<&'m M, RecoveryError> {
+    model.under(version).ok_or_else(|| RecoveryError::NoSuchVersion { entity: entity.clone(), version })
 }

@@ -51,7 +51,7 @@ impl Class {
         at: Timestamp,
     ) -> Result<Instance, Vec<Violation>> {
         let after = self.act(key, instance, call, at)?;
-        let broken = self.broken_invariants(key, &after, at);
+        let broken = self.broken_by(key, instance, &after, at);
         if broken.is_empty() { Ok(after) } else { Err(broken) }
     }
 
@@ -172,6 +172,27 @@ impl Class {
         self.invariants.iter().filter_map(broken).collect()
     }
 
+    /// The invariants that refuse a step that makes `after` of `before`: those that do not hold of `after` and read a field
+    /// that the step changes, or any if the step creates the instance.
+    ///
+    /// If every invariant holds of `before`, these are all that do not hold of `after`. Only a stricter version of the contract
+    /// finds an instance that breaks one; a step then either leaves alone what it reads or makes it hold.
+    #[must_use]
+    pub fn broken_by(&self, key: &Key, before: &Instance, after: &Instance, at: Timestamp) -> Vec<Violation> {
+        let is_created = self.is_initial(before.state());
+        let mut broken = Vec::new();
+        let scope = self.scope(key, after.fields(), None, at);
+        let mut evaluator = Evaluator::new(scope);
+        for invariant in &self.invariants {
+            if let Some(violation) = self.broken(invariant, &mut evaluator, scope, Kind::Invariant)
+                && (is_created || reads_changed(invariant, before, after))
+            {
+                broken.push(violation);
+            }
+        }
+        broken
+    }
+
     /// What `call` needs from other instances, one level deep: their events may need more.
     ///
     /// First the conditions of its guards (`initialized x`, `x instate s`), then its `sync` block, in the order of
@@ -268,12 +289,25 @@ impl Class {
         common
     }
 
-    /// Whether a stored instance is one of this class: a known state, every field with a value of its type (in the
-    /// initial state, some), no other field, and every invariant holds.
+    /// Whether a stored instance is one of this class: as [`Class::verify_types`] says, and every invariant holds.
     ///
     /// # Errors
     /// Everything that is wrong with it.
     pub fn verify(&self, key: &Key, instance: &Instance) -> Result<(), Vec<Violation>> {
+        self.verify_types(key, instance)?;
+        if self.is_initial(instance.state()) {
+            return Ok(());
+        }
+        let broken = self.broken_invariants(key, instance, Timestamp::from_millis(0));
+        if broken.is_empty() { Ok(()) } else { Err(broken) }
+    }
+
+    /// Whether a stored instance has the form of this class: a known state, every field with a value of its type (in the
+    /// initial state, some), and no other field.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn verify_types(&self, key: &Key, instance: &Instance) -> Result<(), Vec<Violation>> {
         let mut violations: Vec<Violation> = self.wrong_key(key).into_iter().collect();
         let (class, state) = (&self.name, instance.state());
         if !self.states.iter().any(|known| known.name == *state) {
@@ -291,9 +325,6 @@ impl Class {
             if !self.fields.iter().any(|field| field.name == *name) {
                 violations.push(Violation::UnknownField { class: class.clone(), field: name.clone() });
             }
-        }
-        if violations.is_empty() && !self.is_initial(state) {
-            violations = self.broken_invariants(key, instance, Timestamp::from_millis(0));
         }
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
@@ -392,6 +423,16 @@ impl Class {
             (None, Kind::Invariant) => Violation::Invariant { text, condition, values },
         })
     }
+}
+
+/// Whether a field that `rule` reads is not the same in both.
+fn reads_changed(rule: &Rule, before: &Instance, after: &Instance) -> bool {
+    rule.reads.iter().any(|(name, read)| match &read.kind {
+        ExprKind::Field(slot) => {
+            before.fields().get_at(slot.index, name) != after.fields().get_at(slot.index, name)
+        }
+        _ => false,
+    })
 }
 
 #[derive(Clone, Copy)]

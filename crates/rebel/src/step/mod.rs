@@ -307,7 +307,8 @@ impl<'a> Step<'a> {
         self.path.clear();
         for target in &self.touched {
             let Some(class) = self.spec.class(&target.class) else { continue };
-            let broken = class.broken_invariants(&target.key, &self.met[target], self.at);
+            let before = self.world.instance(target).unwrap_or_else(|| class.initial());
+            let broken = class.broken_by(&target.key, &before, &self.met[target], self.at);
             if !broken.is_empty() {
                 return Err(self.refused(target, broken));
             }

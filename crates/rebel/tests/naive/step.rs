@@ -443,12 +443,18 @@ impl Contract {
             },
             Call::Not { number, .. } => number.eval(&env).is_ok(),
         });
-        has_values && self.holds(&after)
+        has_values && self.allows(thing, &after)
     }
 
-    fn holds(&self, thing: &Thing) -> bool {
-        let env = [V::Int(thing.x), V::Int(thing.y)];
-        self.invariants.iter().all(|invariant| invariant.eval(&env) == Ok(V::Bool(true)))
+    /// Whether every invariant holds that reads what is not the same as before, or has just come into being.
+    fn allows(&self, before: &Thing, after: &Thing) -> bool {
+        let env = [V::Int(after.x), V::Int(after.y)];
+        self.invariants.iter().all(|invariant| {
+            let text = invariant.to_string();
+            let reads = |name: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
+            let is_touched = reads("x") && before.x != after.x || reads("y") && before.y != after.y;
+            before.state != 0 && !is_touched || invariant.eval(&env) == Ok(V::Bool(true))
+        })
     }
 
     /// The world after one step and what the step returns, if it is accepted.
@@ -462,7 +468,8 @@ impl Contract {
     ) -> Option<(World, Option<i128>)> {
         let mut touched = BTreeSet::new();
         let (after, returned) = self.happen(world, &mut touched, id, event, number, given)?;
-        touched.iter().all(|id| self.holds(&after[id])).then_some((after, returned))
+        let is_allowed = touched.iter().all(|id| self.allows(&Self::get(world, *id), &after[id]));
+        is_allowed.then_some((after, returned))
     }
 }
 
