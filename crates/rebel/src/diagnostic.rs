@@ -123,6 +123,12 @@ codes! {
     Abstract = "E605";
     /// A part of an external class that says what happens to its instances.
     External = "E606";
+    /// A version that follows from none, or versions that do not agree.
+    Version = "E701";
+    /// A migration leaves out what becomes of a part of the earlier version, or where a part of this one comes from.
+    NotMigrated = "E702";
+    /// A line of a migration that says nothing: of a part that is not there, or of one that another line speaks of.
+    MigrationStep = "E703";
 
     /// A state that no event reaches.
     UnreachableState = "W001";

@@ -108,6 +108,7 @@ mod format;
 mod instance;
 pub mod ir;
 pub mod limits;
+mod migration;
 mod model;
 mod seed;
 mod source;
@@ -122,8 +123,9 @@ pub use self::analysis::{
 pub use self::caller::{Caller, CallerError};
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
-pub use self::format::{Style, format};
+pub use self::format::{Style, format, say_the_same};
 pub use self::instance::{Action, Answered, ArgumentError, EventCall, Instance, Question, Sync};
+pub use self::migration::{Migration, Transformed};
 pub use self::model::{Class, Event, Field, Module, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
 pub use self::step::{Accepted, Refused, Task, World, in_order};

@@ -57,7 +57,9 @@ pub enum RecoveryError {
         reasons: Vec<Reason>,
     },
     /// A transaction is in doubt that was voted for under an earlier version of the contract.
-    #[error("{entity}: {tx} was prepared under version {version} of the contract and is not decided; start with that one")]
+    #[error(
+        "{entity}: {tx} was prepared under version {version} of the contract and is not decided; start with that one"
+    )]
     InDoubtUnderEarlier {
         /// The entity.
         entity: EntityKey,
@@ -226,9 +228,12 @@ impl<M: Model> Replay<M> {
             let mut state = self.under(model, entity, version)?;
             let model = known(model, entity, version)?;
             for event in work.events() {
-                state = model
-                    .next(entity, &state, event, at)
-                    .map_err(|reasons| RecoveryError::NotPossible { entity: entity.clone(), tx, slot, reasons })?;
+                state = model.next(entity, &state, event, at).map_err(|reasons| RecoveryError::NotPossible {
+                    entity: entity.clone(),
+                    tx,
+                    slot,
+                    reasons,
+                })?;
             }
             self.base = Some((state, version));
         }
@@ -244,9 +249,11 @@ impl<M: Model> Replay<M> {
             Some((_, from)) if from > version => {
                 Err(RecoveryError::NoSuchVersion { entity: entity.clone(), version: from })
             }
-            Some((state, from)) => model
-                .migrated(entity, state, from)
-                .map_err(|reasons| RecoveryError::NotMigrated { entity: entity.clone(), from, reasons }),
+            Some((state, from)) => model.migrated(entity, state, from).map_err(|reasons| RecoveryError::NotMigrated {
+                entity: entity.clone(),
+                from,
+                reasons,
+            }),
         }
     }
 

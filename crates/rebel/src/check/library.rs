@@ -158,7 +158,7 @@ impl Checker {
 }
 
 /// Every name that an expression mentions as a variable or a function.
-fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
+pub(super) fn mentioned(expr: &tree::Expr, visit: &mut dyn FnMut(&Name)) {
     match &expr.kind {
         tree::ExprKind::Name(name) => visit(name),
         tree::ExprKind::Call(name, arguments) => {

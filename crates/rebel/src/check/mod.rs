@@ -29,6 +29,7 @@ mod question;
 mod read;
 mod result;
 mod reuse;
+mod versions;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -88,7 +89,8 @@ pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
     // Copies of one text are wrong in the same way.
     checker.report.amend(0, |diagnostic| diagnostic);
     checker.report.sort();
-    Ok(Spec { modules, classes, enums: checker.enums, warnings: checker.report })
+    let version = versions::version(&files);
+    Ok(Spec { version, modules, classes, enums: checker.enums, warnings: checker.report })
 }
 
 /// The lines on which something could not be read.
@@ -290,6 +292,7 @@ impl Checker {
         self.constants_of_classes(&trees);
         let mut classes = self.classes(&trees);
         self.note_seeds(&mut classes);
+        self.versions(files);
         self.sync_circles();
         self.nested_questions(&classes);
         self.unused();

@@ -58,5 +58,30 @@ pub fn format(source: Source, style: Style) -> Result<String, Report> {
     Ok(Printer::new(&source.text, &parse.tokens, &plan).print())
 }
 
+/// Whether two lists of sources differ in nothing but comments, documentation, layout, spellings that mean the same, and the
+/// names of the sources. Of sources that cannot be read it is not said.
+#[must_use]
+pub fn say_the_same(one: &[Source], other: &[Source]) -> bool {
+    let is_same = |(one, other): (&Source, &Source)| {
+        one.text == other.text || essence(one).is_some_and(|one| Some(one) == essence(other))
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_same)
+}
+
+/// The source in its one layout, without what means nothing.
+fn essence(source: &Source) -> Option<String> {
+    let parse = parse(0, &source.text, Separation::Lines, &Modules::Unknown, &mut 0, &mut |_| ());
+    let mut text = String::with_capacity(source.text.len());
+    let mut end = 0;
+    for (_, span) in &parse.tokens {
+        // A comment before a token is as good as blanks.
+        text.extend(source.text[end..span.start].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        text.push_str(&source.text[span.start..span.end]);
+        end = span.end;
+    }
+    let printed = format(Source::new("", text), Style { canonical: true, ..Style::default() }).ok()?;
+    Some(printed.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n"))
+}
+
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,7 @@ use crate::violation::Violation;
 #[derive(Debug)]
 pub struct Spec {
     pub(crate) modules: Vec<Module>,
+    pub(crate) version: u32,
     pub(crate) classes: Vec<Arc<Class>>,
     pub(crate) enums: Vec<Arc<Enumeration>>,
     pub(crate) warnings: Report,
@@ -32,6 +33,12 @@ impl Spec {
     #[must_use]
     pub fn modules(&self) -> &[Module] {
         &self.modules
+    }
+
+    /// The version that its `module` lines state; 1 if none does.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
     }
 
     /// The classes, in the order of the sources.

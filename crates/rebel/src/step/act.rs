@@ -428,9 +428,7 @@ impl Class {
 /// Whether a field that `rule` reads is not the same in both.
 fn reads_changed(rule: &Rule, before: &Instance, after: &Instance) -> bool {
     rule.reads.iter().any(|(name, read)| match &read.kind {
-        ExprKind::Field(slot) => {
-            before.fields().get_at(slot.index, name) != after.fields().get_at(slot.index, name)
-        }
+        ExprKind::Field(slot) => before.fields().get_at(slot.index, name) != after.fields().get_at(slot.index, name),
         _ => false,
     })
 }
@@ -519,6 +517,11 @@ fn known(mut violations: Vec<Violation>) -> Vec<Violation> {
         violations.retain(|violation| !waits(violation));
     }
     violations
+}
+
+/// What `expr` reads, with the values.
+pub(crate) fn values_read(expr: &Expr, scope: Scope<'_>) -> Vec<(Name, Value)> {
+    values_of(&reads(expr), scope)
 }
 
 fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {

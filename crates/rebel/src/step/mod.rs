@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::act::reads;
+pub(crate) use self::act::{reads, values_read};
 pub use self::order::in_order;
 use crate::instance::{Action, Answered, EventCall, Instance, Question, Sync};
 use crate::limits::{ACTS_MAX, INSTANCES_MAX};

@@ -2,6 +2,8 @@
 //!
 //! A part that cannot be read is reported once; the parser resumes at the next token that begins a part.
 
+mod versions;
+
 use std::ops::Range;
 
 use super::breaks::{Block, Breaks, Owner};
@@ -59,7 +61,8 @@ pub(crate) fn parse(
         report(Diagnostic::new(Code::Limit, span, message, "too long").help("split it into several sources"));
         return Parse { file: File::default(), tokens: Vec::new(), breaks: Breaks::default(), torn: Vec::new() };
     }
-    let tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
+    let mut tokens = tokenize(source, text, &mut |diagnostic| report(diagnostic));
+    versions::find_words(text, &mut tokens.tokens);
     let layout = Layout::new(text, &tokens.tokens);
     let breaks = Breaks::default();
     let mut parser = Parser {
@@ -127,6 +130,7 @@ impl Parser<'_> {
                 Token::Fn => self.function().map(|function| file.functions.push(function)),
                 Token::Rounding => self.rounding(&mut rounding_at).map(|rounding| file.rounding = rounding),
                 Token::Name if self.begins_roles() => self.roles().map(|roles| file.roles.extend(roles)),
+                Token::Migrate => self.migrate().map(|migrate| file.migrations.push(migrate)),
                 Token::Name if self.begins_record() => self.record().map(|record| file.records.push(record)),
                 _ => Err(self.unexpected("`class`, `enum`, `record`, `const` or `fn`")),
             };
@@ -135,7 +139,13 @@ impl Parser<'_> {
                 self.resume(start, |token| {
                     matches!(
                         token,
-                        Token::Class | Token::Enum | Token::Const | Token::Fn | Token::Rounding | Token::End
+                        Token::Class
+                            | Token::Enum
+                            | Token::Const
+                            | Token::Fn
+                            | Token::Rounding
+                            | Token::Migrate
+                            | Token::End
                     )
                 });
             }

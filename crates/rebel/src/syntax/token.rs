@@ -98,9 +98,12 @@ tokens! {
     #[token("??")] Otherwise = "`??`",
     #[token("?")] Question = "`?`",
     #[token("!")] Bang = "`!`",
-    #[token("->")] Arrow = "`->`",
     #[token("+=")] PlusEquals = "`+=`",
     #[token("-=")] MinusEquals = "`-=`",
+    #[token("->")] Arrow = "`->`",
+
+    /// A name by itself; see where words that are none elsewhere are found.
+    Migrate = "`migrate`",
 
     End = "the end of the file",
 }
@@ -115,6 +118,7 @@ impl Token {
                 | Token::Const
                 | Token::Fn
                 | Token::Rounding
+                | Token::Migrate
                 | Token::Invariant
                 | Token::Initial
                 | Token::Final

@@ -15,6 +15,7 @@ pub(crate) struct Ident {
 pub(crate) struct File {
     pub(crate) module: Option<Module>,
     pub(crate) imports: Vec<Import>,
+    pub(crate) migrations: Vec<Migrate>,
     pub(crate) rounding: Rounding,
     pub(crate) roles: Vec<Ident>,
     pub(crate) classes: Vec<Class>,
@@ -40,6 +41,37 @@ pub(crate) struct Import {
     /// The names that are imported; without a list, all.
     pub(crate) names: Option<Vec<Ident>>,
     pub(crate) span: Span,
+}
+
+/// `migrate from 1`, and what stands below.
+#[derive(Debug)]
+pub(crate) struct Migrate {
+    pub(crate) from: u32,
+    /// Of the version.
+    pub(crate) number: Span,
+    /// Of its first line.
+    pub(crate) span: Span,
+    pub(crate) steps: Vec<MigrateStep>,
+}
+
+/// What becomes of one part of the earlier version.
+#[derive(Debug)]
+pub(crate) struct MigrateStep {
+    pub(crate) class: Ident,
+    pub(crate) kind: StepKind,
+    pub(crate) span: Span,
+}
+
+#[derive(Debug)]
+pub(crate) enum StepKind {
+    /// `rename Class.field to name`
+    Rename { field: Ident, to: Ident },
+    /// `drop Class.field`, `drop Class`
+    Drop { field: Option<Ident> },
+    /// `state Class.old -> new`
+    State { state: Ident, to: Ident },
+    /// `Class.field = expr`
+    Value { field: Ident, value: Expr },
 }
 
 #[derive(Debug)]
