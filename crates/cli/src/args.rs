@@ -30,6 +30,25 @@ pub(crate) enum Command {
     /// Look after a data directory that no server has open
     #[command(subcommand)]
     Journal(Journal),
+    /// Change the specification of a data directory that no server has open
+    #[command(subcommand)]
+    Contract(Contract),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Contract {
+    /// Print what `enact serve` would make of the entities under a specification; changes nothing
+    Check(CheckContract),
+    /// Take the last version of the specification back, as long as nothing has happened under it
+    Rollback(DataDirectory),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckContract {
+    #[command(flatten)]
+    pub(crate) spec: SpecFiles,
+    #[command(flatten)]
+    pub(crate) directory: DataDirectory,
 }
 
 #[derive(Debug, Subcommand)]
@@ -64,6 +83,9 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
+    /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes
+    #[arg(long)]
+    pub(crate) adopt: bool,
     /// About how much memory objects may take that are kept for the next command, such as `64MiB`; more are read from disk
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     pub(crate) memory: ByteSize,

@@ -1,4 +1,4 @@
-//! The specification that the entities of a journal were written under.
+//! The versions of the specification that the entities of a journal were written under.
 //!
 //! # Problem
 //! A journal holds events, not states: what an entity is follows from its events *and* from the specification that says
@@ -6,21 +6,35 @@
 //! else: a bank would open in the morning with other balances than it closed with.
 //!
 //! # Design
-//! The sources of the specification are a record of the journal itself, under a key that no class can have, so they are
-//! as durable and as checked as what they explain. When a server starts with other sources, every entity is recovered
-//! under both specifications before anything is served. The new one is adopted, by a further record, only if it allows
-//! everything that has happened and each entity is in the same state with the same values. New classes, events, states
-//! and fields with a default are therefore fine, and so are weaker guards; a guard that forbids what has happened, or an
-//! effect that would rewrite it, is not. This costs one replay of the journal for each change.
+//! The sources of every version are records of the journal itself, under a key that no class can have, so they are as durable
+//! and as checked as what they explain. Each record says what the contract is from then on, so that the last one says what
+//! it is, and those before it what the entities were written under. An event is replayed under the version that its own
+//! record names.
 //!
-//! An entity that gains a field is saved as a snapshot, because an older snapshot would lack the field. Nothing is saved
-//! before every entity has been compared: a specification that is refused leaves the directory as it was.
+//! What becomes of other sources depends on their version:
+//! * **The same, and they say the same** but for comments and layout: nothing.
+//! * **The same, and they say something else**: every entity is recovered under both specifications before anything is served.
+//!   The new one is recorded only if it allows everything that has happened and each entity is in the same state with the
+//!   same values. New classes, events, states and fields with a default are therefore fine, and so are weaker guards; a
+//!   guard that forbids what has happened, or an effect that would rewrite it, is not.
+//! * **A later one**: its `migrate` block must say all that has to be said, and every entity is migrated once, to see that it can
+//!   be. Then one record is the adoption, if the operator has asked for it. No entity is written: each comes to the new version
+//!   whenever it is loaded, and its next event is recorded under it.
+//! * **An earlier one**: refused. As long as no event is recorded under the last version, a rollback records the sources of the
+//!   one before again.
 //!
-//! # Limit
-//! The snapshots are saved before the specification is recorded. A crash in between leaves snapshots with a field that
-//! the recorded specification does not have; starting with the new one again completes the change.
+//! Each costs one replay of the journal.
+//!
+//! An entity that gains a field under the same version is saved as a snapshot, because an older snapshot would lack the field.
+//! Nothing is saved before every entity has been compared: a specification that is refused leaves the directory as it was.
+//!
+//! # What a crash leaves
+//! An adoption and a rollback are one record each, which is there or not. Under the same version the snapshots are saved before the
+//! specification is recorded. A crash in between leaves snapshots with a field that the recorded specification does not
+//! have; starting with the new one again completes the change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use enact_entities::{
@@ -29,23 +43,9 @@ use enact_entities::{
 use enact_journal::{
     AppendError, Journal, Kind, NewRecord, Position, ReadError, Record as Stored, Seq, Snapshot as Image, SnapshotError,
 };
-use enact_rebel::{EventCall, Instance, Source, Spec};
+use enact_rebel::{EventCall, Instance, Report, Source, Spec, Timestamp, Transformed};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-/// How the contract was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Adoption {
-    /// The journal was empty.
-    First,
-    /// The same sources as before.
-    Unchanged,
-    /// Other sources, under which all entities are what they were.
-    Changed {
-        /// How many entities were compared.
-        entities: usize,
-    },
-}
 
 /// Why entities cannot be served under a specification.
 #[derive(Debug, Error)]
@@ -67,12 +67,36 @@ pub(crate) enum ContractError {
     )]
     Outdated { report: String },
     #[error(
-        "the specification does not allow what has happened: {}; start with the one it happened under",
+        "the specification does not allow what has happened: {}; start with the one it happened under, or give the \
+         changed one a greater version and say in `migrate from` what changes",
         in_words(.0)
     )]
     NotAllowed(RecoveryError),
-    #[error("the specification would change {entity}: {difference}; start with the one it was written under")]
+    #[error(
+        "the specification would change {entity}: {difference}; start with the one it was written under, or give the \
+         changed one a greater version and say in `migrate from` what changes"
+    )]
     Different { entity: EntityKey, difference: String },
+    #[error(
+        "the specification is of version {given}, and the entities are of version {version}; start with that one, or \
+         take the last version back with `enact contract rollback`"
+    )]
+    Earlier { version: u32, given: u32 },
+    #[error("the specification does not say what becomes of the entities:\n{report}")]
+    NotMigratable { report: String },
+    #[error("{entity} cannot be taken over from version {from}: {reasons}")]
+    NotMigrated { entity: EntityKey, from: u32, reasons: String },
+    #[error("the entities are of version {}, and the specification is not adopted without `--adopt`; it would go\n{plan}", plan.from)]
+    NotAdopted { plan: Plan },
+    #[error(
+        "{}",
+        .version.map_or("the directory holds no entities".to_owned(), |version| format!("there is no version before {version}"))
+    )]
+    NoEarlier { version: Option<u32> },
+    #[error(
+        "version {version} stays: record {seq} of {entity} was written under it, and the one before cannot tell what it did"
+    )]
+    Used { entity: EntityKey, seq: Seq, version: u32 },
 }
 
 impl ContractError {
@@ -85,7 +109,15 @@ impl ContractError {
             | Self::Missing
             | Self::Malformed { .. }
             | Self::Undecodable { .. } => true,
-            Self::Outdated { .. } | Self::NotAllowed(_) | Self::Different { .. } => false,
+            Self::Outdated { .. }
+            | Self::NotAllowed(_)
+            | Self::Different { .. }
+            | Self::Earlier { .. }
+            | Self::NotMigratable { .. }
+            | Self::NotMigrated { .. }
+            | Self::NotAdopted { .. }
+            | Self::NoEarlier { .. }
+            | Self::Used { .. } => false,
         }
     }
 }
@@ -103,76 +135,313 @@ fn in_words(error: &RecoveryError) -> String {
     }
 }
 
-/// The record of a contract.
+/// The record of a contract: what it is from then on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Contract {
+    /// Of the encoding.
     version: u8,
     sources: Vec<(String, String)>,
+    /// The version of the contract.
+    #[serde(default = "first")]
+    contract: u32,
 }
 
-const VERSION: u8 = 1;
+const fn first() -> u32 {
+    1
+}
+
+/// An encoding of contracts of version 1, which programs read that know no versions. They refuse the other.
+const WITHOUT_VERSION: u8 = 1;
+const WITH_VERSION: u8 = 2;
 /// Apart from the kinds of records of entities.
 const KIND: Kind = Kind(64);
 const PAGE: usize = 4096;
+/// How many of the entities that break an invariant are named.
+const SHOWN_MAX: usize = 20;
 
-/// Takes `spec`, made of `sources`, as the contract of the entities in `journal`, if it is one for them.
+/// One version that entities were written under.
+struct Adopted {
+    version: u32,
+    sources: Vec<Source>,
+    /// Of its first record; events under it come later.
+    position: Position,
+}
+
+/// The versions that the journal holds, and where the next is recorded.
+struct History {
+    /// At least one; the last is the contract.
+    adopted: Vec<Adopted>,
+    seq: Seq,
+}
+
+impl History {
+    /// Nothing if the journal is empty.
+    async fn read<J: Journal>(journal: &J) -> Result<Option<Self>, ContractError> {
+        let records = journal.read(&key(), Seq::NONE).await?;
+        let Some(seq) = records.last().map(|record| record.seq) else {
+            let is_empty = journal.feed(Position::START, 1).await?.is_empty();
+            return if is_empty { Ok(None) } else { Err(ContractError::Missing) };
+        };
+        let mut adopted: Vec<Adopted> = Vec::new();
+        for record in &records {
+            let (version, sources) = decode(record)?;
+            // Recorded again, the version before is what a rollback leaves.
+            while adopted.last().is_some_and(|last| last.version > version) {
+                adopted.pop();
+            }
+            match adopted.last_mut() {
+                Some(last) if last.version == version => last.sources = sources,
+                _ => adopted.push(Adopted { version, sources, position: record.position }),
+            }
+        }
+        Ok(Some(Self { adopted, seq }))
+    }
+
+    fn last(&self) -> &Adopted {
+        self.adopted.last().expect("it holds at least one")
+    }
+
+    /// The model of the last version, which knows those before it.
+    fn model(&self) -> Result<Rebel, ContractError> {
+        let (first, later) = self.adopted.split_first().expect("it holds at least one");
+        later.iter().try_fold(Rebel::new(accepted(first)?), |model, adopted| after(model, accepted(adopted)?))
+    }
+
+    /// The model of the version before the last, if there is one.
+    fn model_before(&self) -> Result<Option<Rebel>, ContractError> {
+        let mut before = self.adopted.iter().rev().skip(1).rev();
+        let Some(first) = before.next() else { return Ok(None) };
+        before.try_fold(Rebel::new(accepted(first)?), |model, adopted| after(model, accepted(adopted)?)).map(Some)
+    }
+}
+
+/// The specification that was recorded.
+fn accepted(adopted: &Adopted) -> Result<Arc<Spec>, ContractError> {
+    let outdated = |report: Report| ContractError::Outdated { report: report.render(false) };
+    enact_rebel::check(adopted.sources.clone()).map(Arc::new).map_err(outdated)
+}
+
+/// The recorded version that follows on that of `model`.
+fn after(model: Rebel, spec: Arc<Spec>) -> Result<Rebel, ContractError> {
+    let outdated = |report: Report| ContractError::Outdated { report: report.render(false) };
+    let migration = spec.migration(model.spec()).map_err(outdated)?;
+    Ok(Rebel::after(model, migration, spec))
+}
+
+/// What would become of the entities under other sources, and how they are served then.
+pub(crate) struct Examined {
+    pub(crate) change: Change,
+    /// The entities under these sources.
+    pub(crate) model: Rebel,
+    /// Of the last record; nothing has been recorded since.
+    seq: Seq,
+}
+
+/// What is to be done before entities are served.
+pub(crate) enum Change {
+    /// The journal is empty: these sources are its first contract.
+    First,
+    /// These sources are the contract, or say the same.
+    None,
+    /// Other sources of the same version, under which all entities are what they were.
+    Compatible {
+        /// How many entities were compared.
+        entities: usize,
+        /// Those that gain a field.
+        gaining: Vec<EntityKey>,
+    },
+    /// Sources of a later version.
+    Version(Plan),
+}
+
+/// What the adoption of a later version changes.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    changes: Vec<Transformed>,
+    /// How many entities each class has that is changed.
+    migrating: BTreeMap<String, usize>,
+    entities: usize,
+    /// Entities that break an invariant, with what is broken; the first ones.
+    unsound: Vec<(EntityKey, String)>,
+    unsound_count: usize,
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, changes, migrating, entities, unsound, unsound_count } = self;
+        writeln!(f, "from version {from} to version {to}:")?;
+        for change in changes {
+            writeln!(f, "  {change}")?;
+        }
+        if changes.is_empty() {
+            writeln!(f, "  no field and no state changes")?;
+        }
+        let migrating_count: usize = migrating.values().sum();
+        write!(f, "entities: {entities}, of which {migrating_count} change")?;
+        let classes: Vec<String> = migrating.iter().map(|(class, count)| format!("{class} {count}")).collect();
+        writeln!(f, "{}", if classes.is_empty() { String::new() } else { format!(" ({})", classes.join(", ")) })?;
+        write!(f, "entities that break an invariant of version {to}: {unsound_count}")?;
+        for (entity, broken) in unsound {
+            write!(f, "\n  {entity}: {broken}")?;
+        }
+        if *unsound_count > unsound.len() {
+            write!(f, "\n  and {} more", unsound_count - unsound.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Finds out what `spec`, made of `sources`, means for the entities in `journal`. Writes nothing.
+///
+/// # Errors
+/// The entities cannot be served under it, with or without an adoption.
+pub(crate) async fn examine<J: Journal>(
+    journal: &J,
+    sources: &[Source],
+    spec: &Arc<Spec>,
+) -> Result<Examined, ContractError> {
+    let Some(mut history) = History::read(journal).await? else {
+        return Ok(Examined { change: Change::First, model: Rebel::new(Arc::clone(spec)), seq: Seq::NONE });
+    };
+    let (seq, version) = (history.seq, history.last().version);
+    if spec.version() < version {
+        return Err(ContractError::Earlier { version, given: spec.version() });
+    }
+    if spec.version() > version {
+        let refused = |report: Report| ContractError::NotMigratable { report: report.render(false) };
+        let earlier = history.model()?;
+        let migration = spec.migration(earlier.spec()).map_err(refused)?;
+        let changes = migration.changes();
+        let model = Arc::new(Rebel::after(earlier, migration, Arc::clone(spec)));
+        let plan = plan(journal, &model, version, changes).await?;
+        let model = Arc::into_inner(model).expect("nothing is left of what was recovered");
+        return Ok(Examined { change: Change::Version(plan), model, seq });
+    }
+    if enact_rebel::say_the_same(&history.last().sources, sources) {
+        history.adopted.last_mut().expect("it holds at least one").sources = sources.to_vec();
+        return Ok(Examined { change: Change::None, model: history.model()?, seq });
+    }
+    let earlier = Arc::new(history.model()?);
+    history.adopted.last_mut().expect("it holds at least one").sources = sources.to_vec();
+    let later = Arc::new(match history.model_before()? {
+        None => Rebel::new(Arc::clone(spec)),
+        Some(before) => {
+            let refused = |report: Report| ContractError::NotMigratable { report: report.render(false) };
+            let migration = spec.migration(before.spec()).map_err(refused)?;
+            Rebel::after(before, migration, Arc::clone(spec))
+        }
+    });
+    let entities = entities(journal).await?;
+    let mut gaining = Vec::new();
+    for entity in &entities {
+        if compare(journal, entity, &earlier, &later).await?.is_some() {
+            gaining.push(entity.clone());
+        }
+    }
+    let model = Arc::into_inner(later).expect("nothing is left of what was recovered");
+    Ok(Examined { change: Change::Compatible { entities: entities.len(), gaining }, model, seq })
+}
+
+/// Records `sources`, which have been `examined`, as the contract, if they are not.
 ///
 /// # Cancel safety
 /// A dropped future has recorded the specification or has not; asking again is safe.
 pub(crate) async fn adopt<J: Journal>(
     journal: &J,
     sources: &[Source],
-    spec: &Arc<Spec>,
-) -> Result<Adoption, ContractError> {
-    let Some(record) = journal.read(&key(), Seq::NONE).await?.pop() else {
-        if !journal.feed(Position::START, 1).await?.is_empty() {
-            return Err(ContractError::Missing);
+    examined: Examined,
+) -> Result<Rebel, ContractError> {
+    let Examined { change, model, seq } = examined;
+    match change {
+        Change::None => return Ok(model),
+        Change::First | Change::Version(_) => {}
+        Change::Compatible { gaining, .. } => {
+            let history = History::read(journal).await?.ok_or(ContractError::Missing)?;
+            let (earlier, later) = (Arc::new(history.model()?), Arc::new(model));
+            // Recovered once more, because the images of all entities may not fit in memory.
+            for entity in gaining {
+                let Some(image) = compare(journal, &entity, &earlier, &later).await? else { continue };
+                let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
+                journal.save_snapshot(image).await.map_err(failed)?;
+            }
+            let model = Arc::into_inner(later).expect("nothing is left of what was recovered");
+            record_sources(journal, sources, model.spec().version(), seq).await?;
+            return Ok(model);
         }
-        record_sources(journal, sources, Seq::NONE).await?;
-        return Ok(Adoption::First);
+    }
+    record_sources(journal, sources, model.spec().version(), seq).await?;
+    Ok(model)
+}
+
+/// Makes the version before the last one the contract again, as long as nothing has happened under the last: the version that
+/// was left, and the one that holds now.
+///
+/// # Cancel safety
+/// As that of [`adopt`].
+pub(crate) async fn roll_back<J: Journal>(journal: &J) -> Result<(u32, u32), ContractError> {
+    let history = History::read(journal).await?.ok_or(ContractError::NoEarlier { version: None })?;
+    let [.., before, last] = &history.adopted[..] else {
+        return Err(ContractError::NoEarlier { version: Some(history.last().version) });
     };
-    let earlier = decode(&record)?;
-    if earlier.iter().map(|source| &source.text).eq(sources.iter().map(|source| &source.text)) {
-        return Ok(Adoption::Unchanged);
-    }
-    let earlier =
-        enact_rebel::check(earlier).map_err(|report| ContractError::Outdated { report: report.render(false) })?;
-    let (earlier, later) = (Arc::new(Rebel::new(Arc::new(earlier))), Arc::new(Rebel::new(Arc::clone(spec))));
-    let entities = entities(journal).await?;
-    let mut gaining = Vec::new();
-    for entity in &entities {
-        if compare(journal, entity, &earlier, &later).await?.is_some() {
-            gaining.push(entity);
+    let mut position = last.position;
+    loop {
+        let page = journal.feed(position, PAGE).await?;
+        let Some(end) = page.last() else { break };
+        position = end.position;
+        for record in page.iter().filter(|record| !is_internal(&record.entity)) {
+            if version_of(record)? == Some(last.version) {
+                let (entity, version) = (record.entity.clone(), last.version);
+                return Err(ContractError::Used { entity, seq: record.seq, version });
+            }
         }
     }
-    // Recovered once more, because the images of all entities may not fit in memory.
-    for entity in gaining {
-        let Some(image) = compare(journal, entity, &earlier, &later).await? else { continue };
-        let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
-        journal.save_snapshot(image).await.map_err(failed)?;
-    }
-    record_sources(journal, sources, record.seq).await?;
-    Ok(Adoption::Changed { entities: entities.len() })
+    record_sources(journal, &before.sources, before.version, history.seq).await?;
+    Ok((last.version, before.version))
+}
+
+/// The version that an event was recorded under, if the record is one of events.
+fn version_of(record: &Stored) -> Result<Option<u32>, ContractError> {
+    let decoded = Record::<EventCall>::decode(&record.payload);
+    let undecodable = |source| ContractError::Undecodable { entity: record.entity.clone(), seq: record.seq, source };
+    Ok(match decoded.map_err(undecodable)? {
+        Record::Committed { version, .. } => Some(version),
+        Record::Prepared(prepared) => Some(prepared.version),
+        _ => None,
+    })
 }
 
 fn key() -> EntityKey {
     EntityKey::new(".contract", "sources").expect("a valid name that no class can have")
 }
 
-async fn record_sources<J: Journal>(journal: &J, sources: &[Source], expected: Seq) -> Result<(), AppendError> {
+/// Whether it is none of the entities that a specification declares: a transaction, a request, this contract.
+fn is_internal(entity: &EntityKey) -> bool {
+    entity.class().starts_with('.')
+}
+
+async fn record_sources<J: Journal>(
+    journal: &J,
+    sources: &[Source],
+    contract: u32,
+    expected: Seq,
+) -> Result<(), AppendError> {
     let sources = sources.iter().map(|source| (source.name.clone(), source.text.clone())).collect();
-    let payload = rmp_serde::to_vec_named(&Contract { version: VERSION, sources }).expect("texts serialise");
+    let version = if contract == first() { WITHOUT_VERSION } else { WITH_VERSION };
+    let payload = rmp_serde::to_vec_named(&Contract { version, sources, contract }).expect("texts serialise");
     journal.append(vec![NewRecord { entity: key(), expected, kind: KIND, payload }]).await?;
     Ok(())
 }
 
-fn decode(record: &Stored) -> Result<Vec<Source>, ContractError> {
+fn decode(record: &Stored) -> Result<(u32, Vec<Source>), ContractError> {
     let malformed = |why: String| ContractError::Malformed { why };
     let contract: Contract = rmp_serde::from_slice(&record.payload).map_err(|error| malformed(error.to_string()))?;
-    if contract.version != VERSION {
-        return Err(malformed(format!("it has version {}, this program reads version {VERSION}", contract.version)));
+    if !(WITHOUT_VERSION..=WITH_VERSION).contains(&contract.version) {
+        return Err(malformed(format!("its encoding is {}, this program reads {WITH_VERSION}", contract.version)));
     }
-    Ok(contract.sources.into_iter().map(|(name, text)| Source::new(name, text)).collect())
+    let sources = contract.sources.into_iter().map(|(name, text)| Source::new(name, text)).collect();
+    Ok((contract.contract, sources))
 }
 
 /// Every entity of a class in the journal.
@@ -183,9 +452,76 @@ async fn entities<J: Journal>(journal: &J) -> Result<BTreeSet<EntityKey>, ReadEr
         let page = journal.feed(position, PAGE).await?;
         let Some(last) = page.last() else { return Ok(entities) };
         position = last.position;
-        // Names that begin with a dot are the engine's own: transactions, requests, this contract.
-        entities.extend(page.into_iter().map(|record| record.entity).filter(|entity| !entity.class().starts_with('.')));
+        entities.extend(page.into_iter().map(|record| record.entity).filter(|entity| !is_internal(entity)));
     }
+}
+
+/// The records of an entity, and the number of the last; nothing if there are none.
+async fn records<J: Journal>(
+    journal: &J,
+    entity: &EntityKey,
+) -> Result<Option<(Seq, Vec<Record<EventCall>>)>, ContractError> {
+    let stored = journal.read(entity, Seq::NONE).await?;
+    let Some(last) = stored.last().map(|record| record.seq) else { return Ok(None) };
+    let mut records = Vec::with_capacity(stored.len());
+    for record in &stored {
+        let undecodable = |source| ContractError::Undecodable { entity: entity.clone(), seq: record.seq, source };
+        records.push(Record::decode(&record.payload).map_err(undecodable)?);
+    }
+    Ok(Some((last, records)))
+}
+
+/// Migrates every entity to the version of `later`, and forgets what it becomes.
+async fn plan<J: Journal>(
+    journal: &J,
+    later: &Arc<Rebel>,
+    from: u32,
+    changes: Vec<Transformed>,
+) -> Result<Plan, ContractError> {
+    let changed: BTreeSet<&str> = changes.iter().map(|change| &**change.class()).collect();
+    let mut plan = Plan {
+        from,
+        to: later.spec().version(),
+        changes: Vec::new(),
+        migrating: BTreeMap::new(),
+        entities: 0,
+        unsound: Vec::new(),
+        unsound_count: 0,
+    };
+    for entity in entities(journal).await? {
+        let Some((_, records)) = records(journal, &entity).await? else { continue };
+        let class = entity.class();
+        let is_dropped = later.spec().class(class).is_none();
+        // What an earlier version has dropped is not there any more.
+        if is_dropped && !changed.contains(class) {
+            continue;
+        }
+        plan.entities += 1;
+        if changed.contains(class) {
+            *plan.migrating.entry(class.to_owned()).or_default() += 1;
+        }
+        if is_dropped {
+            continue;
+        }
+        let recovered = recover(&entity, later, records)?;
+        if let Some(broken) = broken(later, &entity, &recovered.base) {
+            plan.unsound_count += 1;
+            if plan.unsound.len() < SHOWN_MAX {
+                plan.unsound.push((entity, broken));
+            }
+        }
+    }
+    Ok(Plan { changes, ..plan })
+}
+
+/// The invariants that an entity breaks, in words.
+fn broken(model: &Rebel, entity: &EntityKey, instance: &Instance) -> Option<String> {
+    let class = model.spec().class(entity.class())?;
+    let key = class.key(entity.id()).ok()?;
+    // The time decides nothing about an invariant.
+    let broken = class.broken_invariants(&key, instance, Timestamp::from_millis(0));
+    let words: Vec<String> = broken.iter().map(ToString::to_string).collect();
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// Fails unless `entity` is under `later` what it is under `earlier`, but for fields that `later` adds; what it is with
@@ -196,12 +532,10 @@ async fn compare<J: Journal>(
     earlier: &Arc<Rebel>,
     later: &Arc<Rebel>,
 ) -> Result<Option<Image>, ContractError> {
-    let stored = journal.read(entity, Seq::NONE).await?;
-    let Some(last) = stored.last().map(|record| record.seq) else { return Ok(None) };
-    let mut records: Vec<Record<EventCall>> = Vec::with_capacity(stored.len());
-    for record in &stored {
-        let undecodable = |source| ContractError::Undecodable { entity: entity.clone(), seq: record.seq, source };
-        records.push(Record::decode(&record.payload).map_err(undecodable)?);
+    let Some((last, records)) = records(journal, entity).await? else { return Ok(None) };
+    // Neither has what an earlier version has dropped.
+    if earlier.spec().class(entity.class()).is_none() {
+        return Ok(None);
     }
     let before = recover(entity, earlier, records.clone())?;
     let after = recover(entity, later, records)?;
@@ -217,7 +551,13 @@ type Snapshot = enact_entities::Snapshot<Instance, EventCall>;
 fn recover(entity: &EntityKey, model: &Arc<Rebel>, records: Vec<Record<EventCall>>) -> Result<Snapshot, ContractError> {
     let options = ParticipantOptions::new(Strategy::default(), Durability::Shared);
     let recovered = Participant::recover(Arc::clone(model), entity.clone(), options, None, records, Millis(0));
-    let (participant, _) = recovered.map_err(ContractError::NotAllowed)?;
+    let (participant, _) = recovered.map_err(|error| match error {
+        RecoveryError::NotMigrated { entity, from, reasons } => {
+            let reasons = reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            ContractError::NotMigrated { entity, from, reasons }
+        }
+        error => ContractError::NotAllowed(error),
+    })?;
     Ok(participant.snapshot())
 }
 
@@ -241,10 +581,15 @@ mod tests {
 
     const LAMP: &str = "class Lamp initial off on Light(): lit\nlit";
 
-    async fn adopt_lamp(journal: &Memory) -> Result<Adoption, ContractError> {
-        let source = Source::new("lamp.rebel", LAMP);
-        let spec = enact_rebel::check(vec![source.clone()]).expect("a sound specification");
-        adopt(journal, &[source], &Arc::new(spec)).await
+    async fn adopt_text(journal: &Memory, text: &str) -> Result<(), ContractError> {
+        let sources = [Source::new("lamp.rebel", text)];
+        let spec = enact_rebel::check(sources.to_vec()).expect("a sound specification");
+        let examined = examine(journal, &sources, &Arc::new(spec)).await?;
+        adopt(journal, &sources, examined).await.map(drop)
+    }
+
+    async fn adopt_lamp(journal: &Memory) -> Result<(), ContractError> {
+        adopt_text(journal, LAMP).await
     }
 
     async fn append(journal: &Memory, entity: EntityKey, payload: &[u8]) {
@@ -254,14 +599,15 @@ mod tests {
 
     fn recorded(version: u8, text: &str) -> Vec<u8> {
         let sources = vec![("lamp.rebel".to_owned(), text.to_owned())];
-        rmp_serde::to_vec_named(&Contract { version, sources }).expect("texts serialise")
+        rmp_serde::to_vec_named(&Contract { version, sources, contract: 1 }).expect("texts serialise")
     }
 
     #[tokio::test]
     async fn the_first_specification_is_recorded_once() {
         let journal = Memory::new();
-        assert_eq!(adopt_lamp(&journal).await.expect("an empty journal"), Adoption::First);
-        assert_eq!(adopt_lamp(&journal).await.expect("the same"), Adoption::Unchanged);
+        adopt_lamp(&journal).await.expect("an empty journal");
+        adopt_lamp(&journal).await.expect("the same");
+        adopt_text(&journal, &format!("// The same.\n{LAMP}")).await.expect("it says the same");
         assert_eq!(journal.last(&key()).await.expect("readable"), Seq(1));
     }
 
@@ -275,7 +621,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_recorded_specification_that_cannot_be_read_is_refused() {
-        for payload in [b"nonsense".to_vec(), recorded(VERSION + 1, LAMP)] {
+        for payload in [b"nonsense".to_vec(), recorded(WITH_VERSION + 1, LAMP)] {
             let journal = Memory::new();
             append(&journal, key(), &payload).await;
             let error = adopt_lamp(&journal).await.expect_err("not readable");
@@ -286,7 +632,7 @@ mod tests {
     #[tokio::test]
     async fn a_recorded_specification_that_is_no_longer_accepted_is_shown() {
         let journal = Memory::new();
-        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lost")).await;
+        append(&journal, key(), &recorded(WITHOUT_VERSION, "class Lamp initial off on Light(): lost")).await;
         let error = adopt_lamp(&journal).await.expect_err("not accepted");
         assert!(matches!(error, ContractError::Outdated { .. }) && !error.is_of_the_directory(), "{error}");
         assert!(error.to_string().contains("E104"), "{error}");
@@ -295,7 +641,8 @@ mod tests {
     #[tokio::test]
     async fn an_entity_whose_records_cannot_be_read_is_named() {
         let journal = Memory::new();
-        append(&journal, key(), &recorded(VERSION, "class Lamp initial off on Light(): lit\nlit // old")).await;
+        append(&journal, key(), &recorded(WITHOUT_VERSION, "class Lamp initial off on Light(): lit\nlit\non Dim()"))
+            .await;
         append(&journal, EntityKey::new("Lamp", "l1").expect("a name"), b"nonsense").await;
         let error = adopt_lamp(&journal).await.expect_err("not readable");
         assert!(matches!(error, ContractError::Undecodable { .. }) && error.is_of_the_directory(), "{error}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{io, iter, thread};
 
 use enact_entities::ShutdownError;
-use enact_journal::OpenError;
+use enact_journal::{CloseError, OpenError};
 use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
@@ -25,7 +25,7 @@ Exit status:
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
   4  the data directory cannot be used: in use, unreadable or damaged
-  5  the data directory holds entities that the specification does not describe
+  5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
 /// Why the program ends without having done what was asked.
@@ -63,6 +63,8 @@ pub(crate) enum Failure {
     Damaged { path: PathBuf },
     #[error("cannot serve from {}", path.display())]
     Contract { path: PathBuf, source: ContractError },
+    #[error("cannot close the journal in {}", path.display())]
+    Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
     Runtime(#[source] io::Error),
     #[error("stopped serving: {why}")]
@@ -82,7 +84,7 @@ impl Failure {
             | Self::Tokens(_)
             | Self::Caller(_) => 2,
             Self::Listen(_) => 3,
-            Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } => 4,
+            Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod change;
 mod check;
 mod contract;
 mod failure;
@@ -34,6 +35,7 @@ pub fn run() -> ExitCode {
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
+        Command::Contract(command) => change::run(&command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,8 @@
 //! # Order
 //! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
 //! address, then the data directory, which is locked from then on, then the contract that its entities were written
-//! under. Only then is it said that the server listens; connections made meanwhile wait.
+//! under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
+//! connections made meanwhile wait.
 //!
 //! On the first signal the server takes no more connections, answers what runs, lets the engine finish and closes the
 //! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use enact_actors::System;
-use enact_entities::{Engine, EngineOptions, Rebel};
+use enact_entities::{Engine, EngineOptions};
 use enact_journal::{Embedded, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
 use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
@@ -22,7 +23,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::contract::{self, Adoption};
+use crate::contract::{self, Change, ContractError};
 use crate::failure::Failure;
 use crate::{args, log, spec};
 
@@ -62,15 +63,20 @@ async fn serve(
     };
     let journal = Embedded::open_without(&args.data, JournalOptions::default(), options.are_answers_over())
         .map_err(|source| Failure::Data { path: args.data.clone(), source })?;
-    let adoption = contract::adopt(&journal, &sources, &spec)
-        .await
-        .map_err(|source| Failure::Contract { path: args.data.clone(), source })?;
-    if let Adoption::Changed { entities } = adoption {
-        info!(entities, "the specification has changed; every entity is what it was under the earlier one");
+    let contract = |source| Failure::Contract { path: args.data.clone(), source };
+    let examined = contract::examine(&journal, &sources, &spec).await.map_err(contract)?;
+    match examined.change {
+        Change::First | Change::None => {}
+        Change::Compatible { entities, .. } => {
+            info!(entities, "the specification has changed under one version; every entity is what it was");
+        }
+        Change::Version(ref plan) if args.adopt => info!("adopting the specification {plan}"),
+        Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan })),
     }
+    let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
 
     let system = System::builder().build().map_err(Failure::Runtime)?;
-    let engine = Engine::new(Rebel::new(spec), journal, system, options);
+    let engine = Engine::new(model, journal, system, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
     let router = router(

@@ -8,6 +8,10 @@
 //! A numeric field counts in the smallest unit of its type. The same field in two currencies is two [`Field`]s: a bound in one
 //! currency says nothing of an amount in another.
 //!
+//! # Versions
+//! A model knows the versions of its contract that were adopted before it, each with the migration to the next. An event is replayed
+//! by the classes of the version that it was written under, and a state goes from version to version, never past one.
+//!
 //! # Calls known before a state is
 //! An event is evaluated on an instance without fields, once per state it leaves. If that succeeds no field was read, and
 //! the calls are the same whatever the fields are.
@@ -18,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_rebel::{
-    self as rebel, Answered, Class, Currency, Date, EventCall, Instance, Key, Money, Name, Percentage, Reference, Spec,
-    Type, Value, Violation,
+    self as rebel, Answered, Class, Currency, Date, EventCall, Instance, Key, Migration, Money, Name, Percentage,
+    Reference, Spec, Type, Value, Violation,
 };
 use serde::Serialize;
 
@@ -63,6 +67,14 @@ thread_local! {
 pub struct Rebel {
     spec: Arc<Spec>,
     classes: BTreeMap<Name, Known>,
+    earlier: Option<Box<Earlier>>,
+}
+
+/// The version before, and how instances come from there.
+#[derive(Debug)]
+struct Earlier {
+    model: Rebel,
+    migration: Migration,
 }
 
 #[derive(Debug)]
@@ -81,7 +93,29 @@ impl Rebel {
     /// The classes of `spec`.
     pub fn new(spec: Arc<Spec>) -> Self {
         let classes = spec.classes().map(|class| (Arc::clone(class.name()), Known::new(class)));
-        Self { classes: classes.collect(), spec }
+        Self { classes: classes.collect(), spec, earlier: None }
+    }
+
+    /// The classes of `spec`, to which the instances of `earlier` come as `migration` says.
+    ///
+    /// # Panics
+    /// If the migration is not from the version of `earlier` to that of `spec`.
+    pub fn after(earlier: Self, migration: Migration, spec: Arc<Spec>) -> Self {
+        assert_eq!((migration.from(), migration.to()), (earlier.spec.version(), spec.version()), "another migration");
+        Self { earlier: Some(Box::new(Earlier { model: earlier, migration })), ..Self::new(spec) }
+    }
+
+    /// The instance of this version that one of the version `from` becomes; nothing if its class was dropped on the way.
+    fn carried(&self, entity: &EntityKey, state: Instance, from: u32) -> Result<Option<Instance>, Vec<Reason>> {
+        if from == self.spec.version() {
+            return Ok(Some(state));
+        }
+        let Some(Earlier { model, migration }) = self.earlier.as_deref() else {
+            return Err(vec![Reason::Malformed { what: format!("version {from} of the contract is not known") }]);
+        };
+        let Some(state) = model.carried(entity, state, from)? else { return Ok(None) };
+        let (_, key) = model.class(entity)?;
+        migration.instance(entity.class(), &key, &state).map_err(reasons)
     }
 
     /// The specification.
@@ -389,6 +423,20 @@ impl Model for Rebel {
             known.initial.state() == state.state() || known.class.broken_invariants(&key, state, never).is_empty()
         };
         self.class(entity).is_ok_and(holds)
+    }
+
+    fn version(&self) -> u32 {
+        self.spec.version()
+    }
+
+    fn under(&self, version: u32) -> Option<&Self> {
+        if version == self.spec.version() { Some(self) } else { self.earlier.as_ref()?.model.under(version) }
+    }
+
+    /// An instance of a class that was dropped, and is there again, begins anew.
+    fn migrated(&self, entity: &EntityKey, state: Instance, from: u32) -> Result<Instance, Vec<Reason>> {
+        let carried = self.carried(entity, state, from)?;
+        carried.or_else(|| self.initial(entity)).ok_or_else(|| vec![Reason::NoSuchEntity])
     }
 
     fn calls(
