@@ -12,3 +12,4 @@ mod serve;
 mod served;
 mod tokens;
 mod tutorial;
+mod versions;
