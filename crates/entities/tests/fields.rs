@@ -9,6 +9,7 @@ use enact_entities::{
 use enact_rebel::{EventCall, Instance, Source, Value, check};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
+use proptest::test_runner::TestCaseError;
 
 /// Numbers that are added to and replaced, elements that come and go, contents that are asked for.
 const CONTRACT: &str = "
@@ -19,7 +20,9 @@ class Goal
   frozen: Boolean = false
   word: String = \"\"
   price: Money = EUR 3.00
+  pledge: Integer = 0
   invariant saved + limit >= 0
+  invariant saved + pledge >= 0
   initial planned
     on Start(): open
   open
@@ -55,6 +58,8 @@ class Goal
     on Discount(by: Money)
       pre: price >= by
       post: this.price -= by
+    on Pledge(to: Integer)
+      post: this.pledge = to
     on Double()
       post: this.saved += saved
 ";
@@ -184,6 +189,7 @@ fn act() -> impl Generator<Value = Act> {
         3 => integer("Take"),
         2 => integer("Limit"),
         1 => integer("Boast"),
+        2 => (-6_i64..5).prop_map(|to| Act::Ask("Pledge", vec![Value::Integer(to)])),
         2 => (0_i64..3).prop_map(|by| Act::Ask("Join", vec![Value::Integer(by)])),
         2 => (0_i64..3).prop_map(|by| Act::Ask("Leave", vec![Value::Integer(by)])),
         1 => Just(Act::Ask("Freeze", vec![])),
@@ -203,34 +209,110 @@ proptest! {
     #[test]
     fn what_fields_tell_is_what_all_outcomes_say(psac in any::<bool>(), acts in prop::collection::vec(act(), 1..25)) {
         let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
-        let model = contract();
-        let plain = Arc::new(Plain(Arc::clone(&model)));
-        let base = opened(&model);
-        let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits(16));
-        let mut open = Vec::new();
-        for (tx, act) in (1..).zip(acts) {
-            match act {
-                Act::Ask(name, arguments) => {
-                    let asked = request(tx, event(&model, name, &arguments));
-                    let expected = exact(&plain, &account, strategy, asked.clone());
-                    let found = told(&account.request(asked));
-                    prop_assert!(found == expected || found == "delayed", "{} {:?}: {}, not {}", name, arguments, found, expected);
-                    if found == "admitted" {
-                        open.push(TxId::from_u128(tx));
-                    }
-                }
-                Act::Decide(which, commits) if !open.is_empty() => {
-                    let decision = if commits { Decision::Commit } else { Decision::Abort };
-                    let decided = open.remove(which % open.len());
-                    account.decide(decided, decision);
-                }
-                Act::Decide(..) => {}
-            }
-        }
-        // An effect that was promised and cannot be applied would panic.
-        open.into_iter().for_each(|tx| drop(account.decide(tx, Decision::Commit)));
-        prop_assert_eq!(account.in_progress().count(), 0);
+        play(strategy, opened(&contract()), acts)?;
     }
+
+    #[test]
+    fn below_an_invariant_nothing_is_told_but_what_all_outcomes_say(
+        psac in any::<bool>(),
+        limit in -9_i64..0,
+        pledge in -6_i64..1,
+        acts in prop::collection::vec(act(), 1..25),
+    ) {
+        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
+        play(strategy, below(limit, pledge), acts)?;
+    }
+}
+
+/// The goal with this limit and this pledge, which may be too low: an earlier contract had no such rules.
+fn below(limit: i64, pledge: i64) -> Instance {
+    let rules =
+        ["  invariant saved + limit >= 0\n", "  invariant saved + pledge >= 0\n", "      pre: saved + to >= 0\n"];
+    let text = rules.iter().fold(CONTRACT.to_owned(), |text, rule| text.replace(rule, ""));
+    let lax = Rebel::new(Arc::new(check(vec![Source::new("goal.rebel", text)]).expect("a contract")));
+    [("Limit", limit), ("Pledge", pledge)].iter().fold(opened(&lax), |goal_before, (name, to)| {
+        let event = event(&lax, name, &[Value::Integer(*to)]);
+        lax.next(&goal(), &goal_before, &event, Timestamp(0)).expect("possible")
+    })
+}
+
+/// Plays `acts`, from `base` on, and compares each verdict with what all outcomes say.
+fn play(strategy: Strategy, base: Instance, acts: Vec<Act>) -> Result<(), TestCaseError> {
+    let model = contract();
+    let plain = Arc::new(Plain(Arc::clone(&model)));
+    let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits(16));
+    let mut open = Vec::new();
+    for (tx, act) in (1..).zip(acts) {
+        match act {
+            Act::Ask(name, arguments) => {
+                let asked = request(tx, event(&model, name, &arguments));
+                let expected = exact(&plain, &account, strategy, asked.clone());
+                let found = told(&account.request(asked));
+                prop_assert!(found == expected || found == "delayed", "{name} {arguments:?}: {found}, not {expected}");
+                if found == "admitted" {
+                    open.push(TxId::from_u128(tx));
+                }
+            }
+            Act::Decide(which, commits) if !open.is_empty() => {
+                let decision = if commits { Decision::Commit } else { Decision::Abort };
+                let decided = open.remove(which % open.len());
+                account.decide(decided, decision);
+            }
+            Act::Decide(..) => {}
+        }
+    }
+    // An effect that was promised and cannot be applied would panic.
+    open.into_iter().for_each(|tx| drop(account.decide(tx, Decision::Commit)));
+    prop_assert_eq!(account.in_progress().count(), 0);
+    Ok(())
+}
+
+#[test]
+fn an_instance_below_an_invariant_leaves_it_alone_or_mends_it_and_is_told_of_by_field_again_then() {
+    let model = contract();
+    let mut account = Admission::new(
+        Arc::clone(&model),
+        goal(),
+        below(-5, -5),
+        Slot::FIRST,
+        Strategy::Serializable,
+        Limits::default(),
+    );
+    let n = |number: i64| vec![Value::Integer(number)];
+    let save = |amount: i64, by: i64| vec![Value::Integer(amount), Value::Integer(by)];
+    let mut tx = 0;
+    let mut ask = |account: &mut Admission<Rebel>, name: &str, arguments: &[Value]| {
+        tx += 1;
+        let verdict = told(&account.request(request(tx, event(&model, name, arguments))));
+        (verdict, TxId::from_u128(tx))
+    };
+    // By field, all of them could be open together; 16 outcomes are those of four.
+    let joining: Vec<(&str, TxId)> = (10..15).map(|by| ask(&mut account, "Join", &n(by))).collect();
+    let told: Vec<&str> = joining.iter().map(|(told, _)| *told).collect();
+    assert_eq!(told, ["admitted", "admitted", "admitted", "admitted", "delayed"]);
+    for (_, tx) in &joining[..4] {
+        account.decide(*tx, Decision::Abort);
+    }
+    // Saved are 3, the limit and the pledge are -5: what changes none of them is not judged by them.
+    for (name, arguments, expected) in [
+        ("Save", save(1, 1), "rejected"),
+        ("Freeze", vec![], "admitted"),
+        ("Join", n(7), "admitted"),
+        ("Pledge", n(-6), "rejected"),
+        ("Pledge", n(-5), "admitted"),
+        ("Save", save(2, 1), "admitted"),
+    ] {
+        assert!(!model.is_sound(&goal(), account.base()), "before {name}");
+        let (verdict, tx) = ask(&mut account, name, &arguments);
+        assert_eq!(verdict, expected, "{name} {arguments:?}");
+        if verdict == "admitted" {
+            account.decide(tx, Decision::Commit);
+        }
+    }
+    assert!(model.is_sound(&goal(), account.base()), "saved are 5 by now");
+    // More than outcomes can be looked at.
+    let verdicts: Vec<&str> = (0..100).map(|by| ask(&mut account, "Save", &save(1, by)).0).collect();
+    assert!(verdicts.iter().all(|told| *told == "admitted"), "{verdicts:?}");
 }
 
 proptest! {
