@@ -145,6 +145,61 @@ fn at_second() -> [(Value, Value); 3] {
     in_states(second_accounts(), ["opened", "opened", "blocked"])
 }
 
+/// The blocks below `## Change the contract` on the operator's page, without their indentation.
+fn blocks_of_the_page() -> Vec<String> {
+    let page = include_str!("../../../../docs/operations/serve.md");
+    let (_, section) = page.split_once("## Change the contract").expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("a section behind it");
+    let mut blocks: Vec<String> = Vec::new();
+    let mut is_inside = false;
+    for line in section.lines() {
+        // Blocks of a list are indented by eight blanks, others by four.
+        let code = line.strip_prefix("        $").map(|rest| format!("$ {}", rest.trim_start()));
+        let code = code.or_else(|| line.strip_prefix("    ").map(str::to_owned));
+        match code {
+            Some(code) if is_inside => *blocks.last_mut().expect("it has begun") += &format!("{code}\n"),
+            Some(code) => blocks.push(format!("{code}\n")),
+            None if line.is_empty() => {
+                if let Some(last) = blocks.last_mut().filter(|_| is_inside) {
+                    last.push('\n');
+                }
+                continue;
+            }
+            None => {}
+        }
+        is_inside = line.starts_with("    ");
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn the_change_on_the_page_goes_as_the_page_says() {
+    let blocks = blocks_of_the_page();
+    let [first, second, looked, back] = &blocks[..] else { panic!("{blocks:#?}") };
+    let store = Store { directory: tempfile::tempdir().expect("a place for the test") };
+    let server = store.serve(first);
+    for (id, deposit) in [("A", "EUR 10.00"), ("B", "EUR 20.00"), ("C", "EUR 0.00")] {
+        let (status, body) =
+            server.post(&format!("/Account/{id}/Open"), json!({ "name": id, "deposit": deposit })).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    assert_eq!(server.post("/Account/B/Freeze", json!({})).await.0, StatusCode::OK);
+    server.kill();
+
+    let lines = |text: &str| {
+        text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
+    let (status, said) = store.check(second);
+    assert_eq!((status, lines(&said)), (Some(0), lines(looked)[1..].to_vec()));
+    let (_, body) = store.adopt(second).get("/Account/B").await;
+    assert_eq!(body["state"], "blocked");
+    assert_eq!(body["fields"], json!({ "balance": "EUR 20.00", "limit": "EUR 2.00", "owner": "B" }));
+    let (status, said) = store.run(&["contract", "rollback"]);
+    assert_eq!((status, lines(&said)), (Some(0), lines(back)[1..].to_vec()));
+    let (_, body) = store.serve(first).get("/Account/B").await;
+    assert_eq!(body["fields"], json!({ "balance": "EUR 20.00", "holder": "B" }));
+}
+
 #[tokio::test]
 async fn what_was_written_before_versions_is_served_and_a_request_is_not_repeated() {
     let store = Store::old();
