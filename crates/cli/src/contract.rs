@@ -38,7 +38,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use enact_entities::{
-    DecodeError, Durability, EntityKey, Millis, Participant, ParticipantOptions, Rebel, Record, RecoveryError, Strategy,
+    DecodeError, Durability, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record,
+    RecoveryError, Strategy,
 };
 use enact_journal::{
     AppendError, Journal, Kind, NewRecord, Position, ReadError, Record as Stored, Seq, Snapshot as Image, SnapshotError,
@@ -405,11 +406,16 @@ pub(crate) async fn roll_back<J: Journal>(journal: &J) -> Result<(u32, u32), Con
 fn version_of(record: &Stored) -> Result<Option<u32>, ContractError> {
     let decoded = Record::<EventCall>::decode(&record.payload);
     let undecodable = |source| ContractError::Undecodable { entity: record.entity.clone(), seq: record.seq, source };
-    Ok(match decoded.map_err(undecodable)? {
-        Record::Committed { version, .. } => Some(version),
+    Ok(version_in(&decoded.map_err(undecodable)?))
+}
+
+/// The version that an event was written under, if the record is one of events.
+fn version_in(record: &Record<EventCall>) -> Option<u32> {
+    match record {
+        Record::Committed { version, .. } => Some(*version),
         Record::Prepared(prepared) => Some(prepared.version),
         _ => None,
-    })
+    }
 }
 
 fn key() -> EntityKey {
@@ -516,6 +522,9 @@ async fn plan<J: Journal>(
 
 /// The invariants that an entity breaks, in words.
 fn broken(model: &Rebel, entity: &EntityKey, instance: &Instance) -> Option<String> {
+    if model.is_sound(entity, instance) {
+        return None;
+    }
     let class = model.spec().class(entity.class())?;
     let key = class.key(entity.id()).ok()?;
     // The time decides nothing about an invariant.
@@ -537,12 +546,15 @@ async fn compare<J: Journal>(
     if earlier.spec().class(entity.class()).is_none() {
         return Ok(None);
     }
+    let version = later.spec().version();
+    let has_happened = records.iter().any(|record| version_in(record) == Some(version));
     let before = recover(entity, earlier, records.clone())?;
     let after = recover(entity, later, records)?;
     if let Some(difference) = difference(&before.base, &after.base) {
         return Err(ContractError::Different { entity: entity.clone(), difference });
     }
-    let gains = before.base != after.base;
+    // What has not happened under this version has no snapshot of it, and must not have one: the version may be taken back.
+    let gains = has_happened && before.base != after.base;
     Ok(gains.then(|| Image { entity: entity.clone(), seq: last, payload: after.encode() }))
 }
 

@@ -253,3 +253,46 @@ fn words_of_migrations_are_names_elsewhere() {
     ));
     assert_eq!((to.version(), to.migration(&spec(text)).expect("all is said").from()), (7, 1));
 }
+
+#[test]
+fn whatever_is_written_a_migration_is_refused_or_gives_instances_of_the_later_version() {
+    let seed = std::env::var("ENACT_MIGRATION_SEED").map_or(20_150_523, |seed| seed.parse().expect("a number"));
+    println!("repeat with: ENACT_MIGRATION_SEED={seed} cargo test -p enact-rebel --test migrations");
+    let mut random = StdRng::seed_from_u64(seed);
+    let from = spec(FROM);
+    let texts: Vec<String> = later_versions().iter().map(|path| fs::read_to_string(path).expect("UTF-8")).collect();
+    let steps: Vec<&str> = texts
+        .iter()
+        .filter_map(|text| text.split_once("migrate from 1\n"))
+        .flat_map(|(_, steps)| steps.lines())
+        .collect();
+    let (mut refused, mut migrated) = (0, 0);
+    for _ in 0..1_500 {
+        let text = &texts[random.random_range(0..texts.len())];
+        let (head, _) = text.split_once("migrate from").unwrap_or((text, ""));
+        let mut text = format!("{head}migrate from 1\n");
+        for step in (0..random.random_range(0..9)).map(|_| steps[random.random_range(0..steps.len())]) {
+            text += &format!("{step}\n");
+        }
+        let Ok(to) = check(vec![Source::new("shop.rebel", text)]) else { continue };
+        let Ok(migration) = to.migration(&from) else {
+            refused += 1;
+            continue;
+        };
+        for _ in 0..5 {
+            let Account { instance, .. } = random_account(&from, &mut random);
+            let key = from.class("Account").expect("the class").key("A").expect("a key");
+            match migration.instance("Account", &key, &instance) {
+                Ok(Some(instance)) => {
+                    migrated += 1;
+                    assert_eq!(to.class("Account").expect("kept").verify_types(&key, &instance), Ok(()));
+                }
+                Ok(None) => panic!("accounts are in every version"),
+                Err(violations) => {
+                    assert!(matches!(&violations[..], [Violation::Arithmetic { .. }, ..]), "{violations:?}")
+                }
+            }
+        }
+    }
+    assert!(refused > 100 && migrated > 100, "{refused} {migrated}");
+}

@@ -447,3 +447,72 @@ async fn a_crash_at_first_touch_loses_nothing_and_one_at_the_first_event_leaves_
     }
     assert!(whole == 1 && lost > 5, "{whole} {lost}");
 }
+
+#[tokio::test]
+async fn a_snapshot_comes_to_the_next_version_and_a_later_one_is_of_that() {
+    let store = Store { directory: tempfile::tempdir().expect("a place for the test") };
+    let first = "class Account\n  balance: Money\n  initial unopened\n    on Open(): opened\n      post: this.balance = EUR 0.00\n  opened\n    \
+                 on Deposit(amount: Money)\n      post: this.balance += amount\n";
+    let second =
+        first.replace("balance", "saldo").replace("  saldo: Money\n", "  saldo: Money\n  deposits: Integer = 0\n");
+    let second = second.replace("+= amount", "+= amount, this.deposits += 1");
+    let second = format!("module bank version 2\n{second}migrate from 1\n  rename Account.balance to saldo\n");
+    // More effects than lie between two snapshots, each time.
+    let deposit = async |server: &Served| {
+        for _ in 0..300 {
+            let (status, body) = server.post("/Account/A/Deposit", json!({ "amount": "EUR 1.00" })).await;
+            assert_eq!(status, StatusCode::OK, "{body}");
+        }
+    };
+    let stop = |server: Served| {
+        server.signal(rustix::process::Signal::TERM);
+        assert!(server.ended().0.success());
+    };
+    let server = store.serve(first);
+    assert_eq!(server.post("/Account/A/Open", json!({})).await.0, StatusCode::OK);
+    deposit(&server).await;
+    stop(server);
+    let server = store.adopt(&second);
+    let fields = async |server: &Served| server.get("/Account/A").await.1["fields"].take();
+    assert_eq!(fields(&server).await, json!({ "saldo": "EUR 300.00", "deposits": 0 }));
+    deposit(&server).await;
+    stop(server);
+    let server = store.serve(&second);
+    assert_eq!(fields(&server).await, json!({ "saldo": "EUR 600.00", "deposits": 300 }));
+    assert!(store.data().join("snapshots.redb").exists(), "there was a snapshot to come from");
+}
+
+#[tokio::test]
+async fn a_change_under_a_version_that_nothing_has_happened_under_does_not_hinder_its_rollback() {
+    let store = Store::old();
+    store.adopt(&second()).kill();
+    let with_a_field = second().replace("  visits: Integer = 1\n", "  visits: Integer = 1\n  notes: Integer = 5\n");
+    let server = store.serve(&with_a_field);
+    let (_, body) = server.get("/Account/A").await;
+    assert_eq!(body["fields"]["notes"], 5);
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.ended().0.success());
+    assert_eq!(store.run(&["contract", "rollback"]).0, Some(0));
+    assert_eq!(accounts(&store.serve(SHOP)).await, at_first());
+}
+
+#[tokio::test]
+async fn a_class_that_was_dropped_and_is_there_again_begins_anew() {
+    let store = Store::old();
+    store.adopt(&second()).kill();
+    let (_, note) = SHOP.split_once("class Note").expect("the second class");
+    let note = format!("class Note{}", note.replace("  initial", "  invariant text != \"\"\n  initial"));
+    let third = second().replace("version 2", "version 3").replace("migrate from 1", &format!("{note}migrate from 1"));
+    let third = third.split("migrate from 1").next().expect("what is before").to_owned();
+    let (status, said) = store.check(&third);
+    assert!(
+        status == Some(0) && said.contains("break an invariant of version 3: 1") && !said.contains("Note/"),
+        "{said}"
+    );
+    let server = store.adopt(&third);
+    assert_eq!(server.get("/Note/n1").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(server.post("/Note/n1/Write", json!({ "words": "again" })).await.0, StatusCode::OK);
+    server.kill();
+    let (_, body) = store.serve(&third).get("/Note/n1").await;
+    assert_eq!(body["fields"], json!({ "text": "again" }));
+}
