@@ -77,6 +77,8 @@
 //!   invariant that faults does not hold.
 //! * `Money * Percentage` is exact and then rounded to minor units by the rule that the file declares
 //!   (`rounding half-up`; [`Rounding::HalfEven`] without a declaration).
+//! * `module name version 2` states the **version** of a contract, and `migrate from 1` what becomes of the instances of an
+//!   earlier one.
 //!
 //! Line breaks and indentation separate, `//` and `/* */` are comments, `///` documents what follows. The reference, with
 //! grammar, types, operators and an example of each construct, is `docs/rebel.md` in the repository.
@@ -86,6 +88,7 @@
 //! * [`Spec::step`] - one atomic step over many instances: what an event does with all that it calls.
 //! * [`Class::questions`], [`Class::act`], [`Class::syncs`], [`Class::broken_invariants`], [`Class::verify`] - its parts on one
 //!   instance.
+//! * [`Spec::migration`] - from the instances of one version to those of the next.
 //! * [`ir`] - the specification as a tree, for programs that draw it, check it or make something else of it.
 //! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.

@@ -247,6 +247,11 @@ fn words_of_migrations_are_names_elsewhere() {
     let text = "class rename\n  module: Integer = 0\n  version: Integer = 0\n  initial migrate\n    on drop(state: Integer): from_\n      \
                 post: this.module = state, this.version = 1\n  from_\n";
     assert_eq!(spec(text).version(), 1);
+    // A source may be indented as a whole, and a comment stand before a line.
+    let indented = format!("module m version 2\n{text}migrate from 1\n")
+        .replace('\n', "\n   ")
+        .replace("migrate from", "/* c */ migrate from");
+    assert!(spec(&indented).migration(&spec(text)).is_ok());
     let moved = text.replace("version: Integer = 0", "to: Integer = 0").replace("this.version", "this.to");
     let to = spec(&format!(
         "module m.n version 7\n{moved}migrate from 1\n  rename rename.version to to\n  rename.module = module + 1\n"
@@ -289,7 +294,7 @@ fn whatever_is_written_a_migration_is_refused_or_gives_instances_of_the_later_ve
                 }
                 Ok(None) => panic!("accounts are in every version"),
                 Err(violations) => {
-                    assert!(matches!(&violations[..], [Violation::Arithmetic { .. }, ..]), "{violations:?}")
+                    assert!(matches!(&violations[..], [Violation::Arithmetic { .. }, ..]), "{violations:?}");
                 }
             }
         }

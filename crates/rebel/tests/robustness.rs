@@ -4,16 +4,20 @@ mod support;
 
 use std::sync::{Arc, LazyLock};
 
-use enact_rebel::{Class, Code, EventCall, Fault, Instance, Source, Type, Value, Violation, check, limits};
+use enact_rebel::{Class, Code, EventCall, Fault, Instance, Report, Source, Type, Value, Violation, check, limits};
 use proptest::prelude::*;
 use support::{NOW, call, class, key, next};
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("specs/modules.rebel"),
     include_str!("../../../examples/listing2.rebel"),
     include_str!("../../../examples/bank.rebel"),
     include_str!("specs/account.rebel"),
+    include_str!("migrations/accepted_all_kinds_of_lines.rebel"),
 ];
+
+/// The version before the last of the sources.
+const EARLIER: &str = include_str!("migrations/from.rebel");
 
 /// Checks and draws; what is fine must be able to begin.
 fn check_and_draw(text: &str) {
@@ -22,18 +26,25 @@ fn check_and_draw(text: &str) {
         Ok(spec) => {
             let _ = spec.warnings().render(true);
             spec.classes().for_each(|class| try_everything_once(class));
-        }
-        Err(report) => {
-            assert!(report.has_errors());
-            for diagnostic in report.diagnostics() {
-                for label in &diagnostic.labels {
-                    let text = &sources[label.span.source].text;
-                    assert!(text.get(label.span.start..label.span.end).is_some(), "{diagnostic:?}");
-                }
+            let earlier = check(vec![Source::new("earlier", EARLIER)]).unwrap();
+            match spec.migration(&earlier) {
+                Ok(migration) => assert!(migration.to() > 1),
+                Err(report) => draw(&sources, &report),
             }
-            let _ = report.render(false);
+        }
+        Err(report) => draw(&sources, &report),
+    }
+}
+
+fn draw(sources: &[Source], report: &Report) {
+    assert!(report.has_errors());
+    for diagnostic in report.diagnostics() {
+        for label in &diagnostic.labels {
+            let text = &sources[label.span.source].text;
+            assert!(text.get(label.span.start..label.span.end).is_some(), "{diagnostic:?}");
         }
     }
+    let _ = report.render(false);
 }
 
 /// One value of every type.
@@ -86,6 +97,7 @@ fn piece() -> impl Strategy<Value = String> {
         "class enum const fn rounding invariant initial final internal on pre post sync if then else for in not and or \
          initialized instate this now today true false @identity @key module import version abstract external event extends needs index use as A B a b x half - even up Money Integer Boolean Set \
          Percentage Iban String Date ( ) { } [ ] , : . = == ≡ != ≠ < <= ≤ > >= ≥ + - * += -= \"t\" \" €1 € EUR USD 5 0 5% \
+         module version migrate from rename drop state to -> \
          9223372036854775808 2026-02-30 /* // /// é \u{202e} \u{0} ; / & | ! $ @ %"
             .split(' ')
             .collect::<Vec<_>>(),

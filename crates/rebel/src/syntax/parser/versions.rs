@@ -8,17 +8,18 @@ use crate::source::Span;
 use crate::syntax::token::Token;
 use crate::syntax::tree::{Ident, Migrate, MigrateStep, StepKind};
 
-/// Makes tokens of the words that begin a declaration here: `module` as the first of the source, and `migrate from 1` on a line of
-/// its own that is not indented.
+/// Makes a token of the word that begins a declaration here: `migrate from 1` where it begins a line and stands on one. No name
+/// stands so.
 pub(super) fn find_words(text: &str, tokens: &mut [(Token, Span)]) {
     let word = |(token, span): (Token, Span)| if token == Token::Name { &text[span.start..span.end] } else { "" };
+    let mut end = 0;
     for index in 0..tokens.len().saturating_sub(2) {
-        let begins_line = |span: Span| span.start == 0 || text[..span.start].ends_with('\n');
-        let is_migrate = word(tokens[index]) == "migrate"
-            && word(tokens[index + 1]) == "from"
-            && tokens[index + 2].0 == Token::Integer
-            && begins_line(tokens[index].1);
-        if is_migrate {
+        let [migrate, from, number] = [tokens[index], tokens[index + 1], tokens[index + 2]];
+        let begins_line = index == 0 || text[end..migrate.1.start].contains('\n');
+        let is_one_line = || !text[migrate.1.start..number.1.start].contains('\n');
+        end = migrate.1.end;
+        let is_migrate = begins_line && word(migrate) == "migrate" && word(from) == "from";
+        if is_migrate && number.0 == Token::Integer && is_one_line() {
             tokens[index].0 = Token::Migrate;
         }
     }
