@@ -301,3 +301,54 @@ fn whatever_is_written_a_migration_is_refused_or_gives_instances_of_the_later_ve
     }
     assert!(refused > 100 && migrated > 100, "{refused} {migrated}");
 }
+
+#[test]
+fn a_field_is_kept_if_its_new_type_has_all_values_that_it_may_have() {
+    let version = |records: &str, fields: &str, version: u32| {
+        let module = if version > 1 { format!("module shop version {version}\n") } else { String::new() };
+        format!("{module}{records}class Order\n{fields}  initial none_yet\n    on Place(): placed\n  placed\n")
+    };
+    let records = |grades: &str, more: &str| {
+        format!(
+            "enum Grade {{ {grades} }}\nrecord Line\n  product: String\n  grade: Grade\n{more}record Box\n  line: Line\n"
+        )
+    };
+    let fields = |note: &str, sum: &str| {
+        format!("  boxes: List[Box] = []\n  named: Map[String, Line] = {{}}\n  note: {note}\n  sum: {sum}\n")
+    };
+    let earlier = spec(&version(&records("basic, gold", ""), &fields("String = \"\"", "Money(EUR) = EUR 0.00"), 1));
+    let later = |records: &str, fields: &str| spec(&version(records, fields, 2)).migration(&earlier);
+    let kept = later(&records("basic, silver, gold", ""), &fields("String? = none", "Money = EUR 0.00"));
+    assert_eq!(kept.unwrap_or_else(|report| panic!("{report}")).changes(), []);
+    for (records, fields, expected) in [
+        (
+            records("basic, gold", "  more: Integer\n"),
+            fields("String = \"\"", "Money(EUR) = EUR 0.00"),
+            &["`boxes` of `Order` is of type List[Box], which is another one", "`named` of `Order`"][..],
+        ),
+        (
+            records("basic, gold", ""),
+            fields("Integer = 0", "Money(USD) = USD 0.00"),
+            &["`note` of `Order` is of type Integer, and was of type String", "`sum` of `Order` is of type Money(USD)"],
+        ),
+        (records("gold", ""), fields("String = \"\"", "Money(EUR) = EUR 0.00"), &["`boxes`", "`named`"]),
+    ] {
+        let report = later(&records, &fields).expect_err("some values are none of the new type");
+        let messages: Vec<&str> = report.errors().map(|error| &*error.message).collect();
+        assert_eq!(messages.len(), expected.len(), "{messages:?}");
+        for (message, part) in messages.iter().zip(expected) {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
+#[test]
+fn records_that_hold_each_other_many_times_are_compared_once() {
+    let deep = (1..60).fold("record R0\n  n: Integer\n".to_owned(), |text, n| {
+        format!("{text}record R{n}\n  a: R{0}\n  b: R{0}\n", n - 1)
+    });
+    let class = "class A\n  r: R59? = none\n  initial i\n    on E(): s\n  s\n";
+    let earlier = spec(&format!("{deep}{class}"));
+    let later = spec(&format!("module a version 2\n{deep}{class}"));
+    assert_eq!(later.migration(&earlier).unwrap_or_else(|report| panic!("{report}")).changes(), []);
+}

@@ -5,7 +5,7 @@
 //! block says of this version: whether classes, fields and states are there. What it says of the earlier one, and whether
 //! it says all that must be said, is found by [`Spec::migration`], which is given both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::expression::Context;
@@ -18,7 +18,7 @@ use crate::model::{Class, Spec, StateKind};
 use crate::source::Span;
 use crate::syntax::tree::{ClassKind, File, Ident, Migrate, MigrateStep, Module, StepKind};
 use crate::syntax::{self, Modules, Separation};
-use crate::value::{KeyType, Name, Rounding, Type};
+use crate::value::{KeyType, Name, RecordType, Rounding, Type};
 
 /// The version that `files`, together one specification, are of.
 pub(super) fn version(files: &[File]) -> u32 {
@@ -236,7 +236,8 @@ impl Spec {
         checker.library(&files);
         // What is wrong with this version alone was said when it was checked.
         checker.report.retain(|_, _| false);
-        let found = Migrating { checker: &mut checker, spec: self, earlier }.migration(&files);
+        let found =
+            Migrating { checker: &mut checker, spec: self, earlier, fitting: Fitting::default() }.migration(&files);
         checker.report.retain(|diagnostic, _| !diagnostic.code.is_warning());
         match found {
             Some(migration) if !checker.report.has_errors() => Ok(migration),
@@ -253,6 +254,7 @@ struct Migrating<'a> {
     checker: &'a mut Checker,
     spec: &'a Spec,
     earlier: &'a Spec,
+    fitting: Fitting,
 }
 
 /// The lines of one block, and where to say what is missing.
@@ -325,7 +327,7 @@ impl Migrating<'_> {
 
     fn class(&mut self, earlier: &Arc<Class>, class: &Arc<Class>, lines: &Lines<'_>) -> Option<ClassMigration> {
         let name = &class.name;
-        if !key_fits(&earlier.key_type, &class.key_type) {
+        if !self.fitting.key_fits(&earlier.key_type, &class.key_type) {
             let (new, old) = (&class.key_type, &earlier.key_type);
             let message = format!("the identity of `{name}` is of type {new}, and was of type {old}");
             let help =
@@ -447,7 +449,7 @@ impl Migrating<'_> {
             let old =
                 earlier.fields.iter().find(|old| old.name == *from).filter(|_| source.is_some() || !is_taken(from));
             match old {
-                Some(old) if fits(&old.ty, ty) => {
+                Some(old) if self.fitting.fits(&old.ty, ty) => {
                     kept.push(old.name.clone());
                     fields.push((name.clone(), Origin::Field(old.name.clone())));
                 }
@@ -485,25 +487,48 @@ impl Migrating<'_> {
     /// The earlier class as expressions read it: a type that has all values of an earlier one stands for it.
     fn header_of(&mut self, earlier: &Class, at: Span) -> usize {
         let ident = |name: &Name| Ident { name: name.clone(), span: at };
-        let spec = self.spec;
-        let field = |field: &crate::model::Field| FieldHeader {
+        let fields = earlier.fields.iter().map(|field| FieldHeader {
             name: ident(&field.name),
-            ty: lifted(&field.ty, spec),
+            ty: self.lifted(&field.ty),
             has_default: true,
             slot: field.slot,
-        };
+        });
+        let fields = fields.collect();
         let header = ClassHeader {
             name: earlier.name.clone(),
             kind: ClassKind::Plain,
             is_open: false,
             identity: earlier.identity.iter().map(ident).collect(),
             key_type: earlier.key_type.clone(),
-            fields: earlier.fields.iter().map(field).collect(),
+            fields,
             states: earlier.states.iter().map(|state| (ident(&state.name), state.kind)).collect(),
             events: Vec::new(),
         };
         self.checker.headers.push(header);
         self.checker.headers.len() - 1
+    }
+
+    /// The type of this version that has all values of the earlier type `old`, if there is one under its name.
+    fn lifted(&mut self, old: &Type) -> Type {
+        let new = match old {
+            Type::Enum(enumeration) => match self.checker.declared.get(&enumeration.name) {
+                Some((Declared::Enum(new), _)) => Some(Type::Enum(new.clone())),
+                _ => None,
+            },
+            Type::Record(record) => match self.checker.declared.get(&record.name) {
+                Some((Declared::Record(Some(new)), _)) => Some(Type::Record(new.clone())),
+                _ => None,
+            },
+            Type::Reference { class, .. } => {
+                self.spec.class(class).map(|new| Type::Reference { class: class.clone(), key: new.key_type.clone() })
+            }
+            Type::Set(element) => Some(Type::Set(Box::new(self.lifted(element)))),
+            Type::List(element) => Some(Type::List(Arc::new(self.lifted(element)))),
+            Type::Map(types) => Some(Type::Map(Arc::new((self.lifted(&types.0), self.lifted(&types.1))))),
+            Type::Optional(present) => Some(Type::Optional(Arc::new(self.lifted(present)))),
+            _ => None,
+        };
+        new.filter(|new| self.fitting.fits(old, new)).unwrap_or_else(|| old.clone())
     }
 
     /// Reports that `line` is missing; `is_whole` if it can be added as it is.
@@ -533,64 +558,68 @@ fn changed_type(class: &Name, field: &Name, old: &Type, new: &Type) -> String {
     if let (Type::Enum(old), Type::Enum(new)) = (old, new)
         && old.name == new.name
     {
-        let lost: Vec<String> = old
-            .variants
-            .iter()
-            .filter(|variant| !new.variants.contains(variant))
-            .map(|name| format!("`{name}`"))
-            .collect();
-        let lost = lost.join(", ");
+        let lost = old.variants.iter().filter(|variant| !new.variants.contains(variant));
+        let lost = lost.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         return format!("the field `{field}` of `{class}` may be {lost}, which `{}` does not have any more", old.name);
     }
-    format!("the field `{field}` of `{class}` is of type {new}, and was of type {old}")
-}
-
-/// Whether every value of type `old` is one of type `new`.
-fn fits(old: &Type, new: &Type) -> bool {
-    match (old, new) {
-        (Type::Enum(old), Type::Enum(new)) => {
-            old.name == new.name && old.variants.iter().all(|variant| new.variants.contains(variant))
+    match (old.to_string(), new.to_string()) {
+        (old, new) if old == new => {
+            format!("the field `{field}` of `{class}` is of type {new}, which is another one than it was")
         }
-        (Type::Set(old), Type::Set(new)) => fits(old, new),
-        (Type::List(old), Type::List(new)) => fits(old, new),
-        (Type::Map(old), Type::Map(new)) => fits(&old.0, &new.0) && fits(&old.1, &new.1),
-        (Type::Optional(_), Type::Optional(_)) => fits(old.present(), new.present()),
-        (old, Type::Optional(_)) => fits(old, new.present()),
-        (Type::MoneyOf(_), Type::Money) => true,
-        (Type::Reference { class: old, key: old_key }, Type::Reference { class: new, key: new_key }) => {
-            old == new && key_fits(old_key, new_key)
-        }
-        _ => old == new,
+        (old, new) => format!("the field `{field}` of `{class}` is of type {new}, and was of type {old}"),
     }
 }
 
-fn key_fits(old: &KeyType, new: &KeyType) -> bool {
-    match (old, new) {
-        (KeyType::Enum(old), KeyType::Enum(new)) => fits(&Type::Enum(old.clone()), &Type::Enum(new.clone())),
-        (KeyType::Reference { class: old, key: old_key }, KeyType::Reference { class: new, key: new_key }) => {
-            old == new && key_fits(old_key, new_key)
-        }
-        (KeyType::Composite(old), KeyType::Composite(new)) => {
-            old.len() == new.len() && old.iter().zip(&**new).all(|(old, new)| key_fits(old, new))
-        }
-        _ => old == new,
-    }
+/// Which types of the later version have all values of one of the earlier.
+#[derive(Default)]
+struct Fitting {
+    /// What is known of records, by name: one may be a part of many.
+    records: HashMap<Name, bool>,
 }
 
-/// The type of this version that has all values of the earlier type `old`, if there is one under its name.
-fn lifted(old: &Type, spec: &Spec) -> Type {
-    let new = match old {
-        Type::Enum(enumeration) => {
-            spec.enums.iter().find(|new| new.name == enumeration.name).map(|new| Type::Enum(new.clone()))
+impl Fitting {
+    /// Whether every value of type `old` is one of type `new`.
+    fn fits(&mut self, old: &Type, new: &Type) -> bool {
+        match (old, new) {
+            (Type::Enum(old), Type::Enum(new)) => {
+                old.name == new.name && old.variants.iter().all(|variant| new.variants.contains(variant))
+            }
+            (Type::Record(old), Type::Record(new)) => old.name == new.name && self.record_fits(old, new),
+            (Type::Set(old), Type::Set(new)) => self.fits(old, new),
+            (Type::List(old), Type::List(new)) => self.fits(old, new),
+            (Type::Map(old), Type::Map(new)) => self.fits(&old.0, &new.0) && self.fits(&old.1, &new.1),
+            (Type::Optional(_), Type::Optional(_)) => self.fits(old.present(), new.present()),
+            (old, Type::Optional(_)) => self.fits(old, new.present()),
+            (Type::MoneyOf(_), Type::Money) => true,
+            (Type::Reference { class: old, key: old_key }, Type::Reference { class: new, key: new_key }) => {
+                old == new && self.key_fits(old_key, new_key)
+            }
+            _ => old == new,
         }
-        Type::Reference { class, .. } => {
-            spec.class(class).map(|new| Type::Reference { class: class.clone(), key: new.key_type.clone() })
+    }
+
+    fn record_fits(&mut self, old: &RecordType, new: &RecordType) -> bool {
+        if let Some(known) = self.records.get(&old.name) {
+            return *known;
         }
-        Type::Set(element) => Some(Type::Set(Box::new(lifted(element, spec)))),
-        Type::List(element) => Some(Type::List(Arc::new(lifted(element, spec)))),
-        Type::Map(types) => Some(Type::Map(Arc::new((lifted(&types.0, spec), lifted(&types.1, spec))))),
-        Type::Optional(present) => Some(Type::Optional(Arc::new(lifted(present, spec)))),
-        _ => None,
-    };
-    new.filter(|new| fits(old, new)).unwrap_or_else(|| old.clone())
+        let pairs = || old.fields.iter().zip(&new.fields);
+        let fits = old.fields.len() == new.fields.len()
+            && pairs().all(|((old, _), (new, _))| old == new)
+            && pairs().all(|((_, old), (_, new))| self.fits(old, new));
+        self.records.insert(old.name.clone(), fits);
+        fits
+    }
+
+    fn key_fits(&mut self, old: &KeyType, new: &KeyType) -> bool {
+        match (old, new) {
+            (KeyType::Enum(old), KeyType::Enum(new)) => self.fits(&Type::Enum(old.clone()), &Type::Enum(new.clone())),
+            (KeyType::Reference { class: old, key: old_key }, KeyType::Reference { class: new, key: new_key }) => {
+                old == new && self.key_fits(old_key, new_key)
+            }
+            (KeyType::Composite(old), KeyType::Composite(new)) => {
+                old.len() == new.len() && old.iter().zip(&**new).all(|(old, new)| self.key_fits(old, new))
+            }
+            _ => old == new,
+        }
+    }
 }
