@@ -94,6 +94,9 @@ impl Class {
 
     /// Judges `call` in every instance within `outline`.
     ///
+    /// It tells of instances that are of this class ([`Class::verify`]): of one that breaks an invariant, [`Class::next`] may
+    /// allow what leaves that alone.
+    ///
     /// # Complexity
     /// One abstract evaluation per state of the outline, at most [`limits::FUEL`](FUEL) steps in all; after those,
     /// [`Verdict::Unsure`].
