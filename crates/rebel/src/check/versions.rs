@@ -145,7 +145,14 @@ impl Checker {
 
     fn class_of_step(&mut self, ident: &Ident) -> Option<usize> {
         if let Some((Declared::Class(class), _)) = self.declared.get(&ident.name) {
-            return Some(*class);
+            let class = *class;
+            if self.headers[class].kind == ClassKind::Abstract {
+                let message = format!("the abstract class `{}` has no instances", ident.name);
+                let help = "say it of each class that extends it";
+                self.refuse(Code::MigrationStep, ident.span, message, "abstract", help);
+                return None;
+            }
+            return Some(class);
         }
         if self.unknown.insert((Scope::Types, ident.name.clone())) {
             let message = format!("this version has no class `{}`", ident.name);
@@ -511,10 +518,11 @@ impl Migrating<'_> {
     /// The type of this version that has all values of the earlier type `old`, if there is one under its name.
     fn lifted(&mut self, old: &Type) -> Type {
         let new = match old {
-            Type::Enum(enumeration) => match self.checker.declared.get(&enumeration.name) {
-                Some((Declared::Enum(new), _)) => Some(Type::Enum(new.clone())),
-                _ => None,
-            },
+            Type::Enum(enumeration) => {
+                let named = self.spec.enums.iter().filter(|new| new.name == enumeration.name);
+                let mut named = named.map(|new| Type::Enum(new.clone()));
+                named.find(|new| self.fitting.fits(old, new))
+            }
             Type::Record(record) => match self.checker.declared.get(&record.name) {
                 Some((Declared::Record(Some(new)), _)) => Some(Type::Record(new.clone())),
                 _ => None,
