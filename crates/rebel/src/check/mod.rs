@@ -58,7 +58,11 @@ use crate::value::{Enumeration, Name, RecordType, Type, Value};
 /// let report = check(vec![Source::new("a.rebel", "class A initial new on Go(): old")]).unwrap_err();
 /// assert_eq!(report.errors().next().unwrap().code.number(), "E104");
 /// ```
-pub fn check(sources: Vec<Source>) -> Result<Spec, Report> {
+pub fn check(mut sources: Vec<Source>) -> Result<Spec, Report> {
+    if sources.is_empty() {
+        // What is found has a place.
+        sources.push(Source::new("", ""));
+    }
     let mut report = Report::new(sources);
     let mut declarations = 0;
     let mut found = Vec::new();

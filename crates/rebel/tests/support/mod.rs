@@ -19,6 +19,9 @@ pub(crate) fn sources(name: &str, text: &str) -> Vec<Source> {
             (None, None) => sources.push(Source::new(name, line)),
         }
     }
+    if sources.is_empty() {
+        sources.push(Source::new(name, ""));
+    }
     sources
 }
 
