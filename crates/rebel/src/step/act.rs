@@ -94,6 +94,9 @@ impl Class {
     #[must_use]
     pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
         let (event, first) = self.transition(key, instance, call).ok()?;
+        if call.is_note() {
+            return None;
+        }
         self.acted(event, first, key, instance, call, at).ok()?.1
     }
 
