@@ -13,18 +13,19 @@
 //! and fields with a default are therefore fine, and so are weaker guards; a guard that forbids what has happened, or an
 //! effect that would rewrite it, is not. This costs one replay of the journal for each change.
 //!
-//! An entity that gains a field is saved as a snapshot, because an older snapshot would lack the field. Nothing is saved
+//! An entity that gains a timer is noted, so that the engine looks at it in time. One that gains a field is saved as a snapshot, because an older snapshot would lack the field. Nothing is saved
 //! before every entity has been compared: a specification that is refused leaves the directory as it was.
 //!
 //! # Limit
 //! The snapshots are saved before the specification is recorded. A crash in between leaves snapshots with a field that
 //! the recorded specification does not have; starting with the new one again completes the change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_entities::{
-    DecodeError, Durability, EntityKey, Millis, Participant, ParticipantOptions, Rebel, Record, RecoveryError, Strategy,
+    DecodeError, Durability, EntityKey, Millis, Model, Participant, ParticipantOptions, Rebel, Record, RecoveryError,
+    Strategy, timer_key,
 };
 use enact_journal::{
     AppendError, Journal, Kind, NewRecord, Position, ReadError, Record as Stored, Seq, Snapshot as Image, SnapshotError,
@@ -139,18 +140,24 @@ pub(crate) async fn adopt<J: Journal>(
         enact_rebel::check(earlier).map_err(|report| ContractError::Outdated { report: report.render(false) })?;
     let (earlier, later) = (Arc::new(Rebel::new(Arc::new(earlier))), Arc::new(Rebel::new(Arc::clone(spec))));
     let entities = entities(journal).await?;
-    let mut gaining = Vec::new();
+    let (mut gaining, mut timed) = (Vec::new(), Vec::new());
     for entity in &entities {
-        if compare(journal, entity, &earlier, &later).await?.is_some() {
+        let Some(compared) = compare(journal, entity, &earlier, &later).await? else { continue };
+        if compared.gains {
             gaining.push(entity);
+        }
+        if later.due(entity, &compared.after.base).is_some() {
+            timed.push(entity);
         }
     }
     // Recovered once more, because the images of all entities may not fit in memory.
     for entity in gaining {
-        let Some(image) = compare(journal, entity, &earlier, &later).await? else { continue };
+        let Some(Compared { last, after, .. }) = compare(journal, entity, &earlier, &later).await? else { continue };
+        let image = Image { entity: entity.clone(), seq: last, payload: after.encode() };
         let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
         journal.save_snapshot(image).await.map_err(failed)?;
     }
+    note_timers(journal, &timed).await?;
     record_sources(journal, sources, record.seq).await?;
     Ok(Adoption::Changed { entities: entities.len() })
 }
@@ -188,14 +195,44 @@ async fn entities<J: Journal>(journal: &J) -> Result<BTreeSet<EntityKey>, ReadEr
     }
 }
 
-/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields that `later` adds; what it is with
-/// them, if there are any.
+/// Notes the timers that entities have by now, so that the engine looks at them: their events were written without.
+async fn note_timers<J: Journal>(journal: &J, timed: &[&EntityKey]) -> Result<(), ContractError> {
+    let mut ends: BTreeMap<EntityKey, Seq> = BTreeMap::new();
+    for page in timed.chunks(PAGE) {
+        let mut notes = Vec::with_capacity(page.len());
+        for &entity in page {
+            let key = timer_key(entity);
+            let end = match ends.get(&key) {
+                Some(&end) => end,
+                None => journal.last(&key).await?,
+            };
+            ends.insert(key.clone(), end.next());
+            let record = Record::<EventCall>::Timer { entity: entity.clone() };
+            let (kind, payload) = (Kind(record.kind()), record.encode());
+            notes.push(NewRecord { entity: key, expected: end, kind, payload });
+        }
+        journal.append(notes).await?;
+    }
+    Ok(())
+}
+
+/// An entity under two specifications.
+struct Compared {
+    /// Its last record.
+    last: Seq,
+    /// What it is under the later one.
+    after: Snapshot,
+    /// Whether it has more by that than by the earlier one.
+    gains: bool,
+}
+
+/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields and timers that `later` adds.
 async fn compare<J: Journal>(
     journal: &J,
     entity: &EntityKey,
     earlier: &Arc<Rebel>,
     later: &Arc<Rebel>,
-) -> Result<Option<Image>, ContractError> {
+) -> Result<Option<Compared>, ContractError> {
     let stored = journal.read(entity, Seq::NONE).await?;
     let Some(last) = stored.last().map(|record| record.seq) else { return Ok(None) };
     let mut records: Vec<Record<EventCall>> = Vec::with_capacity(stored.len());
@@ -209,7 +246,7 @@ async fn compare<J: Journal>(
         return Err(ContractError::Different { entity: entity.clone(), difference });
     }
     let gains = before.base != after.base;
-    Ok(gains.then(|| Image { entity: entity.clone(), seq: last, payload: after.encode() }))
+    Ok(Some(Compared { last, after, gains }))
 }
 
 type Snapshot = enact_entities::Snapshot<Instance, EventCall>;

@@ -122,7 +122,7 @@ pub use self::coordinator::{
 };
 pub use self::engine::{
     Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ManualClock, ReadError, Receipt,
-    ShutdownError, SubmitError, SystemClock, WallClock,
+    ShutdownError, SubmitError, SystemClock, WallClock, timer_key,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -208,7 +208,7 @@ async fn what_is_due_happens_by_itself_at_its_own_time_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_touches_or_reads_an_entity_finds_it_after_what_was_due() {
+async fn a_command_a_call_and_a_read_find_an_entity_after_what_was_due() {
     let journal = Memory::new();
     let shop = Shop::open(journal.clone(), 0);
     for entity in ["Ticket/a", "Ticket/b", "Ticket/c"] {
@@ -382,21 +382,18 @@ async fn a_crash_between_the_effect_that_sets_a_timer_and_its_note_is_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn timers_are_found_again_after_a_crash() {
-    for _ in 0..1 {
-        let journal = Memory::new();
-        let shop = Shop::looked_after(journal.clone(), 0);
-        for number in 0..600 {
-            let end = (5_000 + number).to_string();
-            shop.submit(&format!("Sale/s{number}"), "Plan", &[&end]).await.expect("possible");
-        }
-        let journal = journal.crash();
-        let shop = Shop::looked_after(journal, 1);
-        shop.has_timers(600).await;
-        shop.set(5_299);
-        shop.has_timers(300).await;
-        shop.set(10_000);
-        shop.has_timers(0).await;
+    let journal = Memory::new();
+    let shop = Shop::looked_after(journal.clone(), 0);
+    for number in 0..600 {
+        let end = (5_000 + number).to_string();
+        shop.submit(&format!("Sale/s{number}"), "Plan", &[&end]).await.expect("possible");
     }
+    let shop = Shop::looked_after(journal.crash(), 1);
+    shop.has_timers(600).await;
+    shop.set(5_299);
+    shop.has_timers(300).await;
+    shop.set(10_000);
+    shop.has_timers(0).await;
 }
 
 /// A journal that counts what is read.

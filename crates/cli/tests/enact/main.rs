@@ -10,5 +10,6 @@ mod pages;
 mod raw;
 mod serve;
 mod served;
+mod timers;
 mod tokens;
 mod tutorial;

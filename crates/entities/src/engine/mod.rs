@@ -55,6 +55,7 @@ use self::progress::Progress;
 use self::queueing::Queueing;
 use self::requests::{Answers, Running};
 use self::timers::Timers;
+pub use self::timers::timer_key;
 use self::transaction::Transaction;
 use crate::admission::{Limits, Strategy};
 use crate::model::Model;
