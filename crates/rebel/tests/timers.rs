@@ -290,6 +290,33 @@ fn an_event_into_a_state_whose_timer_faults_is_refused() {
     assert!(step(&spec, &mut world, ("A", "a"), ("Make", &["1", "5"]), 0).result.is_ok());
 }
 
+#[test]
+fn a_timer_without_a_time_never_fires() {
+    let spec = spec(
+        "class A
+           until: Timestamp? = none
+           initial new
+             on Make(): made
+           made
+             on Touch()
+             on Set()
+               post: this.until = now + 15 minutes
+             on Clear()
+               post: this.until = none
+             on End(): ended
+             after until: End
+           final ended",
+    );
+    let (mut world, it, quarter) = (World::new(), ("A", "a"), 15 * 60 * 1000);
+    step(&spec, &mut world, it, ("Make", &[]), 0);
+    assert_eq!(due(&step(&spec, &mut world, it, ("Touch", &[]), i64::MAX / 2_000_000)), []);
+    step(&spec, &mut world, it, ("Set", &[]), 5);
+    step(&spec, &mut world, it, ("Clear", &[]), 6);
+    assert_eq!(due(&step(&spec, &mut world, it, ("Touch", &[]), quarter + 5)), []);
+    step(&spec, &mut world, it, ("Set", &[]), 7);
+    assert_eq!(due(&step(&spec, &mut world, it, ("Touch", &[]), quarter + 7)), [happened("End", quarter + 7)]);
+}
+
 /// Rooms that tickets hold, for a time.
 const ROOMS: &str = "
     class Room
