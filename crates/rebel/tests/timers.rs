@@ -317,6 +317,31 @@ fn a_timer_without_a_time_never_fires() {
     assert_eq!(due(&step(&spec, &mut world, it, ("Touch", &[]), quarter + 7)), [happened("End", quarter + 7)]);
 }
 
+#[test]
+fn a_class_has_the_timers_of_those_that_it_extends() {
+    let spec = spec(
+        "abstract class Held(span: Duration)
+           since: Timestamp
+           initial new
+             on Hold(): held
+               post: this.since = now
+           held
+             on Touch()
+             internal on Release(): free
+             after since + span: Release
+           final free
+         abstract class Table(span: Duration) extends Held(span: span)
+           seats: Integer = 4
+         class Seat extends Table(span: 20 seconds)
+           number: Integer = 0",
+    );
+    assert!(spec.warnings().errors().next().is_none());
+    let (mut world, seat) = (World::new(), ("Seat", "s"));
+    step(&spec, &mut world, seat, ("Hold", &[]), 5);
+    assert_eq!(due(&step(&spec, &mut world, seat, ("Touch", &[]), 20_004)), []);
+    assert_eq!(due(&step(&spec, &mut world, seat, ("Touch", &[]), 20_005)), [happened("Release", 20_005)]);
+}
+
 /// Rooms that tickets hold, for a time.
 const ROOMS: &str = "
     class Room
