@@ -23,7 +23,8 @@
 //! * **An earlier one**: refused. As long as no event is recorded under the last version, a rollback records the sources of the
 //!   one before again.
 //!
-//! Each costs one replay of the journal.
+//! Each costs one replay of the journal. Before the record, every entity that has a timer under the contract to come is noted, so
+//! that the engine looks at it in time; a note too many costs a look.
 //!
 //! An entity that gains a field under the same version is saved as a snapshot, because an older snapshot would lack the field.
 //! Nothing is saved before every entity has been compared: a specification that is refused leaves the directory as it was.
@@ -39,7 +40,7 @@ use std::sync::Arc;
 
 use enact_entities::{
     DecodeError, Durability, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record,
-    RecoveryError, Strategy,
+    RecoveryError, Strategy, timer_key,
 };
 use enact_journal::{
     AppendError, Journal, Kind, NewRecord, Position, ReadError, Record as Stored, Seq, Snapshot as Image, SnapshotError,
@@ -250,6 +251,8 @@ pub(crate) enum Change {
         entities: usize,
         /// Those that gain a field.
         gaining: Vec<EntityKey>,
+        /// Those that have a timer.
+        timed: Vec<EntityKey>,
     },
     /// Sources of a later version.
     Version(Plan),
@@ -267,11 +270,13 @@ pub(crate) struct Plan {
     /// Entities that break an invariant, with what is broken; the first ones.
     unsound: Vec<(EntityKey, String)>,
     unsound_count: usize,
+    /// Entities that have a timer in the later version.
+    timed: Vec<EntityKey>,
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to, changes, migrating, entities, unsound, unsound_count } = self;
+        let Self { from, to, changes, migrating, entities, unsound, unsound_count, timed: _ } = self;
         writeln!(f, "from version {from} to version {to}:")?;
         for change in changes {
             writeln!(f, "  {change}")?;
@@ -335,14 +340,18 @@ pub(crate) async fn examine<J: Journal>(
         }
     });
     let entities = entities(journal).await?;
-    let mut gaining = Vec::new();
+    let (mut gaining, mut timed) = (Vec::new(), Vec::new());
     for entity in &entities {
-        if compare(journal, entity, &earlier, &later).await?.is_some() {
+        let Some(compared) = compare(journal, entity, &earlier, &later).await? else { continue };
+        if compared.gains {
             gaining.push(entity.clone());
+        }
+        if later.due(entity, &compared.after.base).is_some() {
+            timed.push(entity.clone());
         }
     }
     let model = Arc::into_inner(later).expect("nothing is left of what was recovered");
-    Ok(Examined { change: Change::Compatible { entities: entities.len(), gaining }, model, seq })
+    Ok(Examined { change: Change::Compatible { entities: entities.len(), gaining, timed }, model, seq })
 }
 
 /// Records `sources`, which have been `examined`, as the contract, if they are not.
@@ -357,16 +366,21 @@ pub(crate) async fn adopt<J: Journal>(
     let Examined { change, model, seq } = examined;
     match change {
         Change::None => return Ok(model),
-        Change::First | Change::Version(_) => {}
-        Change::Compatible { gaining, .. } => {
+        Change::First => {}
+        Change::Version(plan) => note_timers(journal, &plan.timed).await?,
+        Change::Compatible { gaining, timed, .. } => {
             let history = History::read(journal).await?.ok_or(ContractError::Missing)?;
             let (earlier, later) = (Arc::new(history.model()?), Arc::new(model));
             // Recovered once more, because the images of all entities may not fit in memory.
             for entity in gaining {
-                let Some(image) = compare(journal, &entity, &earlier, &later).await? else { continue };
+                let Some(Compared { last, after, .. }) = compare(journal, &entity, &earlier, &later).await? else {
+                    continue;
+                };
+                let image = Image { entity: entity.clone(), seq: last, payload: after.encode() };
                 let failed = |source| ContractError::Snapshot { entity: entity.clone(), source };
                 journal.save_snapshot(image).await.map_err(failed)?;
             }
+            note_timers(journal, &timed).await?;
             let model = Arc::into_inner(later).expect("nothing is left of what was recovered");
             record_sources(journal, sources, model.spec().version(), seq).await?;
             return Ok(model);
@@ -398,6 +412,17 @@ pub(crate) async fn roll_back<J: Journal>(journal: &J) -> Result<(u32, u32), Con
             }
         }
     }
+    let model = Arc::new(history.model_before()?.expect("there is a version before the last"));
+    let mut timed = Vec::new();
+    for entity in entities(journal).await? {
+        let Some((_, records)) = records(journal, &entity).await? else { continue };
+        let is_known = model.spec().class(entity.class()).is_some();
+        if is_known && model.due(&entity, &recover(&entity, &model, records)?.base).is_some() {
+            timed.push(entity);
+        }
+    }
+    // The engine may have forgotten those that the last version has no timer for.
+    note_timers(journal, &timed).await?;
     record_sources(journal, &before.sources, before.version, history.seq).await?;
     Ok((last.version, before.version))
 }
@@ -493,6 +518,7 @@ async fn plan<J: Journal>(
         entities: 0,
         unsound: Vec::new(),
         unsound_count: 0,
+        timed: Vec::new(),
     };
     for entity in entities(journal).await? {
         let Some((_, records)) = records(journal, &entity).await? else { continue };
@@ -510,6 +536,9 @@ async fn plan<J: Journal>(
             continue;
         }
         let recovered = recover(&entity, later, records)?;
+        if later.due(&entity, &recovered.base).is_some() {
+            plan.timed.push(entity.clone());
+        }
         if let Some(broken) = broken(later, &entity, &recovered.base) {
             plan.unsound_count += 1;
             if plan.unsound.len() < SHOWN_MAX {
@@ -533,14 +562,44 @@ fn broken(model: &Rebel, entity: &EntityKey, instance: &Instance) -> Option<Stri
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields that `later` adds; what it is with
-/// them, if there are any.
+/// Notes the timers that entities have by now, so that the engine looks at them: their events were written without.
+async fn note_timers<J: Journal>(journal: &J, timed: &[EntityKey]) -> Result<(), ContractError> {
+    let mut ends: BTreeMap<EntityKey, Seq> = BTreeMap::new();
+    for page in timed.chunks(PAGE) {
+        let mut notes = Vec::with_capacity(page.len());
+        for entity in page {
+            let key = timer_key(entity);
+            let end = match ends.get(&key) {
+                Some(&end) => end,
+                None => journal.last(&key).await?,
+            };
+            ends.insert(key.clone(), end.next());
+            let record = Record::<EventCall>::Timer { entity: entity.clone() };
+            let (kind, payload) = (Kind(record.kind()), record.encode());
+            notes.push(NewRecord { entity: key, expected: end, kind, payload });
+        }
+        journal.append(notes).await?;
+    }
+    Ok(())
+}
+
+/// An entity under two specifications.
+struct Compared {
+    /// Its last record.
+    last: Seq,
+    /// What it is under the later one.
+    after: Snapshot,
+    /// Whether it has more by that than by the earlier one, and a snapshot may say so.
+    gains: bool,
+}
+
+/// Fails unless `entity` is under `later` what it is under `earlier`, but for fields and timers that `later` adds.
 async fn compare<J: Journal>(
     journal: &J,
     entity: &EntityKey,
     earlier: &Arc<Rebel>,
     later: &Arc<Rebel>,
-) -> Result<Option<Image>, ContractError> {
+) -> Result<Option<Compared>, ContractError> {
     let Some((last, records)) = records(journal, entity).await? else { return Ok(None) };
     // Neither has what an earlier version has dropped.
     if earlier.spec().class(entity.class()).is_none() {
@@ -555,7 +614,7 @@ async fn compare<J: Journal>(
     }
     // What has not happened under this version has no snapshot of it, and must not have one: the version may be taken back.
     let gains = has_happened && before.base != after.base;
-    Ok(gains.then(|| Image { entity: entity.clone(), seq: last, payload: after.encode() }))
+    Ok(Some(Compared { last, after, gains }))
 }
 
 type Snapshot = enact_entities::Snapshot<Instance, EventCall>;

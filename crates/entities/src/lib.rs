@@ -78,6 +78,7 @@
 //!                     }
 //!                 }
 //!                 CoordinatorOutput::Reply { reply, .. } => told = Some(reply),
+//!                 CoordinatorOutput::LetDue { .. } => unreachable!("no class has timers"),
 //!                 CoordinatorOutput::Halt => unreachable!("every record was durable"),
 //!             }
 //!         }
@@ -120,12 +121,12 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ReadError, Receipt, ShutdownError,
-    SubmitError,
+    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ManualClock, ReadError, Receipt,
+    ShutdownError, SubmitError, SystemClock, WallClock, timer_key,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
-    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Location, Model, Place,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Due, Field, Linear, Location, Model, Place,
     Question, Relation, Term, Threshold, Work,
 };
 pub use self::participant::{

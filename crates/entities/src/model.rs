@@ -209,6 +209,33 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
+    /// The event that happens to an entity in this state by itself if nothing else happens to it, with its time.
+    ///
+    /// A step of that time or later does not happen before it. That holds for each participant of a transaction.
+    fn due(&self, key: &EntityKey, state: &Self::State) -> Option<Due<Self::Event>> {
+        let _ = (key, state);
+        None
+    }
+
+    /// Whether an entity of this class may ever have a [due](Model::due) event.
+    fn is_timed(&self, key: &EntityKey) -> bool {
+        let _ = key;
+        false
+    }
+
+    /// Whether another event may be due after this one than was before, or the same at another time. An event that only makes
+    /// sure that none is due need not be told.
+    fn may_set_timer(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        false
+    }
+
+    /// Whether the event is one that [`due`](Model::due) has given.
+    fn is_of_timer(&self, event: &Self::Event) -> bool {
+        let _ = event;
+        false
+    }
+
     /// The name of a numeric field and the text of a value of it, such as `("balance", "EUR 12.50")`.
     fn show(&self, key: &EntityKey, field: Field, value: i128) -> (String, String) {
         let _ = key;
@@ -336,12 +363,15 @@ pub struct Work<E> {
     /// work: it is there for its answers, without which nobody knows what follows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Whether a timer makes it happen, so that what is due at the same time or later does not come first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub timed: bool,
 }
 
 impl<E> Work<E> {
     /// All of these, in this order.
     pub fn of(actions: impl IntoIterator<Item = Action<E>>) -> Self {
-        Self { actions: actions.into_iter().collect(), partial: false }
+        Self { actions: actions.into_iter().collect(), partial: false, timed: false }
     }
 
     /// Only this event.
@@ -508,4 +538,25 @@ pub enum Bound {
     AtLeast(i128),
     /// `value <= bound`
     AtMost(i128),
+}
+
+/// An event that happens by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due<E> {
+    /// From when on it is due.
+    pub at: Timestamp,
+    /// The time of the event when it happens.
+    pub time: Timestamp,
+    /// The event. It is refused as [`Reason::NotDue`] if it is not the next that is due.
+    pub event: E,
+    /// The event that notes that it was refused, after which it is no longer due. It is refused in the same way.
+    pub refused: E,
+}
+
+impl<E> Due<E> {
+    /// Whether it comes before a step of the time `at`: before one that a timer makes happen (`timed`) only if its time is
+    /// earlier, so that two that meet do not wait for each other.
+    pub fn precedes(&self, at: Timestamp, timed: bool) -> bool {
+        if timed { self.time < at } else { self.at <= at }
+    }
 }

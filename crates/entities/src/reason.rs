@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::EntityKey;
+use crate::tx::Timestamp;
 
 /// One thing that stands in the way of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,6 +75,23 @@ pub enum Reason {
         /// The deepest nesting that is allowed.
         limit: usize,
     },
+    /// Another event is due and comes first. A coordinator lets it happen and begins anew; no client is told.
+    Due {
+        /// The event.
+        event: String,
+        /// From when on it has been due.
+        at: Timestamp,
+    },
+    /// The event of a timer has happened or been refused, or is due at another time by now.
+    NotDue {
+        /// The event.
+        event: String,
+    },
+    /// Too many due events come before the transaction.
+    TooManyDue {
+        /// The most that are allowed.
+        limit: usize,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -103,6 +121,9 @@ impl fmt::Display for Reason {
             Self::TooManyParticipants { limit } => write!(f, "the transaction touches more than {limit} entities"),
             Self::TooManyEvents { limit } => write!(f, "the transaction has more than {limit} events"),
             Self::TooDeep { limit } => write!(f, "the calls of the transaction are nested deeper than {limit}"),
+            Self::Due { event, .. } => write!(f, "{event} is due and comes first"),
+            Self::NotDue { event } => write!(f, "{event} is not what is due next"),
+            Self::TooManyDue { limit } => write!(f, "more than {limit} due events come before the transaction"),
         }
     }
 }
@@ -143,6 +164,23 @@ pub struct Caller {
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.entity, self.event)
+    }
+}
+
+impl Refusal {
+    /// Whether another event is due there and comes first.
+    pub(crate) fn is_early(&self) -> bool {
+        matches!(self.reasons[..], [Reason::Due { .. }])
+    }
+
+    /// Whether too many due events come before it.
+    pub(crate) fn is_behind_too_many(&self) -> bool {
+        matches!(self.reasons[..], [Reason::TooManyDue { .. }])
+    }
+
+    /// Whether an event of a timer comes too late or too early.
+    pub(crate) fn is_not_due(&self) -> bool {
+        matches!(self.reasons[..], [Reason::NotDue { .. }])
     }
 }
 

@@ -29,8 +29,8 @@ use serde::Serialize;
 
 use crate::EntityKey;
 use crate::model::{
-    Asked, Bound, Call, Calls, Change, Condition, Content, Field, Linear, Location, Model, Place, Question, Relation,
-    Term, Threshold,
+    Asked, Bound, Call, Calls, Change, Condition, Content, Due, Field, Linear, Location, Model, Place, Question,
+    Relation, Term, Threshold,
 };
 use crate::reason::Reason;
 use crate::tx::Timestamp;
@@ -206,7 +206,7 @@ impl Rebel {
 impl Known {
     fn new(class: &Arc<Class>) -> Self {
         let blank = class.states().iter().map(|state| (Arc::clone(state.name()), blank(state.name())));
-        let timeless = class.events().iter().filter(|event| !class.reads_time(event));
+        let timeless = class.events().iter().filter(|event| !class.is_timed() && !class.reads_time(event));
         Self {
             class: Arc::clone(class),
             initial: class.initial(),
@@ -367,6 +367,8 @@ fn reason(violation: Violation) -> Reason {
         Violation::Invariant { text, values, .. } => {
             Reason::Invariant { text: text.to_string(), values: named(values) }
         }
+        Violation::Due { event, at } => Reason::Due { event: event.to_string(), at: Timestamp(at.millis()) },
+        Violation::NotDue { event, .. } => Reason::NotDue { event: event.to_string() },
         Violation::Arithmetic { .. } => Reason::Arithmetic { what: violation.to_string() },
         other => Reason::Malformed { what: other.to_string() },
     }
@@ -534,7 +536,8 @@ impl Model for Rebel {
     /// Only [`Relation::Never`] is taken from the table of the class. What it calls invariant holds up to the range of
     /// numbers: two additions that each fit may not fit together, and to admit both would promise what cannot be done.
     fn relation(&self, entity: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
-        let known = self.classes.get(entity.class());
+        // Where something may be due first, what the event itself would be told is not all.
+        let known = self.classes.get(entity.class()).filter(|known| !known.class.is_timed());
         match known.and_then(|known| known.class.relation(open.event(), incoming.event())) {
             Some(rebel::Relation::Never) => Relation::Never,
             _ => Relation::Dynamic,
@@ -553,6 +556,28 @@ impl Model for Rebel {
             Some((numbered(index, currency), number))
         };
         known.numeric().filter_map(value).collect()
+    }
+
+    fn due(&self, entity: &EntityKey, state: &Instance) -> Option<Due<EventCall>> {
+        if !self.is_timed(entity) {
+            return None;
+        }
+        let (known, key) = self.class(entity).ok()?;
+        let due = known.class.due(&key, state)?;
+        let (at, time) = (Timestamp(due.at.millis()), Timestamp(due.time.millis()));
+        Some(Due { at, time, event: due.call(), refused: due.refused() })
+    }
+
+    fn is_timed(&self, entity: &EntityKey) -> bool {
+        self.classes.get(entity.class()).is_some_and(|known| known.class.is_timed())
+    }
+
+    fn may_set_timer(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        self.classes.get(entity.class()).is_some_and(|known| known.class.may_set_timer(event))
+    }
+
+    fn is_of_timer(&self, event: &EventCall) -> bool {
+        event.due().is_some()
     }
 
     fn bytes(&self, _: &EntityKey, state: &Instance) -> usize {

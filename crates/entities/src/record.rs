@@ -10,6 +10,7 @@
 //! | `Committed` | coordinator, shared journal | with the decision | the transaction committed here, under this slot |
 //! | `Decision` | coordinator | before any commit is told | it commits: where, and what the client is told |
 //! | `Answer` | coordinator | before the client is told | a refusal that a repeated request must get again |
+//! | `Timer` | engine, shared journal | with the `Committed` | this entity may have set a timer: it is looked at after a crash |
 //! | `End` | coordinator, two-phase | no | every participant has acknowledged |
 
 use enact_rebel::Value;
@@ -71,6 +72,11 @@ pub enum Record<E> {
     End {
         /// The transaction.
         tx: TxId,
+    },
+    /// A transaction of the same record group may have set a timer of this entity.
+    Timer {
+        /// The entity.
+        entity: EntityKey,
     },
 }
 
@@ -173,6 +179,7 @@ impl<E> Record<E> {
             Self::Decision(_) => 4,
             Self::Answer(_) => 5,
             Self::End { .. } => 6,
+            Self::Timer { .. } => 7,
         }
     }
 }
@@ -203,6 +210,23 @@ impl<S: Serialize + DeserializeOwned, E: Serialize + DeserializeOwned> Snapshot<
     /// # Errors
     /// If they are not a snapshot of a version that this program knows.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(bytes)
+    }
+}
+
+/// What an engine knows of the timers of some entities, at one point of the records that note them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TimerSnapshot {
+    /// Every entity that may have a timer, with the time at which to look at it; none if that is not known.
+    pub(crate) due: Vec<(EntityKey, Option<Timestamp>)>,
+}
+
+impl TimerSnapshot {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode(bytes)
     }
 }

@@ -84,6 +84,9 @@ codes! {
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
+    /// A timer whose event cannot happen: it has parameters, only reads, is not declared for the state or demands a role that
+    /// timed events do not have; or no instance is in the state.
+    Timer = "E307";
 
     /// An event that creates instances leaves a field without a value.
     FieldWithoutValue = "E401";
@@ -136,6 +139,8 @@ codes! {
     Unused = "W002";
     /// An `internal` event that no `sync` calls.
     NeverSynced = "W003";
+    /// A timer whose event may be refused when it is due.
+    RefusableTimer = "W046";
 
     /// A guard that always or never holds.
     DecidedGuard = "W051";

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::caller::Caller;
 use crate::model::{Class, Event};
-use crate::value::{Bindings, Id, Name, Reference, Value};
+use crate::value::{Bindings, Id, Name, Reference, Timestamp, Value};
 
 /// An instance of a class between two events: its state and the values of its fields.
 ///
@@ -21,11 +21,39 @@ use crate::value::{Bindings, Id, Name, Reference, Value};
 pub struct Instance {
     state: Name,
     fields: Bindings,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timing: Option<Box<Timing>>,
+}
+
+/// What the timers of an instance have come to while it stays in its state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Timing {
+    /// The events that have happened or were refused, each with the time of the timer, as long as a timer has that time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) spent: Vec<(Name, Timestamp)>,
+    /// The time of the last event, if a timer was overdue then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last: Option<Timestamp>,
+}
+
+impl Timing {
+    pub(crate) fn has_spent(&self, event: &Name, at: Timestamp) -> bool {
+        self.spent.iter().any(|spent| spent.0 == *event && spent.1 == at)
+    }
 }
 
 impl Instance {
     pub(crate) fn new(state: Name, fields: Bindings) -> Self {
-        Self { state, fields }
+        Self { state, fields, timing: None }
+    }
+
+    pub(crate) fn with_timing(self, timing: Option<Timing>) -> Self {
+        Self { timing: timing.map(Box::new), ..self }
+    }
+
+    pub(crate) fn timing(&self) -> Option<&Timing> {
+        self.timing.as_deref()
     }
 
     /// The state of the life cycle.
@@ -40,7 +68,11 @@ impl Instance {
     /// O(n) in the number of values, those in sets included.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.fields.heap_bytes()
+        let timing = self
+            .timing
+            .as_ref()
+            .map_or(0, |timing| size_of::<Timing>() + timing.spent.capacity() * size_of::<(Name, Timestamp)>());
+        size_of::<Self>() + self.fields.heap_bytes() + timing
     }
 
     /// The values of the fields that have one, by name.
@@ -65,11 +97,43 @@ pub struct EventCall {
     caller: Option<Caller>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     seed: Option<Id>,
+    /// What a timer makes of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timer: Option<Timed>,
+}
+
+/// That an event is one of a timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Timed {
+    /// The time of the timer.
+    due: Timestamp,
+    /// Whether it only notes that the event was refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
 }
 
 impl EventCall {
     pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
-        Self { event, arguments, answers: Vec::new(), caller: None, seed: None }
+        Self { event, arguments, answers: Vec::new(), caller: None, seed: None, timer: None }
+    }
+
+    /// A call by a timer whose time is `due`.
+    pub(crate) fn timed(event: Name, due: Timestamp, refused: bool) -> Self {
+        let timer = Some(Timed { due, refused });
+        Self { caller: Some(Caller::system()), timer, ..Self::new(event, Bindings::default()) }
+    }
+
+    /// The time of the timer that makes the event happen, if one does.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        self.timer.map(|timer| timer.due)
+    }
+
+    /// Whether it only notes that the event of a timer was refused.
+    #[must_use]
+    pub fn is_note(&self) -> bool {
+        self.timer.is_some_and(|timer| timer.refused)
     }
 
     /// The caller of the step, if one is known. One that is not has no roles.

@@ -32,4 +32,4 @@ pub use crate::model::expr::{
     Act, Aggregate, Arguments, Asks, Comparison, Effect, Entry, Expr, ExprKind, Fold, Let, NumberKind, Operator, Query,
     Returned, Rule, Slot, Statement,
 };
-pub use crate::model::{Body, Builtin, Function, Transition};
+pub use crate::model::{Body, Builtin, Function, Timer, Transition};

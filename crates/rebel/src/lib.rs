@@ -129,9 +129,9 @@ pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
 pub use self::format::{Style, format, say_the_same};
 pub use self::instance::{Action, Answered, ArgumentError, EventCall, Instance, Question, Sync};
 pub use self::migration::{Migration, Transformed};
-pub use self::model::{Class, Event, Field, Module, Param, Spec, State, StateKind};
+pub use self::model::{Class, Due, Event, Field, Module, Param, Spec, State, StateKind};
 pub use self::source::{Source, Span};
-pub use self::step::{Accepted, Refused, Task, World, in_order};
+pub use self::step::{Accepted, Happened, Refused, Task, Timely, World, in_order};
 pub use self::syntax::Heading;
 pub use self::value::{
     Bindings, Currency, Date, Decimal, Duration, Enumeration, Fault, Iban, Id, Key, KeyType, Money, Name, Percentage,

@@ -43,3 +43,9 @@ pub const INSTANCES_MAX: usize = 1_000;
 
 /// Diagnostics that are reported; the rest is counted.
 pub const DIAGNOSTICS_MAX: usize = 200;
+
+/// Timers of one state.
+pub const TIMERS_MAX: usize = 64;
+
+/// Due events that come before one step.
+pub const DUE_MAX: usize = 100;

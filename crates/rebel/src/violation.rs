@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::instance::ArgumentError;
-use crate::value::{Fault, Name, Value};
+use crate::value::{Fault, Name, Timestamp, Value};
 
 /// A reason why an event is refused, or why a stored instance is not one of its class.
 ///
@@ -142,6 +142,22 @@ pub enum Violation {
         expected: String,
         /// The stored value, if there is one.
         value: Option<Value>,
+    },
+    /// An event of a timer is due at an instance that the step meets: it comes first.
+    #[error("`{event}` has been due since {at}, and comes first")]
+    Due {
+        /// The event.
+        event: Name,
+        /// Since when.
+        at: Timestamp,
+    },
+    /// The event of a timer that is not the next one to happen: it has happened or was refused, or its time has changed.
+    #[error("no timer makes `{event}` happen at {at} next")]
+    NotDue {
+        /// The event.
+        event: Name,
+        /// The time of the timer.
+        at: Timestamp,
     },
 }
 

@@ -39,6 +39,40 @@ fn guarded(guards: &str) -> String {
 }
 
 #[test]
+fn w046_a_timer_whose_event_may_be_refused_is_said() {
+    let source = |parts: &str| {
+        format!(
+            "class A
+               n: Integer = 0
+               until: Timestamp
+               invariant n >= 0
+               initial i
+                 on Make(t: Timestamp): s
+                   post: this.until = t
+               s
+                 on Add(by: Integer)
+                   post: this.n += by
+                 on End(): e
+                   {parts}
+                 after until: End
+               final e"
+        )
+    };
+    check(&source("post: this.n = 0"), &[]);
+    check(&source("pre: n >= 0"), &[]);
+    check(&source("pre: n > 0"), &[("W046", "until: End")]);
+    check(
+        &source("sync: not this.Add(1)").replace("this.", "A[\"b\"].").replace("post: A[\"b\"].", "post: this."),
+        &[("W046", "until: End")],
+    );
+    let variants = |second: &str| {
+        source("X").replace("End(): e\n                   X", &format!("End()\n                   variant a: e\n                     pre: n > 5\n                   variant b: e\n                     pre: {second}"))
+    };
+    check(&variants("n >= 0"), &[]);
+    check(&variants("n < 5"), &[("W046", "until: End")]);
+}
+
+#[test]
 fn w051_a_guard_that_always_or_never_holds_is_said() {
     check(&guarded("true"), &[("W051", "true")]);
     check(&guarded("1 < 2, k > 0"), &[("W051", "1 < 2")]);

@@ -10,6 +10,7 @@ mod pages;
 mod raw;
 mod serve;
 mod served;
+mod timers;
 mod tokens;
 mod tutorial;
 mod versions;

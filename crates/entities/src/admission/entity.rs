@@ -94,6 +94,13 @@ pub(super) struct Stop<E> {
     pub(super) wants: Vec<Asked<E>>,
 }
 
+impl<E> Stop<E> {
+    /// Whether another event is due and comes first.
+    pub(super) fn is_early(&self) -> bool {
+        matches!(self.reasons[..], [Reason::Due { .. }])
+    }
+}
+
 type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
 
 pub(crate) struct Entity<M: Model> {
@@ -142,6 +149,11 @@ impl<M: Model> Entity<M> {
         let actions = &branch.work.actions;
         let mut state = found.clone();
         let (mut calls, mut answers, mut wants) = (Vec::new(), Vec::new(), Vec::new());
+        let due = self.model.due(&self.key, &state).filter(|due| due.precedes(branch.at, branch.work.timed));
+        if let Some(due) = due {
+            let reasons = vec![Reason::Due { event: self.model.event_name(&due.event).to_owned(), at: due.at }];
+            return Err(Stop { reasons, before: 0, calls, answers, wants });
+        }
         for (before, action) in actions.iter().enumerate() {
             let reasons = match action {
                 // Conditions in a row are told together.
@@ -304,7 +316,8 @@ impl<M: Model> Entity<M> {
             Action::Ask(Question::Result(event)) => !self.model.has_fixed_result(&self.key, event),
             Action::Ask(question) => matches!(question, Question::Field(_) | Question::Possible(_)),
         };
-        if branch.work.actions.iter().any(looks_further) {
+        // What is due comes before what would otherwise be possible, which no bound shows.
+        if self.model.is_timed(&self.key) || branch.work.actions.iter().any(looks_further) {
             return None;
         }
         let events: Vec<M::Event> = branch.work.events().cloned().collect();
@@ -320,6 +333,9 @@ impl<M: Model> Entity<M> {
         work: &Work<M::Event>,
         progress: &Progress<M>,
     ) -> Option<Result<Shape<M::Event>, Unsettled>> {
+        if self.model.is_timed(&self.key) {
+            return None;
+        }
         let mut linear = Linear::default();
         for action in &work.actions {
             let name = match action {

@@ -197,6 +197,10 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch:
 /// The one of two refusals that comes later among the actions, or else the first; nothing if the events before them do not call the same, so
 /// that the transaction might ask for something else in one of the outcomes.
 fn further<E: Eq>(one: Stop<E>, other: Stop<E>) -> Option<Stop<E>> {
+    // Where something is due, what would be refused otherwise may be possible behind it.
+    if one.is_early() != other.is_early() {
+        return None;
+    }
     let (near, far) = if one.before < other.before { (one, other) } else { (other, one) };
     far.calls.starts_with(&near.calls).then_some(far)
 }

@@ -70,7 +70,7 @@ use self::progress::Progress;
 use self::queue::{Delayed, Queue};
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
-use crate::model::Model;
+use crate::model::{Due, Model};
 use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// Which transactions may be open together.
@@ -374,6 +374,15 @@ impl<M: Model> Admission<M> {
         self.progress.refill();
         let outcomes = self.progress.outcomes()?;
         (outcomes.len() == 1).then(|| outcomes[0].clone())
+    }
+
+    /// What is due if every open transaction aborts.
+    pub(crate) fn due(&self) -> Option<Due<M::Event>> {
+        let Entity { model, key } = &self.progress.entity;
+        if !model.is_timed(key) {
+            return None;
+        }
+        model.due(key, &self.progress.certain())
     }
 
     /// Names a transaction that is waited for.

@@ -14,6 +14,11 @@
 //!    Nothing times out after that.
 //! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
 //!
+//! # What is due comes first
+//! A participant at which another event is due refuses whatever is later. The transaction then gives up all that it holds, the
+//! due event happens as a transaction of its own, and the attempt after that begins anew; at most a hundred times. Waiting for
+//! it holds nothing. A transaction that a timer makes happen waits only for events that are due at an earlier time.
+//!
 //! # No deadlock
 //! A request is *ordered* if its key is greater than every key the transaction holds. Only ordered requests are delayed.
 //! An entity that a vote reveals too late is asked out of order: it answers at once, and if it would have to delay the
@@ -46,6 +51,8 @@ mod transaction;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use enact_rebel::limits::DUE_MAX;
+
 use self::answers::{Answers, Known, Recent};
 use self::plan::Bounds;
 pub use self::recovery::{CoordinatorRecoveryError, CoordinatorSnapshot};
@@ -55,7 +62,7 @@ use crate::admission::{Decision, Wait};
 use crate::message::{Decide, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Action, Call, Model};
 use crate::participant::{Durability, WriteId, Written};
-use crate::reason::Refusal;
+use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
@@ -128,6 +135,16 @@ pub enum CoordinatorInput<E> {
     },
     /// Time has passed.
     Tick,
+    /// What [`LetDue`](CoordinatorOutput::LetDue) wants has happened or been refused, or need not happen any more.
+    Settled {
+        /// The transaction that waits.
+        tx: TxId,
+    },
+    /// What [`LetDue`](CoordinatorOutput::LetDue) wants cannot happen now. Nothing of the transaction that waits has happened.
+    Unsettled {
+        /// The transaction that waits.
+        tx: TxId,
+    },
 }
 
 /// What a coordinator wants done.
@@ -155,6 +172,14 @@ pub enum CoordinatorOutput<E> {
         tx: TxId,
         /// What became of it.
         reply: Reply,
+    },
+    /// Let the event happen that is due at an entity, or note that it was refused, as a transaction of its own; and say so
+    /// before the deadline of the one that waits. It holds nothing meanwhile, and begins anew then.
+    LetDue {
+        /// The transaction that waits.
+        tx: TxId,
+        /// The entity.
+        entity: EntityKey,
     },
     /// A record is in doubt: the coordinator takes nothing more and must be recovered from its journal.
     Halt,
@@ -257,6 +282,8 @@ impl<M: Model> Coordinator<M> {
             CoordinatorInput::Heard(heard) => self.heard(heard, now, &mut out),
             CoordinatorInput::Written { write, result } => self.written(write, result, now, &mut out),
             CoordinatorInput::Tick => self.tick(now, &mut out),
+            CoordinatorInput::Settled { tx } => self.settled(tx, now, &mut out),
+            CoordinatorInput::Unsettled { tx } => self.unsettled(tx, &mut out),
         }
         out
     }
@@ -272,7 +299,11 @@ impl<M: Model> Coordinator<M> {
         if let Some(reply) = begin.idempotency.as_ref().and_then(|request| self.known(request)) {
             return out.push(CoordinatorOutput::Reply { tx, reply });
         }
+        let is_timed =
+            |call: &Call<M::Event>| matches!(&call.action, Action::Event(event) if self.model.is_of_timer(event));
+        let is_timed = begin.calls.first().is_some_and(is_timed);
         let mut transaction = Transaction::new(self.seeded(begin), now);
+        transaction.is_timed = is_timed;
         let planned = transaction.replan(&*self.model, self.bounds());
         self.transactions.insert(tx, transaction);
         match planned {
@@ -373,7 +404,7 @@ impl<M: Model> Coordinator<M> {
         transaction.wake = match transaction.phase {
             Phase::Voting => (now + span).min(transaction.deadline + self.options.grace),
             Phase::Telling { .. } => now + span,
-            Phase::Deciding | Phase::Refusing { .. } => Millis::NEVER,
+            Phase::Early | Phase::Deciding | Phase::Refusing { .. } => Millis::NEVER,
         };
         if transaction.wake != Millis::NEVER {
             self.timers.insert((transaction.wake, tx));
@@ -417,7 +448,7 @@ impl<M: Model> Coordinator<M> {
                     self.dismiss(&from, tx, attempt, &said, out);
                 }
             }
-            Phase::Refusing { .. } => self.dismiss(&from, tx, attempt, &said, out),
+            Phase::Early | Phase::Refusing { .. } => self.dismiss(&from, tx, attempt, &said, out),
             Phase::Telling { .. } => match said {
                 Said::Ack(slot) => self.acknowledged(tx, &from, slot, out),
                 _ if said.slot().is_some() && said.slot() == transaction.slot_of(&from) => {
@@ -440,6 +471,9 @@ impl<M: Model> Coordinator<M> {
         let transaction = self.transaction(tx);
         let still_possible = match vote {
             Vote::Yes { slot, answer } => transaction.accept(&*model, bounds, from, slot, answer),
+            Vote::No(rejection) if rejection.refusal.is_early() => {
+                return self.let_due(tx, rejection.refusal, now, out);
+            }
             Vote::No(rejection) => transaction.refused(&*model, bounds, from, rejection),
             Vote::Unanswered(unanswered) => transaction.inquire(&*model, bounds, from, unanswered),
             Vote::OutOfOrder(_) => {
@@ -453,6 +487,38 @@ impl<M: Model> Coordinator<M> {
         match still_possible {
             Ok(()) => self.advance(tx, now, out),
             Err(refusal) => self.refuse(tx, refusal, now, out),
+        }
+    }
+
+    /// Gives up all that the transaction holds until what is due has happened.
+    fn let_due(&mut self, tx: TxId, refusal: Refusal, now: Millis, out: &mut Outputs<M>) {
+        let transaction = self.transaction(tx);
+        transaction.asked = None;
+        transaction.due_before += 1;
+        if transaction.due_before > DUE_MAX {
+            let reasons = vec![Reason::TooManyDue { limit: DUE_MAX }];
+            return self.refuse(tx, Refusal { reasons, ..refusal }, now, out);
+        }
+        self.abort_attempt(tx, out);
+        self.transaction(tx).phase = Phase::Early;
+        self.wake_again(tx, Millis::NEVER, now);
+        out.push(CoordinatorOutput::LetDue { tx, entity: refusal.entity });
+    }
+
+    fn is_early(&self, tx: TxId) -> bool {
+        self.transactions.get(&tx).is_some_and(|transaction| matches!(transaction.phase, Phase::Early))
+    }
+
+    fn settled(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        if self.is_early(tx) {
+            self.transaction(tx).phase = Phase::Voting;
+            self.restart(tx, now, out);
+        }
+    }
+
+    fn unsettled(&mut self, tx: TxId, out: &mut Outputs<M>) {
+        if self.is_early(tx) {
+            self.give_up(tx, Reply::NotRecorded, out);
         }
     }
 
@@ -526,7 +592,7 @@ impl<M: Model> Coordinator<M> {
                 out.push(CoordinatorOutput::Reply { tx, reply });
             }
             (Phase::Deciding | Phase::Refusing { .. }, _) => self.give_up(tx, Reply::NotRecorded, out),
-            (Phase::Voting | Phase::Telling { .. }, _) => {}
+            (Phase::Voting | Phase::Early | Phase::Telling { .. }, _) => {}
         }
     }
 
@@ -608,7 +674,7 @@ impl<M: Model> Coordinator<M> {
         self.halted = true;
         for (&tx, transaction) in &self.transactions {
             let reply = match transaction.phase {
-                Phase::Voting => Reply::NotRecorded,
+                Phase::Voting | Phase::Early => Reply::NotRecorded,
                 Phase::Deciding | Phase::Refusing { .. } => Reply::InDoubt,
                 Phase::Telling { .. } => continue,
             };

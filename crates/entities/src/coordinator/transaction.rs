@@ -38,6 +38,10 @@ pub(super) struct Transaction<E> {
     pub(super) phase: Phase,
     pub(super) wake: Millis,
     pub(super) span: Millis,
+    /// Whether a timer makes it happen.
+    pub(super) is_timed: bool,
+    /// How often it was begun anew behind a due event.
+    pub(super) due_before: usize,
 }
 
 struct Yes<E> {
@@ -53,6 +57,8 @@ pub(super) enum Phase {
     Voting,
     /// Everybody has; the decision is on the way to the disk.
     Deciding,
+    /// Aborted until a due event has happened, which comes first.
+    Early,
     /// Aborted; the answer is on the way to the disk.
     Refusing { answer: AnswerRecord },
     /// Committed; these have not acknowledged it.
@@ -80,6 +86,8 @@ impl<E: Clone + Eq> Transaction<E> {
             phase: Phase::Voting,
             wake: now,
             span: Millis(0),
+            is_timed: false,
+            due_before: 0,
         }
     }
 
@@ -242,7 +250,9 @@ impl<E: Clone + Eq> Transaction<E> {
     pub(super) fn prepare(&self, tx: TxId, coordinator: &EntityKey) -> Option<(EntityKey, Prepare<E>)> {
         let to = self.asked.clone()?;
         let ordered = self.yes.last_key_value().is_none_or(|(held, _)| *held < to);
-        let branch = Branch { tx, attempt: self.attempt, work: self.plan.work(&to)?.clone(), at: self.at };
+        let mut work = self.plan.work(&to)?.clone();
+        work.timed = self.is_timed;
+        let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
         let request = Request { branch, deadline: self.deadline, ordered };
         Some((to, Prepare { coordinator: coordinator.clone(), request }))
     }

@@ -40,6 +40,7 @@ use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
 use super::queueing::Queueing;
+use super::timers::Timers;
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
@@ -97,6 +98,7 @@ pub(super) struct Maker<M, J> {
     pub(super) options: ParticipantOptions,
     pub(super) memory: Arc<Memory>,
     pub(super) queueing: Arc<Queueing>,
+    pub(super) timers: Arc<Timers>,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -223,8 +225,8 @@ impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
         let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
-        let queueing = Arc::clone(&self.queueing);
-        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing };
+        let (queueing, timers) = (Arc::clone(&self.queueing), Arc::clone(&self.timers));
+        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing, timers };
         let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
         let actor = self.system.spawn(entity);
         actor.tell().load(Instant::now());

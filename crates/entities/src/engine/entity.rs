@@ -14,9 +14,10 @@ use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
 use super::queueing::Queueing;
+use super::timers::Timers;
 use crate::admission::Wait;
 use crate::message::{Decide, Prepare, Said, Vote};
-use crate::model::Model;
+use crate::model::{Due, Model};
 use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, View};
 use crate::record::{Record, Snapshot};
 use crate::tx::{Attempt, Millis, TxId};
@@ -37,6 +38,8 @@ pub(super) struct Told {
     pub(super) footprint: Arc<Footprint>,
     /// How long messages wait.
     pub(super) queueing: Arc<Queueing>,
+    /// When to look at the entity.
+    pub(super) timers: Arc<Timers>,
 }
 
 pub(super) struct EntityActor<M: Model, J: Journal> {
@@ -54,6 +57,8 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     tick_at: Millis,
     durable: DurableRecords,
     applied_since_snapshot: usize,
+    /// What has been applied and not told to the timers, if the entity may have any.
+    applied: Vec<TxId>,
     /// After how many of them the state is weighed next: not after each, as that may take as long as the state is large.
     weigh_at: usize,
 }
@@ -81,6 +86,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             tick_at: Millis::NEVER,
             durable: DurableRecords::default(),
             applied_since_snapshot: 0,
+            applied: Vec::new(),
             weigh_at: 1,
         }
     }
@@ -107,6 +113,10 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         for output in participant.step(input, self.clock.now()) {
             self.carry_out(output);
         }
+        if !self.applied.is_empty() {
+            let applied = std::mem::take(&mut self.applied);
+            self.tell_timers(&applied);
+        }
         if self.applied_since_snapshot >= self.weigh_at {
             self.weigh_at = 2 * self.applied_since_snapshot;
             self.weigh();
@@ -126,7 +136,12 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
                     waiting.resolve(Ok(vote));
                 }
             }
-            Output::Applied(_) => self.applied_since_snapshot += 1,
+            Output::Applied(applied) => {
+                self.applied_since_snapshot += 1;
+                if self.model.is_timed(&self.key) {
+                    self.applied.push(applied.tx);
+                }
+            }
             Output::ReadReply { id, view } => self.answer_read(id, Ok(view)),
             Output::ReadExpired { id, waits_for } => self.answer_read(id, Err(waits_for)),
             Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.key),
@@ -137,6 +152,14 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     fn note_wait(&self, sent: Option<Instant>) {
         if let Some(sent) = sent {
             self.told.queueing.note(sent.elapsed());
+        }
+    }
+
+    /// Tells what has been applied, and what is due in the state that is applied.
+    fn tell_timers(&self, applied: &[TxId]) {
+        if let Ok(participant) = &self.participant {
+            let due = self.model.due(&self.key, participant.admission().base());
+            self.told.timers.applied(&self.key, applied, due.map(|due| due.at));
         }
     }
 
@@ -192,6 +215,9 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         }
         self.told.footprint.set_has_records(self.durable.complete_up_to() > Seq::NONE);
         self.weigh();
+        if self.model.is_timed(&self.key) {
+            self.tell_timers(&[]);
+        }
         if let Err(cause) = &self.participant {
             tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
         }
@@ -212,6 +238,15 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         self.votes.insert((prepare.request.branch.tx, prepare.request.branch.attempt), resolver);
         self.step(cx, Input::Prepare(prepare));
         cx.forward(vote)
+    }
+
+    /// What is due next if every open transaction aborts.
+    pub(super) fn due(&mut self) -> Result<Option<Due<M::Event>>, EntityError> {
+        let due = self.participant.as_ref().map(|participant| participant.admission().due()).map_err(Clone::clone)?;
+        if self.model.is_timed(&self.key) {
+            self.tell_timers(&[]);
+        }
+        Ok(due)
     }
 
     /// Tells the decision, and where its record stands if there is one.
@@ -246,27 +281,34 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     }
 }
 
-/// Which records of the entity are reflected in the participant.
+/// Which records of an entity are reflected in what is kept of it in memory.
 #[derive(Debug, Default)]
-struct DurableRecords {
+pub(super) struct DurableRecords {
     complete: Seq,
     beyond: BTreeSet<Seq>,
 }
 
 impl DurableRecords {
-    fn up_to(complete: Seq) -> Self {
+    pub(super) fn up_to(complete: Seq) -> Self {
         Self { complete, beyond: BTreeSet::new() }
     }
 
-    fn add(&mut self, seq: Seq) {
-        self.beyond.insert(seq);
+    pub(super) fn add(&mut self, seq: Seq) {
+        if seq > self.complete {
+            self.beyond.insert(seq);
+        }
         while self.beyond.remove(&self.complete.next()) {
             self.complete = self.complete.next();
         }
     }
 
     /// The last record before which none is missing.
-    fn complete_up_to(&self) -> Seq {
+    pub(super) fn complete_up_to(&self) -> Seq {
         self.complete
+    }
+
+    /// Those behind one that is missing.
+    pub(super) fn beyond(&self) -> impl Iterator<Item = Seq> {
+        self.beyond.iter().copied()
     }
 }

@@ -165,6 +165,24 @@ pub enum ReadError {
     Entity(#[from] EntityError),
 }
 
+impl ReadError {
+    /// The deadline passed before what is due had happened.
+    pub(super) fn behind_due(entity: &EntityKey) -> Self {
+        Self::Timeout { awaited: Awaited::Entity(entity.clone()), waits_for: Vec::new() }
+    }
+
+    /// What is due cannot happen.
+    pub(super) fn of_due(cause: SubmitError, entity: &EntityKey) -> Self {
+        match cause {
+            SubmitError::Stopping => Self::Stopping,
+            SubmitError::Failed { why } => Self::Failed { why },
+            SubmitError::Entity(cause) => Self::Entity(cause),
+            SubmitError::Timeout { awaited, waits_for, .. } => Self::Timeout { awaited, waits_for },
+            _ => Self::behind_due(entity),
+        }
+    }
+}
+
 /// Why an entity cannot be used. What was refused for it has had no effect.
 ///
 /// It stays so as long as the entity is in memory, unless the error [is transient](Self::is_transient) or the entity has

@@ -41,7 +41,12 @@ impl Loading {
 pub(super) enum Stage {
     Queue,
     Key,
-    Entity { key: EntityKey, loading: Arc<Loading> },
+    Entity {
+        key: EntityKey,
+        loading: Arc<Loading>,
+    },
+    /// What is due at this entity.
+    Due(EntityKey),
     Journal,
 }
 
@@ -56,7 +61,7 @@ impl Stage {
             Self::Queue => Awaited::Queue,
             Self::Key => Awaited::Key,
             Self::Entity { key, loading } if loading.is_going_on() => Awaited::Load(key),
-            Self::Entity { key, .. } => Awaited::Entity(key),
+            Self::Entity { key, .. } | Self::Due(key) => Awaited::Entity(key),
             Self::Journal => Awaited::Journal,
         }
     }

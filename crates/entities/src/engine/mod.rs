@@ -21,11 +21,13 @@ mod directory;
 mod disk;
 mod entity;
 mod error;
+mod firing;
 mod loading;
 mod memory;
 mod progress;
 mod queueing;
 mod requests;
+mod timers;
 mod transaction;
 
 use std::convert::Infallible;
@@ -37,18 +39,23 @@ use std::time::Duration;
 use enact_actors::{ActorError, Promise, System};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::Value;
+use enact_rebel::limits::DUE_MAX;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout, timeout_at};
 
 use self::clock::Clock;
+pub use self::clock::{ManualClock, SystemClock, WallClock};
 use self::committer::Committer;
 use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
 pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
+use self::firing::Firings;
 use self::progress::Progress;
 use self::queueing::Queueing;
 use self::requests::{Answers, Running};
+use self::timers::Timers;
+pub use self::timers::timer_key;
 use self::transaction::Transaction;
 use crate::admission::{Limits, Strategy};
 use crate::model::Model;
@@ -151,6 +158,9 @@ struct Shared<M: Model, J: Journal> {
     journal: Arc<J>,
     system: System,
     clock: Clock,
+    time: Arc<dyn WallClock>,
+    timers: Arc<Timers>,
+    firings: Firings,
     directory: Directory<M, J>,
     committer: Committer<J>,
     queueing: Arc<Queueing>,
@@ -166,9 +176,15 @@ struct Shared<M: Model, J: Journal> {
 }
 
 impl<M: Model, J: Journal> Engine<M, J> {
-    /// An engine over the entities in `journal`, on the actors of `system`.
+    /// An engine over the entities in `journal`, on the actors of `system`, whose events have the time of the system's clock.
     pub fn new(model: M, journal: J, system: System, options: EngineOptions) -> Self {
-        let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start());
+        Self::with_clock(model, journal, system, options, Arc::new(SystemClock))
+    }
+
+    /// The same with another clock.
+    pub fn with_clock(model: M, journal: J, system: System, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
+        let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start(time.time()));
+        let timers = Arc::new(Timers::new());
         let mut participant = ParticipantOptions::new(options.strategy, Durability::Shared);
         participant.limits = options.limits;
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
@@ -182,6 +198,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             options: participant,
             memory: Arc::default(),
             queueing: Arc::clone(&queueing),
+            timers: Arc::clone(&timers),
         };
         let shared = Shared {
             model,
@@ -190,6 +207,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
             queueing,
             system,
             clock,
+            time,
+            timers,
+            firings: Firings::default(),
             directory: Directory::new(maker, options.live_bytes_max),
             running: Running::default(),
             answers: Answers::kept_for(options.keep_answers),
@@ -226,19 +246,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// later.
     pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
         let ticket = Ticket::take(&self.shared)?;
-        let tx = clock::tx_id();
-        let span = command.deadline;
-        let progress = Arc::new(Progress::new(tx, after(span)));
-        let (answer, client) = Promise::pair();
-        let transaction = self.shared.system.spawn(Transaction::new(tx, ticket, client, Arc::clone(&progress)));
-        transaction.tell().run(command, self.shared.clock.after(span));
-        match within(span, answer, || progress.is_told()).await {
-            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed })),
-            None => Err(progress.give_up()),
-        }
+        self.shared.carry(ticket, command, None).await
     }
 
-    /// Reads the entity `key`; there is an answer at the deadline.
+    /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is
+    /// shown that has come to its end.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -261,6 +273,42 @@ impl<M: Model, J: Journal> Engine<M, J> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ReadError::Stopping);
         }
+        if !self.shared.model.is_timed(key) {
+            return self.read_now(key, mode, after, deadline).await;
+        }
+        let over = Instant::now() + deadline.min(FAR);
+        for _ in 0..DUE_MAX {
+            let now = self.shared.time.time();
+            let settled = async {
+                while self.shared.let_due(key, now).await? {}
+                Ok(())
+            };
+            match timeout_at(over, settled).await {
+                Ok(Ok(())) => {}
+                Ok(Err(cause)) => return Err(ReadError::of_due(cause, key)),
+                Err(_) => return Err(ReadError::behind_due(key)),
+            }
+            let left = over.saturating_duration_since(Instant::now());
+            match self.read_now(key, mode, after, left).await {
+                Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
+                view => return view,
+            }
+        }
+        Err(ReadError::behind_due(key))
+    }
+
+    /// Whether a read at the time `now` must not show this state, because something is due in it.
+    fn is_early(&self, key: &EntityKey, state: &M::State, now: Timestamp) -> bool {
+        self.shared.model.due(key, state).is_some_and(|due| due.precedes(now, false))
+    }
+
+    async fn read_now(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> Result<View<M::State>, ReadError> {
         let live = self.shared.directory.get(key)?;
         let stage = live.stage();
         let reading = live.actor.read(mode, after, self.shared.clock.after(deadline), live.sent());
@@ -277,12 +325,18 @@ impl<M: Model, J: Journal> Engine<M, J> {
 
     /// The time that a command would have now.
     pub fn time(&self) -> Timestamp {
-        clock::timestamp()
+        self.shared.time.time()
     }
 
     /// About how many bytes of memory the entities take that are in memory.
     pub fn live_bytes(&self) -> usize {
         self.shared.directory.bytes()
+    }
+
+    /// How many entities have a timer that has not fired, as far as is known: at a start it takes a moment until the journal has
+    /// been read.
+    pub fn timer_count(&self) -> usize {
+        self.shared.timers.count()
     }
 
     /// How long messages to entities have waited for a thread, on average since this last had an answer; none if that was
@@ -304,7 +358,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Looks after the engine once a second and never ends: puts entities away that nobody uses, has answers forgotten that
+    /// Looks after the engine and never ends. Lets happen what is due, at 32 entities at a time; without it that happens when
+    /// somebody asks for the entity. And once a second: puts entities away that nobody uses, has answers forgotten that
     /// are no longer kept, and logs one line when the disk becomes slow and one when it answers again.
     ///
     /// # Panics
@@ -313,6 +368,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Cancel safety
     /// Dropping the future ends it.
     pub async fn maintain(&self) -> Infallible {
+        let both = tokio::join!(self.shared.look_in_time(), self.look_after());
+        match both {}
+    }
+
+    async fn look_after(&self) -> Infallible {
         let mut changes = Changes::default();
         let mut seconds = interval(Duration::from_secs(1));
         let mut tick = 0;
@@ -320,7 +380,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
             seconds.tick().await;
             self.shared.directory.sweep(tick, self.shared.idle_after.as_secs());
             tick += 1;
-            let (answers, time) = (self.shared.answers, self.shared.clock.certain_time());
+            self.shared.save_timers(false).await;
+            let time = self.shared.clock.certain_time(self.shared.time.time());
+            let answers = self.shared.answers;
             self.shared.journal.forget(|class| answers.are_over(class, time));
             match changes.see(&self.disk()) {
                 Some(Change::Slow { since }) => {
@@ -389,6 +451,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
             tracing::warn!("commands were still under way when the time to stop was over");
         }
         let closing = over.max(after(CLOSING_MIN));
+        // What is not kept costs the next start some time.
+        let _ = timeout_at(over, self.shared.save_timers(true)).await;
         match timeout_at(closing, self.shared.journal.close()).await {
             Ok(closed) => Ok(closed?),
             Err(_) => {
@@ -400,9 +464,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 }
 
+/// Longer than anybody waits: thirty years.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 /// The moment `span` from now, at most thirty years.
 fn after(span: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     Instant::now() + span.min(FAR)
 }
 
@@ -420,6 +486,25 @@ async fn within<T: Send + 'static>(
 }
 
 impl<M: Model, J: Journal> Shared<M, J> {
+    /// Makes the event of `command` happen, at the time `at` if one is given.
+    async fn carry(
+        self: &Arc<Self>,
+        ticket: Ticket<M, J>,
+        command: Command<M::Event>,
+        at: Option<Timestamp>,
+    ) -> Result<Receipt, SubmitError> {
+        let tx = clock::tx_id();
+        let span = command.deadline;
+        let progress = Arc::new(Progress::new(tx, after(span)));
+        let (answer, client) = Promise::pair();
+        let transaction = self.system.spawn(Transaction::new(tx, ticket, client, Arc::clone(&progress)));
+        transaction.tell().run(command, self.clock.after(span), at);
+        match within(span, answer, || progress.is_told()).await {
+            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed })),
+            None => Err(progress.give_up()),
+        }
+    }
+
     fn is_sound(&self) -> bool {
         self.failure.borrow().is_none()
     }
@@ -456,6 +541,15 @@ impl<M: Model, J: Journal> Ticket<M, J> {
             return Err(SubmitError::Overloaded { retry_after: transaction::RETRY_AFTER });
         }
         Ok(ticket)
+    }
+
+    /// For what is a part of something that has a ticket, or is done for nobody: it counts, and is never one too many.
+    fn inner(engine: &Arc<Shared<M, J>>) -> Result<Self, SubmitError> {
+        if let Some(why) = engine.failure.borrow().clone() {
+            return Err(SubmitError::Failed { why });
+        }
+        engine.in_flight.fetch_add(1, Ordering::SeqCst);
+        Ok(Self(Arc::clone(engine)))
     }
 
     fn engine(&self) -> &Arc<Shared<M, J>> {

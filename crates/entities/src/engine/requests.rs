@@ -23,7 +23,7 @@ use enact_sync::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::error::{EntityError, SubmitError};
-use super::{Receipt, Shared, clock};
+use super::{Receipt, Shared};
 use crate::model::Model;
 use crate::record::{AnswerRecord, Idempotency, Record};
 use crate::tx::Timestamp;
@@ -162,7 +162,7 @@ pub(super) async fn admit<'a, M: Model, J: Journal>(
 ) -> Result<Option<Repeatable<'a>>, Result<Receipt, SubmitError>> {
     let Some(request) = request else { return Ok(None) };
     let held = hold(&engine.running, addressed, request).map_err(Err)?;
-    match engine.answers.find::<M, J>(&engine.journal, &held.digest, clock::timestamp()).await {
+    match engine.answers.find::<M, J>(&engine.journal, &held.digest, engine.time.time()).await {
         Ok((None, place)) => Ok(Some(Repeatable { place, _held: held })),
         Ok((Some(answer), _)) => Err(replay(answer, request)),
         Err(cause) => Err(Err(cause.into())),

@@ -16,14 +16,15 @@ use super::error::{Awaited, Doubt, EntityError, SubmitError};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
-use super::{Command, Receipt, Shared, Ticket, clock};
+use super::timers::Note;
+use super::{Command, Receipt, Shared, Ticket};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
 use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::record::Record;
-use crate::tx::{Millis, TxId};
+use crate::tx::{Millis, Timestamp, TxId};
 
 /// When a client that was turned away is advised to come back.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -38,6 +39,8 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     /// Where the records of this transaction stand, by entity.
     committed_at: BTreeMap<EntityKey, Seq>,
     acks: Vec<Promise<()>>,
+    /// The time of its events.
+    at: Timestamp,
     /// Why the coordinator was told that something was not recorded.
     failure: Option<SubmitError>,
     ended: bool,
@@ -59,17 +62,18 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             held: BTreeMap::new(),
             committed_at: BTreeMap::new(),
             acks: Vec::new(),
+            at: Timestamp(0),
             failure: None,
             ended: false,
             _ticket: ticket,
         }
     }
 
-    async fn execute(&mut self, command: Command<M::Event>, deadline: Millis) {
+    async fn execute(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
         let admitted = requests::admit(&engine, &command.key, command.idempotency.as_ref());
         match progress.wait(Stage::Key, admitted).await {
-            Ok(Ok(repeatable)) => self.coordinate(command, deadline, repeatable).await,
+            Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), repeatable).await,
             Ok(Err(reply)) => self.tell_client(reply),
             Err(Late) => self.tell_client(Err(progress.give_up())),
         }
@@ -78,7 +82,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     async fn coordinate(
         &mut self,
         command: Command<M::Event>,
-        deadline: Millis,
+        (deadline, at): (Millis, Option<Timestamp>),
         mut repeatable: Option<Repeatable<'_>>,
     ) {
         let clock = self.engine.clock;
@@ -87,10 +91,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         // Within one process no message is lost.
         options.resend_after = Millis::NEVER;
         let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
+        let at = at.unwrap_or_else(|| self.engine.time.time());
+        self.at = at;
         let begin = Begin {
             tx: self.tx,
             calls: vec![Call::event(command.key, command.event)],
-            at: clock::timestamp(),
+            at,
             deadline,
             idempotency: command.idempotency,
         };
@@ -137,9 +143,26 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 self.tell_client(reply);
                 None
             }
+            CoordinatorOutput::LetDue { tx, entity } => Some(self.let_due(tx, &entity).await),
             // The engine has failed with the append, and its clients are told with it.
             CoordinatorOutput::Halt => None,
         }
+    }
+
+    /// Waits until what is due at `entity` has happened.
+    async fn let_due(&mut self, tx: TxId, entity: &EntityKey) -> CoordinatorInput<M::Event> {
+        let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
+        let cause = match progress.wait(Stage::Due(entity.clone()), engine.let_due(entity, self.at)).await {
+            Ok(Ok(_)) => return CoordinatorInput::Settled { tx },
+            Ok(Err(cause @ (SubmitError::Timeout { .. } | SubmitError::InDoubt { .. }))) => {
+                tracing::warn!(%tx, %entity, %cause, "what is due has not happened");
+                progress.give_up()
+            }
+            Ok(Err(cause)) => cause,
+            Err(Late) => progress.give_up(),
+        };
+        self.failure = Some(cause);
+        CoordinatorInput::Unsettled { tx }
     }
 
     /// Asks for a vote; a tick if there is none at `tick_at`.
@@ -201,6 +224,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     ) -> CoordinatorInput<M::Event> {
         let mut entries = Vec::with_capacity(records.len());
         let mut answered = None;
+        let (timed, notes) = self.set_timers(&records);
         for (key, record) in records {
             let (kind, payload) = (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
@@ -213,8 +237,22 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
         }
         let keys: Vec<EntityKey> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let result = match self.engine.committer.append(entries, answered, &self.progress).await {
+        entries.extend(notes.iter().map(|note| {
+            let record = Record::<M::Event>::Timer { entity: note.of.clone() };
+            Append {
+                key: note.key.clone(),
+                tail: Arc::clone(&note.tail),
+                kind: Kind(record.kind()),
+                payload: record.encode(),
+            }
+        }));
+        let written = self.engine.committer.append(entries, answered, &self.progress).await;
+        if written.is_err() {
+            timed.iter().for_each(|entity| self.engine.timers.cancelled(entity, self.tx));
+        }
+        let result = match written {
             Ok(seqs) => {
+                notes.iter().zip(&seqs[keys.len()..]).for_each(|(note, &seq)| self.engine.timers.noted(note, seq));
                 self.committed_at = keys.into_iter().zip(seqs).collect();
                 Written::Durable
             }
@@ -228,6 +266,20 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
         };
         CoordinatorInput::Written { write, result }
+    }
+
+    /// The entities at which the records may set a timer, and the notes of it that have to be written with them.
+    fn set_timers(&self, records: &[(EntityKey, Record<M::Event>)]) -> (Vec<EntityKey>, Vec<Note>) {
+        let may_set = |(key, record): &(EntityKey, Record<M::Event>)| match record {
+            Record::Committed { events, .. } if self.engine.model.is_timed(key) => {
+                events.iter().any(|event| self.engine.model.may_set_timer(key, event))
+            }
+            _ => false,
+        };
+        let timed: Vec<EntityKey> =
+            records.iter().filter(|&record| may_set(record)).map(|(key, _)| key.clone()).collect();
+        let notes = timed.iter().filter_map(|key| self.engine.timers.begin(key, self.tx)).collect();
+        (timed, notes)
     }
 
     fn not_recorded(&self, cause: CommitError) -> SubmitError {
@@ -285,8 +337,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 #[actor]
 impl<M: Model, J: Journal> Transaction<M, J> {
     /// Runs the command from its plan to the last acknowledgement.
-    pub(super) async fn run(&mut self, command: Command<M::Event>, deadline: Millis) {
-        self.execute(command, deadline).await;
+    /// Its events have the time `at`, or that at which its plan begins.
+    pub(super) async fn run(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
+        self.execute(command, deadline, at).await;
         self.ended = true;
     }
 }

@@ -180,7 +180,7 @@ impl<M: Model> Replay<M> {
             Record::Outcome { slot, decision: Decision::Abort, .. } => {
                 self.pending.remove(&slot);
             }
-            Record::Decision(_) | Record::Answer(_) | Record::End { .. } => return None,
+            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } => return None,
         }
         Some(())
     }

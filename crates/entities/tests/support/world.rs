@@ -266,6 +266,7 @@ impl<M: Model> Net<M> {
                     self.disk.push(Queued { owner: at.clone(), write, records });
                 }
                 CoordinatorOutput::Reply { tx, reply } => self.replies.entry(tx).or_default().push(reply),
+                CoordinatorOutput::LetDue { .. } => unreachable!("no class has timers"),
                 CoordinatorOutput::Halt => {
                     self.halted.insert(at.clone());
                 }

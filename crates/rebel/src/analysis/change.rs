@@ -32,14 +32,14 @@ pub struct Change {
 
 impl Class {
     /// What `call` may change, in whichever state it happens; each place once, and a set as a whole if it is not known which
-    /// elements of it. `None` if the call does not fit the class.
+    /// elements of it. `None` if the call does not fit the class, or only notes that a due event was refused.
     ///
     /// # Complexity
     /// Linear in the effects of the event.
     #[must_use]
     pub fn changes(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
         let event = self.event(call.event())?;
-        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() {
+        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() || call.is_note() {
             return None;
         }
         let mut changes = Vec::new();

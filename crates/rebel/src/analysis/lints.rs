@@ -25,6 +25,7 @@ pub(super) fn lints(class: &Class, classes: &[Class], fuel: &Cell<u32>) -> Vec<D
         }
     }
     lints.unreached_states();
+    lints.refusable_timers();
     lints.found
 }
 
@@ -181,6 +182,45 @@ impl<'a> Lints<'a> {
                 }
             }
         }
+    }
+
+    /// Timers whose event is not shown to be possible whenever it is due. Only what it demands itself counts: what it calls
+    /// may be refused in any case.
+    fn refusable_timers(&mut self) {
+        for timer in &self.class.timers {
+            let Some(event) = self.class.event(&timer.event) else { continue };
+            let demanding = timer.states.iter().find_map(|state| {
+                let ways: Vec<&Transition> = event.variants(state).collect();
+                let always = |way: &&&Transition| self.demands(event, way).is_none();
+                if ways.iter().any(|way| always(&way)) {
+                    None
+                } else {
+                    ways.first().map(|way| self.demands(event, way))
+                }
+            });
+            let Some(Some(span)) = demanding else { continue };
+            let message = format!("`{}` may be refused when it is due, and is then not tried again", timer.event);
+            let diagnostic = Diagnostic::new(Code::RefusableTimer, timer.span, message, "tried once");
+            let help = "let the timer name an event that demands nothing, so that the state always ends in time";
+            self.found.push(diagnostic.and(span, "may not hold then").help(help));
+        }
+    }
+
+    /// What an event demands in one way that may not hold when a timer makes it happen: the first of its guards, or a condition
+    /// on others. Invariants hold before it, because it is the first of its step.
+    fn demands(&self, event: &'a Event, way: &'a Transition) -> Option<Span> {
+        let mut domain = base(self.class, event, way, self.fuel);
+        self.class.invariants.iter().for_each(|invariant| _ = domain.assume(&invariant.expr));
+        let holds = |domain: &Domain<'a>, condition: &Expr| {
+            let (value, faults) = domain.value(condition);
+            value.as_truth() == Some(true) && !faults.overflow && !faults.mismatch
+        };
+        if let Some(guard) = way.body.guards.iter().find(|guard| !holds(&domain, &guard.expr)) {
+            return Some(guard.expr.span());
+        }
+        let mut acts = Vec::new();
+        way.body.statements.iter().for_each(|statement| placed(statement, &mut Vec::new(), &mut acts));
+        acts.iter().find(|placed| !matches!(placed.act, Act::Do { .. })).map(|placed| placed.span)
     }
 
     /// States to which only events lead that never happen. What no event leads to at all is said elsewhere.

@@ -104,6 +104,13 @@ impl Class {
     pub fn judge(&self, key: &Key, outline: &Outline, call: &EventCall, at: Timestamp) -> Judgement {
         let refused = || Judgement { verdict: Verdict::Refused, after: outline.clone() };
         let Some(event) = self.event(call.event()) else { return refused() };
+        if call.due().is_some() {
+            // What a timer has come to is not in the outline.
+            let transitions = event.transitions.iter();
+            let states = outline.states.iter().chain(transitions.map(|transition| &transition.target)).cloned();
+            let fields = self.fields.iter().map(|_| Some(Abstract::Any)).collect();
+            return Judgement { verdict: Verdict::Unsure, after: Outline { states: states.collect(), fields } };
+        }
         let is_unfit = !event.argument_errors(call).is_empty() || event.role_violation(call).is_some();
         if !key.has_type(&self.key_type) || is_unfit {
             return refused();
@@ -173,7 +180,8 @@ impl Class {
         let invariants = self.judge_rules(&self.invariants, &result);
         let verdict = match (guards, invariants) {
             (Verdict::Refused, _) | (Verdict::Accepted, Verdict::Refused) => Verdict::Refused,
-            (Verdict::Accepted, Verdict::Accepted) if is_certain => Verdict::Accepted,
+            // The time of a timer may fault.
+            (Verdict::Accepted, Verdict::Accepted) if is_certain && !self.is_timed() => Verdict::Accepted,
             _ => Verdict::Unsure,
         };
         Judgement { verdict, after }

@@ -121,8 +121,9 @@ impl<'a> Question<'a> {
         if refused(&open.source, before) && refused(&open.target, after) {
             return Shown::Refused;
         }
-        // Which variant happens may be decided differently.
-        if self.incoming.has_variants(&open.source) || self.incoming.has_variants(&open.target) {
+        // Which variant happens may be decided differently, and the time of a timer may fault.
+        if self.class.is_timed() || self.incoming.has_variants(&open.source) || self.incoming.has_variants(&open.target)
+        {
             return Shown::Nothing;
         }
         let in_source = self.incoming.transition(&open.source);

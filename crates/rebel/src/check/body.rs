@@ -42,6 +42,7 @@ impl Checker {
         let invariants = self.invariants(index, class);
         let indexes = self.indexes(index, class);
         let events = self.class_events(index, class);
+        let timers = self.timers(index, class);
         if matches!(class.kind, ClassKind::Plain | ClassKind::External) {
             self.unreachable_states(index, &events);
         }
@@ -76,6 +77,7 @@ impl Checker {
                 .collect(),
             events,
             invariants,
+            timers,
             initial,
             relations: Vec::new(),
             span: class.name.span,
@@ -516,10 +518,12 @@ impl Checker {
         let has_instances = |kind: ClassKind| matches!(kind, ClassKind::Plain | ClassKind::External);
         for (class, header) in known.filter(|(_, header)| has_instances(header.kind)) {
             for (index, event) in header.events.iter().enumerate() {
-                if event.internal && !called.contains(&number((class, index))) {
+                let is_timed = self.timed.contains(&(class, index));
+                if event.internal && !is_timed && !called.contains(&number((class, index))) {
                     let message = format!("`{}` is internal and no `sync` calls it", event.name.name);
                     let diagnostic = Diagnostic::new(Code::NeverSynced, event.name.span, message, "never happens");
-                    diagnostics.push(diagnostic.help("call it in a `sync:`, or remove `internal`"));
+                    let help = "call it in a `sync:`, let a timer make it happen, or remove `internal`";
+                    diagnostics.push(diagnostic.help(help));
                 }
             }
         }

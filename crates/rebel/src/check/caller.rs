@@ -9,7 +9,7 @@ use crate::syntax::tree::{File, Ident};
 use crate::value::{Name, Type};
 
 /// The role of the caller of timed events, which is declared nowhere.
-const SYSTEM: &str = "system";
+pub(super) const SYSTEM: &str = "system";
 
 /// What is said of a name that `caller` would hide.
 const RESERVED: &str = "`caller` is who makes the step happen, and no name";

@@ -29,6 +29,7 @@ mod question;
 mod read;
 mod result;
 mod reuse;
+mod timer;
 mod versions;
 
 use std::collections::{HashMap, HashSet};
@@ -256,6 +257,8 @@ struct Checker {
     used_roles: HashSet<Name>,
     /// Calls in `sync` blocks: the event that calls, the event that is called, where.
     calls: Vec<(EventId, EventId, Span)>,
+    /// Events that timers make happen.
+    timed: Vec<EventId>,
     /// Events of which something asks, or demands the opposite, whether they could happen.
     possible: Vec<(EventId, Span)>,
     /// What is left for the evaluation of constants.
@@ -281,6 +284,7 @@ impl Checker {
             roles: HashMap::new(),
             used_roles: HashSet::new(),
             calls: Vec::new(),
+            timed: Vec::new(),
             possible: Vec::new(),
             fuel: FUEL,
         }

@@ -745,7 +745,8 @@ fn size(class: &Class) -> usize {
         let variants: usize = event.variants.iter().map(|variant| 1 + of(&variant.sections)).sum();
         1 + event.params.len() + of(&event.sections) + variants
     });
-    class.fields.len() + class.invariants.len() + class.states.len() + events.sum::<usize>()
+    let timers: usize = class.states.iter().map(|group| group.timers.len()).sum();
+    class.fields.len() + class.invariants.len() + class.states.len() + timers + events.sum::<usize>()
 }
 
 /// A class that has what a shared event needs, and the event: to check it where no class uses it.
@@ -778,6 +779,7 @@ fn stand_in(shared: &Shared) -> Class {
         states,
         events,
         uses: Vec::new(),
+        timers: Vec::new(),
     };
     Class {
         documentation: String::new(),

@@ -2,12 +2,14 @@
 
 pub(crate) mod builtin;
 pub(crate) mod expr;
+mod timer;
 
 use std::sync::Arc;
 
 pub use self::builtin::Builtin;
 pub(crate) use self::expr::Let;
 use self::expr::{Effect, Expr, ExprKind, Returned, Rule, Statement};
+pub use self::timer::{Due, Timer};
 use crate::analysis::Relation;
 use crate::caller::Caller;
 use crate::diagnostic::Report;
@@ -116,6 +118,7 @@ pub struct Class {
     pub(crate) states: Vec<State>,
     pub(crate) events: Vec<Event>,
     pub(crate) invariants: Vec<Rule>,
+    pub(crate) timers: Vec<Timer>,
     pub(crate) initial: Instance,
     /// Of every pair (open, incoming), row by row.
     pub(crate) relations: Vec<Relation>,
@@ -198,6 +201,12 @@ impl Class {
     #[must_use]
     pub fn invariants(&self) -> &[Rule] {
         &self.invariants
+    }
+
+    /// What happens by itself, in the order of the source.
+    #[must_use]
+    pub fn timers(&self) -> &[Timer] {
+        &self.timers
     }
 
     /// Where its name is declared.

@@ -4,7 +4,7 @@
 //! the event happens, and says the same for every evaluation of it.
 
 use crate::evaluate::{Evaluator, Scope};
-use crate::instance::{Action, EventCall, Instance, Question, Sync};
+use crate::instance::{Action, EventCall, Instance, Question, Sync, Timing};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Body, Class, Event, Transition};
 use crate::seed::{Purpose, derived};
@@ -94,6 +94,9 @@ impl Class {
     #[must_use]
     pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
         let (event, first) = self.transition(key, instance, call).ok()?;
+        if call.is_note() {
+            return None;
+        }
         self.acted(event, first, key, instance, call, at).ok()?.1
     }
 
@@ -105,7 +108,12 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
+        self.refuse_unless_due(key, instance, call)?;
         let (event, first) = self.transition(key, instance, call)?;
+        if call.is_note() {
+            let timing = self.kept_timing(key, instance, (instance.state(), instance.fields()), call, at)?;
+            return Ok((instance.clone().with_timing(timing), None));
+        }
         if event.read {
             return Err(vec![Violation::Read { event: event.name.clone() }]);
         }
@@ -157,7 +165,29 @@ impl Class {
         if !violations.is_empty() {
             return Err(known(violations));
         }
-        Ok((Instance::new(transition.target.clone(), fields), result))
+        let timing = self.kept_timing(key, instance, (&transition.target, &fields), call, at)?;
+        Ok((Instance::new(transition.target.clone(), fields).with_timing(timing), result))
+    }
+
+    /// Refuses the event of a timer that is not the next one to happen.
+    fn refuse_unless_due(&self, key: &Key, instance: &Instance, call: &EventCall) -> Result<(), Vec<Violation>> {
+        let Some(at) = call.due() else { return Ok(()) };
+        let is_next = self.due(key, instance).is_some_and(|due| due.at == at && due.event == *call.event());
+        if is_next { Ok(()) } else { Err(vec![Violation::NotDue { event: call.event().clone(), at }]) }
+    }
+
+    fn kept_timing(
+        &self,
+        key: &Key,
+        before: &Instance,
+        (state, fields): (&Name, &Bindings),
+        call: &EventCall,
+        at: Timestamp,
+    ) -> Result<Option<Timing>, Vec<Violation>> {
+        self.timing(key, before, (state, fields), call, at).map_err(|(timer, fault)| {
+            let values = values_of(&reads(&timer.at), self.scope(key, fields, None, at));
+            vec![Violation::Arithmetic { fault, place: timer.text.clone(), values }]
+        })
     }
 
     /// The invariants that do not hold of an instance when a step at `at` ends. One that faults does not hold.
@@ -208,6 +238,9 @@ impl Class {
         at: Timestamp,
     ) -> Result<Vec<Sync>, Vec<Violation>> {
         let (event, first) = self.transition(key, instance, call)?;
+        if call.is_note() {
+            return Ok(Vec::new());
+        }
         let scope = self.scope(key, instance.fields(), Some(call), at);
         let mut evaluator = Evaluator::new(scope);
         let transition = self.chosen(event, first, &mut evaluator, scope)?;
@@ -242,7 +275,7 @@ impl Class {
             Some(first) if first.variant.is_some() => event.asks(),
             only => only.is_some_and(|only| only.body.asks),
         };
-        match event.filter(|event| asks(event)).map(|_| self.transition(key, instance, call)) {
+        match event.filter(|event| !call.is_note() && asks(event)).map(|_| self.transition(key, instance, call)) {
             Some(Ok((event, first))) => {
                 let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
                 wanted(event, first, evaluator).unwrap_or_default()

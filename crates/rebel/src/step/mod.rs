@@ -16,6 +16,7 @@
 
 mod act;
 mod order;
+mod timely;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,9 +27,10 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::act::{reads, values_read};
 pub use self::order::in_order;
+pub use self::timely::{Happened, Timely};
 use crate::instance::{Action, Answered, EventCall, Instance, Question, Sync};
 use crate::limits::{ACTS_MAX, INSTANCES_MAX};
-use crate::model::{Class, Event, Spec};
+use crate::model::{Class, Due, Event, Spec};
 use crate::value::{Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
 
@@ -109,7 +111,8 @@ impl Spec {
     /// # Errors
     /// [`Refused`]: by the first event that does not fit, is not allowed in the state, has a guard or a condition that does
     /// not hold, or faults; or else by an invariant that does not hold at the end. A step that would take more than
-    /// [`ACTS_MAX`] events or touch more than [`INSTANCES_MAX`] instances is refused too.
+    /// [`ACTS_MAX`] events or touch more than [`INSTANCES_MAX`] instances is refused too, and one that meets an instance with
+    /// a due event, which comes first: [`Spec::step_in_time`] lets it.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -156,12 +159,13 @@ impl Spec {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Accepted, Refused> {
-        let is_internal = |class: &Arc<Class>| class.event(call.event()).is_some_and(Event::is_internal);
+        let is_internal =
+            |class: &Arc<Class>| call.due().is_none() && class.event(call.event()).is_some_and(Event::is_internal);
         if self.class(&target.class).is_some_and(is_internal) {
             let violation = Violation::Internal { event: call.event().clone() };
             return Err(Refused { path: Vec::new(), at: target.clone(), violations: vec![violation] });
         }
-        let mut step = Step::new(self, world, at);
+        let mut step = Step::new(self, world, (at, call.due().is_some()));
         let first = Sync { target: target.clone(), action: Action::Do(call.clone()), text: call.event().clone() };
         in_order(vec![first], |sync, depth| step.take(sync, depth))?;
         step.end()
@@ -173,6 +177,8 @@ struct Step<'a> {
     spec: &'a Spec,
     world: &'a dyn World,
     at: Timestamp,
+    /// Whether a timer makes it happen.
+    is_timed: bool,
     /// The instances met so far, as the step leaves them.
     met: BTreeMap<Reference, Instance>,
     touched: BTreeSet<Reference>,
@@ -184,11 +190,12 @@ struct Step<'a> {
 }
 
 impl<'a> Step<'a> {
-    fn new(spec: &'a Spec, world: &'a dyn World, at: Timestamp) -> Self {
+    fn new(spec: &'a Spec, world: &'a dyn World, (at, is_timed): (Timestamp, bool)) -> Self {
         Self {
             spec,
             world,
             at,
+            is_timed,
             met: BTreeMap::new(),
             touched: BTreeSet::new(),
             work: BTreeMap::new(),
@@ -294,6 +301,10 @@ impl<'a> Step<'a> {
             return Err(self.refused(target, vec![limit]));
         }
         let instance = self.world.instance(target).unwrap_or_else(|| class.initial());
+        if let Some(due) = class.due_before(&target.key, &instance, self.at, self.is_timed) {
+            let Due { event, at, .. } = due;
+            return Err(self.refused(target, vec![Violation::Due { event, at }]));
+        }
         self.met.insert(target.clone(), instance.clone());
         Ok((class, instance))
     }

@@ -12,7 +12,7 @@ use super::modules::{Imported, Modules, Opening};
 use super::token::{Token, Tokens, tokenize};
 use super::tree::{
     Class, Constant, Effect, EffectOperator, Enum, Event, Field, File, Function, Ident, Let, Param, Record, Rule,
-    Sections, StateGroup, StateLabel, Statement, Type, Variant, Way,
+    Sections, StateGroup, StateLabel, Statement, Timer, Type, Variant, Way,
 };
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, DEPTH_MAX, SOURCE_BYTES_MAX};
@@ -269,7 +269,7 @@ impl Parser<'_> {
                     self.field().map(|field| class.fields.push(field))
                 }
                 Token::Name if self.begins_roles() => return Ok(class),
-                _ if self.begins_event() => match class.states.last_mut() {
+                _ if self.begins_event() || self.begins_timer() => match class.states.last_mut() {
                     // Only after an error inside the group: its other events still belong to it.
                     Some(_) => self.events(&mut class.states),
                     // The state may be in what could not be read.
@@ -384,14 +384,19 @@ impl Parser<'_> {
         while self.eat(Token::Comma) {
             states.push(self.declared_name()?);
         }
-        groups.push(StateGroup { label, states, events: Vec::new(), uses: Vec::new() });
+        groups.push(StateGroup { label, states, events: Vec::new(), uses: Vec::new(), timers: Vec::new() });
         self.events(groups)
     }
 
-    /// The events of the last group.
+    /// The events and timers of the last group.
     fn events(&mut self, groups: &mut [StateGroup]) -> Parsed<()> {
         loop {
-            if self.begins_event() {
+            if self.begins_timer() {
+                let timer = self.timer()?;
+                if let Some(group) = groups.last_mut() {
+                    group.timers.push(timer);
+                }
+            } else if self.begins_event() {
                 let event = self.event()?;
                 if let Some(group) = groups.last_mut() {
                     group.events.push(event);
@@ -405,6 +410,22 @@ impl Parser<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether a timer comes next: a line that begins with `after`, which is a word only here, and goes on with an expression.
+    fn begins_timer(&self) -> bool {
+        let is_word = self.is_next_word("after") && self.separates_here() && !self.separates_after(1);
+        is_word && !matches!(self.peek_after(1), Token::Colon | Token::Comma | Token::End)
+    }
+
+    fn timer(&mut self) -> Parsed<Timer> {
+        self.begin_event();
+        self.declare()?;
+        self.advance();
+        self.stands_apart();
+        let at = self.expression()?;
+        self.expect(Token::Colon)?;
+        Ok(Timer { at, event: self.name()? })
     }
 
     /// Begins an event or what stands for one.

@@ -226,6 +226,14 @@ pub(crate) struct StateGroup {
     pub(crate) states: Vec<Ident>,
     pub(crate) events: Vec<Event>,
     pub(crate) uses: Vec<Use>,
+    pub(crate) timers: Vec<Timer>,
+}
+
+/// `after at: event`, below a state.
+#[derive(Clone, Debug)]
+pub(crate) struct Timer {
+    pub(crate) at: Expr,
+    pub(crate) event: Ident,
 }
 
 #[derive(Clone, Debug)]
