@@ -320,7 +320,8 @@ fn a_timer_without_a_time_never_fires() {
 #[test]
 fn a_class_has_the_timers_of_those_that_it_extends() {
     let spec = spec(
-        "abstract class Held(span: Duration)
+        "
+         abstract class Held(span: Duration)
            since: Timestamp
            initial new
              on Hold(): held
