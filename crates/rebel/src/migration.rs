@@ -205,7 +205,9 @@ impl ClassMigration {
         if !violations.is_empty() {
             return Err(violations);
         }
-        let instance = Instance::new(state.clone(), fields.into_iter().collect::<Bindings>());
+        // What a timer has come to stays: it does not happen again because the contract has changed.
+        let timing = earlier.timing().filter(|_| self.class.is_timed()).cloned();
+        let instance = Instance::new(state.clone(), fields.into_iter().collect::<Bindings>()).with_timing(timing);
         self.class.verify_types(key, &instance)?;
         Ok(instance)
     }

@@ -566,3 +566,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_a_timer_has_come_to_is_not_forgotten_when_the_contract_changes() {
+    let text = "class Bell
+  at: Timestamp
+  rings: Integer = 0
+  initial made
+    on Set(to: Timestamp): waiting
+      post: this.at = to
+  waiting
+    internal on Ring()
+      post: this.rings += 1
+    on Touch()
+    after at: Ring
+";
+    let earlier = spec(text);
+    let renamed = text.replace("waiting", "set_").replace("rings", "times");
+    let later = spec(&format!(
+        "module bells version 2\n{renamed}migrate from 1\n  state Bell.waiting -> set_\n  rename Bell.rings to times\n"
+    ));
+    let mut world = World::new();
+    step(&earlier, &mut world, ("Bell", "b"), ("Set", &["100"]), 10);
+    let rung = step(&earlier, &mut world, ("Bell", "b"), ("Touch", &[]), 150);
+    assert_eq!(due(&rung), [happened("Ring", 100)]);
+
+    let bell = reference(&earlier, "Bell", "b");
+    let migration = later.migration(&earlier).unwrap_or_else(|report| panic!("{report}"));
+    let migrated = migration.instance("Bell", &bell.key, &world[&bell]).expect("a value").expect("not dropped");
+    assert_eq!(later.class("Bell").expect("the class").due(&bell.key, &migrated), None, "it has rung at that time");
+    world.insert(bell, migrated);
+    assert_eq!(due(&step(&later, &mut world, ("Bell", "b"), ("Touch", &[]), 200)), []);
+}
