@@ -15,7 +15,7 @@ fn example(name: &str) -> Spec {
 
 #[test]
 fn examples_are_checked_without_a_warning() {
-    for name in ["listing2.rebel", "bank.rebel"] {
+    for name in ["listing2.rebel", "bank.rebel", "orders.rebel"] {
         let spec = example(name);
         assert!(spec.warnings().diagnostics().is_empty(), "{}", spec.warnings());
     }
