@@ -5,5 +5,8 @@
 //! first world has (0).
 
 mod chance;
+mod hotel;
+mod loyalty;
 mod orders;
 mod served;
+mod tickets;
