@@ -1,10 +1,14 @@
 //! `examples/loyalty.rebel`: every point that was earned is kept, spent or expired.
 
+use std::time::Duration;
+
 use enact_rebel::{Instance, Value};
 use serde_json::json;
 
 use crate::chance::Chance;
-use crate::served::{Command, Served, number, random};
+use crate::served::{Served, Step, number, random};
+
+const DAY: Duration = Duration::from_hours(24);
 
 const CARDS: [&str; 2] = ["c-1", "c-2"];
 
@@ -39,9 +43,9 @@ async fn the_oldest_points_are_spent_first() {
     assert_eq!(cards.post("till", "/Card/c-1/Spend", points(0)).await.refusal(), "points are whole and more than zero");
     cards.post("ann", "/Card/c-1/Spend", points(1)).await.is_forbidden();
 
-    // None expires soon, all of them some day.
+    // None expires soon, all of them in a year.
     assert_eq!(cards.get("ann", "/Card/c-1/Points").await.result(), &json!(60));
-    for (time, expected) in [("2026-01-01T00:00:00Z", 0), ("2126-01-01T00:00:00Z", 60)] {
+    for (time, expected) in [("2027-11-21T09:29:59Z", 0), ("2027-11-21T09:30:00Z", 60)] {
         let path = format!("/Card/c-1/ExpiringBy?time={time}");
         assert_eq!(cards.get("ann", &path).await.result(), &json!(expected), "{time}");
     }
@@ -55,13 +59,40 @@ async fn the_oldest_points_are_spent_first() {
 }
 
 #[tokio::test]
+async fn points_that_nobody_spends_expire_a_year_after_they_were_earned() {
+    let mut cards = cards().await;
+    cards.post("till", "/Card/c-1/Earn", points(100)).await.result();
+    cards.pass(100 * DAY);
+    cards.post("till", "/Card/c-1/Earn", points(50)).await.result();
+    cards.post("till", "/Card/c-1/Spend", points(30)).await.result();
+    assert_eq!(cards.get("ann", "/Card/c-1/ExpiringBy?time=2027-12-01T00:00:00Z").await.result(), &json!(70));
+
+    // A year after the first purchase the 70 points that are left of it are gone, before anybody can spend them.
+    cards.pass(265 * DAY);
+    assert_eq!(cards.post("till", "/Card/c-1/Spend", points(51)).await.refusal(), "not enough points");
+    assert_eq!(cards.get("ann", "/Card/c-1/Points").await.result(), &json!(50));
+    assert_eq!(cards.field("Card", "c-1", "expired"), 70);
+    assert_eq!(cards.post("till", "/Card/c-1/Spend", points(20)).await.result(), &json!(30));
+
+    // The others follow on the 1st of March 2028, by themselves, and the card is used up.
+    cards.pass(101 * DAY);
+    cards.settle().await;
+    assert_eq!(cards.field("Card", "c-1", "expired"), 100);
+    assert_eq!(cards.field("Card", "c-1", "lots"), json!([]));
+    assert_eq!(cards.post("till", "/Card/c-1/Close", json!({})).await.state(), "closed");
+}
+
+#[tokio::test]
 async fn no_point_gets_lost_in_random_purchases() {
-    let choose = |chance: &mut Chance, _: &Served| -> Command {
+    let choose = |chance: &mut Chance, _: &Served| -> Step {
         let card = *chance.pick(&CARDS);
-        match chance.below(10) {
+        let command = match chance.below(12) {
+            10 => return Step::Pass(DAY * u32::try_from(chance.below(200)).expect("some days")),
+            11 => return Step::Settle,
             0..=4 => ("till", format!("/Card/{card}/Earn"), points(chance.below(20))),
             _ => ("till", format!("/Card/{card}/Spend"), points(chance.below(25))),
-        }
+        };
+        command.into()
     };
     random(cards, choose, conserved).await;
 }

@@ -1,12 +1,13 @@
 //! `examples/orders.rebel`: what is promised is there, and what is due is paid.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use enact_rebel::{Instance, Value};
 use serde_json::json;
 
 use crate::chance::Chance;
-use crate::served::{Command, Served, number, random};
+use crate::served::{Served, Step, number, random};
 
 const PRODUCTS: [&str; 3] = ["pen", "ink", "paper"];
 const PRICES: [&str; 3] = ["EUR 2.50", "EUR 12.00", "EUR 0.05"];
@@ -70,9 +71,40 @@ async fn who_cancels_gets_the_money_back_and_the_shop_the_pieces() {
     let order = shop.post("bob", "/Order/Place", json!({ "basket": { "ink": 10 } })).await.id();
     assert_eq!(shop.post("ann", "/Order/Place", json!({ "basket": { "ink": 1 } })).await.refusal(), "out of stock");
     shop.post("bob", &format!("/Order/{order}/Pay"), json!({ "amount": "EUR 20.00" })).await.state();
-    let cancelled = shop.post("bob", &format!("/Order/{order}/Cancel"), json!({})).await;
-    assert_eq!((cancelled.state(), cancelled.result()), ("cancelled", &json!("EUR 20.00")));
+    assert_eq!(shop.post("bob", &format!("/Order/{order}/Cancel"), json!({})).await.state(), "cancelled");
     shop.post("ann", "/Order/Place", json!({ "basket": { "ink": 1 } })).await.state();
+    let refund = format!("/Order/{order}/Refund");
+    assert_eq!(shop.post("clerk", &refund, json!({})).await.result(), &json!("EUR 20.00"));
+    shop.post("clerk", &refund, json!({})).await.refusal();
+}
+
+#[tokio::test]
+async fn an_order_that_is_not_paid_in_half_an_hour_is_cancelled() {
+    let mut shop = shop().await;
+    let order = shop.post("bob", "/Order/Place", json!({ "basket": { "ink": 10 } })).await.id();
+    shop.pass(Duration::from_secs(30 * 60 - 1));
+    shop.settle().await;
+    assert_eq!(shop.post("ann", "/Order/Place", json!({ "basket": { "ink": 1 } })).await.refusal(), "out of stock");
+
+    // The second in which the half hour is over, the pieces are free, and Bob is late.
+    shop.pass(Duration::from_secs(1));
+    shop.settle().await;
+    assert_eq!(shop.field("Product", "ink", "free"), 10);
+    shop.post("bob", &format!("/Order/{order}/Pay"), json!({ "amount": "EUR 120.00" })).await.refusal();
+    assert_eq!(shop.post("clerk", &format!("/Order/{order}/Refund"), json!({})).await.refusal(), "nothing was paid");
+
+    // He is late too if nobody has looked meanwhile: his payment finds an order that is cancelled.
+    let order = shop.post("bob", "/Order/Place", json!({ "basket": { "ink": 10 } })).await.id();
+    shop.pass(Duration::from_secs(30 * 60));
+    shop.post("bob", &format!("/Order/{order}/Pay"), json!({ "amount": "EUR 120.00" })).await.refusal();
+    assert_eq!(shop.field("Product", "ink", "free"), 10);
+
+    // What is paid stays reserved for ever.
+    let order = shop.post("bob", "/Order/Place", json!({ "basket": { "ink": 10 } })).await.id();
+    shop.post("bob", &format!("/Order/{order}/Pay"), json!({ "amount": "EUR 120.00" })).await.state();
+    shop.pass(Duration::from_secs(1_000_000));
+    shop.settle().await;
+    assert_eq!(shop.post("clerk", &format!("/Order/{order}/Ship"), json!({})).await.state(), "shipped");
 }
 
 /// Pieces by product, of the orders in the given states.
@@ -99,12 +131,14 @@ fn lines(order: &Instance) -> Vec<(String, i128, i128)> {
 
 #[tokio::test]
 async fn no_piece_and_no_cent_gets_lost_in_random_orders() {
-    let choose = |chance: &mut Chance, shop: &Served| -> Command {
+    let choose = |chance: &mut Chance, shop: &Served| -> Step {
         let product = *chance.pick(&PRODUCTS);
         let customer = *chance.pick(&["ann", "bob"]);
         let orders: Vec<(String, &Instance)> = shop.all("Order").collect();
         let order = (!orders.is_empty()).then(|| chance.pick(&orders));
-        match (chance.below(10), order) {
+        let command = match (chance.below(12), order) {
+            (10, _) => return Step::Pass(Duration::from_secs(60 * chance.below(25))),
+            (11, _) => return Step::Settle,
             (0, _) => ("clerk", format!("/Product/{product}/Restock"), json!({ "pieces": chance.below(12) })),
             (1, _) => {
                 let to = format!("EUR {}.50", chance.below(9));
@@ -117,7 +151,10 @@ async fn no_piece_and_no_cent_gets_lost_in_random_orders() {
                 (customer, format!("/Order/{id}/Pay"), json!({ "amount": amount }))
             }
             (7, Some((id, _))) => (customer, format!("/Order/{id}/Cancel"), json!({})),
-            (8, Some((id, _))) => ("clerk", format!("/Order/{id}/Ship"), json!({})),
+            (8, Some((id, order))) => {
+                let event = if &**order.state() == "cancelled" { "Refund" } else { "Ship" };
+                ("clerk", format!("/Order/{id}/{event}"), json!({}))
+            }
             _ => {
                 let mut basket = serde_json::Map::new();
                 for product in PRODUCTS {
@@ -127,7 +164,8 @@ async fn no_piece_and_no_cent_gets_lost_in_random_orders() {
                 }
                 (customer, "/Order/Place".to_owned(), json!({ "basket": basket }))
             }
-        }
+        };
+        command.into()
     };
     random(shop, choose, conserved).await;
 }

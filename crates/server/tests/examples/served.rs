@@ -1,17 +1,20 @@
-//! A contract served without sockets, and a mirror that the pure function `Spec::step` keeps beside it.
+//! A contract served without sockets, and a mirror that the pure function `Spec::step_in_time` keeps beside it.
+//!
+//! The clock of both stands still until a test moves it. Nobody looks after the engine: what is due happens when a command meets
+//! its instance, as the mirror has it, or in [`Served::settle`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use enact_actors::System;
-use enact_entities::{Engine, EngineOptions, EntityKey, Rebel, Record};
-use enact_journal::{Journal, Memory, Seq};
+use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, WallClock};
+use enact_journal::Memory;
 use enact_rebel::{
-    Caller, Class, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timestamp, Type, Value,
+    Caller, Class, Due, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timestamp, Type, Value,
     Violation, check,
 };
 use enact_server::{Options, Token, Tokens, caller_from_outside, router};
@@ -23,19 +26,40 @@ use crate::chance::Chance;
 /// Steps of one random world.
 const WORLD_STEPS: u64 = 300;
 
+/// When every world begins: 2026-11-21T09:30:00Z, a Saturday.
+const BEGIN: i64 = 1_795_253_400_000;
+
 /// A command: who sends it, to which path, with which parameters.
 pub(crate) type Command = (&'static str, String, Json);
+
+/// What happens next in a random world.
+pub(crate) enum Step {
+    /// A command.
+    Send(Command),
+    /// Time goes by, and what becomes due waits until somebody meets it.
+    Pass(Duration),
+    /// Everything that is due happens.
+    Settle,
+}
+
+impl From<Command> for Step {
+    fn from(command: Command) -> Self {
+        Self::Send(command)
+    }
+}
 
 /// One example, served, with its mirror. Every answer is compared.
 pub(crate) struct Served {
     spec: Arc<Spec>,
-    journal: Memory,
+    clock: Arc<ManualClock>,
     router: Router,
     callers: BTreeMap<&'static str, (Caller, Token)>,
-    /// The instances as `Spec::step` says they are.
+    /// The instances as `Spec::step_in_time` says they are.
     mirror: BTreeMap<Reference, Instance>,
     /// The commands that happened: path and parameters.
     happened: Vec<(String, Json)>,
+    /// How many timed events happened.
+    timed: usize,
     sent: u64,
 }
 
@@ -96,15 +120,18 @@ impl Served {
         let lines: Vec<_> = callers.values().map(|(caller, token)| token.line(caller)).collect();
         let tokens = Tokens::parse(lines.join("\n").as_bytes()).expect("well formed");
         let options = Options { tokens: Some(tokens), ..Options::loopback([127, 0, 0, 1].into()) };
-        let (journal, system) = (Memory::new(), System::builder().workers(2).build().expect("two threads"));
-        let engine = Engine::new(Rebel::new(spec.clone()), journal.clone(), system, EngineOptions::default());
+        let system = System::builder().workers(2).build().expect("two threads");
+        let clock = Arc::new(ManualClock::new(enact_entities::Timestamp(BEGIN)));
+        let model = Rebel::new(spec.clone());
+        let engine = Engine::with_clock(model, Memory::new(), system, EngineOptions::default(), clock.clone());
         Self {
             router: router(engine, options),
             spec,
-            journal,
+            clock,
             callers,
             mirror: BTreeMap::new(),
             happened: Vec::new(),
+            timed: 0,
             sent: 0,
         }
     }
@@ -112,7 +139,7 @@ impl Served {
     /// Sends a command to `/Class/ID/Event`, or `/Class/Event` to create an instance without naming it.
     ///
     /// # Panics
-    /// If `Spec::step` does not answer alike, or a touched instance is read otherwise than the mirror has it.
+    /// If `Spec::step_in_time` does not answer alike, or a touched instance is read otherwise than the mirror has it.
     pub(crate) async fn post(&mut self, who: &str, path: &str, body: Json) -> Answer {
         self.sent += 1;
         let key = format!("command-{}", self.sent);
@@ -124,25 +151,68 @@ impl Served {
             assert!(again.headers.contains_key("idempotency-replayed") || !is_recorded, "{again:#?}");
         }
         let (target, call) = self.call(who, path, &body, &answer);
-        let at = self.time_of(&target, &answer).await;
-        let expected = self.spec.step(&self.mirror, &target, &call, at);
-        match expected {
+        let timely = self.spec.step_in_time(&self.mirror, &target, &call, self.now());
+        for happened in &timely.due {
+            assert_eq!(happened.refused, None, "a timer is refused");
+            self.timed += 1;
+        }
+        let transaction = answer.body["transaction"].as_str();
+        self.mirror.extend(timely.after.clone());
+        let mut changed: BTreeMap<Reference, Option<&str>> = timely.after.into_keys().map(|of| (of, None)).collect();
+        match timely.result {
             Ok(accepted) => {
                 assert_eq!(answer.status, 200, "{who}: {path} {body} is possible: {answer:#?}");
                 assert_eq!(answer.body["result"], accepted.result.as_ref().map_or(Json::Null, to_json), "{path}");
                 assert_eq!(answer.body["state"], **accepted.after[&target].state(), "{path}");
                 self.happened.push((path.to_owned(), body));
-                for (touched, instance) in accepted.after {
-                    self.mirror.insert(touched.clone(), instance);
-                    self.is_mirrored(&touched, answer.body["transaction"].as_str().expect("a text")).await;
-                }
+                changed.extend(accepted.after.into_keys().map(|of| (of, transaction)));
             }
             Err(refused) => {
-                let (status, class) = (self.status(&refused, &target), &target.class);
-                assert_eq!(answer.status, status, "{who}: {path} {body} of {class}: {refused}: {answer:#?}");
+                let status = self.status(&refused, &target);
+                assert_eq!(answer.status, status, "{who}: {path} {body}: {refused}: {answer:#?}");
             }
         }
+        for (of, after) in changed {
+            self.is_mirrored(&of, after).await;
+        }
         answer
+    }
+
+    /// Lets time go by. What becomes due waits until somebody meets it.
+    pub(crate) fn pass(&self, span: Duration) {
+        let millis = i64::try_from(span.as_millis()).expect("a short time");
+        self.clock.set(enact_entities::Timestamp(self.now().millis() + millis));
+    }
+
+    /// Lets happen everything that is due, in the order of time, as a service does that somebody looks after.
+    ///
+    /// # Panics
+    /// If a timed event is refused, of which an example without warnings has none, or an instance is read otherwise than the mirror has it.
+    pub(crate) async fn settle(&mut self) {
+        while let Some((of, due)) = self.next_due() {
+            let step = self.spec.step(&self.mirror, &of, &due.call(), due.time);
+            let after = step.unwrap_or_else(|refused| panic!("a timer is refused: {refused}")).after;
+            self.mirror.extend(after.clone());
+            self.timed += 1;
+            // It is read first: that makes it happen.
+            self.is_mirrored(&of, None).await;
+            for changed in after.keys() {
+                self.is_mirrored(changed, None).await;
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<(Reference, Due)> {
+        let due = |(of, instance): (&Reference, &Instance)| {
+            let due = self.spec.class(&of.class)?.due_before(&of.key, instance, self.now(), false)?;
+            Some((of.clone(), due))
+        };
+        self.mirror.iter().filter_map(due).min_by_key(|(_, due)| due.time)
+    }
+
+    /// The present time.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.clock.time().0)
     }
 
     /// Asks a question.
@@ -210,24 +280,6 @@ impl Served {
         (class.reference(class.key(&id).expect("a key")), call.with_caller(caller))
     }
 
-    /// When the command happened: as journaled, or by now.
-    async fn time_of(&self, target: &Reference, answer: &Answer) -> Timestamp {
-        if answer.status == 200 {
-            let key = EntityKey::new(&target.class, &target.key.to_string()).expect("a key");
-            let records = self.journal.read(&key, Seq::NONE).await.expect("readable");
-            for record in records.iter().rev() {
-                if let Ok(Record::Committed { tx, at, .. }) = Record::<EventCall>::decode(&record.payload)
-                    && answer.body["transaction"] == tx.to_string()
-                {
-                    return Timestamp::from_millis(at.0);
-                }
-            }
-            panic!("{key} has no record of {answer:#?}");
-        }
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-        Timestamp::from_millis(i64::try_from(since.as_millis()).expect("before the end"))
-    }
-
     fn status(&self, refused: &Refused, target: &Reference) -> StatusCode {
         let class: &Class = self.spec.class(&target.class).expect("a class");
         let is_initial = |state: &str| class.initial().state().as_ref() == state;
@@ -241,11 +293,12 @@ impl Served {
         }
     }
 
-    /// The instance reads over HTTP as the mirror has it, after the transaction.
-    async fn is_mirrored(&self, reference: &Reference, transaction: &str) {
+    /// The instance reads over HTTP as the mirror has it, after a transaction of it.
+    async fn is_mirrored(&self, reference: &Reference, after: Option<&str>) {
         let instance = &self.mirror[reference];
+        let after = after.map_or_else(String::new, |transaction| format!("?after={transaction}"));
         let (Reference { class, key }, who) = (reference, self.callers.keys().next().expect("a caller"));
-        let read = self.get(who, &format!("/{class}/{key}?after={transaction}")).await;
+        let read = self.get(who, &format!("/{class}/{key}{after}")).await;
         let fields: serde_json::Map<_, _> =
             instance.fields().iter().map(|(name, value)| (name.to_string(), to_json(value))).collect();
         let expected =
@@ -257,28 +310,38 @@ impl Served {
 /// Makes random steps in worlds of their own: `choose` says what is sent next, and `conserved` counts after each step.
 ///
 /// `ENACT_SCENARIO_STEPS` says how many steps, `ENACT_SEED` where the seeds begin. A failure prints its seed.
-pub(crate) async fn random(
+pub(crate) async fn random<S: Into<Step>>(
     open: impl AsyncFn() -> Served,
-    choose: impl Fn(&mut Chance, &Served) -> Command,
+    choose: impl Fn(&mut Chance, &Served) -> S,
     conserved: impl Fn(&Served),
 ) {
     let number = |name: &str, standard| std::env::var(name).map_or(standard, |text| text.parse().expect("a number"));
     let (steps, first) = (number("ENACT_SCENARIO_STEPS", WORLD_STEPS), number("ENACT_SEED", 0));
-    let (mut accepted, mut refused) = (0, 0);
+    let (mut accepted, mut refused, mut passed, mut timed) = (0, 0, 0, 0);
     for world in 0..steps.div_ceil(WORLD_STEPS) {
         let seed = TellSeed(first + world);
         let (mut chance, mut served) = (Chance::new(seed.0), open().await);
         for _ in 0..WORLD_STEPS.min(steps - world * WORLD_STEPS) {
-            let (who, path, body) = choose(&mut chance, &served);
-            match served.post(who, &path, body).await.status.as_u16() {
-                200 => accepted += 1,
-                _ => refused += 1,
+            match choose(&mut chance, &served).into() {
+                Step::Send((who, path, body)) => match served.post(who, &path, body).await.status.as_u16() {
+                    200 => accepted += 1,
+                    _ => refused += 1,
+                },
+                Step::Pass(span) => {
+                    passed += 1;
+                    served.pass(span);
+                }
+                Step::Settle => served.settle().await,
             }
             conserved(&served);
         }
+        timed += served.timed;
     }
-    let is_telling = accepted * 5 > steps && refused * 20 > steps;
-    assert!(is_telling || steps < WORLD_STEPS, "{accepted} accepted and {refused} refused mean little");
+    let is_telling = accepted * 5 > steps && refused * 20 > steps && timed * 10 >= passed;
+    assert!(
+        is_telling || steps < WORLD_STEPS,
+        "{accepted} accepted, {refused} refused and {timed} timed events mean little"
+    );
 }
 
 struct TellSeed(u64);

@@ -1,12 +1,13 @@
 //! `examples/tickets.rebel`: a seat is free, held or sold, and never two of them.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use enact_rebel::{Instance, Value};
 use serde_json::json;
 
 use crate::chance::Chance;
-use crate::served::{Command, Served, number, random, to_json};
+use crate::served::{Served, Step, number, random, to_json};
 
 const SEATS: [&str; 6] = ["A1", "A2", "A3", "B1", "B2", "B3"];
 
@@ -57,16 +58,40 @@ async fn seats_are_held_together_and_sold_once() {
 }
 
 #[tokio::test]
+async fn seats_that_nobody_buys_in_a_quarter_of_an_hour_are_free_again() {
+    let mut office = office().await;
+    let [bought, late] = [["A1", "A2"], ["B1", "B2"]].map(|wanted| seats(&wanted));
+    let bought = office.post("ann", "/Ticket/Hold", bought).await.id();
+    let late = office.post("ann", "/Ticket/Hold", late).await.id();
+    let price = json!({ "amount": "EUR 60.00" });
+
+    office.pass(Duration::from_secs(15 * 60 - 1));
+    office.settle().await;
+    assert_eq!(office.post("ann", &format!("/Ticket/{bought}/Buy"), price.clone()).await.state(), "sold");
+
+    office.pass(Duration::from_secs(1));
+    office.settle().await;
+    assert_eq!(office.get("bob", "/Show/hamlet/Free?row=").await.result(), &json!(["A3", "B1", "B2", "B3"]));
+    office.post("ann", &format!("/Ticket/{late}/Buy"), price).await.refusal();
+    assert_eq!(office.post("bob", "/Ticket/Hold", seats(&["B2", "B3"])).await.state(), "held");
+}
+
+#[tokio::test]
 async fn a_seat_is_in_one_place_whatever_visitors_do() {
-    let choose = |chance: &mut Chance, office: &Served| -> Command {
+    let choose = |chance: &mut Chance, office: &Served| -> Step {
         let visitor = *chance.pick(&["ann", "bob"]);
-        let tickets: Vec<(String, &Instance)> = office.all("Ticket").collect();
-        match (chance.below(10), tickets.is_empty()) {
+        // Mostly those that are held.
+        let is_any = chance.percent(20);
+        let tickets = office.all("Ticket").filter(|(_, ticket)| is_any || &**ticket.state() == "held");
+        let tickets: Vec<(String, &Instance)> = tickets.collect();
+        let command = match (chance.below(14), tickets.is_empty()) {
+            (10, _) => return Step::Pass(Duration::from_secs(60 * chance.below(13))),
+            (11, _) => return Step::Settle,
             (0..=3, false) => (visitor, format!("/Ticket/{}/Release", chance.pick(&tickets).0), json!({})),
             (4, false) => {
                 let (id, ticket) = chance.pick(&tickets);
                 let exact = to_json(ticket.fields().get("due").expect("a price"));
-                let amount = if chance.percent(30) { exact } else { json!("EUR 1.00") };
+                let amount = if chance.percent(10) { exact } else { json!("EUR 1.00") };
                 (visitor, format!("/Ticket/{id}/Buy"), json!({ "amount": amount }))
             }
             (5, _) => {
@@ -77,7 +102,8 @@ async fn a_seat_is_in_one_place_whatever_visitors_do() {
                 let wanted: BTreeSet<&str> = (0..=chance.below(3)).map(|_| *chance.pick(&SEATS)).collect();
                 (visitor, "/Ticket/Hold".to_owned(), json!({ "of": "hamlet", "wanted": wanted }))
             }
-        }
+        };
+        command.into()
     };
     random(office, choose, conserved).await;
 }
