@@ -3,7 +3,7 @@
 //! The clock of both stands still until a test moves it. Nobody looks after the engine: what is due happens when a command meets
 //! its instance, as the mirror has it, or in [`Served::settle`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,6 +173,7 @@ impl Served {
             }
         }
         for (of, after) in changed {
+            assert_eq!(self.catch_up(&of), BTreeSet::new(), "a command leaves nothing that is due");
             self.is_mirrored(&of, after).await;
         }
         answer
@@ -189,25 +190,38 @@ impl Served {
     /// # Panics
     /// If a timed event is refused, of which an example without warnings has none, or an instance is read otherwise than the mirror has it.
     pub(crate) async fn settle(&mut self) {
-        while let Some((of, due)) = self.next_due() {
-            let step = self.spec.step(&self.mirror, &of, &due.call(), due.time);
-            let after = step.unwrap_or_else(|refused| panic!("a timer is refused: {refused}")).after;
-            self.mirror.extend(after.clone());
-            self.timed += 1;
+        while let Some(of) = self.next_due() {
+            let changed = self.catch_up(&of);
             // It is read first: that makes it happen.
             self.is_mirrored(&of, None).await;
-            for changed in after.keys() {
-                self.is_mirrored(changed, None).await;
+            for changed in changed {
+                self.is_mirrored(&changed, None).await;
             }
         }
     }
 
-    fn next_due(&self) -> Option<(Reference, Due)> {
-        let due = |(of, instance): (&Reference, &Instance)| {
-            let due = self.spec.class(&of.class)?.due_before(&of.key, instance, self.now(), false)?;
-            Some((of.clone(), due))
-        };
-        self.mirror.iter().filter_map(due).min_by_key(|(_, due)| due.time)
+    /// The instance that has the earliest due event.
+    fn next_due(&self) -> Option<Reference> {
+        let due = |(of, instance): (&Reference, &Instance)| Some((of.clone(), self.due(of, instance)?));
+        self.mirror.iter().filter_map(due).min_by_key(|(_, due)| due.time).map(|(of, _)| of)
+    }
+
+    fn due(&self, of: &Reference, instance: &Instance) -> Option<Due> {
+        self.spec.class(&of.class)?.due_before(&of.key, instance, self.now(), false)
+    }
+
+    /// Lets happen in the mirror all that is due at one instance, as a read of it does, and says what has changed.
+    fn catch_up(&mut self, of: &Reference) -> BTreeSet<Reference> {
+        let mut changed = BTreeSet::new();
+        while let Some(due) = self.mirror.get(of).and_then(|instance| self.due(of, instance)) {
+            let timely = self.spec.step_in_time(&self.mirror, of, &due.call(), due.time);
+            let result = timely.result.map(drop);
+            assert_eq!((result, &*timely.due), (Ok(()), &[][..]), "a timer is refused, or meets another one");
+            changed.extend(timely.after.keys().cloned());
+            self.mirror.extend(timely.after);
+            self.timed += 1;
+        }
+        changed
     }
 
     /// The present time.
