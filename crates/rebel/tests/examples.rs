@@ -2,22 +2,41 @@
 
 mod support;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use enact_rebel::{Instance, Reference, Refused, Relation, Source, Spec, Type, Value, check};
+use enact_rebel::{Instance, Reference, Refused, Relation, Source, Spec, Style, Type, Value, check, format};
 use support::{NOW, call, field};
 
+fn path(name: &str) -> String {
+    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
 fn example(name: &str) -> Spec {
-    let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
-    let source = Source::new(name, std::fs::read_to_string(path).unwrap());
+    let source = Source::new(name, std::fs::read_to_string(path(name)).unwrap());
     check(vec![source]).unwrap_or_else(|report| panic!("{report}"))
+}
+
+/// The names of all examples.
+fn names() -> BTreeSet<String> {
+    let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).unwrap();
+    directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 #[test]
 fn examples_are_checked_without_a_warning() {
-    for name in ["listing2.rebel", "bank.rebel"] {
-        let spec = example(name);
+    for name in names() {
+        let spec = example(&name);
         assert!(spec.warnings().diagnostics().is_empty(), "{}", spec.warnings());
+    }
+}
+
+/// Listing 2 is written as in its paper.
+#[test]
+fn examples_are_laid_out_and_spelt_as_the_formatter_does() {
+    for name in names().into_iter().filter(|name| name != "listing2.rebel") {
+        let text = std::fs::read_to_string(path(&name)).unwrap();
+        let style = Style { canonical: true, ..Style::default() };
+        assert_eq!(format(Source::new(&name, &*text), style).unwrap(), text);
     }
 }
 
