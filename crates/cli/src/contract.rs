@@ -89,7 +89,7 @@ pub(crate) enum ContractError {
     #[error("{entity} cannot be taken over from version {from}: {reasons}")]
     NotMigrated { entity: EntityKey, from: u32, reasons: String },
     #[error("the entities are of version {}, and the specification is not adopted without `--adopt`; it would go\n{plan}", plan.from)]
-    NotAdopted { plan: Plan },
+    NotAdopted { plan: Box<Plan> },
     #[error(
         "{}",
         .version.map_or("the directory holds no entities".to_owned(), |version| format!("there is no version before {version}"))

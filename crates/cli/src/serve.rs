@@ -71,7 +71,7 @@ async fn serve(
             info!(entities, "the specification has changed under one version; every entity is what it was");
         }
         Change::Version(ref plan) if args.adopt => info!("adopting the specification {plan}"),
-        Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan })),
+        Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
     }
     let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
 
