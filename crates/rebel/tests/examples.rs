@@ -2,41 +2,46 @@
 
 mod support;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use enact_rebel::{Instance, Reference, Refused, Relation, Source, Spec, Style, Type, Value, check, format};
+use enact_rebel::{
+    Caller, Instance, RecordValue, Reference, Refused, Relation, Source, Spec, Style, Type, Value, check, format,
+};
 use support::{NOW, call, field};
 
-fn path(name: &str) -> String {
-    format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+/// The sources of an example: a file, or a folder of modules.
+fn sources(path: &Path) -> Vec<Source> {
+    if path.is_dir() {
+        let mut modules: Vec<PathBuf> = path.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+        modules.sort();
+        return modules.iter().flat_map(|module| sources(module)).collect();
+    }
+    vec![Source::new(path.file_name().unwrap().to_string_lossy(), std::fs::read_to_string(path).unwrap())]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
 fn example(name: &str) -> Spec {
-    let source = Source::new(name, std::fs::read_to_string(path(name)).unwrap());
-    check(vec![source]).unwrap_or_else(|report| panic!("{report}"))
-}
-
-/// The names of all examples.
-fn names() -> BTreeSet<String> {
-    let directory = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).unwrap();
-    directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    check(sources(&folder().join(name))).unwrap_or_else(|report| panic!("{report}"))
 }
 
 #[test]
-fn examples_are_checked_without_a_warning() {
-    for name in names() {
-        let spec = example(&name);
+fn examples_are_checked_without_a_warning_and_laid_out() {
+    for entry in folder().read_dir().unwrap() {
+        let sources = sources(&entry.unwrap().path());
+        let name = sources[0].name.clone();
+        let spec = check(sources.clone()).unwrap_or_else(|report| panic!("{report}"));
         assert!(spec.warnings().diagnostics().is_empty(), "{}", spec.warnings());
-    }
-}
-
-/// Listing 2 is written as in its paper.
-#[test]
-fn examples_are_laid_out_and_spelt_as_the_formatter_does() {
-    for name in names().into_iter().filter(|name| name != "listing2.rebel") {
-        let text = std::fs::read_to_string(path(&name)).unwrap();
+        // Listing 2 is spelt as the paper spells it.
         let style = Style { canonical: true, ..Style::default() };
-        assert_eq!(format(Source::new(&name, &*text), style).unwrap(), text);
+        for source in sources.into_iter().filter(|_| name != "listing2.rebel") {
+            let text = source.text.clone();
+            assert_eq!(format(source, style).expect("it is accepted"), text);
+        }
     }
 }
 
@@ -215,4 +220,146 @@ fn what_may_overlap_in_the_bank_is_told_from_its_contract() {
     let reference =
         Value::parse(&Type::Reference { class: "Account".into(), key: account.key_type().clone() }, ANN).unwrap();
     assert_eq!(reference, Value::Reference(account.reference(key)));
+}
+
+/// What happens in time: who calls, when, what becomes of it.
+struct Days {
+    world: World,
+    callers: Vec<(&'static str, Caller)>,
+}
+
+impl Days {
+    fn new(example_name: &str, callers: &[(&'static str, &[&str])]) -> Self {
+        let caller = |(id, roles): &(&'static str, &[&str])| (*id, Caller::new(id, roles.iter().copied()).unwrap());
+        Self { world: World::new(example(example_name)), callers: callers.iter().map(caller).collect() }
+    }
+
+    /// What was due before an event, and why the event was refused, if it was.
+    fn at(
+        &mut self,
+        at: &str,
+        who: &str,
+        (class, key, event): (&str, &str, &str),
+        arguments: &[&str],
+    ) -> (Vec<String>, String) {
+        let Value::Timestamp(at) = Value::parse(&Type::Timestamp, at).unwrap() else { panic!("{at}") };
+        let caller = self.callers.iter().find(|(id, _)| *id == who).unwrap().1.clone();
+        let declared = self.world.spec.class(class).unwrap();
+        let target = declared.reference(declared.key(key).unwrap());
+        let values = declared.event(event).unwrap().params().iter().zip(arguments);
+        let values: Vec<_> = values.map(|(param, text)| (param.name().clone(), value(param.ty(), text))).collect();
+        let values = values.iter().map(|(name, value)| (&**name, value.clone()));
+        let call = declared.event(event).unwrap().call(values).unwrap().with_caller(caller);
+        let timely = self.world.spec.step_in_time(&self.world.instances, &target, &call, at);
+        self.world.instances.extend(timely.after);
+        let refusal = timely.result.err().map(|refused| refused.violations[0].to_string());
+        (timely.due.iter().map(|happened| happened.due.event.to_string()).collect(), refusal.unwrap_or_default())
+    }
+
+    #[track_caller]
+    fn happens(&mut self, at: &str, who: &str, event: (&str, &str, &str), arguments: &[&str]) {
+        assert_eq!(self.at(at, who, event, arguments), (vec![], String::new()));
+    }
+
+    fn state(&self, class: &str, key: &str) -> String {
+        self.world.instance(&self.world.reference(class, key)).state().to_string()
+    }
+}
+
+/// A value of a type, of which `gold N` is the goods that are gold alone.
+fn value(ty: &Type, text: &str) -> Value {
+    let (Type::Record(record), Some(gold)) = (ty, text.strip_prefix("gold ")) else {
+        return Value::parse(ty, text).unwrap();
+    };
+    let fields = record.fields.iter().map(|(name, ty)| match &**name {
+        "gold" => (name.clone(), Value::parse(ty, gold).unwrap()),
+        _ => (name.clone(), Value::Map(Arc::default())),
+    });
+    Value::Record(Arc::new(RecordValue { of: record.name.clone(), fields: fields.collect() }))
+}
+
+const ID: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+#[test]
+fn the_bank_waits_for_four_days_and_takes_back_what_it_advanced() {
+    for (asked, is_late) in [("2026-03-04T23:59:59.999Z", false), ("2026-03-05T00:00:00Z", true)] {
+        let mut bank = revolving();
+        bank.happens("2026-03-04T12:00:00Z", "bank", ("Account", BOB, "Deposit"), &["EUR 7.00"]);
+        let (due, refused) = bank.at(asked, "bank", ("Collection", ID, "Settle"), &[]);
+        let balance = |key| bank.world.field("Account", key, "balance");
+        if is_late {
+            assert_eq!(due, ["Return"]);
+            assert_eq!(refused, "`Settle` is not possible in state `returned`, only in `revolving`");
+            assert_eq!([balance(ANN), balance(BOB)], ["EUR 0.00", "EUR 7.00"]);
+        } else {
+            assert_eq!((due, &*refused), (vec![], ""));
+            assert_eq!([balance(ANN), balance(BOB)], ["EUR 7.00", "EUR 0.00"]);
+        }
+        assert_eq!(bank.world.field("Advances", "EUR", "owed"), "EUR 0.00");
+    }
+}
+
+/// The bank has paid Ann 7 euros for Bob on the first of March.
+fn revolving() -> Days {
+    const NOON: &str = "2026-03-01T12:00:00Z";
+    let mut bank = Days::new("sepa", &[("bank", &[])]);
+    bank.happens(NOON, "bank", ("Advances", "EUR", "Open"), &[]);
+    bank.happens(NOON, "bank", ("Account", ANN, "Open"), &[]);
+    bank.happens(NOON, "bank", ("Account", BOB, "Open"), &[]);
+    let mandate = format!("{ANN}:rent");
+    bank.happens(NOON, "bank", ("Mandate", &mandate, "Sign"), &[BOB]);
+    bank.happens(NOON, "bank", ("Collection", ID, "Create"), &[&mandate, "EUR 7.00", "2026-03-01"]);
+    bank.happens(NOON, "bank", ("Collection", ID, "Revolve"), &[]);
+    bank
+}
+
+#[test]
+fn a_refund_is_due_within_eight_weeks_and_within_thirteen_months_without_a_mandate() {
+    let too_late = "it is too late for a refund";
+    let cases = [
+        (false, "2026-04-26T23:59:59Z", ""),
+        (false, "2026-04-27T00:00:00Z", too_late),
+        (true, "2027-04-01T23:59:59Z", ""),
+        (true, "2027-04-02T00:00:00Z", too_late),
+    ];
+    for (is_revoked, at, expected) in cases {
+        let mut bank = revolving();
+        bank.happens("2026-03-02T12:00:00Z", "bank", ("Account", BOB, "Deposit"), &["EUR 7.00"]);
+        bank.happens("2026-03-02T12:00:00Z", "bank", ("Collection", ID, "Settle"), &[]);
+        if is_revoked {
+            bank.happens("2026-03-03T12:00:00Z", "bank", ("Mandate", &format!("{ANN}:rent"), "Revoke"), &[]);
+        }
+        let (_, refused) = bank.at(at, "bank", ("Collection", ID, "Refund"), &[]);
+        assert!(refused.starts_with(expected) && refused.is_empty() == expected.is_empty(), "{at}: {refused}");
+    }
+}
+
+#[test]
+fn an_offer_expires_a_quarter_of_an_hour_after_its_last_change() {
+    let mut game = Days::new("trade.rebel", &[("game", &["game"]), ("ada", &["player"]), ("ben", &["player"])]);
+    for player in ["ada", "ben"] {
+        game.happens("2026-03-01T12:00:00Z", "game", ("Player", player, "Join"), &["5"]);
+    }
+    game.happens("2026-03-01T12:00:00Z", "ada", ("Offer", ID, "Propose"), &["ben", "gold 0", "gold 0"]);
+    game.happens("2026-03-01T12:14:59Z", "ben", ("Offer", ID, "Change"), &["gold 0", "gold 0"]);
+    game.happens("2026-03-01T12:29:58Z", "ben", ("Offer", ID, "Confirm"), &["2"]);
+    let (due, refused) = game.at("2026-03-01T12:29:59Z", "ada", ("Offer", ID, "Confirm"), &["2"]);
+    assert_eq!((due, game.state("Offer", ID)), (vec!["Expire".to_owned()], "expired".to_owned()));
+    assert_eq!(refused, "`Confirm` is not possible in state `expired`, only in `open`");
+}
+
+#[test]
+fn a_proposal_that_nobody_confirms_goes_back_after_two_weeks() {
+    let callers: &[(&str, &[&str])] =
+        &[("office", &["office"]), ("carl", &["customer"]), ("hanna", &["handler"]), ("simon", &["supervisor"])];
+    let mut claims = Days::new("claims.rebel", callers);
+    claims.happens("2026-03-01T12:00:00Z", "office", ("Employee", "hanna", "Hire"), &[]);
+    claims.happens("2026-03-01T12:00:00Z", "carl", ("Claim", ID, "File"), &["EUR 9.00"]);
+    claims.happens("2026-03-01T12:00:00Z", "hanna", ("Claim", ID, "Accept"), &[]);
+    claims.happens("2026-03-01T12:00:00Z", "hanna", ("Claim", ID, "Grant"), &["EUR 9.00"]);
+    let (due, refused) = claims.at("2026-03-15T11:59:59Z", "simon", ("Claim", ID, "Confirm"), &[]);
+    assert!(due.is_empty() && refused.starts_with("above your limit"), "{refused}");
+    let (due, refused) = claims.at("2026-03-15T12:00:00Z", "simon", ("Claim", ID, "Confirm"), &[]);
+    assert_eq!((due, claims.state("Claim", ID)), (vec!["Return".to_owned()], "assessed".to_owned()));
+    assert_eq!(refused, "`Confirm` is not possible in state `assessed`, only in `proposed`");
 }

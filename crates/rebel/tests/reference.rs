@@ -1,4 +1,4 @@
-//! The reference in `docs/rebel.md` is true.
+//! The reference in `docs/rebel.md` is true, and so are the examples of `docs/guide/patterns.md`.
 
 mod grammar;
 mod support;
@@ -8,18 +8,19 @@ use enact_rebel::{Source, Style, check, format};
 use self::grammar::Grammar;
 
 const PAGE: &str = include_str!("../../../docs/rebel.md");
+const PATTERNS: &str = include_str!("../../../docs/guide/patterns.md");
 const SENTENCES: u64 = 5_000;
 
-/// The blocks of a language.
-fn blocks(language: &str) -> impl Iterator<Item = &'static str> {
-    PAGE.split("\n```").skip(1).step_by(2).filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
+/// The blocks of a page in a language.
+fn blocks(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
+    page.split("\n```").skip(1).step_by(2).filter_map(move |block| block.strip_prefix(language)?.strip_prefix('\n'))
 }
 
 #[test]
 fn every_example_is_accepted_and_laid_out() {
-    let examples: Vec<&str> = blocks("rebel").collect();
-    assert!(examples.len() >= 8, "the page has examples");
-    for example in examples {
+    let [examples, patterns] = [PAGE, PATTERNS].map(|page| blocks(page, "rebel").collect::<Vec<_>>());
+    assert!(examples.len() >= 8 && patterns.len() >= 7, "the pages have examples");
+    for example in examples.into_iter().chain(patterns) {
         let example = format!("{example}\n");
         let sources = support::sources("example.rebel", &example);
         let spec = check(sources.clone()).unwrap_or_else(|report| panic!("{report}"));
@@ -123,7 +124,7 @@ fn result_of(symbol: &str, left: &str, right: &str) -> Option<[String; 4]> {
 
 #[test]
 fn every_sentence_of_the_grammar_is_read_and_printed_as_it_is_read() {
-    let grammar = Grammar::parse(blocks("ebnf").next().expect("the page has a grammar"));
+    let grammar = Grammar::parse(blocks(PAGE, "ebnf").next().expect("the page has a grammar"));
     let style = Style::default();
     for seed in 0..SENTENCES {
         let sentence = grammar.sentence("file", seed);

@@ -425,7 +425,9 @@ impl Class {
         }
         let transition = event.transition(instance.state());
         transition.map(|transition| (event, transition)).ok_or_else(|| {
-            let allowed = event.transitions.iter().map(|transition| transition.source.clone()).collect();
+            // Variants have one transition each from a state.
+            let mut allowed: Vec<_> = event.transitions.iter().map(|transition| transition.source.clone()).collect();
+            allowed.dedup();
             let (event, state) = (event.name.clone(), instance.state().clone());
             vec![Violation::LifeCycle { event, state, allowed }]
         })

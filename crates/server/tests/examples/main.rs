@@ -5,8 +5,11 @@
 //! first world has (0).
 
 mod chance;
+mod claims;
 mod hotel;
 mod loyalty;
 mod orders;
+mod sepa;
 mod served;
 mod tickets;
+mod trade;

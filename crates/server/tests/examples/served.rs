@@ -4,6 +4,7 @@
 //! its instance, as the mirror has it, or in [`Served::settle`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,11 +108,9 @@ impl Answer {
 }
 
 impl Served {
-    /// The contract `examples/{example}.rebel`, with callers: id and roles.
+    /// The contract `examples/{example}.rebel`, or that of the modules in `examples/{example}`, with callers: id and roles.
     pub(crate) fn open(example: &str, callers: &[(&'static str, &[&str])]) -> Self {
-        let path = format!("{}/../../examples/{example}.rebel", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).expect("an example");
-        let spec = Arc::new(check(vec![Source::new(example, text)]).unwrap_or_else(|report| panic!("{report}")));
+        let spec = Arc::new(check(sources(example)).unwrap_or_else(|report| panic!("{report}")));
         let caller = |(number, (id, roles)): (u8, &(&'static str, &[&str]))| {
             let caller = caller_from_outside(id, roles.iter().copied()).expect("a caller");
             (*id, (caller, Token::from_random([number; 32])))
@@ -319,6 +318,16 @@ impl Served {
             json!({ "class": **class, "id": key.to_string(), "state": **instance.state(), "fields": fields });
         assert_eq!((read.status, read.body), (StatusCode::OK, expected));
     }
+}
+
+fn sources(example: &str) -> Vec<Source> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
+    let files = match path.is_dir() {
+        true => path.read_dir().expect("modules").map(|entry| entry.expect("a module").path()).collect(),
+        false => vec![path.with_extension("rebel")],
+    };
+    let text = |file: &PathBuf| std::fs::read_to_string(file).expect("an example");
+    files.iter().map(|file| Source::new(file.display().to_string(), text(file))).collect()
 }
 
 /// Makes random steps in worlds of their own: `choose` says what is sent next, and `conserved` counts after each step.
