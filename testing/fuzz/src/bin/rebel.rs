@@ -9,6 +9,9 @@ use libfuzzer_sys::fuzz_target;
 
 const WORDS: &str = "class A B enum Kind const fn rounding half-even invariant initial final internal on pre post sync if then \
      else for in not and or initialized finalized instate is can where variant all any count sum set this now today true false \
+     let return read by roles caller has after record with none div mod module import extends abstract external event needs index use as migrate from \
+     fresh first last list map max min sort round divide clamp abs zero money percentage Decimal(2) Money(EUR) List Map Duration Period Timestamp Id \
+     15 minutes 1 month 1.25 ?? ! ? -> / .size .get .keys .length .year \
      @identity Money Integer Boolean Set String Date Currency Percentage a b x s t E F EUR 5.00 USD 1.00 2.5% 2026-11-25 0 7 \"t\" ( ) { } [ ] , : . .. ..< =";
 const OPERATORS: [&str; 12] = ["==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "+=", "-=", "≡"];
 
@@ -39,7 +42,23 @@ impl Piece<'_> {
             Self::Operator(index) => OPERATORS[usize::from(*index) % OPERATORS.len()].to_owned(),
             Self::Line(indentation) => format!("\n{}", " ".repeat(usize::from(*indentation % 12))),
             Self::Field(field, ty) => {
-                let types = ["Money", "Integer", "Boolean", "String", "Date", "Set[Integer]", "A", "Percentage"];
+                let types = [
+                    "Money",
+                    "Integer",
+                    "Boolean",
+                    "String",
+                    "Date",
+                    "Set[Integer]",
+                    "A",
+                    "Percentage",
+                    "Integer?",
+                    "List[Integer]",
+                    "Map[Integer, Money]",
+                    "Decimal(2)",
+                    "Money(EUR)",
+                    "Timestamp",
+                    "Duration",
+                ];
                 format!("\n  {}: {}", name(field), types[usize::from(*ty) % types.len()])
             }
             Self::Event { from, name: event, to } => {
@@ -52,7 +71,9 @@ impl Piece<'_> {
 
 /// Some value of a type, from a text form that many types share.
 fn value(ty: &Type) -> Option<Value> {
-    ["7", "EUR 5.00", "true", "2026-11-25", "2.5%", "EUR", "t"].iter().find_map(|text| Value::parse(ty, text).ok())
+    ["7", "EUR 5.00", "true", "2026-11-25", "2.5%", "EUR", "1.25", "[7]", "{}", "15 minutes", "2026-11-25T10:00Z", "t"]
+        .iter()
+        .find_map(|text| Value::parse(ty, text).ok())
 }
 
 fn run(spec: &Spec, world: &mut BTreeMap<Reference, Instance>, class: &Class) {

@@ -10,6 +10,10 @@ use libfuzzer_sys::fuzz_target;
 
 const CONTRACT: &str = "
 enum Kind { plain, gold }
+record Line
+  what: String
+  count: Integer
+  note: String?
 class Thing
   key: Iban @identity
   flag: Boolean = false
@@ -25,13 +29,22 @@ class Thing
   kind: Kind = Kind.plain
   numbers: Set[Integer] = {}
   others: Set[Thing] = {}
+  sum: Decimal(2) = 0.00
+  euros: Money(EUR) = EUR 0.00
+  perhaps: Kind? = none
+  span: Duration = 15 minutes
+  months: Period = 1 month
+  clock: Time = Time \"09:30\"
+  lines: List[Line] = []
+  stock: Map[String, List[Integer?]] = {}
   initial none
     on Make(unit_: Currency, account_: Iban, other_: Thing): made
       post: this.unit = unit_, this.account = account_, this.other = other_, this.at = now
   made
-    on Change(n: Integer, m: Money, p: Percentage, ns: Set[Integer], o: Thing, k: Kind)
+    on Change(n: Integer, m: Money, p: Percentage, ns: Set[Integer], o: Thing, k: Kind, l: Line, d: Decimal(2), x: String)
       pre: number + n > 0, price - m >= EUR 1.00, k != kind
-      post: this.number += n, this.price = m * p, this.numbers = ns, this.others += o, this.kind = k
+      post: this.number += n, this.price = m * p, this.numbers = ns, this.others += o, this.kind = k,
+            this.lines += l, this.sum += d / 3, this.stock[x] = [n, none], this.at = now + span + months
 ";
 
 static THING: LazyLock<Arc<Class>> = LazyLock::new(|| {
