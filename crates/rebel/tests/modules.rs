@@ -170,6 +170,22 @@ fn class(spec: &Spec, name: &str) -> std::sync::Arc<Class> {
 }
 
 #[test]
+fn a_class_without_members_of_its_own_ends_where_the_next_declaration_begins() {
+    let base = "abstract class Base\n  a: Money\n  initial none_yet\n    on Open(line: Line): open\n      post:\n        \
+                this.a = line.price\n  open\n";
+    for next in ["record Line\n  price: Money\n", "\nrecord Line\n\n  price: Money\n"] {
+        let text = format!("{base}class Sub extends Base\n{next}");
+        let spec = accepted(&text);
+        assert!(spec.class("Sub").is_some(), "{text}");
+        for canonical in [false, true] {
+            let style = Style { canonical, from_free: false };
+            let printed = format(Source::new("one.rebel", text.clone()), style).expect("the text can be read");
+            accepted(&printed);
+        }
+    }
+}
+
+#[test]
 fn a_class_that_extends_another_has_what_that_one_has_with_its_own_constants() {
     let spec = accepted(BANK);
     let (checking, savings) = (class(&spec, "Checking"), class(&spec, "Savings"));

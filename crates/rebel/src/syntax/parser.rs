@@ -257,8 +257,10 @@ impl Parser<'_> {
             if self.opening().is_some() && self.indentation() <= outer {
                 return Ok(class);
             }
+            let is_outside =
+                self.indentation() < depth.unwrap_or(1) || self.begins_line() && self.indentation() <= outer;
             let parsed = match self.peek() {
-                Token::Name if self.begins_record() && self.indentation() < depth.unwrap_or(1) => return Ok(class),
+                Token::Name if is_outside && self.begins_record() => return Ok(class),
                 Token::Name if self.begins_index() => {
                     self.before_states(&class, torn_before, "an index");
                     self.index().map(|index| class.indexes.push(index))
