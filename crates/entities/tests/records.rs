@@ -4,8 +4,8 @@ mod support;
 
 use enact_entities::{
     Action, Answer, AnswerRecord, Attempt, Branch, Call, Caller, Condition, Decision, DecisionRecord, DecodeError,
-    Done, Durability, Idempotency, Millis, Participant, ParticipantOptions, Pending, Prepared, Question, Reason,
-    Record, RecoveryError, Refusal, Slot, Snapshot, Strategy, Timestamp, Work,
+    Done, Durability, Idempotency, Input, Millis, Participant, ParticipantOptions, Pending, Prepare, Prepared,
+    Question, Reason, Record, RecoveryError, Refusal, Request, Slot, Snapshot, Strategy, Timestamp, Work,
 };
 use enact_rebel::Value;
 use support::bank::{Bank, Event, Hand, State};
@@ -175,6 +175,29 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let log = [vec![committed(1, Hand::open(100))], order.to_vec(), vec![committed_second.clone()]].concat();
         assert_eq!(recover("Account/A", log), Ok(107));
     }
+}
+
+/// A snapshot is taken while a second attempt is open here; the third one commits.
+#[test]
+fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_transaction() {
+    let options = ParticipantOptions::new(Strategy::Serializable, Durability::Shared);
+    let model = Hand::load();
+    let recover = |snapshot, log| {
+        let recovered =
+            Participant::recover(model.clone(), key("Account/A"), options.clone(), snapshot, log, Millis(0));
+        recovered.expect("a sound journal").0
+    };
+    let mut account = recover(None, vec![committed(1, Hand::open(100))]);
+    let branch =
+        Branch { tx: tx(7), attempt: Attempt::FIRST.next(), work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
+    let request = Request { branch, deadline: Millis(1_000), ordered: true };
+    account.step(Input::Prepare(Prepare { coordinator: key("Coordinator/C"), request }), Millis(0));
+    let snapshot = account.snapshot();
+    assert_eq!(snapshot.pending.len(), 1, "it is open");
+    let events = vec![Hand::deposit(5)];
+    let third = Record::Committed { tx: tx(7), slot: Slot(3), events, at: Timestamp(0), version: 1 };
+    let account = recover(Some(snapshot), vec![third]);
+    assert_eq!(Hand::balance(&model, account.admission().base()), 10_500);
 }
 
 #[test]

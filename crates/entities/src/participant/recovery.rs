@@ -191,15 +191,16 @@ impl<M: Model> Replay<M> {
             return;
         }
         self.next_slot = self.next_slot.max(slot.next());
-        // That an earlier attempt was aborted may not have been written: a later one says so, too.
+        // That an earlier attempt was aborted may not have been written: a later one says so, too. So does a commit, which was
+        // written without its attempt.
         let is_void =
             |other: &Pending<M::Event>| other.prepared.branch.tx == tx && other.prepared.branch.attempt > attempt;
-        if self.pending.values().any(is_void) {
+        if !pending.committed && self.pending.values().any(is_void) {
             return;
         }
         self.pending.retain(|_, other| {
             let branch = &other.prepared.branch;
-            branch.tx != tx || other.committed || branch.attempt >= attempt
+            branch.tx != tx || other.committed || !pending.committed && branch.attempt >= attempt
         });
         self.pending.insert(slot, pending);
     }
