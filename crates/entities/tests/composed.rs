@@ -78,6 +78,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
             branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: work.clone(), at: Timestamp(0) },
             deadline: Millis::NEVER,
             ordered: false,
+            sole: false,
         };
         let possible: Vec<bool> =
             outcomes::<B>(model, &base, &open).iter().map(|state| fold::<B>(model, state, &work).is_some()).collect();
@@ -307,6 +308,7 @@ fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as
                 branch: Branch { tx: tx(1), attempt, work: Work::of_events(events), at: Timestamp(0) },
                 deadline: Millis(1_000),
                 ordered: true,
+                sole: false,
             },
         })
     };

@@ -18,6 +18,7 @@ fn request(n: u128, event: Event) -> Request<Event> {
         branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
         deadline: Millis(n as u64 * 10),
         ordered: true,
+        sole: false,
     }
 }
 

@@ -67,6 +67,7 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
                     branch: Branch { tx: action, attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
                     deadline: Millis::NEVER,
                     ordered: true,
+                    sole: false,
                 };
                 assert_eq!(Some(said(&account.request(request))).as_ref(), told.as_ref(), "step {step}");
                 Vec::new()

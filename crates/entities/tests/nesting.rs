@@ -293,10 +293,12 @@ fn e_initialized_is_not_falsified_while_it_is_relied_on() {
     for strategy in [Strategy::Psac, Strategy::Serializable] {
         let mut world = World::new(strategy, Durability::TwoPhase);
         world.account("Account/A", 0);
+        world.account("Account/B", 0);
         let opened = Condition::in_state(["opened"], "it must be open");
         let relies = world.start(vec![Call::condition(key("Account/A"), opened)]);
         world.run_except(Packet::is_decision);
-        let close = world.event("Account/A", Hand::close());
+        let close = [("Account/A", Hand::close()), ("Account/B", Hand::deposit(1))];
+        let close = world.start(close.map(|(account, event)| Call::event(key(account), event)).to_vec());
         world.run_except(Packet::is_decision);
         assert_eq!(world.reply(close), None, "{strategy:?}: it would falsify what is relied on");
         let deposit = world.event("Account/A", Hand::deposit(1));

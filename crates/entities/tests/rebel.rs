@@ -205,7 +205,12 @@ fn a_withdrawal_in_rebel_is_linear_and_names_money_by_field_and_currency() {
 
 fn request<E>(n: u128, event: E) -> Request<E> {
     let (tx, attempt, work) = (support::tx(n), Attempt::FIRST, Work::event(event));
-    Request { branch: Branch { tx, attempt, work, at: Timestamp(0) }, deadline: Millis::NEVER, ordered: true }
+    Request {
+        branch: Branch { tx, attempt, work, at: Timestamp(0) },
+        deadline: Millis::NEVER,
+        ordered: true,
+        sole: false,
+    }
 }
 
 /// An account of the rich bank with 1,000 euros and 500 more to overdraw.

@@ -35,6 +35,7 @@ fn prepared() -> Prepared<Event> {
             calls: vec![vec![Call::event(key("Account/B"), Event::Close)], vec![]],
             answers: vec![Some(Value::Integer(5)), Some(Value::Boolean(true)), None],
             state: Some("opened".into()),
+            in_line: false,
         },
         version: 2,
     }
@@ -163,7 +164,7 @@ fn effects_are_recovered_in_slot_order_whatever_the_order_of_their_records() {
 #[test]
 fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
     let prepared = |attempt, slot, euros| {
-        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()) };
+        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()), in_line: false };
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
         let branch = Branch { tx, attempt, work, at: Timestamp(0) };
@@ -190,7 +191,7 @@ fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_
     let mut account = recover(None, vec![committed(1, Hand::open(100))]);
     let branch =
         Branch { tx: tx(7), attempt: Attempt::FIRST.next(), work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
-    let request = Request { branch, deadline: Millis(1_000), ordered: true };
+    let request = Request { branch, deadline: Millis(1_000), ordered: true, sole: false };
     account.step(Input::Prepare(Prepare { coordinator: key("Coordinator/C"), request }), Millis(0));
     let snapshot = account.snapshot();
     assert_eq!(snapshot.pending.len(), 1, "it is open");

@@ -52,6 +52,7 @@ fn request<E>(n: u128, event: E) -> Request<E> {
         branch: Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) },
         deadline: Millis::NEVER,
         ordered: true,
+        sole: false,
     }
 }
 

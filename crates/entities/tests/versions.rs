@@ -182,7 +182,7 @@ fn what_is_in_doubt_under_an_earlier_version_is_decided_there_first() {
             work: Work::event(event(1, "Fill", Some(1))),
             at: Timestamp(0),
         };
-        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("used".into()) };
+        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("used".into()), in_line: false };
         let coordinator = EntityKey::new("Coordinator", "c").expect("a key");
         Record::Prepared(Prepared { branch, slot: Slot(2), coordinator, answer, version })
     };

@@ -39,6 +39,9 @@ pub struct Answer<E> {
     pub answers: Vec<Option<Value>>,
     /// The name of the life-cycle state after the events; nothing if there are only conditions and questions.
     pub state: Option<String>,
+    /// Whether it stands in line behind everything that was in progress: its client is told of a commit when it is applied.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_line: bool,
 }
 
 /// Why the work of a transaction is possible in no outcome.
@@ -192,7 +195,7 @@ impl<M: Model> Entity<M> {
             }
         }
         if !branch.work.has_event() {
-            return Ok(Step { state, answer: Answer { calls, answers, state: None } });
+            return Ok(Step { state, answer: Answer { calls, answers, state: None, in_line: false } });
         }
         if !branch.work.partial {
             let reasons = self.model.broken(&self.key, found, &state, branch.at);
@@ -201,7 +204,7 @@ impl<M: Model> Entity<M> {
             }
         }
         let name = self.state_name(&state).to_owned();
-        Ok(Step { state, answer: Answer { calls, answers, state: Some(name) } })
+        Ok(Step { state, answer: Answer { calls, answers, state: Some(name), in_line: false } })
     }
 
     /// The answer to `question` in `state`.

@@ -70,9 +70,9 @@ pub(super) fn judge<M: Model>(
         return Judgement::Delay(Cause::Bound);
     }
     by_relation(progress, strategy, branch)
-        .or_else(|| by_interval(progress, strategy, branch, newcomer.shape.as_ref()))
+        .or_else(|| by_interval(progress, strategy, newcomer))
         .or_else(|| by_manner(progress, strategy, newcomer))
-        .unwrap_or_else(|| by_outcomes(progress, strategy, branch))
+        .unwrap_or_else(|| by_outcomes(progress, strategy, newcomer))
 }
 
 fn by_relation<M: Model>(
@@ -110,10 +110,10 @@ fn refusal<M: Model>(progress: &Progress<M>, branch: &Branch<M::Event>) -> Optio
 fn by_interval<M: Model>(
     progress: &Progress<M>,
     strategy: Strategy,
-    branch: &Branch<M::Event>,
-    shape: Option<&Shape<M::Event>>,
+    newcomer: &Delayed<M::Event>,
 ) -> Option<Judgement<M>> {
-    let Shape { linear, calls } = shape.filter(|_| progress.is_exact())?;
+    let branch = &newcomer.branch;
+    let Shape { linear, calls } = newcomer.shape.as_ref().filter(|_| progress.is_exact())?;
     let entity = &progress.entity;
     // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
     let state = entity.state_name(progress.base());
@@ -126,15 +126,23 @@ fn by_interval<M: Model>(
         Span::Mixed => Some(Judgement::Delay(Cause::Verdict)),
         Span::Unknown => None,
         Span::All => {
-            if strategy == Strategy::Serializable && !progress.interval.tolerates(linear, progress)? {
-                return Some(Judgement::Delay(Cause::Order));
-            }
+            let is_free = match strategy {
+                Strategy::Locking | Strategy::Psac => Some(true),
+                Strategy::Serializable if progress.has_line() => Some(false),
+                Strategy::Serializable => progress.interval.tolerates(linear, progress),
+            };
+            let in_line = match is_free {
+                Some(true) => false,
+                _ if newcomer.sole => true,
+                Some(false) => return Some(Judgement::Delay(Cause::Order)),
+                None => return None,
+            };
             let name = branch.work.has_event().then(|| state.to_owned());
             let answers = match branch.work.questions().next() {
                 None => Vec::new(),
                 Some(_) => entity.settled_answers(branch, &progress.certain()),
             };
-            let answer = Answer { calls: calls.clone(), answers, state: name };
+            let answer = Answer { calls: calls.clone(), answers, state: name, in_line };
             Some(Judgement::Admit { answer, outcomes: None })
         }
     }
@@ -148,12 +156,14 @@ fn by_manner<M: Model>(
     newcomer: &Delayed<M::Event>,
 ) -> Option<Judgement<M>> {
     let waits = strategy == Strategy::Serializable
+        && !newcomer.sole
         && progress.manners.differ_from(newcomer.changes.as_deref()?)
         && (newcomer.cause == Cause::Order || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
     waits.then_some(Judgement::Delay(Cause::Order))
 }
 
-fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Judgement<M> {
+fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, newcomer: &Delayed<M::Event>) -> Judgement<M> {
+    let branch = &newcomer.branch;
     let Some(outcomes) = progress.outcomes() else { return Judgement::Delay(Cause::Outcomes) };
     if progress.spend(outcomes.len()).is_none() {
         return Judgement::Delay(Cause::Outcomes);
@@ -175,23 +185,37 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch:
             return Judgement::Delay(Cause::Verdict);
         }
     }
-    let Some(answer) = answer else {
+    let Some(mut answer) = answer else {
         return Judgement::Reject(stopped.expect("there is at least one outcome"));
     };
     if !same_answer {
         return Judgement::Delay(Cause::Answer);
     }
-    for position in sensitive(progress, strategy) {
-        match conflicts(progress, strategy, position, branch) {
-            Some(false) => {}
-            Some(true) => return Judgement::Delay(Cause::Order),
-            None => return Judgement::Delay(Cause::Outcomes),
-        }
+    let may_stand_in_line = strategy == Strategy::Serializable && newcomer.sole;
+    match obstacle(progress, strategy, branch) {
+        None => {}
+        Some(_) if may_stand_in_line => answer.in_line = true,
+        Some(cause) => return Judgement::Delay(cause),
     }
     match progress.extend(&outcomes, branch, false) {
         Some(outcomes) => Judgement::Admit { answer, outcomes: Some(outcomes) },
         None => Judgement::Delay(Cause::Outcomes),
     }
+}
+
+/// Why `branch`, possible in all outcomes, cannot go before everything that is in progress; nothing if it can.
+fn obstacle<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Option<Cause> {
+    if strategy == Strategy::Serializable && progress.has_line() {
+        return Some(Cause::Order);
+    }
+    for position in sensitive(progress, strategy) {
+        match conflicts(progress, strategy, position, branch) {
+            Some(false) => {}
+            Some(true) => return Some(Cause::Order),
+            None => return Some(Cause::Outcomes),
+        }
+    }
+    None
 }
 
 /// The one of two refusals that comes later among the actions, or else the first; nothing if the events before them do not call the same, so

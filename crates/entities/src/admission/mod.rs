@@ -33,13 +33,22 @@
 //! * [`Strategy::Locking`]: one open transaction; strict two-phase locking.
 //! * [`Strategy::Psac`]: as in the paper. Two transactions may be applied in opposite orders at two entities (its figure 9).
 //! * [`Strategy::Serializable`]: also, the newcomer may not change the verdict or the answer of an open event, and its
-//!   effect commutes with each open one, in every outcome of the others.
+//!   effect commutes with each open one, in every outcome of the others. One without other parts need not: it stands *in line*.
+//!
+//! # In line
+//! A transaction with one part has no place at another entity, so that its place in the order of all is free. Where it does not
+//! commute with what is in progress it is admitted behind that, and stays in progress until all before it is applied; its
+//! client hears of the commit then. Until it is applied it holds back what has several parts: that could come before it at another
+//! entity, and cannot here.
 //!
 //! # Why the last one is serializable
 //! Let a transaction commit when its decision is taken, and take that as the serial order. At one entity two transactions
 //! are applied in another order only if they were open together, and such two commute in every state that any subset
 //! of the others leaves: moving one past the other, step by step, changes neither a verdict nor an answer nor the
-//! final state. What is decided before the newcomer is admitted precedes it in both orders.
+//! final state. What is decided before the newcomer is admitted precedes it in both orders. One in line takes its place when it is
+//! applied: all before it here is decided by then, and what came behind it commutes with it, or is in line as well. Each place lies
+//! between the beginning of a transaction and its answer, so that the order is strict: what began after another was answered comes
+//! after it.
 //!
 //! # Fairness
 //! A delayed transaction counts the newcomers that were admitted past it although they could make it wait. After
@@ -125,6 +134,8 @@ pub struct Request<E> {
     pub deadline: Millis,
     /// Whether it may be delayed at all: only if its transaction holds nothing that comes later in the order of keys.
     pub ordered: bool,
+    /// Whether its transaction has no other part, so that its place in the order of all is free.
+    pub sole: bool,
 }
 
 /// What is decided of a transaction.
@@ -264,6 +275,7 @@ pub struct FieldRange {
 ///     },
 ///     deadline: Millis(1_000),
 ///     ordered: true,
+///     sole: false,
 /// };
 /// // Figure 3 of the paper: the third withdrawal depends on the second alone.
 /// assert!(matches!(account.request(request(1, -30)), Verdict::Admitted(..)));
@@ -437,7 +449,7 @@ impl<M: Model> Admission<M> {
     /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction that does something else; at most
     /// eight times [`Limits::outcomes_max`] evaluations in all.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
-        let Request { branch, deadline, ordered } = request;
+        let Request { branch, deadline, ordered, sole } = request;
         if let Some(entry) = self.progress.find(branch.tx) {
             return Verdict::Admitted(entry.slot, entry.answer.clone());
         }
@@ -447,7 +459,8 @@ impl<M: Model> Admission<M> {
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch);
         let changes = self.progress.entity.changes(&branch);
-        let mut newcomer = Delayed { branch, deadline, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
+        let mut newcomer =
+            Delayed { branch, deadline, sole, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }

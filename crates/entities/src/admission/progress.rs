@@ -37,6 +37,8 @@ pub(super) struct Progress<M: Model> {
     entries: VecDeque<Entry<M>>,
     slots: BTreeMap<TxId, Slot>,
     open: usize,
+    /// How many in line are committed and not applied.
+    line: usize,
     pub(super) interval: Interval,
     pub(super) manners: Manners,
     next_slot: Slot,
@@ -77,6 +79,7 @@ impl<M: Model> Progress<M> {
             entries: VecDeque::new(),
             slots: BTreeMap::new(),
             open: 0,
+            line: 0,
             interval: Interval::default(),
             manners: Manners::default(),
             next_slot,
@@ -116,6 +119,12 @@ impl<M: Model> Progress<M> {
 
     pub(super) const fn open_count(&self) -> usize {
         self.open
+    }
+
+    /// Whether one in line is committed and not applied. What is not in line may have to go before it in the order of all, and
+    /// cannot here.
+    pub(super) const fn has_line(&self) -> bool {
+        self.line > 0
     }
 
     pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry<M>> {
@@ -204,6 +213,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is committed twice at {}", self.entity.key);
         entry.committed = true;
         self.open -= 1;
+        self.line += usize::from(entry.answer.in_line);
         self.interval.commit(entry.linear.as_ref());
         self.forget_outcomes(i);
     }
@@ -220,12 +230,14 @@ impl<M: Model> Progress<M> {
         self.forget_outcomes(i);
     }
 
-    /// Applies every committed entry that has no open effect before it, in slot order.
+    /// Applies every committed entry that has no open effect before it, in slot order. One in line has nothing open before it.
     pub(super) fn drain(&mut self) -> Vec<Applied> {
         let mut applied = Vec::new();
         let mut i = 0;
         while let Some(entry) = self.entries.get(i) {
-            if entry.committed {
+            if entry.committed && entry.answer.in_line && i > 0 {
+                break;
+            } else if entry.committed {
                 applied.push(self.apply(i));
             } else if !entry.branch.work.has_event() {
                 i += 1;
@@ -239,6 +251,7 @@ impl<M: Model> Progress<M> {
     fn apply(&mut self, i: usize) -> Applied {
         let entry = self.entries.remove(i).expect("the position is valid");
         self.slots.remove(&entry.branch.tx);
+        self.line -= usize::from(entry.answer.in_line);
         self.interval.apply(entry.linear.as_ref());
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         if entry.branch.work.has_event() {

@@ -11,6 +11,8 @@ use crate::tx::{Attempt, Millis, TxId};
 pub(super) struct Delayed<E> {
     pub(super) branch: Branch<E>,
     pub(super) deadline: Millis,
+    /// Whether its transaction has no other part.
+    pub(super) sole: bool,
     pub(super) shape: Option<Shape<E>>,
     /// Whether its shape says what its questions rely on, as that was when it was looked at last.
     pub(super) pins: bool,

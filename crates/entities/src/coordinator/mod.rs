@@ -598,10 +598,16 @@ impl<M: Model> Coordinator<M> {
 
     fn committed(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let DecisionRecord { participants, answer, .. } = self.transaction(tx).decision(tx);
+        if !self.transaction(tx).is_in_line() {
+            self.reply(tx, answer, out);
+        }
+        self.start_telling(tx, participants, now, out);
+    }
+
+    fn reply(&mut self, tx: TxId, answer: AnswerRecord, out: &mut Outputs<M>) {
         self.answers.keep(&answer);
         let reply = Reply::Answered { tx, result: answer.result, replayed: false };
         out.push(CoordinatorOutput::Reply { tx, reply });
-        self.start_telling(tx, participants, now, out);
     }
 
     fn start_telling(&mut self, tx: TxId, participants: Vec<(EntityKey, Slot)>, now: Millis, out: &mut Outputs<M>) {
@@ -634,7 +640,11 @@ impl<M: Model> Coordinator<M> {
         if !matches!(&transaction.phase, Phase::Telling { deaf } if deaf.is_empty()) {
             return;
         }
-        let result = transaction.decision(tx).answer.result;
+        let answer = transaction.decision(tx).answer;
+        if transaction.is_in_line() {
+            self.reply(tx, answer.clone(), out);
+        }
+        let result = answer.result;
         self.end(tx, Reply::Answered { tx, result, replayed: false });
         if self.options.durability == Durability::TwoPhase {
             let record = (self.key.clone(), Record::End { tx });
@@ -676,6 +686,7 @@ impl<M: Model> Coordinator<M> {
             let reply = match transaction.phase {
                 Phase::Voting | Phase::Early => Reply::NotRecorded,
                 Phase::Deciding | Phase::Refusing { .. } => Reply::InDoubt,
+                Phase::Telling { .. } if transaction.is_in_line() => Reply::InDoubt,
                 Phase::Telling { .. } => continue,
             };
             out.push(CoordinatorOutput::Reply { tx, reply });

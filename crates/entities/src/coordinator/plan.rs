@@ -129,6 +129,11 @@ impl<E: Eq> Plan<E> {
         self.parts.values().any(|part| part.work.partial)
     }
 
+    /// Whether the transaction has one part, and will have no other.
+    pub(super) fn is_sole(&self) -> bool {
+        self.is_complete && !self.is_partial() && self.parts.len() == 1
+    }
+
     pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
         self.parts.get(key).map(|part| &part.work)
     }

@@ -50,6 +50,8 @@ struct Yes<E> {
     state: Option<String>,
     /// What its first event returns.
     result: Option<Box<Value>>,
+    /// Whether it acknowledges a commit when that is applied, and the client is told then.
+    in_line: bool,
 }
 
 pub(super) enum Phase {
@@ -98,7 +100,9 @@ impl<E: Clone + Eq> Transaction<E> {
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let Done { state, result } = result.unwrap_or_default();
         let work = || Work::of([]);
-        let yes = |(key, slot)| (key, Yes { slot, work: work(), state: state.clone(), result: result.clone() });
+        let yes = |(key, slot)| {
+            (key, Yes { slot, work: work(), state: state.clone(), result: result.clone(), in_line: false })
+        };
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
     }
@@ -205,12 +209,12 @@ impl<E: Clone + Eq> Transaction<E> {
     ) -> Result<(), Refusal> {
         self.asked = None;
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
-        let Answer { calls, answers, state } = answer;
+        let Answer { calls, answers, state, in_line } = answer;
         let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
         let is_news = !answers.is_empty() || work.events().any(depends);
         let result = result_of(&work, &answers);
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
-        self.yes.insert(from.clone(), Yes { slot, work, state, result });
+        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line });
         self.no.remove(&from);
         let Some(news) = news else { return Ok(()) };
         let known = self.learned.insert(from, news.clone());
@@ -253,7 +257,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let mut work = self.plan.work(&to)?.clone();
         work.timed = self.is_timed;
         let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
-        let request = Request { branch, deadline: self.deadline, ordered };
+        let request = Request { branch, deadline: self.deadline, ordered, sole: self.plan.is_sole() };
         Some((to, Prepare { coordinator: coordinator.clone(), request }))
     }
 
@@ -278,6 +282,11 @@ impl<E: Clone + Eq> Transaction<E> {
 
     pub(super) fn slot_of(&self, key: &EntityKey) -> Option<Slot> {
         self.yes.get(key).map(|yes| yes.slot)
+    }
+
+    /// Whether the client is told of a commit only when everybody has acknowledged it.
+    pub(super) fn is_in_line(&self) -> bool {
+        self.yes.values().any(|yes| yes.in_line)
     }
 
     pub(super) fn answer(&self, tx: TxId, result: Result<Done, Refusal>) -> AnswerRecord {

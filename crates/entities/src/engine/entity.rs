@@ -15,7 +15,7 @@ use super::loading::Loading;
 use super::memory::Footprint;
 use super::queueing::Queueing;
 use super::timers::Timers;
-use crate::admission::Wait;
+use crate::admission::{Decision, Wait};
 use crate::message::{Decide, Prepare, Said, Vote};
 use crate::model::{Due, Model};
 use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, View};
@@ -51,6 +51,8 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     told: Told,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
+    /// Who waits until a commit is acknowledged.
+    commits: HashMap<TxId, Resolver<()>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
     next_read: ReadId,
     /// The earliest tick that a timer has been set for.
@@ -81,6 +83,7 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             options,
             told,
             votes: HashMap::new(),
+            commits: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
             tick_at: Millis::NEVER,
@@ -128,12 +131,19 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     fn carry_out(&mut self, output: Output<M::State, M::Event>) {
         match output {
             Output::Send(message) => {
-                // Acks and questions have no receiver here: `decide` is its own ack, and a coordinator lives as long
-                // as its transaction.
-                if let Said::Vote(vote) = message.said
-                    && let Some(waiting) = self.votes.remove(&(message.tx, message.attempt))
-                {
-                    waiting.resolve(Ok(vote));
+                // Questions have no receiver here: a coordinator lives as long as its transaction.
+                match message.said {
+                    Said::Vote(vote) => {
+                        if let Some(waiting) = self.votes.remove(&(message.tx, message.attempt)) {
+                            waiting.resolve(Ok(vote));
+                        }
+                    }
+                    Said::Ack(_) => {
+                        if let Some(waiting) = self.commits.remove(&message.tx) {
+                            waiting.resolve(());
+                        }
+                    }
+                    Said::Ask(_) => {}
                 }
             }
             Output::Applied(applied) => {
@@ -249,14 +259,21 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         Ok(due)
     }
 
-    /// Tells the decision, and where its record stands if there is one.
-    pub(super) fn decide(&mut self, cx: &Cx<Self>, decide: Decide, record: Option<Seq>) {
+    /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.
+    pub(super) fn decide(&mut self, cx: &Cx<Self>, decide: Decide, record: Option<Seq>) -> Forward<()> {
         self.votes.remove(&(decide.tx, decide.attempt));
         if let Some(seq) = record {
             self.durable.add(seq);
             self.told.footprint.set_has_records(true);
         }
+        if decide.decision == Decision::Abort || self.participant.is_err() {
+            self.step(cx, Input::Decide(decide));
+            return cx.reply(());
+        }
+        let (acknowledged, resolver) = Promise::pair();
+        self.commits.insert(decide.tx, resolver);
         self.step(cx, Input::Decide(decide));
+        cx.forward(acknowledged)
     }
 
     /// Reads the state; answered when `mode` allows, or the deadline has passed.

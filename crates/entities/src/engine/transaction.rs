@@ -39,6 +39,8 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     /// Where the records of this transaction stand, by entity.
     committed_at: BTreeMap<EntityKey, Seq>,
     acks: Vec<Promise<()>>,
+    /// Whether the one entity that was asked told it to stand in line, so that its acknowledgement is waited for.
+    in_line: bool,
     /// The time of its events.
     at: Timestamp,
     /// Why the coordinator was told that something was not recorded.
@@ -62,6 +64,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             held: BTreeMap::new(),
             committed_at: BTreeMap::new(),
             acks: Vec::new(),
+            in_line: false,
             at: Timestamp(0),
             failure: None,
             ended: false,
@@ -132,7 +135,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
                 Some(self.ask(to, prepare, tick_at).await)
             }
-            CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide),
+            CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide).await,
             CoordinatorOutput::Append { write, records, .. } => {
                 Some(self.append(write, records, repeatable.as_ref()).await)
             }
@@ -183,6 +186,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 Err(Late) => Vote::Expired(Vec::new()),
             },
         };
+        self.in_line = matches!(&vote, Vote::Yes { answer, .. } if answer.in_line);
         CoordinatorInput::Heard(ToCoordinator { to: coordinator, from: to, tx, attempt, said: Said::Vote(vote) })
     }
 
@@ -200,13 +204,20 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         Vote::NotRecorded
     }
 
-    /// Tells a decision. That an entity has taken it up is its acknowledgement.
-    fn tell(&mut self, to: &EntityKey, decide: Decide) -> Option<CoordinatorInput<M::Event>> {
+    /// Tells a decision. That an entity has taken it up is its acknowledgement; of a commit in line, that it has been applied.
+    async fn tell(&mut self, to: &EntityKey, decide: Decide) -> Option<CoordinatorInput<M::Event>> {
         let live = self.held.get(to)?;
         let (tx, attempt, coordinator, slot) = (decide.tx, decide.attempt, decide.coordinator.clone(), decide.slot);
         let commits = decide.decision == Decision::Commit;
-        self.acks.push(live.actor.decide(decide, self.committed_at.get(to).copied()));
-        let slot = slot.filter(|_| commits)?;
+        let ack = live.actor.decide(decide, self.committed_at.get(to).copied());
+        let slot = slot.filter(|_| commits);
+        if slot.is_none() || !self.in_line {
+            self.acks.push(ack);
+        } else if let Err(cause) = ack.await {
+            // It is in the journal, where the entity finds it when it is recovered.
+            tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
+        }
+        let slot = slot?;
         Some(CoordinatorInput::Heard(ToCoordinator {
             to: coordinator,
             from: to.clone(),

@@ -179,15 +179,27 @@ struct Standing {
 enum Stage {
     Delayed,
     Preparing,
-    Voted { ask_at: Millis, span: Millis },
-    Committed,
+    Voted {
+        ask_at: Millis,
+        span: Millis,
+    },
+    Committed {
+        /// Who is told, of which attempt, when it is applied.
+        tell: Option<Told>,
+    },
+}
+
+/// What is acknowledged.
+#[derive(Clone, Debug)]
+struct Told {
+    attempt: Attempt,
+    slot: Slot,
+    coordinator: EntityKey,
 }
 
 #[derive(Debug)]
 struct Unacknowledged {
-    attempt: Attempt,
-    slot: Slot,
-    coordinator: EntityKey,
+    told: Told,
     /// Whether its record is on the way; otherwise the journal refused it and the next redelivery tries again.
     writing: bool,
 }
@@ -279,7 +291,7 @@ impl<M: Model> Participant<M> {
         let Prepare { coordinator, request } = prepare;
         let Branch { tx, attempt, .. } = request.branch;
         if let Some(standing) = self.standings.get(&tx) {
-            if standing.attempt > attempt || matches!(standing.stage, Stage::Committed) {
+            if standing.attempt > attempt || matches!(standing.stage, Stage::Committed { .. }) {
                 return;
             }
             if standing.attempt == attempt {
@@ -394,12 +406,12 @@ impl<M: Model> Participant<M> {
         match (entry, self.standings.get(&tx).map(|standing| &standing.stage)) {
             (Some(_), Some(Stage::Voted { .. })) => {
                 self.stop_asking(tx);
-                self.standing(tx).stage = Stage::Committed;
+                self.standing(tx).stage = Stage::Committed { tell: None };
                 self.record_commit(tx, attempt, slot, out);
                 let consequences = self.admission.decide(tx, Decision::Commit);
                 self.follow(consequences, now, out);
             }
-            (Some(_), Some(Stage::Committed)) => self.confirm_commit(decide, slot, out),
+            (Some(_), Some(Stage::Committed { .. })) => self.confirm_commit(decide, slot, out),
             // Every slot that was given and is not in progress any more has been decided.
             (None, _) if slot < self.admission.next_slot() => self.confirm_commit(decide, slot, out),
             _ => out.push(Output::ProtocolError { decide }),
@@ -408,12 +420,22 @@ impl<M: Model> Participant<M> {
 
     fn record_commit(&mut self, tx: TxId, attempt: Attempt, slot: Slot, out: &mut Outputs<M>) {
         let coordinator = self.standings[&tx].coordinator.clone();
+        let told = Told { attempt, slot, coordinator };
         match self.durability {
-            Durability::Shared => self.say(&coordinator, tx, attempt, Said::Ack(slot), out),
+            Durability::Shared => self.acknowledge(tx, told, out),
             Durability::TwoPhase => {
-                self.unacknowledged.insert(tx, Unacknowledged { attempt, slot, coordinator, writing: true });
+                self.unacknowledged.insert(tx, Unacknowledged { told, writing: true });
                 self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
             }
+        }
+    }
+
+    /// Acknowledges a commit that is durable: at once, but for one in line, of which that means that it is applied.
+    fn acknowledge(&mut self, tx: TxId, told: Told, out: &mut Outputs<M>) {
+        let entry = self.admission.find(tx).filter(|entry| entry.slot == told.slot && entry.answer.in_line);
+        match self.standings.get_mut(&tx).map(|standing| &mut standing.stage) {
+            Some(Stage::Committed { tell }) if entry.is_some() => *tell = Some(told),
+            _ => self.say(&told.coordinator, tx, told.attempt, Said::Ack(told.slot), out),
         }
     }
 
@@ -421,12 +443,12 @@ impl<M: Model> Participant<M> {
     fn confirm_commit(&mut self, decide: Decide, slot: Slot, out: &mut Outputs<M>) {
         let Decide { tx, attempt, coordinator, .. } = decide;
         match self.unacknowledged.get_mut(&tx) {
-            Some(waiting) if waiting.slot == slot => {
+            Some(waiting) if waiting.told.slot == slot => {
                 if !std::mem::replace(&mut waiting.writing, true) {
                     self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
                 }
             }
-            _ => self.say(&coordinator, tx, attempt, Said::Ack(slot), out),
+            _ => self.acknowledge(tx, Told { attempt, slot, coordinator }, out),
         }
     }
 
@@ -437,7 +459,7 @@ impl<M: Model> Participant<M> {
         if slot.is_some() && slot != held {
             return;
         }
-        if matches!(standing.stage, Stage::Committed) {
+        if matches!(standing.stage, Stage::Committed { .. }) {
             return out.push(Output::ProtocolError { decide });
         }
         self.abort(tx, now, out);
@@ -460,8 +482,11 @@ impl<M: Model> Participant<M> {
             self.turn_away(tx, Vote::Expired(waits), out);
         }
         for applied in consequences.applied {
-            self.standings.remove(&applied.tx);
+            let standing = self.standings.remove(&applied.tx);
             out.push(Output::Applied(applied));
+            if let Some(Standing { stage: Stage::Committed { tell: Some(told) }, .. }) = standing {
+                self.acknowledge(applied.tx, told, out);
+            }
         }
         for (tx, verdict) in consequences.settled {
             self.settle(tx, verdict, now, out);
@@ -474,13 +499,13 @@ impl<M: Model> Participant<M> {
             return out.push(Output::Halt);
         }
         let Some((tx, slot)) = self.writes.remove(&write) else { return };
-        if let Some(commit) = self.unacknowledged.get_mut(&tx).filter(|commit| commit.slot == slot) {
+        if let Some(commit) = self.unacknowledged.get_mut(&tx).filter(|commit| commit.told.slot == slot) {
             if result == Written::Refused {
                 commit.writing = false;
                 return;
             }
             let commit = self.unacknowledged.remove(&tx).expect("it was found");
-            return self.say(&commit.coordinator, tx, commit.attempt, Said::Ack(slot), out);
+            return self.acknowledge(tx, commit.told, out);
         }
         let held = self.admission.find(tx).is_some_and(|entry| entry.slot == slot);
         if !held || !matches!(self.standings[&tx].stage, Stage::Preparing) {

@@ -143,7 +143,7 @@ impl<M: Model> Participant<M> {
             if !committed {
                 participant.say(&coordinator, tx, attempt, Said::Ask(slot), &mut out);
             }
-            participant.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Committed });
+            participant.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Committed { tell: None } });
             if !committed {
                 participant.ask_again(tx, participant.ask_after, now);
             }
@@ -169,7 +169,7 @@ impl<M: Model> Replay<M> {
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
             Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
-                let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None };
+                let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false };
                 let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
                 let prepared = Prepared { branch, slot, coordinator: key.clone(), answer, version };
                 self.add(Pending { prepared, committed: true });
@@ -215,11 +215,13 @@ impl<M: Model> Replay<M> {
         Some(())
     }
 
-    /// The first committed one, if no open effect stands before it.
+    /// The first committed one, if no open effect stands before it, and if it is in line nothing open at all.
     fn ready_head(&self) -> Option<Slot> {
+        let first = *self.pending.first_key_value()?.0;
         let mut heads =
             self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.branch.work.has_event());
-        heads.next().filter(|(_, entry)| entry.committed).map(|(&slot, _)| slot)
+        let (&slot, head) = heads.next().filter(|(_, entry)| entry.committed)?;
+        (slot == first || !head.prepared.answer.in_line).then_some(slot)
     }
 
     fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {

@@ -1,23 +1,36 @@
-//! Running transactions one after the other, in every order.
+//! Running transactions one after the other, in every order that is allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use enact_entities::{Action, Call, Calls, Demand, EntityKey, Model, Timestamp};
+use enact_entities::{Action, Call, Calls, Demand, EntityKey, Model, Timestamp, TxId};
 
 use super::bank::{Event, Hand, State};
 
 pub type States = BTreeMap<EntityKey, State>;
 
-/// Whether the transactions, run one after the other in some order from `before`, all succeed and end in `after`.
-pub fn some_order_explains(model: &Hand, before: &States, transactions: &[Vec<Call<Event>>], after: &States) -> bool {
+/// A transaction that committed.
+#[derive(Clone)]
+pub struct Committed {
+    pub tx: TxId,
+    pub calls: Vec<Call<Event>>,
+    /// Those whose clients had been told of the commit when it began.
+    pub behind: BTreeSet<TxId>,
+}
+
+/// Whether the transactions, run one after the other in some order from `before`, all succeed and end in `after`. What had been
+/// answered when another began comes before that one.
+pub fn some_order_explains(model: &Hand, before: &States, transactions: &[Committed], after: &States) -> bool {
     if transactions.is_empty() {
         return same(model, before, after);
     }
     (0..transactions.len()).any(|first| {
-        let Some(next) = execute(model, before, &transactions[first]) else { return false };
         let mut rest = transactions.to_vec();
-        rest.remove(first);
-        some_order_explains(model, &next, &rest, after)
+        let Committed { calls, behind, .. } = rest.remove(first);
+        if rest.iter().any(|other| behind.contains(&other.tx)) {
+            return false;
+        }
+        let next = execute(model, before, &calls);
+        next.is_some_and(|next| some_order_explains(model, &next, &rest, after))
     })
 }
 
