@@ -126,8 +126,8 @@ pub use self::engine::{
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
-    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Due, Field, Linear, Location, Model, Place,
-    Question, Relation, Term, Threshold, Work,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Demand, Due, Effects, Field, Forecast, Image,
+    Linear, Location, Made, Model, Place, Question, Relation, Term, Threshold, Work,
 };
 pub use self::participant::{
     Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,

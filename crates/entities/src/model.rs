@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use enact_rebel::{Manner, Value};
 use serde::de::DeserializeOwned;
@@ -184,6 +185,26 @@ pub trait Model: Send + Sync + 'static {
     fn linear(&self, key: &EntityKey, events: &[Self::Event], at: Timestamp) -> Option<Linear> {
         let _ = (key, events, at);
         None
+    }
+
+    /// What `event` does to an entity in `state`, or in any other state in which it happens; nothing if that is not known.
+    /// Whether it happens is for [`judge`](Self::judge) to tell.
+    fn effects(&self, key: &EntityKey, state: &Self::State, event: &Self::Event, at: Timestamp) -> Option<Effects> {
+        let _ = (key, state, event, at);
+        None
+    }
+
+    /// What becomes of `event` in all states that differ from `state` only as `cover` allows.
+    fn judge(
+        &self,
+        key: &EntityKey,
+        state: &Self::State,
+        cover: &Cover,
+        event: &Self::Event,
+        at: Timestamp,
+    ) -> Forecast {
+        let _ = (key, state, cover, event, at);
+        Forecast::Unsure
     }
 
     /// The numeric fields of a state, in the order in which they are shown.
@@ -477,6 +498,80 @@ pub struct Place {
     pub field: u64,
     /// The element, if the field is a set, in the one form in which the model writes it.
     pub element: Option<String>,
+}
+
+impl Place {
+    /// The life cycle. Its content is the name of the state.
+    pub const LIFE_CYCLE: Self = Self { field: u64::MAX, element: None };
+
+    /// The field as a whole.
+    pub(crate) const fn whole(&self) -> Self {
+        Self { field: self.field, element: None }
+    }
+}
+
+/// Between which values a number lies that a function makes of one between these two; nothing if that is not known.
+pub type Image = Arc<dyn Fn(i128, i128) -> Option<(i128, i128)> + Send + Sync>;
+
+/// What an event does in every state in which it happens, place by place: each number and place once. What is not named stays as
+/// it is.
+#[derive(Clone, Debug, Default)]
+pub struct Effects {
+    /// What is added to numbers.
+    pub deltas: Vec<(Field, i128)>,
+    /// The numbers that fields get, whatever they were.
+    pub assigned: Vec<(Field, i128)>,
+    /// What is made of numbers.
+    pub made: Vec<Made>,
+    /// What is in some places after the event, whatever was there; of the [life cycle](Place::LIFE_CYCLE), if it moves.
+    pub puts: Vec<Content>,
+    /// The places that change in another way, as whole fields.
+    pub hidden: Vec<Place>,
+    /// Everything else that the event depends on: what decides whether it happens, and what its effects read beside the place
+    /// that they change. The life cycle is always among it and need not be named.
+    pub reads: Vec<Location>,
+}
+
+/// A number that a function makes of the one that was there.
+#[derive(Clone)]
+pub struct Made {
+    /// The field.
+    pub field: Field,
+    /// Equal numbers are equal functions of nothing but what was there; nothing if it depends on more.
+    pub function: Option<u64>,
+    /// What it makes of all numbers between two.
+    pub image: Image,
+}
+
+impl Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Made").field("field", &self.field).field("function", &self.function).finish_non_exhaustive()
+    }
+}
+
+/// How other states may differ from one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cover {
+    /// The life-cycle states, if it may be in another one.
+    pub states: Vec<String>,
+    /// Numbers that lie between two values.
+    pub numbers: Vec<(Field, i128, i128)>,
+    /// Numbers and places of which nothing is known.
+    pub unknown: Vec<Location>,
+}
+
+/// What becomes of an event in many states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forecast {
+    /// It happens in all of them, calls the same, returns the same, and leads to this life-cycle state.
+    Happens {
+        /// The name of the state.
+        state: String,
+    },
+    /// It is refused in all of them.
+    Refused,
+    /// Neither is known.
+    Unsure,
 }
 
 /// Where the value of a field lies.

@@ -29,8 +29,8 @@ use serde::Serialize;
 
 use crate::EntityKey;
 use crate::model::{
-    Asked, Bound, Call, Calls, Change, Condition, Content, Due, Field, Linear, Location, Model, Place, Question,
-    Relation, Term, Threshold,
+    Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Due, Effects, Field, Forecast, Image, Linear,
+    Location, Made, Model, Place, Question, Relation, Term, Threshold,
 };
 use crate::reason::Reason;
 use crate::tx::Timestamp;
@@ -276,6 +276,65 @@ impl Known {
             assigned: assigned.collect::<Option<_>>()?,
             puts: contents(&linear.puts)?,
         })
+    }
+}
+
+impl Known {
+    /// Where the value of the field called `name` lies in `state`.
+    fn location(&self, state: &Instance, name: &Name) -> Option<Location> {
+        let index = self.index(name)?;
+        Some(match state.fields().get(name).and_then(number) {
+            Some((_, currency)) => Location::Number(numbered(index, currency)),
+            None => Location::Place(Place { field: index as u64, element: None }),
+        })
+    }
+
+    /// What a call does in `state`, with numbers for names; `image` gives what is made of a number in a currency.
+    fn with_numbers(
+        &self,
+        effects: &rebel::Effects,
+        state: &Instance,
+        image: impl Fn(&Name, Option<Currency>) -> Image,
+    ) -> Option<Effects> {
+        let number_of = |delta: &rebel::Delta| Some((self.field(&delta.field, delta.currency)?, delta.amount));
+        let made = |(name, function): &(Name, Option<u64>)| {
+            let (_, currency) = number(state.fields().get(name)?)?;
+            Some(Made { field: self.field(name, currency)?, function: *function, image: image(name, currency) })
+        };
+        let target = effects.target.iter();
+        let moved = target.map(|state| Content { place: Place::LIFE_CYCLE, value: state.to_string() });
+        let puts: Option<Vec<_>> = effects.puts.iter().map(|content| self.content(content)).collect();
+        let hidden = |name: &Name| Some(Place { field: self.index(name)? as u64, element: None });
+        let deltas = effects.deltas.iter().filter(|delta| delta.amount != 0);
+        Some(Effects {
+            deltas: deltas.map(number_of).collect::<Option<_>>()?,
+            assigned: effects.assigned.iter().map(number_of).collect::<Option<_>>()?,
+            made: effects.made.iter().map(made).collect::<Option<_>>()?,
+            puts: puts?.into_iter().chain(moved).collect(),
+            hidden: effects.hidden.iter().map(hidden).collect::<Option<_>>()?,
+            reads: effects.reads.iter().map(|name| self.location(state, name)).collect::<Option<_>>()?,
+        })
+    }
+
+    /// The instances that `cover` allows beside `state`.
+    fn outline(&self, state: &Instance, cover: &Cover) -> rebel::Outline {
+        let class = &self.class;
+        let mut outline = class.outline(state);
+        let name = |index: u64| usize::try_from(index).ok().and_then(|index| class.fields().get(index));
+        for &(field, low, high) in &cover.numbers {
+            name(field.0 >> 32).into_iter().for_each(|field| class.stretch(&mut outline, field.name(), low, high));
+        }
+        for unknown in &cover.unknown {
+            let index = match unknown {
+                Location::Number(field) => field.0 >> 32,
+                Location::Place(place) => place.field,
+            };
+            name(index).into_iter().for_each(|field| class.forget(&mut outline, field.name()));
+        }
+        let declared = class.states().iter().map(rebel::State::name);
+        let possible = declared.filter(|state| cover.states.iter().any(|possible| **possible == ***state));
+        outline.add_states(possible.cloned());
+        outline
     }
 }
 
@@ -547,6 +606,29 @@ impl Model for Rebel {
     fn linear(&self, entity: &EntityKey, events: &[EventCall], at: Timestamp) -> Option<Linear> {
         let (known, key) = self.class(entity).ok()?;
         known.numbered(&known.class.linear(&key, events, time(at))?)
+    }
+
+    fn effects(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Effects> {
+        let (known, key) = self.class(entity).ok()?;
+        if known.class.is_timed() {
+            return None;
+        }
+        let effects = known.class.effects(&key, event, time(at))?;
+        known.with_numbers(&effects, state, |field, currency| {
+            let (class, key, event, name) = (Arc::clone(&known.class), key.clone(), event.clone(), Arc::clone(field));
+            Arc::new(move |low, high| class.image((&key, &event, time(at)), &name, (low, high), currency))
+        })
+    }
+
+    fn judge(&self, entity: &EntityKey, state: &Instance, cover: &Cover, event: &EventCall, at: Timestamp) -> Forecast {
+        let Ok((known, key)) = self.class(entity) else { return Forecast::Unsure };
+        let judgement = known.class.judge(&key, &known.outline(state, cover), event, time(at));
+        let mut states = judgement.after.states();
+        match (judgement.verdict, states.next(), states.next()) {
+            (rebel::Verdict::Accepted, Some(state), None) => Forecast::Happens { state: state.to_string() },
+            (rebel::Verdict::Refused, ..) => Forecast::Refused,
+            _ => Forecast::Unsure,
+        }
     }
 
     fn numbers(&self, entity: &EntityKey, state: &Instance) -> Vec<(Field, i128)> {

@@ -121,7 +121,8 @@ mod value;
 mod violation;
 
 pub use self::analysis::{
-    Bound, Change, Content, Delta, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold, Verdict,
+    Bound, Change, Content, Delta, Effects, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold,
+    Verdict,
 };
 pub use self::caller::{Caller, CallerError};
 pub use self::check::check;

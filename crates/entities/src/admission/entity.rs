@@ -6,12 +6,12 @@ use std::sync::Arc;
 use enact_rebel::{Manner, Value};
 use serde::{Deserialize, Serialize};
 
-use super::interval::Base as _;
+use super::interval::{Base as _, Footprint};
 use super::progress::Progress;
 use crate::EntityKey;
 use crate::model::{
-    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Demand, Field, Linear, Location, Model, Place,
-    Question, Relation, Threshold, Work,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Demand, Field, Forecast, Linear, Location,
+    Model, Place, Question, Relation, Threshold, Work,
 };
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
@@ -76,7 +76,7 @@ pub(super) struct Step<M: Model> {
 /// A branch that the interval domain can judge.
 #[derive(Clone, Debug)]
 pub(super) struct Shape<E> {
-    pub(super) linear: Linear,
+    pub(super) footprint: Footprint,
     pub(super) calls: Vec<Vec<Call<E>>>,
 }
 
@@ -207,6 +207,11 @@ impl<M: Model> Entity<M> {
         Ok(Step { state, answer: Answer { calls, answers, state: Some(name), in_line: false } })
     }
 
+    /// What becomes of `event` behind everything that is described by `cover`.
+    pub(super) fn forecast(&self, event: &M::Event, at: Timestamp, base: &M::State, cover: &Cover) -> Forecast {
+        self.model.judge(&self.key, base, cover, event, at)
+    }
+
     /// The answer to `question` in `state`.
     fn answer(&self, question: &Question<M::Event>, at: Timestamp, state: &M::State) -> Option<Value> {
         let truth = match question {
@@ -312,7 +317,9 @@ impl<M: Model> Entity<M> {
     /// The branch as thresholds, contents, additions and constants, if it is nothing but that: its calls are the same in every
     /// state, its conditions and questions look only at the life cycle, which linear events do not move, and what it returns is
     /// the same in every state.
-    pub(super) fn shape(&self, branch: &Branch<M::Event>) -> Option<Shape<M::Event>> {
+    ///
+    /// One event alone may also do something else in `base` and in all states like it.
+    pub(super) fn shape(&self, branch: &Branch<M::Event>, base: &M::State) -> Option<Shape<M::Event>> {
         let looks_further = |action: &Action<M::Event>| match action {
             Action::Event(_) => false,
             Action::Condition(condition) => matches!(condition.demand, Demand::Impossible(_)),
@@ -325,8 +332,15 @@ impl<M: Model> Entity<M> {
         }
         let events: Vec<M::Event> = branch.work.events().cloned().collect();
         let linear =
-            if events.is_empty() { Linear::default() } else { self.model.linear(&self.key, &events, branch.at)? };
-        Some(Shape { linear, calls: self.fixed_calls(branch)? })
+            if events.is_empty() { Some(Linear::default()) } else { self.model.linear(&self.key, &events, branch.at) };
+        let footprint = match (linear, events.as_slice()) {
+            (Some(linear), _) => Footprint::of(linear),
+            (None, [event]) if !branch.work.relies() => {
+                Footprint::of_effects(self.model.effects(&self.key, base, event, branch.at)?)
+            }
+            (None, _) => return None,
+        };
+        Some(Shape { footprint, calls: self.fixed_calls(branch)? })
     }
 
     /// Work that only asks, as what its answers rely on: the numbers and contents of fields, as they are in all outcomes. Says
@@ -340,11 +354,14 @@ impl<M: Model> Entity<M> {
             return None;
         }
         let mut linear = Linear::default();
+        let at_rest = progress.interval.is_life_cycle_at_rest();
         for action in &work.actions {
             let name = match action {
                 Action::Ask(Question::Field(name)) => name,
-                Action::Ask(Question::Initialized | Question::InState(_)) => continue,
-                Action::Condition(condition) if !matches!(condition.demand, Demand::Impossible(_)) => continue,
+                Action::Ask(Question::Initialized | Question::InState(_)) if at_rest => continue,
+                Action::Condition(condition) if at_rest && !matches!(condition.demand, Demand::Impossible(_)) => {
+                    continue;
+                }
                 _ => return None,
             };
             match self.model.location(&self.key, progress.base(), name)? {
@@ -362,7 +379,7 @@ impl<M: Model> Entity<M> {
                 },
             }
         }
-        Some(Ok(Shape { linear, calls: Vec::new() }))
+        Some(Ok(Shape { footprint: Footprint::of(linear), calls: Vec::new() }))
     }
 
     /// Which places `branch` may change, and how; nothing if that is not known.

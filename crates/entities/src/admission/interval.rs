@@ -1,25 +1,24 @@
-//! The interval domain: what is open on each numeric field, as sums, and in each place, as contents.
+//! What is known of all outcomes without looking at them: cell by cell, between which values each number lies, and what each
+//! place may contain.
 //!
-//! While everything in progress is [`Linear`], the possible values of a field lie between *low* (every open subtraction
-//! commits, no open addition does) and *high* (the reverse), and both ends are reached. A threshold therefore holds in
-//! all outcomes exactly if it holds at the worse end, and in none exactly if it fails at the better end: escrow, taken
-//! from the contract for free. One verdict costs one lookup per threshold, however much is open.
+//! The values of a number lie between *low* and *high*, which follow from the segments of its [`Cell`]. While only amounts are
+//! added, low is what remains if every open subtraction commits and no open addition does, high the reverse, and both are reached. A
+//! threshold then holds in all outcomes exactly if it holds at the worse end, and in none exactly if it fails at the better end:
+//! escrow, taken from the contract for free. One verdict costs one look per threshold, however much is open.
 //!
 //! A threshold may bound a sum of fields, such as balance and overdraft limit. Its ends are the sums of the ends. They are
 //! reached as long as what is open moves only one of the fields; else they are only bounds, and what they leave
 //! undecided the outcomes decide.
 //!
-//! A field may be given a number instead, and a place a content. What is in progress on one field or place is all of one kind:
-//! additions, or one number, or one content. So there are two values at most, the one before and the one that is given, and both
-//! are reached. An event of another kind waits; where a strategy admits it nevertheless, it counts as not linear.
-//!
 //! For the other direction (a newcomer must not make an open event impossible) each open event leaves, per threshold, the
 //! least *low* or the greatest *high* that it can bear. What it can bear counts from the outcomes without itself, which is
-//! why its own delta is part of that number; see [`Interval::tolerates`].
+//! why its own delta is part of that number; see [`Interval::tolerates`]. What an event relies on that is no threshold is kept by
+//! place: a newcomer that changes such a place does not go before it.
 
 use std::collections::BTreeMap;
 
-use crate::model::{Bound, Content, Field, Linear, Place, Term, Threshold};
+use super::cell::{Cell, Doing, Ends, Seat, View};
+use crate::model::{Bound, Content, Cover, Effects, Field, Linear, Location, Made, Place, Term, Threshold};
 
 /// The applied values.
 pub(super) trait Base {
@@ -29,37 +28,45 @@ pub(super) trait Base {
     fn content(&self, place: &Place) -> Option<String>;
 }
 
-/// The sums over everything in progress.
+/// What the work of one transaction does, cell by cell.
+#[derive(Clone, Debug)]
+pub(super) struct Footprint {
+    /// What it needs and does. If there is more to it, it needs nothing here.
+    pub(super) linear: Linear,
+    pub(super) more: Option<More>,
+}
+
+/// What is not linear.
+#[derive(Clone, Debug)]
+pub(super) struct More {
+    made: Vec<Made>,
+    hidden: Vec<Place>,
+    /// What it depends on in a way that thresholds and contents do not say.
+    reads: Vec<Location>,
+}
+
+/// A footprint in progress, with its seats in the order of its changes: numbers first.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    pub(super) footprint: Footprint,
+    seats: Vec<Seat>,
+}
+
+/// The cells of everything in progress.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interval {
-    fields: BTreeMap<Field, Sums>,
-    assigned: BTreeMap<Field, Given<i128>>,
-    places: BTreeMap<Place, Given<String>>,
+    numbers: BTreeMap<Field, Cell<i128>>,
+    places: BTreeMap<Place, Cell<String>>,
     /// What the open events need to find in places, each with the number of them.
     relied: BTreeMap<Place, BTreeMap<String, usize>>,
     needs: BTreeMap<Vec<Term>, Needs>,
-    /// How many in progress are not linear: the sums do not describe them.
+    /// What they depend on otherwise.
+    guarded: Counted,
+    /// What is touched, and what is changed, by those that are in line, committed and not applied.
+    closed: Counted,
+    closed_by_change: Counted,
+    /// How many in progress have no footprint: the cells do not describe them.
     others: usize,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    /// Of the amounts of everything in progress, without their signs: as long as it fits, every other sum does.
-    volume: u128,
-    /// Of the committed that are not applied yet.
-    certain: i128,
-    /// Of the open subtractions.
-    negative: i128,
-    /// Of the open additions.
-    positive: i128,
-}
-
-/// The value that everything in progress gives to one field or place.
-#[derive(Clone, Debug)]
-struct Given<V> {
-    value: V,
-    open: usize,
-    committed: usize,
 }
 
 /// What the open events need of one sum of fields.
@@ -71,6 +78,37 @@ struct Needs {
     high: BTreeMap<i128, usize>,
 }
 
+/// Numbers and whole fields, each as often as it was entered.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    numbers: BTreeMap<Field, usize>,
+    fields: BTreeMap<u64, usize>,
+}
+
+impl Counted {
+    fn count(&mut self, at: &Location, change: impl Fn(usize) -> usize) {
+        match at {
+            Location::Number(field) => count(&mut self.numbers, *field, change),
+            Location::Place(place) => count(&mut self.fields, place.field, change),
+        }
+    }
+
+    fn has(&self, at: &Location) -> bool {
+        match at {
+            Location::Number(field) => self.numbers.contains_key(field),
+            Location::Place(place) => self.fields.contains_key(&place.field),
+        }
+    }
+}
+
+fn count<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K, change: impl Fn(usize) -> usize) {
+    let found = change(counts.get(&key).copied().unwrap_or(0));
+    match found {
+        0 => counts.remove(&key),
+        found => counts.insert(key, found),
+    };
+}
+
 /// What the thresholds of a newcomer say over all outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Span {
@@ -80,17 +118,63 @@ pub(super) enum Span {
     None,
     /// They hold in some outcomes and fail in others.
     Mixed,
-    /// The sums cannot tell.
+    /// The cells cannot tell.
     Unknown,
 }
 
-/// Between which values a sum of fields lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) low: i128,
-    pub(super) high: i128,
-    /// Whether both ends are reached.
-    pub(super) reached: bool,
+impl Footprint {
+    pub(super) const fn of(linear: Linear) -> Self {
+        Self { linear, more: None }
+    }
+
+    pub(super) fn of_effects(effects: Effects) -> Self {
+        let Effects { deltas, assigned, made, puts, hidden, reads } = effects;
+        let linear = Linear { deltas, assigned, puts, ..Linear::default() };
+        Self { linear, more: Some(More { made, hidden, reads }) }
+    }
+
+    /// The footprint as thresholds, contents and constants, if there is no more to it.
+    pub(super) fn as_linear(&self) -> Option<&Linear> {
+        self.more.is_none().then_some(&self.linear)
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = (Field, Doing<i128>)> {
+        let deltas = self.linear.deltas.iter().map(|&(field, amount)| (field, Doing::Adds(amount)));
+        let assigned = self.linear.assigned.iter().map(|&(field, value)| (field, Doing::Gives(value)));
+        let made = self.more.iter().flat_map(|more| &more.made);
+        let made = made.map(|made| (made.field, Doing::Makes(made.function, made.image.clone())));
+        deltas.chain(assigned).chain(made)
+    }
+
+    fn places(&self) -> impl Iterator<Item = (&Place, Doing<String>)> {
+        let puts = self.linear.puts.iter().map(|put| (&put.place, Doing::Gives(put.value.clone())));
+        let hidden = self.more.iter().flat_map(|more| &more.hidden);
+        puts.chain(hidden.map(|place| (place, Doing::Hides)))
+    }
+
+    /// What it changes.
+    fn written(&self) -> impl Iterator<Item = Location> {
+        let numbers = self.numbers().map(|(field, _)| Location::Number(field));
+        numbers.chain(self.places().map(|(place, _)| Location::Place(place.clone())))
+    }
+
+    /// What it depends on or changes.
+    fn touched(&self) -> impl Iterator<Item = Location> {
+        let terms = self.linear.thresholds.iter().flat_map(|threshold| &threshold.terms);
+        let needed = terms.map(|term| Location::Number(term.field));
+        let held = self.linear.holds.iter().map(|hold| Location::Place(hold.place.clone()));
+        let read = self.more.iter().flat_map(|more| more.reads.iter().cloned());
+        self.written().chain(needed).chain(held).chain(read).chain([Location::Place(Place::LIFE_CYCLE)])
+    }
+
+    /// Whether it says what happens in `base`: all that it replaces is there. A number that comes in another currency than the one
+    /// that is there takes away what the cells are about.
+    pub(super) fn is_told_in(&self, base: &impl Base) -> bool {
+        let made = self.more.iter().flat_map(|more| &more.made).map(|made| made.field);
+        let mut numbers = self.linear.assigned.iter().map(|(field, _)| *field).chain(made);
+        self.linear.puts.iter().all(|put| base.content(&put.place).is_some())
+            && numbers.all(|field| base.number(field).is_some())
+    }
 }
 
 /// What the deltas of an event add to a sum.
@@ -105,13 +189,6 @@ pub(super) fn added(linear: &Linear, terms: &[Term]) -> i128 {
 /// Whether `linear` changes a sum.
 fn moves(linear: &Linear, terms: &[Term]) -> bool {
     added(linear, terms) != 0 || terms.iter().any(|term| linear.assigned.iter().any(|(field, _)| *field == term.field))
-}
-
-/// Whether `linear` says what happens in `base`: all that it replaces is there. A number that comes in another currency than the
-/// one that is there takes away what the sums are about.
-pub(super) fn is_told_in(linear: &Linear, base: &impl Base) -> bool {
-    linear.puts.iter().all(|put| base.content(&put.place).is_some())
-        && linear.assigned.iter().all(|(field, _)| base.number(*field).is_some())
 }
 
 /// Whether the order of two events shows in what they leave.
@@ -129,168 +206,216 @@ pub(super) fn differ_by_order(first: &Linear, second: &Linear) -> bool {
 }
 
 impl Interval {
-    /// Whether the sums describe everything in progress.
+    /// Whether the cells describe everything in progress.
     pub(super) fn is_exact(&self) -> bool {
         self.others == 0
     }
 
     /// Whether no open event changes a number or a content.
     pub(super) fn is_settled(&self) -> bool {
-        self.fields.values().all(|sums| sums.negative == 0 && sums.positive == 0)
-            && self.assigned.values().all(|given| given.open == 0)
-            && self.places.values().all(|given| given.open == 0)
+        self.numbers.values().all(Cell::is_settled) && self.places.values().all(Cell::is_settled)
     }
 
-    /// Takes up an admitted event; `None` is one that is not linear.
+    /// Whether nothing in progress moves the life cycle.
+    pub(super) fn is_life_cycle_at_rest(&self) -> bool {
+        !self.places.contains_key(&Place::LIFE_CYCLE)
+    }
+
+    /// Whether there is room for `footprint` behind everything.
+    pub(super) fn has_room(&self, footprint: &Footprint) -> bool {
+        footprint.numbers().all(|(field, doing)| self.numbers.get(&field).is_none_or(|cell| cell.has_room(&doing)))
+            && footprint.places().all(|(place, doing)| self.places.get(place).is_none_or(|cell| cell.has_room(&doing)))
+    }
+
+    /// Takes up an admitted event; `None` is one without a footprint.
     ///
-    /// A sum that would overflow, or another kind of change than what is in progress, makes the event count as not linear; the
-    /// return value says which it is. So does a number that is assigned behind one that is not linear: that one may replace
-    /// the number by one in another currency, of which these sums say nothing.
-    pub(super) fn open(&mut self, linear: Option<Linear>) -> Option<Linear> {
-        let keeps_currency = |linear: &Linear| linear.assigned.is_empty() || self.is_exact();
-        let fitting =
-            linear.filter(|linear| self.fits(linear) && self.is_of_one_kind_with(linear) && keeps_currency(linear));
-        let Some(linear) = &fitting else {
+    /// A sum that would overflow makes the event count as one without; the return value says which it is. So does a number
+    /// that is assigned behind one without: that one may replace the number by one in another currency, of which these cells say
+    /// nothing.
+    pub(super) fn open(&mut self, footprint: Option<Footprint>) -> Option<Taken> {
+        let keeps_currency = |footprint: &Footprint| footprint.linear.assigned.is_empty() || self.is_exact();
+        let fitting = footprint.filter(|footprint| self.fits(footprint) && keeps_currency(footprint));
+        let Some(footprint) = fitting else {
             self.others += 1;
             return None;
         };
-        for &(field, delta) in &linear.deltas {
-            let sums = self.fields.entry(field).or_default();
-            sums.volume += delta.unsigned_abs();
-            *sums.side(delta) += delta;
+        let numbers = footprint.numbers().map(|(field, doing)| self.numbers.entry(field).or_default().open(&doing));
+        let mut seats: Vec<Seat> = numbers.collect();
+        for (place, doing) in footprint.places() {
+            if !self.places.contains_key(place) {
+                self.places.insert(place.clone(), Cell::default());
+            }
+            seats.push(self.places.get_mut(place).expect("it is there").open(&doing));
         }
-        for &(field, value) in &linear.assigned {
-            self.assigned.entry(field).or_insert(Given { value, open: 0, committed: 0 }).open += 1;
-        }
-        for Content { place, value } in &linear.puts {
-            let given = Given { value: value.clone(), open: 0, committed: 0 };
-            self.places.entry(place.clone()).or_insert(given).open += 1;
-        }
-        for Content { place, value } in &linear.holds {
+        for Content { place, value } in &footprint.linear.holds {
             *self.relied.entry(place.clone()).or_default().entry(value.clone()).or_insert(0) += 1;
         }
-        for threshold in &linear.thresholds {
-            let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
+        for threshold in &footprint.linear.thresholds {
+            let (needs, value) = self.need(&footprint.linear, &threshold.terms, threshold.bound);
             *needs.entry(value).or_insert(0) += 1;
         }
-        fitting
-    }
-
-    /// Whether each field and place that `linear` changes is changed in one way only, by it and by all that is in progress.
-    fn is_of_one_kind_with(&self, linear: &Linear) -> bool {
-        linear.deltas.iter().all(|(field, _)| !self.assigned.contains_key(field))
-            && linear.assigned.iter().all(|(field, value)| {
-                !self.fields.contains_key(field) && self.assigned.get(field).is_none_or(|given| given.value == *value)
-            })
-            && linear.puts.iter().all(|put| self.places.get(&put.place).is_none_or(|given| given.value == put.value))
-    }
-
-    /// An open event is committed: its deltas are certain now, and nothing can disturb it any more.
-    pub(super) fn commit(&mut self, linear: Option<&Linear>) {
-        let Some(linear) = linear else { return };
-        self.forget_open(linear);
-        for &(field, delta) in &linear.deltas {
-            self.fields.entry(field).or_default().certain += delta;
+        for read in footprint.more.iter().flat_map(|more| &more.reads) {
+            self.guarded.count(read, |count| count + 1);
         }
-        self.given(linear, |open, committed| (open - 1, committed + 1));
+        Some(Taken { footprint, seats })
+    }
+
+    /// Whether each number and place that `footprint` changes is changed in one way only, by it and by all that is in progress.
+    fn is_of_one_class_with(&self, footprint: &Footprint) -> bool {
+        let alone = |place: &Place| {
+            // A set as a whole and its elements are cells of their own.
+            self.cells_of(place).all(|other| other == place || place.element.is_some() && other.element.is_some())
+        };
+        footprint.numbers().all(|(field, doing)| self.numbers.get(&field).is_none_or(|cell| cell.is_of_class(&doing)))
+            && footprint.places().all(|(place, doing)| {
+                alone(place) && self.places.get(place).is_none_or(|cell| cell.is_of_class(&doing))
+            })
+    }
+
+    /// An open event is committed: its changes are certain now, and nothing can disturb it any more.
+    pub(super) fn commit(&mut self, taken: Option<&Taken>, in_line: bool) {
+        let Some(taken) = taken else { return };
+        self.forget_open(&taken.footprint);
+        self.seated(taken, Cell::commit, Cell::commit);
+        if in_line {
+            self.close(&taken.footprint, |count| count + 1);
+        }
     }
 
     /// An open event is aborted.
-    pub(super) fn abort(&mut self, linear: Option<&Linear>) {
-        let Some(linear) = linear else {
+    pub(super) fn abort(&mut self, taken: Option<&Taken>) {
+        let Some(taken) = taken else {
             self.others -= 1;
             return;
         };
-        self.forget_open(linear);
-        self.given(linear, |open, committed| (open - 1, committed));
-        self.leave(linear);
+        self.forget_open(&taken.footprint);
+        self.seated(taken, Cell::abort, Cell::abort);
     }
 
     /// A committed event is applied: it is part of the base now.
-    pub(super) fn apply(&mut self, linear: Option<&Linear>) {
-        let Some(linear) = linear else {
+    pub(super) fn apply(&mut self, taken: Option<&Taken>, in_line: bool) {
+        let Some(taken) = taken else {
             self.others -= 1;
             return;
         };
-        for &(field, delta) in &linear.deltas {
-            self.fields.entry(field).or_default().certain -= delta;
+        self.seated(taken, Cell::apply, Cell::apply);
+        if in_line {
+            self.close(&taken.footprint, |count| count - 1);
         }
-        self.given(linear, |open, committed| (open, committed - 1));
-        self.leave(linear);
     }
 
-    /// Counts anew who gives what `linear` gives.
-    fn given(&mut self, linear: &Linear, count: fn(usize, usize) -> (usize, usize)) {
-        for (field, _) in &linear.assigned {
-            let given = self.assigned.get_mut(field).expect("what is given leaves as often as it came");
-            (given.open, given.committed) = count(given.open, given.committed);
-            if given.open + given.committed == 0 {
-                self.assigned.remove(field);
+    fn close(&mut self, footprint: &Footprint, change: fn(usize) -> usize) {
+        footprint.touched().for_each(|touched| self.closed.count(&touched, change));
+        footprint.written().for_each(|written| self.closed_by_change.count(&written, change));
+    }
+
+    /// Does something with each change in its seat.
+    fn seated(
+        &mut self,
+        taken: &Taken,
+        of_number: fn(&mut Cell<i128>, Seat, &Doing<i128>),
+        of_place: fn(&mut Cell<String>, Seat, &Doing<String>),
+    ) {
+        let mut seats = taken.seats.iter().copied();
+        for (field, doing) in taken.footprint.numbers() {
+            let cell = self.numbers.get_mut(&field).expect("what is in progress has a cell");
+            of_number(cell, seats.next().expect("each change has a seat"), &doing);
+            if cell.is_empty() {
+                self.numbers.remove(&field);
             }
         }
-        for Content { place, .. } in &linear.puts {
-            let given = self.places.get_mut(place).expect("what is given leaves as often as it came");
-            (given.open, given.committed) = count(given.open, given.committed);
-            if given.open + given.committed == 0 {
+        for (place, doing) in taken.footprint.places() {
+            let cell = self.places.get_mut(place).expect("what is in progress has a cell");
+            of_place(cell, seats.next().expect("each change has a seat"), &doing);
+            if cell.is_empty() {
                 self.places.remove(place);
             }
         }
     }
 
+    /// What may be in `place` behind everything; nothing if that is not known.
+    pub(super) fn contents(&self, place: &Place, base: &impl Base) -> Option<Vec<String>> {
+        if self.cells_of(place).any(|other| other.element.is_some() != place.element.is_some()) {
+            return None;
+        }
+        let content = base.content(place)?;
+        self.places.get(place).map_or_else(|| Some(vec![content.clone()]), |cell| cell.contents(content.clone()))
+    }
+
+    /// The places in progress that are of the same field.
+    fn cells_of(&self, place: &Place) -> impl Iterator<Item = &Place> {
+        self.places.range(place.whole()..).map(|(other, _)| other).take_while(|other| other.field == place.field)
+    }
+
     /// What is in `place` in all outcomes, if it is one content.
     pub(super) fn settled_content(&self, place: &Place, base: &impl Base) -> Option<String> {
-        match self.places.get(place) {
-            Some(given) if given.open > 0 && given.committed == 0 => {
-                base.content(place).filter(|content| *content == given.value)
-            }
-            Some(given) => Some(given.value.clone()),
-            None => base.content(place),
-        }
+        let mut contents = self.contents(place, base)?;
+        contents.pop().filter(|_| contents.is_empty())
     }
 
-    /// Between which values `field` lies, if its applied value is `base`.
+    /// Between which values `field` lies behind everything, if its applied value is `base`.
     pub(super) fn field(&self, field: Field, base: i128) -> Option<Ends> {
-        if let Some(given) = self.assigned.get(&field) {
-            let base = if given.committed > 0 { given.value } else { base };
-            return Some(Ends { low: base.min(given.value), high: base.max(given.value), reached: true });
-        }
-        let Some(sums) = self.fields.get(&field) else { return Some(Ends { low: base, high: base, reached: true }) };
-        let certain = base.checked_add(sums.certain)?;
-        let (low, high) = (certain.checked_add(sums.negative)?, certain.checked_add(sums.positive)?);
-        Some(Ends { low, high, reached: true })
+        self.seen(field, base, View::End)
     }
 
-    /// Between which values a sum of fields lies.
+    fn seen(&self, field: Field, base: i128, view: View) -> Option<Ends> {
+        self.numbers
+            .get(&field)
+            .map_or(Some(Ends { low: base, high: base, reached: true }), |cell| cell.ends(base, view))
+    }
+
+    /// How the state behind everything may differ from the base.
+    pub(super) fn cover(&self, base: &impl Base) -> Cover {
+        let mut cover = Cover::default();
+        for &field in self.numbers.keys() {
+            match base.number(field).and_then(|number| self.field(field, number)) {
+                Some(Ends { low, high, .. }) => cover.numbers.push((field, low, high)),
+                None => cover.unknown.push(Location::Number(field)),
+            }
+        }
+        for place in self.places.keys() {
+            match self.contents(place, base) {
+                Some(states) if *place == Place::LIFE_CYCLE => cover.states = states,
+                _ => cover.unknown.push(Location::Place(place.clone())),
+            }
+        }
+        cover
+    }
+
+    /// Between which values a sum of fields lies behind everything.
     pub(super) fn ends(&self, terms: &[Term], base: &impl Base) -> Option<Ends> {
+        self.ends_in(View::End, terms, base)
+    }
+
+    fn ends_in(&self, view: View, terms: &[Term], base: &impl Base) -> Option<Ends> {
         let mut sum = Ends { low: 0, high: 0, reached: true };
         let mut moving = 0;
         for term in terms {
-            let Ends { low, high, .. } = self.field(term.field, base.number(term.field)?)?;
+            let Ends { low, high, reached } = self.seen(term.field, base.number(term.field)?, view)?;
             let (low, high) = if term.negative { (high.checked_neg()?, low.checked_neg()?) } else { (low, high) };
             moving += usize::from(low != high);
             sum.low = sum.low.checked_add(low)?;
             sum.high = sum.high.checked_add(high)?;
+            sum.reached &= reached;
         }
-        sum.reached = moving <= 1;
+        sum.reached &= moving <= 1;
         Some(sum)
     }
 
     /// What the thresholds of `linear` say over all outcomes.
     ///
     /// [`Span::Mixed`] is exact: only one threshold is undecided, and both ends of its sum are reached.
-    pub(super) fn span(&self, linear: &Linear, base: &impl Base) -> Span {
+    pub(super) fn span(&self, footprint: &Footprint, base: &impl Base) -> Span {
         let (mut undecided, mut reached) = (0, 0);
-        if !is_told_in(linear, base) {
+        let linear = &footprint.linear;
+        if !footprint.is_told_in(base) {
             return Span::Unknown;
         }
         for hold in &linear.holds {
-            let Some(before) = base.content(&hold.place) else { return Span::Unknown };
-            let given = self.places.get(&hold.place);
-            let if_none = if given.is_some_and(|given| given.committed > 0) { None } else { Some(&before) };
-            let holds = |value: &String| *value == hold.value;
-            match (if_none.map(holds), given.map(|given| holds(&given.value))) {
-                (Some(true) | None, Some(true) | None) => {}
-                (Some(false) | None, Some(false) | None) => return Span::None,
+            let Some(contents) = self.contents(&hold.place, base) else { return Span::Unknown };
+            match contents.iter().filter(|content| **content == hold.value).count() {
+                0 => return Span::None,
+                found if found == contents.len() => {}
                 _ => (undecided, reached) = (undecided + 1, reached + 1),
             }
         }
@@ -312,24 +437,30 @@ impl Interval {
         }
     }
 
-    /// Whether every open event stays possible in every outcome if `linear` comes first, and leads to the same before it and
-    /// after it; nothing if the sums cannot tell.
+    /// Whether every open event stays possible in every outcome if `footprint` comes first, and leads to the same before it and
+    /// after it; nothing if the cells cannot tell. What is in line, committed and not applied counts as what may come or not.
     ///
     /// An open event with delta `d` needs `value >= c` in every outcome of the *others*, the least of which is
     /// `low - min(0, d)`; after a newcomer with delta `e` it is `low - min(0, d) + min(0, e)`. So `low + min(0, e)` must
     /// reach `c + min(0, d)`, and only the greatest such number matters. The mirror image holds for upper bounds.
-    pub(super) fn tolerates(&self, linear: &Linear, base: &impl Base) -> Option<bool> {
+    pub(super) fn tolerates(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<bool> {
+        let linear = &footprint.linear;
         let relies_on_other = |put: &Content| {
             self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
         };
-        if !self.is_of_one_kind_with(linear) || linear.puts.iter().any(relies_on_other) {
+        if !self.is_of_one_class_with(footprint)
+            || linear.puts.iter().any(relies_on_other)
+            || footprint.written().any(|written| self.guarded.has(&written) || self.closed.has(&written))
+            || footprint.touched().any(|touched| self.closed_by_change.has(&touched))
+        {
             return Some(false);
         }
+        let view = if has_line { View::Anywhere } else { View::End };
         for (terms, needs) in &self.needs {
             if !moves(linear, terms) {
                 continue;
             }
-            let Ends { low, high, reached } = self.ends(terms, base)?;
+            let Ends { low, high, reached } = self.ends_in(view, terms, base)?;
             let (down, up) = self.moved(linear, terms, base)?;
             let (low, high) = (low.checked_add(down)?, high.checked_add(up)?);
             let low_ok = needs.low.last_key_value().is_none_or(|(&need, _)| low >= need);
@@ -373,38 +504,34 @@ impl Interval {
     }
 
     /// Whether every sum that the event can become part of fits into the numbers.
-    fn fits(&self, linear: &Linear) -> bool {
-        let volume = |field| self.fields.get(&field).map_or(0, |sums| sums.volume);
-        let fits = |volume: Option<u128>| volume.is_some_and(|volume| volume <= i128::MAX.unsigned_abs());
-        let volumes = linear.deltas.iter().all(|&(field, delta)| fits(volume(field).checked_add(delta.unsigned_abs())));
-        let needs = linear.thresholds.iter().all(|threshold| {
-            let (Bound::AtLeast(bound) | Bound::AtMost(bound)) = threshold.bound;
-            let mut deltas = threshold.terms.iter().map(|term| linear.delta(term.field).unsigned_abs());
-            fits(deltas.try_fold(bound.unsigned_abs(), u128::checked_add))
+    fn fits(&self, footprint: &Footprint) -> bool {
+        let numbers = footprint.numbers().all(|(field, doing)| {
+            self.numbers.get(&field).map_or_else(|| Cell::default().fits(&doing), |cell| cell.fits(&doing))
         });
-        volumes && needs
+        let needs = footprint.linear.thresholds.iter().all(|threshold| {
+            let (Bound::AtLeast(bound) | Bound::AtMost(bound)) = threshold.bound;
+            let mut deltas = threshold.terms.iter().map(|term| footprint.linear.delta(term.field).unsigned_abs());
+            let sum = deltas.try_fold(bound.unsigned_abs(), u128::checked_add);
+            sum.is_some_and(|sum| sum <= i128::MAX.unsigned_abs())
+        });
+        numbers && needs
     }
 
-    fn forget_open(&mut self, linear: &Linear) {
-        for &(field, delta) in &linear.deltas {
-            *self.fields.entry(field).or_default().side(delta) -= delta;
+    fn forget_open(&mut self, footprint: &Footprint) {
+        for read in footprint.more.iter().flat_map(|more| &more.reads) {
+            self.guarded.count(read, |count| count - 1);
         }
+        let linear = &footprint.linear;
         for Content { place, value } in &linear.holds {
             let relied = self.relied.get_mut(place).expect("what is relied on leaves as often as it came");
-            let count = relied.get_mut(value).expect("what is relied on leaves as often as it came");
-            *count -= 1;
-            relied.retain(|_, count| *count > 0);
+            count(relied, value.clone(), |count| count - 1);
             if relied.is_empty() {
                 self.relied.remove(place);
             }
         }
         for threshold in &linear.thresholds {
             let (needs, value) = self.need(linear, &threshold.terms, threshold.bound);
-            let count = needs.get_mut(&value).expect("a need leaves as often as it came");
-            *count -= 1;
-            if *count == 0 {
-                needs.remove(&value);
-            }
+            count(needs, value, |count| count - 1);
             if self.needs.get(&threshold.terms).is_some_and(|needs| needs.low.is_empty() && needs.high.is_empty()) {
                 self.needs.remove(&threshold.terms);
             }
@@ -422,22 +549,6 @@ impl Interval {
             Bound::AtLeast(bound) => (&mut needs.low, bound + delta.min(0)),
             Bound::AtMost(bound) => (&mut needs.high, bound + delta.max(0)),
         }
-    }
-
-    fn leave(&mut self, linear: &Linear) {
-        for &(field, delta) in &linear.deltas {
-            let sums = self.fields.entry(field).or_default();
-            sums.volume -= delta.unsigned_abs();
-            if sums.volume == 0 {
-                self.fields.remove(&field);
-            }
-        }
-    }
-}
-
-impl Sums {
-    fn side(&mut self, delta: i128) -> &mut i128 {
-        if delta < 0 { &mut self.negative } else { &mut self.positive }
     }
 }
 
@@ -496,24 +607,24 @@ mod tests {
     #[test]
     fn sums_return_to_nothing_when_everything_has_left() {
         let mut interval = Interval::default();
-        let taken: Vec<_> = (1..=4).map(|amount| interval.open(Some(withdraw(amount)))).collect();
+        let taken: Vec<_> = (1..=4).map(|amount| interval.open(Some(Footprint::of(withdraw(amount))))).collect();
         assert_eq!(range(&interval, 100), Some((90, 100)));
-        interval.commit(taken[0].as_ref());
+        interval.commit(taken[0].as_ref(), false);
         interval.abort(taken[1].as_ref());
-        interval.commit(taken[2].as_ref());
+        interval.commit(taken[2].as_ref(), false);
         assert_eq!(range(&interval, 100), Some((92, 96)));
-        interval.apply(taken[0].as_ref());
-        interval.apply(taken[2].as_ref());
+        interval.apply(taken[0].as_ref(), false);
+        interval.apply(taken[2].as_ref(), false);
         interval.abort(taken[3].as_ref());
-        assert!(interval.fields.is_empty() && interval.needs.is_empty() && interval.is_exact());
+        assert!(interval.numbers.is_empty() && interval.needs.is_empty() && interval.is_exact());
     }
 
     #[test]
     fn a_sum_that_would_overflow_makes_the_event_not_linear() {
         let mut interval = Interval::default();
         let huge = Linear { deltas: vec![(BALANCE, i128::MAX)], ..Linear::default() };
-        assert!(interval.open(Some(huge.clone())).is_some());
-        assert!(interval.open(Some(huge)).is_none());
+        assert!(interval.open(Some(Footprint::of(huge.clone()))).is_some());
+        assert!(interval.open(Some(Footprint::of(huge))).is_none());
         assert!(!interval.is_exact());
         interval.abort(None);
         assert!(interval.is_exact());
@@ -528,10 +639,10 @@ mod tests {
             ..Linear::default()
         };
         let free = |amount| Linear { deltas: vec![(BALANCE, amount)], ..Linear::default() };
-        interval.open(Some(capped));
-        assert_eq!(interval.tolerates(&free(10), &Everywhere(100, "")), Some(false));
-        assert_eq!(interval.tolerates(&free(10), &Everywhere(90, "")), Some(true));
-        assert_eq!(interval.tolerates(&free(-10), &Everywhere(100, "")), Some(true));
+        interval.open(Some(Footprint::of(capped)));
+        assert_eq!(interval.tolerates(&Footprint::of(free(10)), false, &Everywhere(100, "")), Some(false));
+        assert_eq!(interval.tolerates(&Footprint::of(free(10)), false, &Everywhere(90, "")), Some(true));
+        assert_eq!(interval.tolerates(&Footprint::of(free(-10)), false, &Everywhere(100, "")), Some(true));
     }
 
     #[test]
@@ -544,15 +655,15 @@ mod tests {
         let wants = |bound| Linear { thresholds: vec![both(bound)], ..Linear::default() };
         let base = &Everywhere(100, "");
         let mut interval = Interval::default();
-        interval.open(Some(withdraw(10)));
-        assert_eq!(interval.span(&wants(190), base), Span::All);
-        assert_eq!(interval.span(&wants(191), base), Span::Mixed);
-        assert_eq!(interval.span(&wants(201), base), Span::None);
+        interval.open(Some(Footprint::of(withdraw(10))));
+        assert_eq!(interval.span(&Footprint::of(wants(190)), base), Span::All);
+        assert_eq!(interval.span(&Footprint::of(wants(191)), base), Span::Mixed);
+        assert_eq!(interval.span(&Footprint::of(wants(201)), base), Span::None);
         // One open event moves ten from the limit to the balance: the sum stays 190 or 200, its bounds say 180 to 210.
         let swap = Linear { deltas: vec![(BALANCE, 10), (limit, -10)], ..Linear::default() };
-        interval.open(Some(swap));
-        assert_eq!(interval.span(&wants(180), base), Span::All);
-        assert_eq!(interval.span(&wants(185), base), Span::Unknown);
-        assert_eq!(interval.span(&wants(211), base), Span::None);
+        interval.open(Some(Footprint::of(swap)));
+        assert_eq!(interval.span(&Footprint::of(wants(180)), base), Span::All);
+        assert_eq!(interval.span(&Footprint::of(wants(185)), base), Span::Unknown);
+        assert_eq!(interval.span(&Footprint::of(wants(211)), base), Span::None);
     }
 }

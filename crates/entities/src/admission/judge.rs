@@ -2,7 +2,8 @@
 //!
 //! 1. The bound on open transactions.
 //! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
-//! 3. The interval domain, if the newcomer and everything in progress are linear.
+//! 3. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
+//!    judgement of all states that they allow for one that is not.
 //! 4. The manners in which places are changed: what meets in one place in different ones has an order.
 //! 5. All outcomes.
 //!
@@ -11,12 +12,12 @@
 //! that whatever [`Strategy::Locking`] would settle is settled.
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
-use super::interval::{Span, differ_by_order};
+use super::interval::{Footprint, Span, differ_by_order};
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
 use super::queue::Delayed;
 use super::{Limits, Strategy};
-use crate::model::{Model, Relation};
+use crate::model::{Call, Forecast, Model, Place, Relation};
 use crate::tx::TxId;
 
 pub(super) enum Judgement<M: Model> {
@@ -71,6 +72,7 @@ pub(super) fn judge<M: Model>(
     }
     by_relation(progress, strategy, branch)
         .or_else(|| by_interval(progress, strategy, newcomer))
+        .or_else(|| by_cover(progress, strategy, newcomer))
         .or_else(|| by_manner(progress, strategy, newcomer))
         .unwrap_or_else(|| by_outcomes(progress, strategy, newcomer))
 }
@@ -113,23 +115,34 @@ fn by_interval<M: Model>(
     newcomer: &Delayed<M::Event>,
 ) -> Option<Judgement<M>> {
     let branch = &newcomer.branch;
-    let Shape { linear, calls } = newcomer.shape.as_ref().filter(|_| progress.is_exact())?;
+    let Shape { footprint, calls } = newcomer.shape.as_ref().filter(|_| progress.is_exact())?;
+    let linear = footprint.as_linear()?;
     let entity = &progress.entity;
-    // Linear events do not move the life cycle: what holds of it in the base holds in every outcome.
-    let state = entity.state_name(progress.base());
-    let life_cycle = !branch.work.has_event() || linear.states.iter().any(|name| name == state);
-    if !(life_cycle && entity.life_cycle_allows(branch, progress.base())) {
-        return refusal(progress, branch);
+    if branch.work.relies() && !progress.interval.is_life_cycle_at_rest() {
+        return None;
     }
-    match progress.interval.span(linear, progress) {
+    let states = progress.interval.contents(&Place::LIFE_CYCLE, progress)?;
+    let allows = |name: &String| !branch.work.has_event() || linear.states.contains(name);
+    match states.iter().filter(|name| allows(name)).count() {
+        0 => return refusal(progress, branch),
+        allowing if allowing < states.len() => {
+            return match progress.interval.span(footprint, progress) {
+                Span::None => refusal(progress, branch),
+                Span::All => Some(Judgement::Delay(Cause::Verdict)),
+                Span::Mixed | Span::Unknown => None,
+            };
+        }
+        _ if !entity.life_cycle_allows(branch, progress.base()) => return refusal(progress, branch),
+        _ => {}
+    }
+    match progress.interval.span(footprint, progress) {
         Span::None => refusal(progress, branch),
         Span::Mixed => Some(Judgement::Delay(Cause::Verdict)),
         Span::Unknown => None,
         Span::All => {
             let is_free = match strategy {
                 Strategy::Locking | Strategy::Psac => Some(true),
-                Strategy::Serializable if progress.has_line() => Some(false),
-                Strategy::Serializable => progress.interval.tolerates(linear, progress),
+                Strategy::Serializable => progress.interval.tolerates(footprint, progress.has_line(), progress),
             };
             let in_line = match is_free {
                 Some(true) => false,
@@ -137,15 +150,57 @@ fn by_interval<M: Model>(
                 Some(false) => return Some(Judgement::Delay(Cause::Order)),
                 None => return None,
             };
-            let name = branch.work.has_event().then(|| state.to_owned());
-            let answers = match branch.work.questions().next() {
-                None => Vec::new(),
-                Some(_) => entity.settled_answers(branch, &progress.certain()),
-            };
-            let answer = Answer { calls: calls.clone(), answers, state: name, in_line };
-            Some(Judgement::Admit { answer, outcomes: None })
+            let [state] = states.as_slice() else { return Some(Judgement::Delay(Cause::Answer)) };
+            admit(progress, newcomer, footprint, calls, state, in_line)
         }
     }
+}
+
+/// A newcomer that has its place behind everything: it is judged in all states that the cells allow there.
+fn by_cover<M: Model>(
+    progress: &Progress<M>,
+    strategy: Strategy,
+    newcomer: &Delayed<M::Event>,
+) -> Option<Judgement<M>> {
+    let branch = &newcomer.branch;
+    let Shape { footprint, calls } = newcomer.shape.as_ref().filter(|_| progress.is_exact())?;
+    let event = branch.work.only_event().filter(|_| footprint.as_linear().is_none())?;
+    let has_place = match strategy {
+        Strategy::Locking => false,
+        Strategy::Psac => !progress.open().any(|(_, entry)| entry.branch.work.relies()),
+        Strategy::Serializable => newcomer.sole,
+    };
+    if !has_place || progress.entries().next().is_none() || !footprint.is_told_in(progress) {
+        return None;
+    }
+    let cover = progress.interval.cover(progress);
+    match progress.entity.forecast(event, branch.at, progress.base(), &cover) {
+        Forecast::Refused => refusal(progress, branch),
+        Forecast::Happens { state } => {
+            admit(progress, newcomer, footprint, calls, &state, strategy == Strategy::Serializable)
+        }
+        Forecast::Unsure => None,
+    }
+}
+
+fn admit<M: Model>(
+    progress: &Progress<M>,
+    newcomer: &Delayed<M::Event>,
+    footprint: &Footprint,
+    calls: &[Vec<Call<M::Event>>],
+    state: &str,
+    in_line: bool,
+) -> Option<Judgement<M>> {
+    if !progress.interval.has_room(footprint) {
+        return Some(Judgement::Delay(Cause::Order));
+    }
+    let work = &newcomer.branch.work;
+    let answers = match work.questions().next() {
+        None => Vec::new(),
+        Some(_) => progress.entity.settled_answers(&newcomer.branch, &progress.certain()),
+    };
+    let state = work.has_event().then(|| state.to_owned());
+    Some(Judgement::Admit { answer: Answer { calls: calls.to_vec(), answers, state, in_line }, outcomes: None })
 }
 
 /// What is possible if every open one aborts is not refused, so that only its place in the order is left to be looked at. That is
@@ -291,8 +346,7 @@ pub(super) fn hinders<M: Model>(
     newcomer: &Delayed<M::Event>,
     waiting: &Delayed<M::Event>,
 ) -> bool {
-    if let (Some(a), Some(b), true) = (&newcomer.shape, &waiting.shape, progress.is_exact()) {
-        let (a, b) = (&a.linear, &b.linear);
+    if let (Some(a), Some(b), true) = (newcomer.as_linear(), waiting.as_linear(), progress.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
         return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));
     }

@@ -20,8 +20,9 @@
 //!   judged again, in the order of arrival, until eight were judged in vain.
 //!
 //! # What a decision costs
-//! Sums, assigned numbers, elements of sets and contents of fields are decided by bounds that are kept up to date, and changes
-//! of one place in different manners are delayed without an evaluation. What is left is evaluated in at most
+//! Numbers, elements of sets, contents of fields and the life cycle have cells that are kept up to date: what is linear is compared
+//! with them, what is not is judged once in all states that they allow. What has several parts and changes a place in another manner
+//! than what is open there is delayed without an evaluation. What is left is evaluated in at most
 //! [`Limits::outcomes_max`] outcomes, eight times each; where that does not suffice, the newcomer is delayed. So a decision costs
 //! the same however much is open or delayed. With nothing open there is one outcome, so whatever [`Strategy::Locking`] would
 //! settle is settled.
@@ -41,6 +42,8 @@
 //! client hears of the commit then. Until it is applied it holds back what has several parts: that could come before it at another
 //! entity, and cannot here.
 //!
+//! What touches nothing that one in line changes, and changes nothing that it touches, is not held back.
+//!
 //! # Why the last one is serializable
 //! Let a transaction commit when its decision is taken, and take that as the serial order. At one entity two transactions
 //! are applied in another order only if they were open together, and such two commute in every state that any subset
@@ -59,6 +62,7 @@
 //! is certain, and delayed ones are judged again after every decision, as figure 3 shows it. The interval domain is
 //! escrow. The condition of [`Strategy::Serializable`] is forward commutativity.
 
+mod cell;
 mod entity;
 mod interval;
 mod judge;
@@ -415,13 +419,14 @@ impl<M: Model> Admission<M> {
             range.fields.push(FieldRange { name, low, high });
         };
         let numbers = entity.numbers(self.base());
-        if self.progress.is_exact() {
-            for (number, base) in numbers {
-                let ends = self.progress.interval.field(number, base)?;
-                field(number, ends.low, ends.high);
+        if self.progress.is_exact() && self.progress.interval.is_life_cycle_at_rest() {
+            let ends = |(number, base)| Some((number, self.progress.interval.field(number, base)?));
+            let ends: Option<Vec<_>> = numbers.iter().copied().map(ends).collect();
+            if let Some(ends) = ends {
+                ends.into_iter().for_each(|(number, ends)| field(number, ends.low, ends.high));
+                range.states = vec![entity.state_name(self.base()).to_owned()];
+                return Some(range);
             }
-            range.states = vec![entity.state_name(self.base()).to_owned()];
-            return Some(range);
         }
         self.progress.refill();
         let outcomes = self.progress.outcomes()?;
@@ -457,7 +462,7 @@ impl<M: Model> Admission<M> {
             return Verdict::Delayed;
         }
         self.progress.refill();
-        let shape = self.progress.entity.shape(&branch);
+        let shape = self.progress.entity.shape(&branch, self.progress.base());
         let changes = self.progress.entity.changes(&branch);
         let mut newcomer =
             Delayed { branch, deadline, sole, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
@@ -517,7 +522,7 @@ impl<M: Model> Admission<M> {
                 let slot = self.progress.push(
                     newcomer.branch.clone(),
                     answer.clone(),
-                    newcomer.shape.as_ref().map(|shape| shape.linear.clone()),
+                    newcomer.shape.as_ref().map(|shape| shape.footprint.clone()),
                     newcomer.changes.clone(),
                     outcomes,
                 );
@@ -609,7 +614,7 @@ impl<M: Model> Admission<M> {
             &mut self.progress,
             self.strategy,
             &waiting.branch,
-            waiting.shape.as_ref().map(|shape| &shape.linear),
+            waiting.shape.as_ref().map(|shape| &shape.footprint),
             waiting.cause,
         )
     }
@@ -619,9 +624,9 @@ impl<M: Model> Admission<M> {
         for entry in entries {
             let InProgress { branch, slot, answer, committed } = entry;
             let tx = branch.tx;
-            let linear = self.progress.entity.shape(&branch).map(|shape| shape.linear);
+            let shape = self.progress.entity.shape(&branch, self.progress.base());
             let changes = self.progress.entity.changes(&branch);
-            self.progress.restore(slot, branch, answer, linear, changes, None);
+            self.progress.restore(slot, branch, answer, shape.map(|shape| shape.footprint), changes, None);
             if committed {
                 self.progress.commit(tx);
             }

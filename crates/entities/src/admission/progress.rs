@@ -17,9 +17,9 @@ use indexmap::IndexSet;
 
 use super::Applied;
 use super::entity::{Answer, Branch, Entity};
-use super::interval::{Base, Interval, is_told_in};
+use super::interval::{Base, Footprint, Interval, Taken};
 use super::manners::Manners;
-use crate::model::{Change, Field, Linear, Model, Place};
+use crate::model::{Change, Field, Model, Place};
 use crate::tx::{Slot, TxId};
 
 /// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
@@ -54,7 +54,7 @@ pub(super) struct Entry<M: Model> {
     pub(super) slot: Slot,
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
-    pub(super) linear: Option<Linear>,
+    pub(super) taken: Option<Taken>,
     changes: Option<Vec<Change>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
@@ -66,6 +66,9 @@ impl<M: Model> Base for Progress<M> {
     }
 
     fn content(&self, place: &Place) -> Option<String> {
+        if *place == Place::LIFE_CYCLE {
+            return Some(self.entity.state_name(self.base()).to_owned());
+        }
         self.entity.content(self.base(), place)
     }
 }
@@ -170,12 +173,12 @@ impl<M: Model> Progress<M> {
         &mut self,
         branch: Branch<M::Event>,
         answer: Answer<M::Event>,
-        linear: Option<Linear>,
+        footprint: Option<Footprint>,
         changes: Option<Vec<Change>>,
         outcomes: Option<Outcomes<M::State>>,
     ) -> Slot {
         let slot = self.next_slot;
-        self.restore(slot, branch, answer, linear, changes, outcomes);
+        self.restore(slot, branch, answer, footprint, changes, outcomes);
         slot
     }
 
@@ -185,20 +188,20 @@ impl<M: Model> Progress<M> {
         slot: Slot,
         branch: Branch<M::Event>,
         answer: Answer<M::Event>,
-        linear: Option<Linear>,
+        footprint: Option<Footprint>,
         changes: Option<Vec<Change>>,
         outcomes: Option<Outcomes<M::State>>,
     ) {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
-        let linear = linear.filter(|linear| self.is_sound && is_told_in(linear, self));
-        let linear = self.interval.open(linear);
+        let footprint = footprint.filter(|footprint| self.is_sound && footprint.is_told_in(self));
+        let taken = self.interval.open(footprint);
         self.manners.enter(changes.as_deref().unwrap_or_default());
         self.slots.insert(branch.tx, slot);
         self.open += 1;
         let outcomes = outcomes.filter(|_| known);
-        self.entries.push_back(Entry { branch, slot, answer, committed: false, linear, changes, outcomes });
+        self.entries.push_back(Entry { branch, slot, answer, committed: false, taken, changes, outcomes });
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -214,7 +217,7 @@ impl<M: Model> Progress<M> {
         entry.committed = true;
         self.open -= 1;
         self.line += usize::from(entry.answer.in_line);
-        self.interval.commit(entry.linear.as_ref());
+        self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
         self.forget_outcomes(i);
     }
 
@@ -225,7 +228,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
         self.slots.remove(&tx);
         self.open -= 1;
-        self.interval.abort(entry.linear.as_ref());
+        self.interval.abort(entry.taken.as_ref());
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         self.forget_outcomes(i);
     }
@@ -252,7 +255,7 @@ impl<M: Model> Progress<M> {
         let entry = self.entries.remove(i).expect("the position is valid");
         self.slots.remove(&entry.branch.tx);
         self.line -= usize::from(entry.answer.in_line);
-        self.interval.apply(entry.linear.as_ref());
+        self.interval.apply(entry.taken.as_ref(), entry.answer.in_line);
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         if entry.branch.work.has_event() {
             let state = self.entity.apply(&entry.branch, self.base().clone());

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::entity::{Branch, Shape};
 use super::judge::Cause;
-use crate::model::Change;
+use crate::model::{Change, Linear};
 use crate::tx::{Attempt, Millis, TxId};
 
 /// A transaction that waits, or is about to.
@@ -21,6 +21,13 @@ pub(super) struct Delayed<E> {
     pub(super) cause: Cause,
     /// How many were admitted past it although they could make it wait.
     pub(super) overtaken: usize,
+}
+
+impl<E> Delayed<E> {
+    /// Its footprint, if that is nothing but thresholds, contents and constants.
+    pub(super) fn as_linear(&self) -> Option<&Linear> {
+        self.shape.as_ref().and_then(|shape| shape.footprint.as_linear())
+    }
 }
 
 /// Finds a transaction, and the next deadline, without looking at all.

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::Strategy;
+use super::cell::Ends;
 use super::entity::Branch;
-use super::interval::{Ends, Span, added, holds_over};
+use super::interval::{Footprint, Span, added, holds_over};
 use super::judge::{Cause, conflicts};
 use super::progress::Progress;
 use crate::model::{Linear, Model, Threshold};
@@ -99,11 +100,11 @@ pub(super) fn explain<M: Model>(
     progress: &mut Progress<M>,
     strategy: Strategy,
     branch: &Branch<M::Event>,
-    linear: Option<&Linear>,
+    footprint: Option<&Footprint>,
     cause: Cause,
 ) -> Vec<Wait> {
     let found = match cause {
-        Cause::Verdict => match linear {
+        Cause::Verdict => match footprint.and_then(Footprint::as_linear) {
             Some(linear) if progress.is_exact() => by_interval(progress, linear),
             _ => by_outcomes(progress, branch),
         },
@@ -188,7 +189,7 @@ fn by_interval<M: Model>(progress: &Progress<M>, linear: &Linear) -> Vec<Wait> {
     let mut waits = Vec::new();
     for position in open_positions(progress) {
         let entry = progress.entries().nth(position).expect("the position is valid");
-        let Some(open) = &entry.linear else { continue };
+        let Some(open) = entry.taken.as_ref().map(|taken| &taken.footprint.linear) else { continue };
         if undecided.iter().all(|(threshold, _)| added(open, &threshold.terms) == 0) {
             continue;
         }

@@ -53,7 +53,7 @@ impl Class {
         for transition in &event.transitions {
             if transition.source != transition.target {
                 let place = Place { field: "".into(), element: None };
-                add(Change { place, manner: Manner::Makes(number(&transition.target)) });
+                add(Change { place, manner: Manner::Makes(hash(&transition.target)) });
             }
             for effect in &transition.body.effects {
                 add(change(effect, call, at, &mut Evaluator::new(scope)));
@@ -74,7 +74,7 @@ fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Eval
             let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
             match element {
                 Some(_) => {
-                    Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(number(&is_in)) }
+                    Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(hash(&is_in)) }
                 }
                 None => Change { place: whole(), manner: Manner::Other },
             }
@@ -84,31 +84,31 @@ fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Eval
         }
         _ if !reads(value, |_| true) => {
             let value = constants.value(value, &[]).ok();
-            Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(number(&value))) }
+            Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(hash(&value))) }
         }
         _ if !reads(value, |name| name != field) => {
             let time = reads_time(value).then_some(at);
-            Change { place: whole(), manner: Manner::Makes(number(&(call, field, time))) }
+            Change { place: whole(), manner: Manner::Makes(hash(&(call, field, time))) }
         }
         _ => Change { place: whole(), manner: Manner::Other },
     }
 }
 
 /// Whether `expr` reads a field of which `is_meant` holds.
-fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
+pub(super) fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(slot) if is_meant(&slot.name)));
     found
 }
 
-fn reads_time(expr: &Expr) -> bool {
+pub(super) fn reads_time(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Now | ExprKind::Today));
     found
 }
 
 /// The same number for equal values, on every machine.
-fn number(value: &impl Hash) -> u64 {
+pub(super) fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -4,12 +4,14 @@
 //!   specification is checked.
 //! * [`Class::linear`] - of one call, whatever the instance: the thresholds it needs and the amounts it adds.
 //! * [`Class::changes`] - of one call, whatever the instance: which places it changes, and how.
+//! * [`Class::effects`] - of one call, whatever the instance: what it does to each field, and on which others it depends.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
 //!
 //! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
 mod abstraction;
 mod change;
+mod effects;
 mod interval;
 mod linear;
 mod lints;
@@ -21,6 +23,7 @@ mod sameness;
 use std::cell::Cell;
 
 pub use self::change::{Change, Manner};
+pub use self::effects::Effects;
 pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
 pub(crate) use self::sameness::may_mismatch;

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::abstraction::{Abstract, Denomination, Domain};
+use super::interval::Interval;
 use crate::instance::{EventCall, Instance};
 use crate::limits::FUEL;
 use crate::model::expr::{Expr, ExprKind, Rule, Statement};
@@ -43,7 +44,33 @@ impl Outline {
     }
 }
 
+impl Outline {
+    /// Adds states.
+    pub fn add_states(&mut self, states: impl IntoIterator<Item = Name>) {
+        self.states.extend(states);
+    }
+}
+
 impl Class {
+    /// Lets the number in a field lie between two, in the unit of its type and in the currency that it has; a field without a number is
+    /// [forgotten](Class::forget).
+    pub fn stretch(&self, outline: &mut Outline, field: &str, low: i128, high: i128) {
+        let slot = self.fields.iter().find(|known| *known.name == *field).map(|known| known.slot);
+        match slot.and_then(|slot| outline.fields.get_mut(slot)) {
+            Some(Some(Abstract::Number(range, _))) => *range = Interval { low, high },
+            Some(found) => *found = Some(Abstract::Any),
+            None => {}
+        }
+    }
+
+    /// Lets anything be in a field.
+    pub fn forget(&self, outline: &mut Outline, field: &str) {
+        let slot = self.fields.iter().find(|known| *known.name == *field).map(|known| known.slot);
+        if let Some(found) = slot.and_then(|slot| outline.fields.get_mut(slot)) {
+            *found = Some(Abstract::Any);
+        }
+    }
+
     /// The least and the greatest value of a field within the outline: what a reader may be told while events are
     /// still open. `None` if the field has no order, no value yet, or amounts of different currencies.
     #[must_use]
