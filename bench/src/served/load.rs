@@ -40,6 +40,9 @@ pub struct Load {
     /// Parent of the fresh data directories; on the disk that is to be measured.
     #[arg(long, default_value = ".")]
     pub data: PathBuf,
+    /// The time in milliseconds that a sync takes at least, whatever the disk takes.
+    #[arg(long, value_name = "MS")]
+    pub sync_ms: Option<u64>,
     /// Writes all samples as JSON.
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -119,7 +122,9 @@ impl Load {
         clients: usize,
         round: usize,
     ) -> Result<Sample, BenchError> {
-        let served = Served::start(program, &self.data, workload.contract(), admission).await?;
+        let served =
+            Served::start(program, &self.data, workload.contract(), admission, self.sync_ms.map(Duration::from_millis))
+                .await?;
         workload.open(&served, clients).await?;
         let start = Instant::now() + Duration::from_secs(self.warm_up);
         let window = start..start + Duration::from_secs(self.seconds);

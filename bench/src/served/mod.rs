@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -68,7 +69,13 @@ pub(crate) struct Served {
 
 impl Served {
     /// Serves the contract `spec`.
-    pub(crate) async fn start(program: &Path, parent: &Path, spec: &str, admission: &str) -> Result<Self, BenchError> {
+    pub(crate) async fn start(
+        program: &Path,
+        parent: &Path,
+        spec: &str,
+        admission: &str,
+        sync_min: Option<Duration>,
+    ) -> Result<Self, BenchError> {
         let failed = |cause: String| BenchError::Server { doing: "starting", cause };
         let directory = tempfile::Builder::new()
             .prefix("enact-bench-")
@@ -81,6 +88,7 @@ impl Served {
             .arg(&file)
             .args(["--listen", "127.0.0.1:0", "--admission", admission, "--data"])
             .arg(directory.path().join("data"))
+            .args(sync_min.map(|time| format!("--sync-min={}us", time.as_micros())))
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()

@@ -1,12 +1,13 @@
 //! The command line.
 
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use enact_entities::Strategy;
+use enact_entities::{Limits, Strategy};
 use enact_server::HostName;
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
@@ -96,6 +97,18 @@ pub(crate) struct Serve {
     /// When an event may overlap with others of the same entity that are not decided yet
     #[arg(long, value_enum, default_value_t = Admission::Serializable)]
     pub(crate) admission: Admission,
+    /// How many events of one entity may be undecided at once; with `--admission locking` it is one
+    #[arg(long, value_name = "COUNT", default_value_t = NonZeroUsize::new(Limits::default().open_max).expect("one may be open"))]
+    pub(crate) open_max: NonZeroUsize,
+    /// How many events may wait at one entity; a further one is turned away
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().delayed_max)]
+    pub(crate) delayed_max: usize,
+    /// How many events may pass one that waits for its turn; with 0 they have their turns in the order in which they came
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().overtakes_max)]
+    pub(crate) overtakes_max: usize,
+    /// The time that a sync takes at least, to measure what a slower disk would do
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, hide = true)]
+    pub(crate) sync_min: Option<Duration>,
     /// Allow an address that other machines can reach, without encryption
     #[arg(long)]
     pub(crate) insecure: bool,

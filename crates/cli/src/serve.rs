@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use enact_actors::System;
-use enact_entities::{Engine, EngineOptions};
-use enact_journal::{Embedded, Options as JournalOptions};
+use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits};
+use enact_journal::disk::{Disk, OsDisk, SlowDisk};
+use enact_journal::{Embedded, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
 use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -40,6 +41,18 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     runtime.block_on(serve(args, limits, tokens, sources, Arc::new(spec)))
 }
 
+fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenError> {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&args.data)?);
+    let disk = match args.sync_min {
+        Some(sync) => {
+            warn!(?sync, "each sync takes so long at least, to measure with");
+            Arc::new(SlowDisk::new(disk, sync))
+        }
+        None => disk,
+    };
+    Embedded::open_without(disk, JournalOptions::default(), options.are_answers_over())
+}
+
 async fn serve(
     args: &args::Serve,
     limits: Limits,
@@ -57,12 +70,17 @@ async fn serve(
 
     let options = EngineOptions {
         strategy: args.admission.into(),
+        limits: AdmissionLimits {
+            open_max: args.open_max.get(),
+            delayed_max: args.delayed_max,
+            overtakes_max: args.overtakes_max,
+            ..AdmissionLimits::default()
+        },
         live_bytes_max: usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX),
         keep_answers: args.keep_answers,
         ..EngineOptions::default()
     };
-    let journal = Embedded::open_without(&args.data, JournalOptions::default(), options.are_answers_over())
-        .map_err(|source| Failure::Data { path: args.data.clone(), source })?;
+    let journal = open(args, &options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
     let contract = |source| Failure::Contract { path: args.data.clone(), source };
     let examined = contract::examine(&journal, &sources, &spec).await.map_err(contract)?;
     match examined.change {

@@ -1,6 +1,7 @@
 //! The few operations on a directory and its files that the embedded journal is built on.
 //!
-//! A seam: [`OsDisk`] is the operating system, `SimDisk` of `testing/journal` a simulation that crashes on command.
+//! A seam: [`OsDisk`] is the operating system, [`SlowDisk`] one that takes its time, `SimDisk` of `testing/journal` a simulation that
+//! crashes on command.
 //! What the journal relies on, and nothing more:
 //! * a file's bytes and length are durable after its [`sync`](DiskFile::sync) has succeeded; before that, any part of
 //!   them may be;
@@ -9,12 +10,14 @@
 //! * after a failed sync nothing is known, and syncing again proves nothing.
 
 mod os;
+mod slow;
 
 use std::any::Any;
 use std::sync::Arc;
 use std::{fmt, io};
 
 pub use os::{DirectoryError, OsDisk};
+pub use slow::SlowDisk;
 
 /// One directory, flat: names have no separators.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {

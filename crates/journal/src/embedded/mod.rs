@@ -210,7 +210,7 @@ impl Embedded {
         Self::open_on(Arc::new(OsDisk::at(directory)?), options)
     }
 
-    /// Opens the journal in `directory` without the classes of which `is_over` holds, as if they had been
+    /// Opens the journal on `disk` without the classes of which `is_over` holds, as if they had been
     /// [forgotten](Journal::forget) right after.
     ///
     /// # Errors
@@ -219,11 +219,11 @@ impl Embedded {
     /// # Blocking
     /// As [`open`](Self::open).
     pub fn open_without(
-        directory: &Path,
+        disk: Arc<dyn Disk>,
         options: Options,
         is_over: impl Fn(&str) -> bool + Send,
     ) -> Result<Self, OpenError> {
-        Self::start(Arc::new(OsDisk::at(directory)?), options, Classes::new(is_over))
+        Self::start(disk, options, Classes::new(is_over))
     }
 
     /// Opens the journal on `disk`.

@@ -1,6 +1,8 @@
 //! A forgotten class needs no memory, and nothing else is missed.
 use std::path::Path;
+use std::sync::Arc;
 
+use enact_journal::disk::OsDisk;
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Refusal, Seq, verify};
 
 use crate::workload::{block_on, key, options, read_all};
@@ -76,7 +78,8 @@ fn a_journal_opened_without_a_class_goes_on_with_the_others() {
     drop(journal);
     assert!(verify(path).expect("verifies").segment_count > 3, "sealed segments and one that is not");
 
-    let journal = Embedded::open_without(path, options(), is_over).expect("opens");
+    let journal =
+        Embedded::open_without(Arc::new(OsDisk::at(path).expect("a directory")), options(), is_over).expect("opens");
     check(&journal, "opened without");
     for number in 0..ENTITY_COUNT {
         let account = record(key(number % 5), 12 + number as u64 / 5);
