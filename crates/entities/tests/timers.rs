@@ -324,6 +324,28 @@ async fn an_event_that_was_before_is_decided_before_what_is_due_happens() {
     assert_eq!(events(&journal, "Ticket/a").await, happened(&[("Hold", 0), ("Buy", 4_999)]));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_comes_late_is_answered_if_nothing_is_due() {
+    let shop = Shop::open(Memory::new(), 0);
+    shop.submit("Sale/s", "Plan", &["5000"]).await.expect("possible");
+    shop.submit("Sale/s", "Add", &[]).await.expect("possible");
+    let sale = key("Sale/s");
+    let late = async || match shop.engine.read(&sale, ReadMode::Certain, None, Duration::ZERO).await {
+        Ok(View::One { state, .. }) => Some(state.state().to_string()),
+        _ => None,
+    };
+    // A machine that has no time for it answers none of them.
+    let mut answers = Vec::new();
+    while answers.len() < 1_000 && answers.iter().all(Option::is_none) {
+        answers.push(late().await);
+    }
+    assert_eq!(answers.pop(), Some(Some("planned".to_owned())));
+    shop.set(5_000);
+    for _ in 0..100 {
+        assert_ne!(late().await.as_deref(), Some("planned"), "a state that has come to its end");
+    }
+}
+
 /// A shop with one sale that is due at 5,000, and refused then if there is nothing to sell.
 async fn planned(journal: &Memory, pieces: usize) {
     let shop = Shop::open(journal.clone(), 0);

@@ -283,15 +283,21 @@ impl<M: Model, J: Journal> Engine<M, J> {
                 while self.shared.let_due(key, now).await? {}
                 Ok(())
             };
-            match timeout_at(over, settled).await {
-                Ok(Ok(())) => {}
+            let is_late = match timeout_at(over, settled).await {
+                Ok(Ok(())) => false,
                 Ok(Err(cause)) => return Err(ReadError::of_due(cause, key)),
-                Err(_) => return Err(ReadError::behind_due(key)),
-            }
+                // All outcomes do not show whether something is due.
+                Err(_) if mode == ReadMode::Range => return Err(ReadError::behind_due(key)),
+                // The entity says what it waits for, or is in a state in which nothing is due after all.
+                Err(_) => true,
+            };
             let left = over.saturating_duration_since(Instant::now());
             match self.read_now(key, mode, after, left).await {
                 Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
                 view => return view,
+            }
+            if is_late {
+                break;
             }
         }
         Err(ReadError::behind_due(key))
