@@ -250,7 +250,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 
     /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is
-    /// shown that has come to its end.
+    /// shown that has come to its end: in any mode the read waits for that.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -277,6 +277,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             return self.read_now(key, mode, after, deadline).await;
         }
         let over = Instant::now() + deadline.min(FAR);
+        let mut mode = mode;
         for _ in 0..DUE_MAX {
             let now = self.shared.time.time();
             let settled = async {
@@ -298,6 +299,10 @@ impl<M: Model, J: Journal> Engine<M, J> {
             }
             if is_late {
                 break;
+            }
+            if mode == ReadMode::Applied {
+                // What is due has happened, and is applied when what is open before it is decided.
+                mode = ReadMode::Certain;
             }
         }
         Err(ReadError::behind_due(key))
