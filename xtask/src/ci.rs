@@ -22,7 +22,7 @@ struct Step {
 }
 
 /// In this order, each once.
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     Step { name: "the README's commands are the gate's", budget_minutes: 0, run: readme_names_the_commands },
     Step { name: "style", budget_minutes: 0, run: style },
     Step { name: "tests", budget_minutes: 10, run: || line(TEST_COMMAND) },
@@ -30,6 +30,7 @@ const STEPS: [Step; 15] = [
     Step { name: "documentation", budget_minutes: 1, run: documentation },
     Step { name: "the main command", budget_minutes: 3, run: serves_the_bank },
     Step { name: "attacks on the released program", budget_minutes: 2, run: attacks },
+    Step { name: "kills of the released program", budget_minutes: 1, run: kills },
     Step { name: "the report in a browser", budget_minutes: 1, run: report_in_a_browser },
     Step { name: "transfers against the served bank", budget_minutes: 1, run: transfers },
     Step { name: "models of transactions under shuttle", budget_minutes: 3, run: transactions_under_shuttle },
@@ -148,6 +149,15 @@ fn attacks() -> Outcome {
     let mut attacks = command("cargo test --locked -p enact-cli --test enact attacks -- --nocapture");
     attacks.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_ATTACK_REQUESTS", "1000");
     run_to_end(attacks)
+}
+
+/// What holds over a crash and over a change of the contract, in the program that its users have.
+fn kills() -> Outcome {
+    let mut kills = command(
+        "cargo test --locked -p enact-cli --test enact -- crash:: identities:: timers:: versions:: --nocapture",
+    );
+    kills.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_KILLS", "100");
+    run_to_end(kills)
 }
 
 /// Fixed results make it the same page every time.

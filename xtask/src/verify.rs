@@ -84,6 +84,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),
         ("ENACT_POWER_CUTS", "1000", format!("{journal} power_cut")),
         ("ENACT_KILLS", "10000", format!("{served} crash")),
+        ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
         ("ENACT_ATTACK_REQUESTS", "10000", format!("{served} attacks -- --nocapture")),
     ] {
         let mut soak = command(&tests);

@@ -190,6 +190,15 @@ fn a_read_of_what_was_never_created_says_so() {
 }
 
 #[test]
+fn a_read_that_need_not_wait_is_answered_however_late_it_comes() {
+    let mut world = account(Strategy::Serializable, 100);
+    for mode in [ReadMode::Applied, ReadMode::Certain] {
+        let read = world.late_read("Account/A", mode);
+        assert_eq!(world.seen(read), Some(10_000));
+    }
+}
+
+#[test]
 fn a_read_that_waits_until_its_deadline_names_what_it_waited_for() {
     let mut world = account(Strategy::Serializable, 100);
     let slow = world.event("Account/A", Hand::deposit(1));

@@ -1,6 +1,7 @@
 //! Timers: what is due happens by itself, once, before everything else, and whatever crashes.
 mod support;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use enact_rebel::{Caller, EventCall, Instance, Source, Spec, Value, check};
 use support::chance::Chance;
 use support::client::{LONG, until};
 use support::key;
+use tokio::sync::RwLock;
 
 const SALE: &str = "
     class Sale
@@ -70,6 +72,24 @@ const SALE: &str = "
         on Look(sale: Sale): seen
           pre: sale is selling
       final sold, seen
+    class Meter
+      next: Timestamp
+      ticks: Integer = 0
+      uses: Integer = 0
+      initial new
+        on Start(first: Timestamp): running
+          post: this.next = first
+      running
+        internal on Use()
+          post: this.uses += 1
+        on Tick()
+          post: this.ticks += 1, this.next += 1 hour
+        after next: Tick
+    class Trip
+      initial planned
+        on Begin(meter: Meter, room: Room): begun
+          sync: meter.Use(), room.Take()
+      final begun
     class Loan
       first: Timestamp
       second: Timestamp
@@ -324,6 +344,70 @@ async fn an_event_that_was_before_is_decided_before_what_is_due_happens() {
     assert_eq!(events(&journal, "Ticket/a").await, happened(&[("Hold", 0), ("Buy", 4_999)]));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_that_comes_late_is_answered_if_nothing_is_due() {
+    let shop = Shop::open(Memory::new(), 0);
+    shop.submit("Sale/s", "Plan", &["5000"]).await.expect("possible");
+    shop.submit("Sale/s", "Add", &[]).await.expect("possible");
+    let sale = key("Sale/s");
+    let late = async || match shop.engine.read(&sale, ReadMode::Certain, None, Duration::ZERO).await {
+        Ok(View::One { state, .. }) => Some(state.state().to_string()),
+        _ => None,
+    };
+    // A machine that has no time for it answers none of them.
+    let mut answers = Vec::new();
+    while answers.len() < 1_000 && answers.iter().all(Option::is_none) {
+        answers.push(late().await);
+    }
+    assert_eq!(answers.pop(), Some(Some("planned".to_owned())));
+    shop.set(5_000);
+    for _ in 0..100 {
+        assert_ne!(late().await.as_deref(), Some("planned"), "a state that has come to its end");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_of_the_applied_state_waits_for_what_was_due_behind_an_open_event() {
+    let journal = Memory::new();
+    let shop = Shop::open(journal.clone(), 0);
+    shop.submit("Room/r", "Build", &[]).await.expect("possible");
+    shop.submit("Meter/m", "Start", &["5000"]).await.expect("possible");
+    let journal = Watched::over(journal.crash());
+    let shop = Shop::open(journal.clone(), 4_999);
+    let locked = journal.rooms.clone().write_owned().await;
+    let trip = tokio::spawn({
+        let shop = shop.clone();
+        async move { shop.submit("Trip/t", "Begin", &["m", "r"]).await }
+    });
+    // The trip uses the meter and is open there while the room is read.
+    let range = async || match shop.engine.read(&key("Meter/m"), ReadMode::Range, None, LONG).await {
+        Ok(View::Range(range)) => range.fields,
+        other => panic!("a range is told at once: {other:?}"),
+    };
+    let is_open = async || range().await.iter().any(|field| field.name == "uses" && field.low != field.high);
+    while !is_open().await {}
+    shop.set(5_000);
+    let ticks = range().await.into_iter().find(|field| field.name == "ticks").expect("a field");
+    assert_eq!((&*ticks.low, &*ticks.high), ("1", "1"), "it has ticked, and nobody knows whether it was used before");
+    let meter = key("Meter/m");
+    let mut reader = pin!(shop.engine.read(&meter, ReadMode::Applied, None, LONG));
+    let others = async {
+        for _ in 0..300 {
+            range().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        read = &mut reader => panic!("the tick is not applied: {read:?}"),
+        () = others => {}
+    }
+    drop(locked);
+    let read = reader.await;
+    let Ok(View::One { state, .. }) = &read else { panic!("{read:?}") };
+    assert_eq!(state.fields().get("ticks"), Some(&Value::Integer(1)));
+    assert!(trip.await.expect("no panic").is_ok());
+}
+
 /// A shop with one sale that is due at 5,000, and refused then if there is nothing to sell.
 async fn planned(journal: &Memory, pieces: usize) {
     let shop = Shop::open(journal.clone(), 0);
@@ -396,14 +480,21 @@ async fn timers_are_found_again_after_a_crash() {
     shop.has_timers(0).await;
 }
 
-/// A journal that counts what is read.
+/// A journal that counts what is read, and lets nobody read the records of rooms while they are locked.
 #[derive(Clone)]
-struct Counted {
+struct Watched {
     journal: Memory,
     reads: Arc<AtomicUsize>,
+    rooms: Arc<RwLock<()>>,
 }
 
-impl Journal for Counted {
+impl Watched {
+    fn over(journal: Memory) -> Self {
+        Self { journal, reads: Arc::default(), rooms: Arc::default() }
+    }
+}
+
+impl Journal for Watched {
     fn append(
         &self,
         batch: Vec<NewRecord>,
@@ -417,7 +508,15 @@ impl Journal for Counted {
         after: Seq,
     ) -> impl Future<Output = Result<Vec<enact_journal::Record>, ReadError>> + Send + use<> {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.journal.read(entity, after)
+        let rooms = (entity.class() == "Room").then(|| Arc::clone(&self.rooms));
+        let reading = self.journal.read(entity, after);
+        async move {
+            let _passed = match rooms {
+                Some(rooms) => Some(rooms.read_owned().await),
+                None => None,
+            };
+            reading.await
+        }
     }
 
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
@@ -454,7 +553,7 @@ impl Journal for Counted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_after_a_stop_reads_no_entity() {
-    let journal = Counted { journal: Memory::new(), reads: Arc::default() };
+    let journal = Watched::over(Memory::new());
     let shop = Shop::open(journal.clone(), 0);
     let engine = shop.engine.clone();
     let looking = tokio::spawn(async move { engine.maintain().await });

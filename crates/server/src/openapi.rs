@@ -210,8 +210,8 @@ fn read(class: &Class, access: Access) -> Operation {
         .name("mode")
         .parameter_in(ParameterIn::Query)
         .description(Some(
-            "`applied` never waits and may lag behind; `certain` waits until the instance is the same whatever becomes \
-             of open transactions; `range` shows all that it may become",
+            "`applied` waits only for what is due and may lag behind; `certain` waits until the instance is the same \
+             whatever becomes of open transactions; `range` shows all that it may become",
         ))
         .schema(Some(
             ObjectBuilder::new()

@@ -5,6 +5,7 @@ mod check;
 mod contract;
 mod crash;
 mod fmt;
+mod identities;
 mod journal;
 mod pages;
 mod raw;

@@ -43,6 +43,19 @@ pub(crate) fn enact(arguments: &[&str]) -> Output {
     program().args(arguments).output().expect("the program starts")
 }
 
+/// A new token of `id`, and its line for the file.
+pub(crate) fn token(id: &str, roles: &[&str]) -> (String, String) {
+    let roles: Vec<_> = roles.iter().flat_map(|roles| ["--roles", roles]).collect();
+    let made = enact(&[&["token", "--id", id], &*roles].concat());
+    assert!(made.status.success(), "{made:?}");
+    let out = String::from_utf8(made.stdout).expect("UTF-8");
+    let said = String::from_utf8(made.stderr).expect("UTF-8");
+    let [token, line] = out.lines().collect::<Vec<_>>()[..] else { panic!("two lines, not {out}") };
+    assert!(said.contains("--tokens FILE") && said.contains("chmod 600") && said.contains(id), "{said}");
+    assert!(!said.contains(token), "the token is shown once");
+    (token.to_owned(), line.to_owned())
+}
+
 /// A free port of this machine, for this machine.
 pub(crate) const FREE_PORT: &str = "127.0.0.1:0";
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, enact, serve};
+use crate::served::{BANK, FREE_PORT, Served, enact, serve, token};
 
 /// A directory with a specification and a file of tokens.
 struct Place {
@@ -50,19 +50,6 @@ impl Place {
         assert!(!self.path("data").exists(), "nothing was touched");
         stderr.replace(self.directory.path().to_str().expect("UTF-8"), "DIR")
     }
-}
-
-/// A new token of `id`, and its line for the file.
-fn token(id: &str, roles: &[&str]) -> (String, String) {
-    let roles: Vec<_> = roles.iter().flat_map(|roles| ["--roles", roles]).collect();
-    let made = enact(&[&["token", "--id", id], &*roles].concat());
-    assert!(made.status.success(), "{made:?}");
-    let out = String::from_utf8(made.stdout).expect("UTF-8");
-    let said = String::from_utf8(made.stderr).expect("UTF-8");
-    let [token, line] = out.lines().collect::<Vec<_>>()[..] else { panic!("two lines, not {out}") };
-    assert!(said.contains("--tokens FILE") && said.contains("chmod 600") && said.contains(id), "{said}");
-    assert!(!said.contains(token), "the token is shown once");
-    (token.to_owned(), line.to_owned())
 }
 
 #[test]

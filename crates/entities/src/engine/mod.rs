@@ -250,7 +250,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 
     /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is
-    /// shown that has come to its end.
+    /// shown that has come to its end: in any mode the read waits for that.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -277,21 +277,32 @@ impl<M: Model, J: Journal> Engine<M, J> {
             return self.read_now(key, mode, after, deadline).await;
         }
         let over = Instant::now() + deadline.min(FAR);
+        let mut mode = mode;
         for _ in 0..DUE_MAX {
             let now = self.shared.time.time();
             let settled = async {
                 while self.shared.let_due(key, now).await? {}
                 Ok(())
             };
-            match timeout_at(over, settled).await {
-                Ok(Ok(())) => {}
+            let is_late = match timeout_at(over, settled).await {
+                Ok(Ok(())) => false,
                 Ok(Err(cause)) => return Err(ReadError::of_due(cause, key)),
-                Err(_) => return Err(ReadError::behind_due(key)),
-            }
+                // All outcomes do not show whether something is due.
+                Err(_) if mode == ReadMode::Range => return Err(ReadError::behind_due(key)),
+                // The entity says what it waits for, or is in a state in which nothing is due after all.
+                Err(_) => true,
+            };
             let left = over.saturating_duration_since(Instant::now());
             match self.read_now(key, mode, after, left).await {
                 Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
                 view => return view,
+            }
+            if is_late {
+                break;
+            }
+            if mode == ReadMode::Applied {
+                // What is due has happened, and is applied when what is open before it is decided.
+                mode = ReadMode::Certain;
             }
         }
         Err(ReadError::behind_due(key))

@@ -542,11 +542,12 @@ impl<M: Model> Participant<M> {
     }
 
     fn answer_reads(&mut self, now: Millis, out: &mut Outputs<M>) {
-        for LateRead { id, waits_for } in self.reads.expire(&self.admission, now) {
-            out.push(Output::ReadExpired { id, waits_for });
-        }
+        // One that comes late, because the machine stood still, need not wait for anything.
         for (id, view) in self.reads.answer(&mut self.admission, &self.model) {
             out.push(Output::ReadReply { id, view });
+        }
+        for LateRead { id, waits_for } in self.reads.expire(&self.admission, now) {
+            out.push(Output::ReadExpired { id, waits_for });
         }
     }
 

@@ -174,9 +174,17 @@ impl<M: Model> Net<M> {
     }
 
     pub fn read(&mut self, entity: &str, mode: ReadMode, after: Option<TxId>) -> ReadId {
+        self.read_until(self.now + Millis(100_000), entity, mode, after)
+    }
+
+    /// A read that comes when its deadline has passed.
+    pub fn late_read(&mut self, entity: &str, mode: ReadMode) -> ReadId {
+        self.read_until(self.now, entity, mode, None)
+    }
+
+    fn read_until(&mut self, deadline: Millis, entity: &str, mode: ReadMode, after: Option<TxId>) -> ReadId {
         self.next_read += 1;
         let id = ReadId(self.next_read);
-        let deadline = self.now + Millis(100_000);
         self.participant_step(&key(entity), Input::Read(Read { id, mode, after, deadline }));
         id
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::http::request::Builder;
 use axum::http::{HeaderMap, Request, StatusCode};
 use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, WallClock};
@@ -26,6 +27,9 @@ use crate::chance::Chance;
 
 /// Steps of one random world.
 const WORLD_STEPS: u64 = 300;
+
+/// What a request waits for at most, in milliseconds: longer than a busy machine stands still.
+const DEADLINE_MS: u64 = 30_000;
 
 /// When every world begins: 2026-11-21T09:30:00Z, a Saturday.
 const BEGIN: i64 = 1_795_253_400_000;
@@ -230,8 +234,8 @@ impl Served {
 
     /// Asks a question.
     pub(crate) async fn get(&self, who: &str, path: &str) -> Answer {
-        let request = Request::get(path).header("host", "localhost").header("authorization", self.bearer(who));
-        self.ask(request.body(Body::empty()).expect("a request")).await
+        let request = Request::get(path).header("authorization", self.bearer(who));
+        self.ask(request, Body::empty()).await
     }
 
     /// All instances of a class, by their keys.
@@ -255,18 +259,19 @@ impl Served {
 
     async fn send(&self, who: &str, path: &str, key: &str, body: &Json) -> Answer {
         let request = Request::post(path)
-            .header("host", "localhost")
             .header("content-type", "application/json")
             .header("authorization", self.bearer(who))
             .header("idempotency-key", key);
-        self.ask(request.body(Body::from(body.to_string())).expect("a request")).await
+        self.ask(request, Body::from(body.to_string())).await
     }
 
     fn bearer(&self, who: &str) -> String {
         format!("Bearer {}", self.callers[who].1)
     }
 
-    async fn ask(&self, request: Request<Body>) -> Answer {
+    async fn ask(&self, request: Builder, body: Body) -> Answer {
+        let request = request.header("host", "localhost").header("enact-deadline-ms", DEADLINE_MS);
+        let request = request.body(body).expect("a request");
         let response = self.router.clone().oneshot(request).await.expect("an answer");
         let (head, body) = response.into_parts();
         let body = to_bytes(body, 1 << 20).await.expect("bounded");
