@@ -246,6 +246,27 @@ fn texts_are_counted_by_code_points_and_enums_ordered_as_declared() {
 }
 
 #[test]
+fn what_is_computed_lies_in_a_range_as_two_comparisons_say() {
+    let rows = [
+        ("x + 0 in 1 .. 2", "true"),
+        ("x + 0 in 2 .. 3", "false"),
+        ("x + 0 in 1.250 .. 1.25", "true"),
+        ("x + 0 in 1.250 ..< 1.25", "false"),
+        ("round(x, 1) in 1.20 .. 1.2", "true"),
+        ("n + 1 in 3.5 .. 4.5", "true"),
+        ("[k][0] in Kind.high .. Kind.mid", "true"),
+        ("[k][0] in Kind.low ..< Kind.high", "false"),
+        ("abs(m) in 0 .. EUR 1.00", "true"),
+        ("abs(m) in 0 ..< EUR 1.00", "false"),
+    ];
+    let params =
+        [("x", "Decimal(2)", "1.25"), ("n", "Integer", "3"), ("k", "Kind", "high"), ("m", "Money", "EUR -1.00")];
+    for (expression, expected) in rows {
+        assert_eq!(value(&params, "Boolean", expression).as_deref(), Ok(expected), "{expression}");
+    }
+}
+
+#[test]
 fn an_amount_in_another_currency_is_refused_as_an_argument_and_a_fault_where_it_is_assigned() {
     let account = class(
         "class Account
