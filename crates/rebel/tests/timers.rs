@@ -291,6 +291,38 @@ fn an_event_into_a_state_whose_timer_faults_is_refused() {
 }
 
 #[test]
+fn a_refused_event_is_noted_beside_a_timer_that_faults() {
+    let spec = spec(
+        "
+        class Lease
+          until: Timestamp
+          part: Integer = 1
+          locked: Boolean = true
+          initial draft
+            on Make(end: Timestamp): open
+              post: this.until = end
+          open
+            on Mend()
+              post: this.part = 1
+            on End(): ended
+              pre: not locked
+            after until: End
+            after until + 1 hour * (6 div part): End
+          final ended
+        ",
+    );
+    let of = reference(&spec, "Lease", "l");
+    // As a contract with fewer timers may have left it.
+    let stored = r#"{ "state": "open", "fields": {
+        "until": { "Timestamp": "1970-01-01T00:00:00.005Z" }, "part": { "Integer": 0 }, "locked": { "Boolean": true } } }"#;
+    let lease: Instance = serde_json::from_str(stored).unwrap();
+    let mut world = World::from([(of.clone(), lease)]);
+    let timely = step(&spec, &mut world, ("Lease", "l"), ("Mend", &[]), 10);
+    assert_eq!((due(&timely), timely.result.is_ok()), (vec![refused("End", 5)], true), "{:?}", timely.result);
+    assert_eq!(support::field(&world[&of], "part"), "1");
+}
+
+#[test]
 fn a_timer_without_a_time_never_fires() {
     let spec = spec(
         "class A
