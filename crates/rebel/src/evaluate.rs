@@ -324,13 +324,14 @@ impl<'a> Evaluator<'a> {
     fn range(&mut self, low: &Expr, high: &Expr, is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
         let ends = self.both(low, high, locals)?;
         let Some((first, last, of)) = builtin::one_by_one(&ends.0, &ends.1) else { return Err(ill_typed(low)) };
-        let Some(end) = (if is_closed { last.checked_add(1) } else { Some(last) }) else { return Err(Fault::Overflow) };
-        let count = end.saturating_sub(first).max(0);
-        if !usize::try_from(count).is_ok_and(|count| count <= ELEMENTS_MAX) {
+        let (first, end) = (i128::from(first), i128::from(last) + i128::from(is_closed));
+        let count = usize::try_from((end - first).max(0)).unwrap_or(usize::MAX);
+        if count > ELEMENTS_MAX {
             return Err(Fault::TooManyElements);
         }
-        self.burn(usize::try_from(count).unwrap_or(usize::MAX))?;
-        let elements: Option<BTreeSet<Value>> = (first..end).map(of).collect();
+        self.burn(count)?;
+        let element = |number: i128| i64::try_from(number).ok().and_then(of);
+        let elements: Option<BTreeSet<Value>> = (first..end).map(element).collect();
         elements.map(|elements| Value::Set(Arc::new(elements))).ok_or(Fault::Overflow)
     }
 

@@ -72,6 +72,7 @@ impl Checker {
             self.refuse(Code::Operands, span, message, "no order", "sort by a number, a text or a time");
             return None;
         }
+        let body = if tree.kind == AggregateKind::Sort { body.ranked() } else { body };
         let (filter, value) = (filter.map(|filter| filter.expr), value.map(|value| value.expr));
         let aggregate = Aggregate { fold, domain: domain.expr, filter, body: body.expr, value };
         Some(Typed::node(ExprKind::Aggregate(aggregate.into()), ty, span, depth))
