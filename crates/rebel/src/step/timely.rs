@@ -54,7 +54,8 @@ impl World for Changed<'_> {
 impl Spec {
     /// The step that begins with `call` on `target` at the time `at`, behind the due events of all instances that it meets.
     ///
-    /// At most [`DUE_MAX`] due events come first; a step behind more is refused, and those that have happened stay.
+    /// At most [`DUE_MAX`] due events come first; a step behind more is refused, and those that have happened stay. A due event that
+    /// names a fresh instance is refused: it has no seed.
     ///
     /// ```
     /// use std::collections::BTreeMap;
