@@ -151,6 +151,22 @@ impl<'a> Evaluator<'a> {
         Ok(Cow::Borrowed(stored))
     }
 
+    /// The values of two operands.
+    fn both<'v>(
+        &mut self,
+        left: &'v Expr,
+        right: &'v Expr,
+        locals: &[Value],
+    ) -> Result<(Cow<'v, Value>, Cow<'v, Value>), Fault>
+    where
+        'a: 'v,
+    {
+        match self.operand(left, locals) {
+            Ok(left) => Ok((left, self.operand(right, locals)?)),
+            Err(fault) => Err(self.left_fault(fault, right, locals)),
+        }
+    }
+
     /// The fault of an operand that has `right` beside it, whose questions are met also where this one waits for an answer.
     #[cold]
     fn left_fault(&mut self, fault: Fault, right: &Expr, locals: &[Value]) -> Fault {
@@ -196,17 +212,14 @@ impl<'a> Evaluator<'a> {
     }
 
     fn arithmetic(&mut self, operator: Operator, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = match self.operand(left, locals) {
-            Ok(a) => a,
-            Err(fault) => return Err(self.left_fault(fault, right, locals)),
-        };
-        let b = self.operand(right, locals)?;
+        let (a, b) = self.both(left, right, locals)?;
         arithmetic(operator, &a, &b).unwrap_or_else(|| Err(ill_typed(left)))
     }
 
     fn share(&mut self, rounding: Rounding, amount: &Expr, rate: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        match (self.value(amount, locals)?, self.value(rate, locals)?) {
-            (Value::Money(amount), Value::Percentage(rate)) => amount.share(rate, rounding).map(Value::Money),
+        let (of, share) = self.both(amount, rate, locals)?;
+        match (&*of, &*share) {
+            (Value::Money(of), Value::Percentage(share)) => of.share(*share, rounding).map(Value::Money),
             _ => Err(ill_typed(amount)),
         }
     }
@@ -221,11 +234,7 @@ impl<'a> Evaluator<'a> {
     }
 
     fn compare(&mut self, comparison: Comparison, left: &Expr, right: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let a = match self.operand(left, locals) {
-            Ok(a) => a,
-            Err(fault) => return Err(self.left_fault(fault, right, locals)),
-        };
-        let b = self.operand(right, locals)?;
+        let (a, b) = self.both(left, right, locals)?;
         self.burn(size(&a).min(size(&b)))?;
         compare(comparison, &a, &b).map(Value::Boolean)
     }
@@ -249,8 +258,8 @@ impl<'a> Evaluator<'a> {
     }
 
     fn contains(&mut self, element: &Expr, set: &Expr, locals: &[Value]) -> Result<Value, Fault> {
-        let element = self.operand(element, locals)?;
-        let Value::Set(elements) = &*self.operand(set, locals)? else { return Err(ill_typed(set)) };
+        let (element, of) = self.both(element, set, locals)?;
+        let Value::Set(elements) = &*of else { return Err(ill_typed(set)) };
         Ok(Value::Boolean(elements.contains(&*element)))
     }
 
@@ -261,10 +270,10 @@ impl<'a> Evaluator<'a> {
     }
 
     fn changed_set(&mut self, set: &Expr, element: &Expr, is_insert: bool, locals: &[Value]) -> Result<Value, Fault> {
-        let set = self.set(set, locals)?;
-        let element = self.value(element, locals)?;
-        self.burn(set.len())?;
-        let mut elements = Arc::unwrap_or_clone(set);
+        let (old, element) = self.both(set, element, locals)?;
+        let (Value::Set(old), element) = (old.into_owned(), element.into_owned()) else { return Err(ill_typed(set)) };
+        self.burn(old.len())?;
+        let mut elements = Arc::unwrap_or_clone(old);
         if is_insert {
             elements.insert(element);
             bounded(elements.len())?;
@@ -296,18 +305,15 @@ impl<'a> Evaluator<'a> {
     /// As `x >= low and x <= high`, with `x` evaluated once.
     #[inline(never)]
     fn within(&mut self, [value, low, high]: &[Expr; 3], is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
-        let value = match self.value(value, locals) {
-            Ok(value) => value,
-            Err(fault) => return Err(self.left_fault(fault, low, locals)),
-        };
+        let (value, low) = self.both(value, low, locals)?;
         // The literal zero is one in every currency.
-        let compare = |comparison, bound: &Value| match (&value, bound) {
+        let compare = |comparison, bound: &Value| match (&*value, bound) {
             (Value::Money(_) | Value::Percentage(_), Value::Integer(_)) => {
                 Ok(value.number().is_some_and(|number| holds(comparison, number.cmp(&0))))
             }
             _ => compare(comparison, &value, bound),
         };
-        if !compare(Comparison::GreaterOrEqual, &*self.operand(low, locals)?)? {
+        if !compare(Comparison::GreaterOrEqual, &low)? {
             return Ok(Value::Boolean(false));
         }
         let comparison = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
@@ -316,15 +322,16 @@ impl<'a> Evaluator<'a> {
 
     #[inline(never)]
     fn range(&mut self, low: &Expr, high: &Expr, is_closed: bool, locals: &[Value]) -> Result<Value, Fault> {
-        let ends = (self.value(low, locals)?, self.value(high, locals)?);
+        let ends = self.both(low, high, locals)?;
         let Some((first, last, of)) = builtin::one_by_one(&ends.0, &ends.1) else { return Err(ill_typed(low)) };
-        let Some(end) = (if is_closed { last.checked_add(1) } else { Some(last) }) else { return Err(Fault::Overflow) };
-        let count = end.saturating_sub(first).max(0);
-        if !usize::try_from(count).is_ok_and(|count| count <= ELEMENTS_MAX) {
+        let (first, end) = (i128::from(first), i128::from(last) + i128::from(is_closed));
+        let count = usize::try_from((end - first).max(0)).unwrap_or(usize::MAX);
+        if count > ELEMENTS_MAX {
             return Err(Fault::TooManyElements);
         }
-        self.burn(usize::try_from(count).unwrap_or(usize::MAX))?;
-        let elements: Option<BTreeSet<Value>> = (first..end).map(of).collect();
+        self.burn(count)?;
+        let element = |number: i128| i64::try_from(number).ok().and_then(of);
+        let elements: Option<BTreeSet<Value>> = (first..end).map(element).collect();
         elements.map(|elements| Value::Set(Arc::new(elements))).ok_or(Fault::Overflow)
     }
 
@@ -343,20 +350,24 @@ impl<'a> Evaluator<'a> {
 
     #[inline(never)]
     fn refer(&mut self, class: &Name, fields: &[Expr], locals: &[Value]) -> Result<Value, Fault> {
-        let fields = fields.iter().map(|field| self.value(field, locals)).collect::<Result<_, _>>()?;
-        let key = Key::of(fields).ok_or(Fault::NoKey)?;
+        let key = Key::of(self.values(fields, locals)?).ok_or(Fault::NoKey)?;
         Ok(Value::Reference(Reference { class: class.clone(), key }))
     }
 
     #[inline(never)]
     fn ask(&mut self, target: &Expr, query: &Query, locals: &[Value]) -> Result<Value, Fault> {
-        let of = self.reference(target, locals)?;
-        let question = match &query.asks {
-            Asks::Field(name) => Question::Field(name.clone()),
-            Asks::Initialized => Question::Initialized,
-            Asks::InState(states) => Question::InState(states.clone()),
-            Asks::Possible { event, arguments } => Question::Possible(self.event_call(event, arguments, locals)?),
-            Asks::Result { event, arguments } => Question::Result(self.event_call(event, arguments, locals)?),
+        let (of, question) = match &query.asks {
+            Asks::Field(name) => (self.reference(target, locals)?, Question::Field(name.clone())),
+            Asks::Initialized => (self.reference(target, locals)?, Question::Initialized),
+            Asks::InState(states) => (self.reference(target, locals)?, Question::InState(states.clone())),
+            Asks::Possible { event, arguments } => {
+                let (of, call) = self.event_call(target, event, arguments, locals)?;
+                (of, Question::Possible(call))
+            }
+            Asks::Result { event, arguments } => {
+                let (of, call) = self.event_call(target, event, arguments, locals)?;
+                (of, Question::Result(call))
+            }
         };
         match self.scope.call.and_then(|call| call.answer(&of, &question)) {
             Some(Some(answer)) => Ok(answer.clone()),
@@ -387,24 +398,38 @@ impl<'a> Evaluator<'a> {
         value
     }
 
-    /// The call of `event` with the values of `arguments`, by the caller of the event that makes it.
+    /// The instance and the call of its `event` with the values of `arguments`, by the caller of the event that makes it.
     pub(crate) fn event_call(
         &mut self,
+        target: &Expr,
         event: &Name,
         arguments: &Arguments,
         locals: &[Value],
-    ) -> Result<EventCall, Fault> {
+    ) -> Result<(Reference, EventCall), Fault> {
+        // What the arguments ask for is met also where the instance waits for an answer.
+        let (of, mut waits) = match self.reference(target, locals) {
+            Ok(of) => (Some(of), None),
+            Err(fault) if fault.is_unanswered() => (None, Some(fault)),
+            Err(fault) => return Err(fault),
+        };
         let mut values = vec![Value::Boolean(false); arguments.names.len()];
         for (slot, argument) in &arguments.values {
-            values[*slot] = self.value(argument, locals)?;
+            match self.value(argument, locals) {
+                Ok(value) => values[*slot] = value,
+                Err(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
+                Err(fault) => return Err(fault),
+            }
         }
+        let (Some(of), None) = (of, &waits) else { return Err(waits.unwrap_or_else(|| ill_typed(target))) };
         let caller = self.scope.call.and_then(EventCall::caller).cloned();
-        Ok(EventCall::new(event.clone(), Bindings::of(&arguments.names, values)).with_caller(caller))
+        let call = EventCall::new(event.clone(), Bindings::of(&arguments.names, values)).with_caller(caller);
+        Ok((of, call))
     }
 
     /// The values, in their order. What one of them asks for is met also where another waits for an answer.
-    fn values(&mut self, items: &[Expr], locals: &[Value]) -> Result<Vec<Value>, Fault> {
-        let (mut values, mut waits) = (Vec::with_capacity(items.len()), None);
+    fn values<'e>(&mut self, items: impl IntoIterator<Item = &'e Expr>, locals: &[Value]) -> Result<Vec<Value>, Fault> {
+        let items = items.into_iter();
+        let (mut values, mut waits) = (Vec::with_capacity(items.size_hint().0), None);
         for item in items {
             match self.value(item, locals) {
                 Ok(value) => values.push(value),
@@ -460,9 +485,10 @@ impl<'a> Evaluator<'a> {
 
     #[inline(never)]
     fn with(&mut self, record: &Expr, fields: &[(usize, Expr)], locals: &[Value]) -> Result<Value, Fault> {
-        let Value::Record(mut value) = self.value(record, locals)? else { return Err(ill_typed(record)) };
-        for (index, field) in fields {
-            let new = self.value(field, locals)?;
+        let operands = std::iter::once(record).chain(fields.iter().map(|(_, field)| field));
+        let mut values = self.values(operands, locals)?.into_iter();
+        let Some(Value::Record(mut value)) = values.next() else { return Err(ill_typed(record)) };
+        for ((index, _), new) in fields.iter().zip(values) {
             let (_, place) = Arc::make_mut(&mut value).fields.get_mut(*index).ok_or_else(|| ill_typed(record))?;
             *place = new;
         }
@@ -477,21 +503,27 @@ impl<'a> Evaluator<'a> {
 
     #[inline(never)]
     fn map(&mut self, entries: &[(Expr, Expr)], locals: &[Value]) -> Result<Value, Fault> {
-        let mut map = BTreeMap::new();
+        let (mut map, mut waits) = (BTreeMap::new(), None);
         for (key, value) in entries {
-            let (key, value) = (self.value(key, locals)?, self.value(value, locals)?);
-            enter(&mut map, key, value)?;
+            if let Some((key, value)) = self.entry(key, value, &mut waits, locals)? {
+                enter(&mut map, key, value)?;
+            }
         }
         bounded(map.len())?;
-        Ok(Value::Map(Arc::new(map)))
+        waits.map_or(Ok(Value::Map(Arc::new(map))), Err)
     }
 
     #[inline(never)]
     fn put(&mut self, map: &Expr, entries: &[Entry], locals: &[Value]) -> Result<Value, Fault> {
-        let Value::Map(old) = self.value(map, locals)? else { return Err(ill_typed(map)) };
+        let (old, mut waits) = match self.value(map, locals) {
+            Ok(Value::Map(old)) => (old, None),
+            Ok(_) => return Err(ill_typed(map)),
+            Err(fault) if fault.is_unanswered() => (Arc::default(), Some(fault)),
+            Err(fault) => return Err(fault),
+        };
         let (mut new, mut changes) = (BTreeMap::new(), BTreeSet::new());
         for Entry { key, value, is_change } in entries {
-            let (key, value) = (self.value(key, locals)?, self.value(value, locals)?);
+            let Some((key, value)) = self.entry(key, value, &mut waits, locals)? else { continue };
             let is_second = new.contains_key(&key);
             let has_changed = changes.contains(&key) || is_second && *is_change;
             if is_second && has_changed {
@@ -506,20 +538,30 @@ impl<'a> Evaluator<'a> {
         let mut map = Arc::unwrap_or_clone(old);
         map.extend(new);
         bounded(map.len())?;
-        Ok(Value::Map(Arc::new(map)))
+        waits.map_or(Ok(Value::Map(Arc::new(map))), Err)
+    }
+
+    /// A key with its value; nothing if one of them waits for an answer, which is taken down.
+    fn entry(
+        &mut self,
+        key: &Expr,
+        value: &Expr,
+        waits: &mut Option<Fault>,
+        locals: &[Value],
+    ) -> Result<Option<(Value, Value)>, Fault> {
+        match self.both(key, value, locals) {
+            Ok((key, value)) => Ok(Some((key.into_owned(), value.into_owned()))),
+            Err(fault) if fault.is_unanswered() => {
+                waits.get_or_insert(fault);
+                Ok(None)
+            }
+            Err(fault) => Err(fault),
+        }
     }
 
     /// The elements of what `expr` yields.
     pub(crate) fn elements(&mut self, expr: &Expr, locals: &[Value]) -> Result<Elements, Fault> {
         Elements::of(self.value(expr, locals)?).ok_or_else(|| ill_typed(expr))
-    }
-
-    /// The set that `expr` yields.
-    fn set(&mut self, expr: &Expr, locals: &[Value]) -> Result<Arc<BTreeSet<Value>>, Fault> {
-        match self.value(expr, locals)? {
-            Value::Set(elements) => Ok(elements),
-            _ => Err(ill_typed(expr)),
-        }
     }
 }
 

@@ -161,6 +161,13 @@ pub enum Violation {
     },
 }
 
+impl Violation {
+    /// Whether it says that an expression waits for an answer.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, Violation::Arithmetic { fault, .. } if fault.is_unanswered())
+    }
+}
+
 fn needs_role(event: &Name, roles: &[Name]) -> String {
     if roles.is_empty() {
         return format!("`{event}` needs a caller, and none is known");

@@ -236,6 +236,7 @@ fn texts_are_counted_by_code_points_and_enums_ordered_as_declared() {
         ("String", "(Iban \"NL91 ABNA 0417 1643 00\").country", "NL"),
         ("Currency", "EUR", "EUR"),
         ("List[String]", "sort(w in [\"bb\", \"a\", \"cc\"]: w.length)", r#"["a", "bb", "cc"]"#),
+        ("List[Kind]", "sort(k in [Kind.mid, Kind.low, Kind.high]: k)", "[low, high, mid]"),
         ("Integer", "min(n in [3, 1, 2])! + max(n in [3, 1, 2])!", "4"),
         ("Integer", "(first(n in [3, 1, 2] where n < 3) ?? 0) * 10 + (last(n in [3, 1] where n > 5) ?? 7)", "17"),
     ];
@@ -243,6 +244,49 @@ fn texts_are_counted_by_code_points_and_enums_ordered_as_declared() {
         assert_eq!(value(&[("s", "String", "aé€ ")], ty, expression).as_deref(), Ok(*expected), "{expression}");
     }
     assert_eq!(value(&[], "String", "\"abc\".slice(2, 4)"), Err(Fault::OutOfRange));
+}
+
+#[test]
+fn amounts_of_different_currencies_are_not_sorted() {
+    let sorted = |amounts| value(&[("of", "List[Money]", amounts)], "List[Money]", "sort(m in of: m)");
+    assert_eq!(sorted("[EUR 2.00, EUR -1.00, EUR 0.50]").as_deref(), Ok("[EUR -1.00, EUR 0.50, EUR 2.00]"));
+    assert!(matches!(sorted("[EUR 2.00, USD 1.00]"), Err(Fault::CurrencyMismatch { .. })));
+    assert_eq!(sorted("[USD 1.00]").as_deref(), Ok("[USD 1.00]"));
+}
+
+#[test]
+fn a_range_ends_with_the_greatest_number_and_has_ten_thousand_elements_at_most() {
+    let count = |low: &str, high: &str| {
+        value(&[("low", "Integer", low), ("high", "Integer", high)], "Integer", "count(n in low .. high)")
+    };
+    let (least, most) = (i64::MIN.to_string(), i64::MAX.to_string());
+    assert_eq!(count(&most, &most).as_deref(), Ok("1"));
+    assert_eq!(count(&most, "0").as_deref(), Ok("0"));
+    assert_eq!(count("1", "10000").as_deref(), Ok("10000"));
+    for (low, high) in [("0", "10000"), ("0", &*most), (&*least, &*most)] {
+        assert_eq!(count(low, high), Err(Fault::TooManyElements), "{low} .. {high}");
+    }
+}
+
+#[test]
+fn what_is_computed_lies_in_a_range_as_two_comparisons_say() {
+    let rows = [
+        ("x + 0 in 1 .. 2", "true"),
+        ("x + 0 in 2 .. 3", "false"),
+        ("x + 0 in 1.250 .. 1.25", "true"),
+        ("x + 0 in 1.250 ..< 1.25", "false"),
+        ("round(x, 1) in 1.20 .. 1.2", "true"),
+        ("n + 1 in 3.5 .. 4.5", "true"),
+        ("[k][0] in Kind.high .. Kind.mid", "true"),
+        ("[k][0] in Kind.low ..< Kind.high", "false"),
+        ("abs(m) in 0 .. EUR 1.00", "true"),
+        ("abs(m) in 0 ..< EUR 1.00", "false"),
+    ];
+    let params =
+        [("x", "Decimal(2)", "1.25"), ("n", "Integer", "3"), ("k", "Kind", "high"), ("m", "Money", "EUR -1.00")];
+    for (expression, expected) in rows {
+        assert_eq!(value(&params, "Boolean", expression).as_deref(), Ok(expected), "{expression}");
+    }
 }
 
 #[test]

@@ -236,3 +236,124 @@ fn a_question_for_what_is_not_there_is_a_fault_where_it_is_read() {
         "Loan l.Named: rate.name == name, where rate = nowhere, name = "
     );
 }
+
+/// What an event of these sections asks in the first round.
+fn first_round(sections: &str) -> Vec<String> {
+    let source = format!(
+        "
+        record Line
+          x: Integer
+          y: Integer
+        class Pair
+          left: String @identity
+          right: String @identity
+          initial none
+            on Make(): made
+          final made
+        class Peer
+          number: Integer = 1
+          fee: Money = EUR 1.00
+          rate: Percentage = 1%
+          name: String = \"n\"
+          near: Peer
+          peers: Set[Peer] = {{}}
+          initial none
+            on Make(to: Peer): made
+              post: this.near = to
+          made
+            on Call(n: Integer)
+              pre: number + n > 0
+            read on Read(n: Integer) -> Integer
+              return: number + n
+        class Asker
+          stock: Map[Integer, Integer] = {{}}
+          line: Line = Line(0, 0)
+          initial none
+            on Ask(a: Peer, b: Peer, n: Integer): done
+{sections}
+          final done
+        "
+    );
+    let spec = spec(&source);
+    let asker = spec.class("Asker").unwrap();
+    let call = call(asker, "Ask", &["a", "b", "0"]);
+    let questions = asker.questions(&asker.key("it").unwrap(), &asker.initial(), &call, NOW);
+    questions.iter().map(|(of, question)| format!("{} {question}", of.key)).collect()
+}
+
+#[test]
+fn all_operands_are_asked_for_in_one_round() {
+    let guards = [
+        ("a.number + b.number > 0", ["a number", "b number"]),
+        ("a.number > b.number", ["a number", "b number"]),
+        ("a.fee * b.rate > 0", ["a fee", "b rate"]),
+        ("a.number in {b.number}", ["a number", "b number"]),
+        ("(a.peers + b.near).size > 0", ["a peers", "b near"]),
+        ("(a.peers - b.near).size > 0", ["a peers", "b near"]),
+        ("count(i in a.number .. b.number) > 0", ["a number", "b number"]),
+        ("a.number + 1 in b.number .. 9", ["a number", "b number"]),
+        ("Pair[a.name, b.name] == Pair[\"x\", \"y\"]", ["a name", "b name"]),
+        ("Line(a.number, b.number) == line", ["a number", "b number"]),
+        ("line with (x: a.number, y: b.number) == line", ["a number", "b number"]),
+        ("[a.number, b.number].size > 0", ["a number", "b number"]),
+        ("{a.number: b.number}.size > 0", ["a number", "b number"]),
+        ("a.near.Read(b.number) > 0", ["a near", "b number"]),
+        ("can a.near.Call(b.number)", ["a near", "b number"]),
+    ];
+    for (guard, expected) in guards {
+        assert_eq!(first_round(&format!("              pre: {guard}")), expected, "{guard}");
+    }
+    let sections = [
+        "              post: this.stock[a.number] = b.number",
+        "              post: this.stock[n] = a.number, this.line.x = b.number",
+        "              sync: a.Call(a.number + b.number)",
+        "              sync:\n                a.Call(a.number)\n                b.Call(b.number)",
+        "              sync:\n                if n == 0:\n                  a.Call(a.number)\n                  b.Call(b.number)",
+        "              sync:\n                for c in [a, b]: c.Call(c.number)",
+    ];
+    for section in sections {
+        assert_eq!(first_round(section), ["a number", "b number"], "{section}");
+    }
+}
+
+#[test]
+fn only_guards_refuse_without_an_answer() {
+    let asked = [
+        ("              pre: a.number > 0, n > 0", &[][..]),
+        ("              pre: a.number > 0, 1 div n > 0", &[]),
+        ("              post: this.stock[a.number] = 1 div n", &["a number"]),
+        ("              post: this.stock[a.number] = 1\n              sync: b.Call(1 div n)", &["a number"]),
+    ];
+    for (section, expected) in asked {
+        assert_eq!(first_round(section), expected, "{section}");
+    }
+}
+
+#[test]
+fn a_fault_is_told_and_not_that_an_answer_is_missing() {
+    let spec = spec(
+        "
+        class Peer
+          number: Integer = 1
+          initial none
+            on Take(_n: Integer): taken
+          final taken
+        class Asker
+          x: Integer = 0
+          initial none
+            on Choose(peer: Peer, n: Integer)
+              variant first: done
+                pre: peer.number > 0, 1 div n > 0
+              variant second: done
+            on Work(peer: Peer, n: Integer): done
+              post: this.x = peer.number
+              sync: peer.Take(1 div n)
+          final done
+        ",
+    );
+    for (event, place) in [("Choose", "1 div n > 0"), ("Work", "peer.Take(1 div n)")] {
+        let refused = step(&spec, &mut World::new(), ("Asker", "it"), event, &["p", "0"]).unwrap_err();
+        let told = format!("Asker it.{event}: this divides by zero, in `{place}`");
+        assert!(refused.starts_with(&told), "{refused}");
+    }
+}

@@ -169,6 +169,45 @@ fn a_read_event_is_asked_from_outside_and_never_happens() {
 }
 
 #[test]
+fn a_read_event_that_is_refused_as_a_step_asks_nobody() {
+    let spec = spec(
+        "
+        class Shop
+          until: Timestamp
+          initial none
+            on Open(): open
+              post: this.until = now
+          open
+            internal on Close(): closed
+            after until: Close
+          final closed
+        class Client
+          shop: Shop
+          initial none
+            on Begin(at: Shop): begun
+              post: this.shop = at
+          begun
+            read on MayCome() -> Boolean
+              return: shop is open
+        ",
+    );
+    let mut world = BTreeMap::new();
+    let mut step = |class: &str, event: &str, arguments: &[&str]| {
+        let class = spec.class(class).unwrap();
+        let (of, call) = (class.reference(class.key("it").unwrap()), call(class, event, arguments));
+        spec.step(&world, &of, &call, NOW).map(|accepted| world.extend(accepted.after))
+    };
+    step("Shop", "Open", &[]).unwrap();
+    step("Client", "Begin", &["it"]).unwrap();
+    let refused = step("Client", "MayCome", &[]).unwrap_err();
+    assert_eq!(
+        refused.violations,
+        [Violation::Read { event: "MayCome".into() }],
+        "the shop is not met, where something is due"
+    );
+}
+
+#[test]
 fn a_read_event_that_is_asked_from_outside_may_ask_others() {
     let case = Case::new();
     let (class, at) = (case.spec.class("Claim").unwrap(), case.reference("Claim"));

@@ -291,6 +291,38 @@ fn an_event_into_a_state_whose_timer_faults_is_refused() {
 }
 
 #[test]
+fn a_refused_event_is_noted_beside_a_timer_that_faults() {
+    let spec = spec(
+        "
+        class Lease
+          until: Timestamp
+          part: Integer = 1
+          locked: Boolean = true
+          initial draft
+            on Make(end: Timestamp): open
+              post: this.until = end
+          open
+            on Mend()
+              post: this.part = 1
+            on End(): ended
+              pre: not locked
+            after until: End
+            after until + 1 hour * (6 div part): End
+          final ended
+        ",
+    );
+    let of = reference(&spec, "Lease", "l");
+    // As a contract with fewer timers may have left it.
+    let stored = r#"{ "state": "open", "fields": {
+        "until": { "Timestamp": "1970-01-01T00:00:00.005Z" }, "part": { "Integer": 0 }, "locked": { "Boolean": true } } }"#;
+    let lease: Instance = serde_json::from_str(stored).unwrap();
+    let mut world = World::from([(of.clone(), lease)]);
+    let timely = step(&spec, &mut world, ("Lease", "l"), ("Mend", &[]), 10);
+    assert_eq!((due(&timely), timely.result.is_ok()), (vec![refused("End", 5)], true), "{:?}", timely.result);
+    assert_eq!(support::field(&world[&of], "part"), "1");
+}
+
+#[test]
 fn a_timer_without_a_time_never_fires() {
     let spec = spec(
         "class A
@@ -396,6 +428,58 @@ fn what_is_due_at_instances_that_are_called_or_asked_comes_first_too() {
     let timely = step(&spec, &mut world, ("Ticket", "b"), ("Buy", &[]), 500);
     assert_eq!(due(&timely), [happened("Close", 100), refused("Release", 500)]);
     assert_eq!(state(&world, &spec, "Ticket", "b"), "held");
+}
+
+#[test]
+fn a_due_event_that_an_earlier_one_ends_does_not_happen() {
+    let source = "
+        class Offer
+          until: Timestamp
+          maker: Maker
+          initial draft
+            on Make(end: Timestamp, by: Maker): open
+              post: this.until = end, this.maker = by
+          open
+            on Touch()
+            on Extend(end: Timestamp)
+              post: this.until = end
+            internal on Expire(): expired
+              sync: maker.Note()
+            on Withdraw(): withdrawn
+            after until: Expire
+          withdrawn
+            on Look()
+          final expired
+        class Maker
+          leaves: Timestamp
+          offer: Offer
+          longer: Timestamp? = none
+          notes: Integer = 0
+          initial new
+            on Begin(end: Timestamp, of: Offer, then_: Timestamp?): active
+              post: this.leaves = end, this.offer = of, this.longer = then_
+          active
+            internal on Leave(): gone
+              sync:
+                if longer == none: offer.Withdraw()
+                if longer != none: offer.Extend(longer!)
+            after leaves: Leave
+          active, gone
+            on Note()
+              post: this.notes += 1
+    ";
+    let spec = spec(source);
+    let (offer, maker) = (("Offer", "o"), ("Maker", "m"));
+    for (then, event, left) in [("none", "Look", "withdrawn"), ("1970-01-01T00:00:01.000Z", "Touch", "open")] {
+        let mut world = World::new();
+        step(&spec, &mut world, offer, ("Make", &["10", "m"]), 0);
+        step(&spec, &mut world, maker, ("Begin", &["5", "o", then]), 0);
+        // The offer expires at 10, which meets the maker, who leaves at 5, which ends the offer or lets it go on.
+        let timely = step(&spec, &mut world, offer, (event, &[]), 20);
+        assert_eq!((due(&timely), timely.result.is_ok()), (vec![happened("Leave", 5)], true), "{:?}", timely.result);
+        assert_eq!(state(&world, &spec, "Offer", "o"), left);
+        assert_eq!(support::field(&world[&reference(&spec, "Maker", "m")], "notes"), "0");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Aggregates over the elements of a set, and ranges.
 
+use super::builtin::unified;
 use super::expression::{Context, Typed};
 use super::operators::number_kind;
 use super::{Checker, operators};
@@ -71,6 +72,7 @@ impl Checker {
             self.refuse(Code::Operands, span, message, "no order", "sort by a number, a text or a time");
             return None;
         }
+        let body = if tree.kind == AggregateKind::Sort { body.ranked() } else { body };
         let (filter, value) = (filter.map(|filter| filter.expr), value.map(|value| value.expr));
         let aggregate = Aggregate { fold, domain: domain.expr, filter, body: body.expr, value };
         Some(Typed::node(ExprKind::Aggregate(aggregate.into()), ty, span, depth))
@@ -188,23 +190,26 @@ impl Checker {
         let value = self.expression(tree, context, None)?;
         let (low, high) = (self.expression(low, context, None)?, self.expression(high, context, None)?);
         let mut compared = |comparison, bound: Typed| {
-            let value = Typed { expr: value.expr.clone(), depth: value.depth };
-            self.or_refuse(operators::binary(Binary::Compare(comparison), value, bound, span, context.rounding), span)
+            self.or_refuse(
+                operators::binary(Binary::Compare(comparison), value.clone(), bound, span, context.rounding),
+                span,
+            )
         };
         let below = if is_closed { Comparison::LessOrEqual } else { Comparison::Less };
-        let bounds = [low.expr.clone(), high.expr.clone()];
+        let bounds = [low.clone(), high.clone()];
         let (least, most) = (compared(Comparison::GreaterOrEqual, low)?, compared(below, high)?);
         // What is no more than a name is compared twice, which the analysis sees through.
         if value.expr.operands().is_empty() {
             return self.or_refuse(operators::binary(Binary::And, least, most, span, context.rounding), span);
         }
-        let [low, high] = bounds;
         let kind = [&least.expr, &most.expr].into_iter().find_map(|expr| match &expr.kind {
             ExprKind::Compare(_, kind, ..) => *kind,
             _ => None,
         });
         let depth = least.depth.max(most.depth);
-        let within = ExprKind::Within(kind, [value.expr, low, high].into(), is_closed);
+        let operands = unified([vec![value], bounds.into()].concat()).into_iter().map(|operand| operand.ranked().expr);
+        let operands: Box<[Expr; 3]> = Box::new(operands.collect::<Vec<_>>().try_into().ok()?);
+        let within = ExprKind::Within(kind, operands, is_closed);
         Some(Typed { expr: Expr::new(within, Type::Boolean, span), depth })
     }
 

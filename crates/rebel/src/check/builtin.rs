@@ -305,7 +305,7 @@ impl Checker {
 }
 
 /// The values, as ones of the widest of their types, if they widen to it.
-fn unified(mut values: Vec<Typed>) -> Vec<Typed> {
+pub(super) fn unified(mut values: Vec<Typed>) -> Vec<Typed> {
     // Once for each step that a type may widen: the last one has met all others by then.
     for _ in 0..2 {
         for index in 1..values.len() {

@@ -89,6 +89,19 @@ fn is_kind_of(narrow: &Type, wide: &Type) -> bool {
     }
 }
 
+impl Typed {
+    /// What tells the order of the values: the place in its enum of one that is a variant, and any other itself.
+    pub(super) fn ranked(self) -> Self {
+        match self.ty() {
+            Type::Enum(enumeration) => {
+                let rank = Builtin::Rank(enumeration.clone());
+                apply(rank, self, Type::Integer)
+            }
+            _ => self,
+        }
+    }
+}
+
 /// The same value under another type.
 fn as_type(typed: Typed, ty: &Type) -> Typed {
     if typed.ty() == ty {

@@ -16,6 +16,7 @@ use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
+#[derive(Clone)]
 pub(super) struct Typed {
     pub(super) expr: Expr,
     /// How deep its evaluation nests, called functions included.

@@ -1,6 +1,6 @@
 //! Which operators are defined for which types: the table in `docs/rebel.md`.
 
-use super::coerce::{apply, unify, widen};
+use super::coerce::{unify, widen};
 use super::expression::Typed;
 use crate::model::Builtin;
 use crate::model::expr::{Comparison, ExprKind, NumberKind, Operator};
@@ -93,9 +93,9 @@ fn compare(comparison: Comparison, left: Typed, right: Typed) -> Option<ExprKind
     }
     let (left, right) = unify(left, right).ok()?;
     let ty = left.ty().clone();
-    if let (true, Type::Enum(enumeration)) = (comparison.is_ordered(), &ty) {
-        let rank = |of: Typed| apply(Builtin::Rank(enumeration.clone()), of, Type::Integer).expr.into();
-        return Some(ExprKind::Compare(comparison, Some(NumberKind::Integer), rank(left), rank(right)));
+    if comparison.is_ordered() && matches!(ty, Type::Enum(_)) {
+        let (left, right) = (left.ranked().expr.into(), right.ranked().expr.into());
+        return Some(ExprKind::Compare(comparison, Some(NumberKind::Integer), left, right));
     }
     let is_defined = !comparison.is_ordered() || ty.is_ordered() || ty == Type::String;
     is_defined.then(|| ExprKind::Compare(comparison, number_kind(&ty), left.expr.into(), right.expr.into()))

@@ -148,7 +148,14 @@ impl Folding {
             Folding::Last(found) => *found = Some(body),
             Folding::List(elements) => elements.push(body),
             Folding::Map(entries) => return Some(enter(entries, body, value?).map(|()| false)),
-            Folding::Sort(elements) => elements.push((body, element.clone())),
+            Folding::Sort(elements) => {
+                if let Some((first, _)) = elements.first()
+                    && let Err(fault) = is_less(first, &body)
+                {
+                    return Some(Err(fault));
+                }
+                elements.push((body, element.clone()));
+            }
         }
         Some(Ok(false))
     }

@@ -372,7 +372,7 @@ impl Expr {
             ExprKind::Within(kind, ..) => *kind == Some(NumberKind::Money),
             ExprKind::Aggregate(aggregate) => match aggregate.fold {
                 Fold::Sum(kind, _) => kind == NumberKind::Money,
-                Fold::Least | Fold::Greatest => matches!(aggregate.body.ty(), Type::Money),
+                Fold::Least | Fold::Greatest | Fold::Sort => matches!(aggregate.body.ty(), Type::Money),
                 _ => false,
             },
             _ => false,

@@ -142,7 +142,7 @@ impl Class {
     /// What is kept about the timers of an instance that `call` brings from `before` into `state` with `fields` at `at`.
     ///
     /// # Errors
-    /// The time of a timer of that state has no value, for a fault.
+    /// The time of a timer of that state has no value, for a fault. That a timed event was refused is noted all the same.
     pub(crate) fn timing<'a>(
         &'a self,
         key: &'a Key,
@@ -162,7 +162,12 @@ impl Class {
         };
         let mut timing = Timing::default();
         for (timer, time) in self.times(key, state, fields) {
-            let Some(time) = time.map_err(|fault| (timer, fault))? else { continue };
+            let time = match time {
+                // It has had no value before.
+                Err(_) if call.is_note() => None,
+                time => time.map_err(|fault| (timer, fault))?,
+            };
+            let Some(time) = time else { continue };
             if !has_spent(&timer.event, time) {
                 let last = before.and_then(|timing| timing.last).map_or(at, |last| last.max(at));
                 timing.last = timing.last.or((time < last).then_some(last));

@@ -6,7 +6,7 @@
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync, Timing};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
-use crate::model::{Body, Class, Event, Transition};
+use crate::model::{Class, Event, Transition};
 use crate::seed::{Purpose, derived};
 use crate::value::{Bindings, Fault, Id, Key, Name, Reference, Timestamp, Value};
 use crate::violation::Violation;
@@ -278,7 +278,7 @@ impl Class {
         match event.filter(|event| !call.is_note() && asks(event)).map(|_| self.transition(key, instance, call)) {
             Some(Ok((event, first))) => {
                 let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
-                wanted(event, first, evaluator).unwrap_or_default()
+                wanted(event, first, evaluator)
             }
             _ => Vec::new(),
         }
@@ -388,12 +388,16 @@ impl Class {
         }
         let mut violations = Vec::new();
         for variant in event.variants(&first.source) {
-            let before = violations.len();
+            let (before, mut waits) = (violations.len(), None);
             for guard in &variant.body.guards[variant.body.common..] {
                 match self.broken(guard, evaluator, scope, Kind::Guard) {
+                    Some(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
                     Some(fault @ Violation::Arithmetic { .. }) => return Err(vec![fault]),
                     broken => violations.extend(broken),
                 }
+            }
+            if let Some(waits) = waits {
+                return Err(vec![waits]);
             }
             if violations.len() == before {
                 return Ok(variant);
@@ -493,63 +497,63 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
     reads
 }
 
-/// The questions of an event that wait for an answer; nothing if it is refused without.
-fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Option<Vec<(Reference, Question)>> {
-    let waits = |fault: Fault| fault.is_unanswered().then_some(());
-    let holds = |guards: &[Rule], evaluator: &mut Evaluator<'_>| {
-        let mut all = true;
-        for guard in guards {
-            match evaluator.truth(&guard.expr, &[]) {
-                Ok(truth) => all &= truth,
-                Err(fault) => waits(fault)?,
+/// The questions of an event that wait for an answer; none if its guards refuse it without.
+fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Vec<(Reference, Question)> {
+    let Some(holds) = verdict(&first.body.guards[..first.body.common], &mut evaluator) else { return Vec::new() };
+    if !holds {
+        return Vec::new();
+    }
+    let body = if first.variant.is_none() {
+        &*first.body
+    } else {
+        let mut found = None;
+        for variant in event.variants(&first.source) {
+            if evaluator.waits() || found.is_some() {
+                break;
             }
+            let guards = &variant.body.guards[variant.body.common..];
+            let Some(holds) = verdict(guards, &mut evaluator) else { return Vec::new() };
+            found = holds.then_some(&*variant.body);
         }
-        Some(all)
+        match found {
+            Some(body) if !evaluator.waits() => body,
+            _ => return evaluator.take_wanted(),
+        }
     };
-    if !holds(&first.body.guards[..first.body.common], &mut evaluator)? {
-        return None;
-    }
-    let mut body: Option<&Body> = first.variant.is_none().then_some(&*first.body);
-    for variant in event.variants(&first.source).filter(|variant| variant.variant.is_some()) {
-        if evaluator.waits() || body.is_some() {
-            break;
-        }
-        body = holds(&variant.body.guards[variant.body.common..], &mut evaluator)?.then_some(&*variant.body);
-    }
-    if evaluator.waits() && first.variant.is_some() {
-        return Some(evaluator.take_wanted());
-    }
-    let body = body?;
-    // Beside what guards wait for, the rest is asked for in the same round; it is not known yet whether a fault there matters.
-    let guards_hold = !evaluator.waits();
-    let is_fine = |fault: Fault| !guards_hold || fault.is_unanswered();
+    // A fault is told when the guards are known to hold, beside all others of its kind.
     let (mut after, mut is_known) = (evaluator.fields().clone(), true);
     for effect in &body.effects {
         match evaluator.value(&effect.value, &[]) {
             Ok(value) => after.set(effect.field.index, &effect.field.name, value),
-            Err(fault) if is_fine(fault.clone()) => is_known = false,
-            Err(_) => return None,
+            Err(_) => is_known = false,
         }
     }
     let mut run = SyncRun { evaluator, seed: None, calls: 0, syncs: Vec::new() };
-    for statement in &body.statements {
-        let asked = run.statement(statement, &mut Vec::new());
-        asked.or_else(|(fault, _)| is_fine(fault).then_some(()).ok_or(())).ok()?;
-    }
+    run.statements(&body.statements, &mut Vec::new()).unwrap_or_default();
     // What is returned may read what is not known yet.
     if let (Some(returned), true) = (&body.returned, is_known) {
-        let asked = run.evaluator.returned(&returned.value, after);
-        asked.map(drop).or_else(|fault| is_fine(fault).then_some(()).ok_or(())).ok()?;
+        run.evaluator.returned(&returned.value, after).map(drop).unwrap_or_default();
     }
-    Some(run.evaluator.take_wanted())
+    run.evaluator.take_wanted()
+}
+
+/// Whether all of these guards hold, those left out that wait for an answer; nothing if one faults.
+fn verdict(guards: &[Rule], evaluator: &mut Evaluator<'_>) -> Option<bool> {
+    let mut all = true;
+    for guard in guards {
+        match evaluator.truth(&guard.expr, &[]) {
+            Ok(truth) => all &= truth,
+            Err(fault) if fault.is_unanswered() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(all)
 }
 
 /// The reasons that need no answer, if there are such.
 fn known(mut violations: Vec<Violation>) -> Vec<Violation> {
-    let waits =
-        |violation: &Violation| matches!(violation, Violation::Arithmetic { fault, .. } if fault.is_unanswered());
-    if !violations.iter().all(waits) {
-        violations.retain(|violation| !waits(violation));
+    if !violations.iter().all(Violation::is_unanswered) {
+        violations.retain(|violation| !violation.is_unanswered());
     }
     violations
 }
@@ -565,6 +569,20 @@ fn values_of(reads: &[(Name, Expr)], scope: Scope<'_>) -> Vec<(Name, Value)> {
     values.collect()
 }
 
+/// What has become of a statement.
+type Done = Result<(), (Fault, Name)>;
+
+/// Takes down that a statement waits for an answer, so that what those behind it ask for is met in the same round.
+fn keep(waits: &mut Option<(Fault, Name)>, done: Done) -> Done {
+    match done {
+        Err(waiting) if waiting.0.is_unanswered() => {
+            waits.get_or_insert(waiting);
+            Ok(())
+        }
+        done => done,
+    }
+}
+
 /// Collects what the statements of an event need.
 struct SyncRun<'a> {
     evaluator: Evaluator<'a>,
@@ -575,7 +593,7 @@ struct SyncRun<'a> {
 }
 
 impl SyncRun<'_> {
-    fn statement(&mut self, statement: &Statement, locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
+    fn statement(&mut self, statement: &Statement, locals: &mut Vec<Value>) -> Done {
         match statement {
             Statement::Act { target, act, text, .. } => {
                 let sync = self.act(target, act, text, locals).map_err(|fault| (fault, text.clone()))?;
@@ -588,36 +606,42 @@ impl SyncRun<'_> {
             }
             Statement::For(set, statements, text) => {
                 let elements = self.evaluator.elements(set, locals).map_err(|fault| (fault, text.clone()))?;
+                let mut waits = None;
                 for element in elements.iter() {
                     self.evaluator.burn(1).map_err(|fault| (fault, text.clone()))?;
                     locals.push(element.clone());
                     let result = self.statements(statements, locals);
                     locals.pop();
-                    result?;
+                    keep(&mut waits, result)?;
                 }
+                waits.map_or(Ok(()), Err)?;
             }
         }
         Ok(())
     }
 
-    fn statements(&mut self, statements: &[Statement], locals: &mut Vec<Value>) -> Result<(), (Fault, Name)> {
-        statements.iter().try_for_each(|statement| self.statement(statement, locals))
+    fn statements(&mut self, statements: &[Statement], locals: &mut Vec<Value>) -> Done {
+        let mut waits = None;
+        for statement in statements {
+            keep(&mut waits, self.statement(statement, locals))?;
+        }
+        waits.map_or(Ok(()), Err)
     }
 
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {
-        let target = self.evaluator.reference(target, locals)?;
-        let action = match act {
+        let (target, action) = match act {
             Act::Do { event, arguments } => {
-                let call = self.evaluator.event_call(event, arguments, locals)?;
+                let (target, call) = self.evaluator.event_call(target, event, arguments, locals)?;
                 let seed = self.seed.map(|seed| derived(seed, Purpose::Call, self.calls));
                 self.calls += 1;
-                Action::Do(call.with_seed(seed))
+                (target, Action::Do(call.with_seed(seed)))
             }
             Act::Impossible { event, arguments } => {
-                Action::Impossible(self.evaluator.event_call(event, arguments, locals)?)
+                let (target, call) = self.evaluator.event_call(target, event, arguments, locals)?;
+                (target, Action::Impossible(call))
             }
-            Act::Initialized => Action::Initialized,
-            Act::InState(states) => Action::InState(states.clone()),
+            Act::Initialized => (self.evaluator.reference(target, locals)?, Action::Initialized),
+            Act::InState(states) => (self.evaluator.reference(target, locals)?, Action::InState(states.clone())),
         };
         Ok(Sync { target, action, text: text.clone() })
     }

@@ -218,7 +218,9 @@ impl<'a> Step<'a> {
             return Err(self.refused(&target, vec![limit]));
         }
         let (class, before) = self.meet(&target)?;
-        let call = self.with_answers(class, &target, &before, call)?;
+        // One that only reads is refused as a step, whatever others would answer.
+        let is_read = class.event(call.event()).is_some_and(Event::is_read);
+        let call = if is_read { call } else { self.with_answers(class, &target, &before, call)? };
         let acted = class.act_and_return(&target.key, &before, &call, self.at);
         let (after, result) = acted.map_err(|why| self.refused(&target, why))?;
         if depth == 1 {

@@ -54,7 +54,8 @@ impl World for Changed<'_> {
 impl Spec {
     /// The step that begins with `call` on `target` at the time `at`, behind the due events of all instances that it meets.
     ///
-    /// At most [`DUE_MAX`] due events come first; a step behind more is refused, and those that have happened stay.
+    /// At most [`DUE_MAX`] due events come first; a step behind more is refused, and those that have happened stay. A due event that
+    /// names a fresh instance is refused: it has no seed.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -115,7 +116,8 @@ impl Run<'_> {
         }
     }
 
-    /// Lets the event that is due at `target` happen, or notes that it was refused.
+    /// Lets the event that is due at `target` happen, or notes that it was refused. It is let go if something that comes before it
+    /// ends it or moves its timer.
     fn let_happen(&mut self, target: &Reference) -> Result<(), Refused> {
         let too_many = || Refused {
             path: Vec::new(),
@@ -130,6 +132,8 @@ impl Run<'_> {
         let refused = match self.step(target, &due.call(), due.time) {
             Ok(_) => None,
             Err(refused) if refused.is_behind_too_many() => return Err(refused),
+            // What came before it has ended it, or moved its timer.
+            Err(refused) if refused.is_not_due() => return Ok(()),
             Err(refused) => {
                 self.step(target, &due.refused(), due.time)?;
                 Some(refused)
@@ -144,6 +148,11 @@ impl Refused {
     /// Whether a due event comes first.
     fn is_early(&self) -> bool {
         matches!(self.violations[..], [Violation::Due { .. }])
+    }
+
+    /// Whether it is the event of a timer that is not the next one.
+    fn is_not_due(&self) -> bool {
+        matches!(self.violations[..], [Violation::NotDue { .. }])
     }
 
     fn is_behind_too_many(&self) -> bool {

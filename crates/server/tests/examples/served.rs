@@ -1,6 +1,7 @@
-//! A contract served without sockets, and a mirror that the pure function `Spec::step_in_time` keeps beside it.
+//! A contract served without sockets, and two mirrors beside it: one that the pure function `Spec::step_in_time` keeps, and one of the
+//! naive evaluator of `enact-naive`. Each step is compared with both.
 //!
-//! The clock of both stands still until a test moves it. Nobody looks after the engine: what is due happens when a command meets
+//! The clock of all stands still until a test moves it. Nobody looks after the engine: what is due happens when a command meets
 //! its instance, as the mirror has it, or in [`Served::settle`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +16,10 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, WallClock};
 use enact_journal::Memory;
+use enact_naive::{Call, Outcome, World};
 use enact_rebel::{
-    Caller, Class, Due, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timestamp, Type, Value,
-    Violation, check,
+    Caller, Class, Due, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timely, Timestamp,
+    Type, Value, Violation, check,
 };
 use enact_server::{Options, Token, Tokens, caller_from_outside, router};
 use serde_json::{Value as Json, json};
@@ -61,6 +63,8 @@ pub(crate) struct Served {
     callers: BTreeMap<&'static str, (Caller, Token)>,
     /// The instances as `Spec::step_in_time` says they are.
     mirror: BTreeMap<Reference, Instance>,
+    /// The instances as the naive evaluator says they are.
+    naive: World,
     /// The commands that happened: path and parameters.
     happened: Vec<(String, Json)>,
     /// How many timed events happened.
@@ -133,6 +137,7 @@ impl Served {
             clock,
             callers,
             mirror: BTreeMap::new(),
+            naive: World::new(),
             happened: Vec::new(),
             timed: 0,
             sent: 0,
@@ -142,7 +147,8 @@ impl Served {
     /// Sends a command to `/Class/ID/Event`, or `/Class/Event` to create an instance without naming it.
     ///
     /// # Panics
-    /// If `Spec::step_in_time` does not answer alike, or a touched instance is read otherwise than the mirror has it.
+    /// If `Spec::step_in_time` or the naive evaluator does not answer alike, or a touched instance is read otherwise than the mirror has
+    /// it.
     pub(crate) async fn post(&mut self, who: &str, path: &str, body: Json) -> Answer {
         self.sent += 1;
         let key = format!("command-{}", self.sent);
@@ -155,6 +161,8 @@ impl Served {
         }
         let (target, call) = self.call(who, path, &body, &answer);
         let timely = self.spec.step_in_time(&self.mirror, &target, &call, self.now());
+        let naive = enact_naive::step(&self.spec, &self.naive, &target, &Call::from(&call), self.now());
+        self.agree(&timely, naive, &format!("{who}: {path} {body}"));
         for happened in &timely.due {
             assert_eq!(happened.refused, None, "a timer is refused");
             self.timed += 1;
@@ -218,6 +226,8 @@ impl Served {
         let mut changed = BTreeSet::new();
         while let Some(due) = self.mirror.get(of).and_then(|instance| self.due(of, instance)) {
             let timely = self.spec.step_in_time(&self.mirror, of, &due.call(), due.time);
+            let naive = enact_naive::let_happen(&self.spec, &self.naive, of);
+            self.agree(&timely, naive, &format!("{} of {of}", due.event));
             let result = timely.result.map(drop);
             assert_eq!((result, &*timely.due), (Ok(()), &[][..]), "a timer is refused, or meets another one");
             changed.extend(timely.after.keys().cloned());
@@ -225,6 +235,16 @@ impl Served {
             self.timed += 1;
         }
         changed
+    }
+
+    /// Brings the naive mirror to where the step leaves it.
+    ///
+    /// # Panics
+    /// If the step is another one there.
+    fn agree(&mut self, timely: &Timely, naive: Outcome, step: &str) {
+        enact_naive::compare(&self.spec, timely, &naive)
+            .unwrap_or_else(|disagreement| panic!("{step}, at {}: {disagreement}", self.now()));
+        self.naive.extend(naive.after);
     }
 
     /// The present time.

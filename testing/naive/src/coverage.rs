@@ -1,0 +1,65 @@
+//! Which constructs have been evaluated, so that a test can demand all of them.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Debug;
+use std::mem::{Discriminant, discriminant};
+
+use enact_rebel::ir::{Builtin, ExprKind, Fold};
+
+/// What was met: operators, functions and aggregates by their names in [`enact_rebel::ir`], faults, and reasons of refusals.
+pub type Coverage = BTreeSet<String>;
+
+#[derive(Default)]
+struct Met {
+    kinds: HashSet<Discriminant<ExprKind>>,
+    builtins: HashSet<Discriminant<Builtin>>,
+    folds: HashSet<Discriminant<Fold>>,
+    named: Coverage,
+}
+
+thread_local! {
+    static MET: RefCell<Met> = RefCell::default();
+}
+
+/// What this thread has met.
+#[must_use]
+pub fn coverage() -> Coverage {
+    MET.with_borrow(|met| met.named.clone())
+}
+
+pub(crate) fn kind(kind: &ExprKind) {
+    MET.with_borrow_mut(|met| {
+        if met.kinds.insert(discriminant(kind)) {
+            met.named.insert(name(kind));
+        }
+    });
+}
+
+pub(crate) fn builtin(builtin: &Builtin) {
+    MET.with_borrow_mut(|met| {
+        if met.builtins.insert(discriminant(builtin)) {
+            met.named.insert(format!("Apply {}", name(builtin)));
+        }
+    });
+}
+
+pub(crate) fn fold(fold: &Fold) {
+    MET.with_borrow_mut(|met| {
+        if met.folds.insert(discriminant(fold)) {
+            met.named.insert(format!("Aggregate {}", name(fold)));
+        }
+    });
+}
+
+/// Takes down a reason or a fault.
+pub(crate) fn mark(what: &str, of: &impl Debug) {
+    MET.with_borrow_mut(|met| met.named.insert(format!("{what} {}", name(of))));
+}
+
+/// The name of a variant, without what is in it.
+fn name(of: &impl Debug) -> String {
+    let text = format!("{of:?}");
+    let end = text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len());
+    text[..end].to_owned()
+}
