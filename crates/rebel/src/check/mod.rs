@@ -139,7 +139,7 @@ impl Torn {
         let Span { source, start, end } = diagnostic.labels[0].span;
         let text = &sources[source].text;
         match diagnostic.code.number().as_bytes() {
-            [b'E', b'0', ..] => true,
+            [b'E', b'0', b'0', ..] => true,
             [b'E', b'1' | b'2', ..] => {
                 !self.lines.contains(&(source, line_start(text, start))) && !self.names.contains(&text[start..end])
             }
