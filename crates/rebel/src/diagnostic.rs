@@ -71,8 +71,8 @@ codes! {
     ArgumentCount = "E203";
     /// A call or a condition on something that is not an instance of a class.
     NotAReference = "E204";
-    /// `{}` where the type of its elements cannot be told.
-    EmptySet = "E205";
+    /// `none`, `{}` or `[]` where its type cannot be told.
+    Untyped = "E205";
 
     /// A class without an initial state, or with more than one.
     InitialState = "E301";
