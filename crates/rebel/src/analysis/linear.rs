@@ -11,6 +11,7 @@
 //! Nothing: the range of numbers is a threshold like any other, and so are the invariants, shifted by what the call
 //! adds. An invariant over fields that the call does not change is left to the events that change them.
 
+mod changed;
 mod folding;
 
 use std::mem::discriminant;

@@ -16,6 +16,7 @@ use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type, Value, Variant};
 
 /// A checked expression.
+#[derive(Clone)]
 pub(super) struct Typed {
     pub(super) expr: Expr,
     /// How deep its evaluation nests, called functions included.
@@ -45,6 +46,8 @@ pub(super) struct Context<'a> {
     params: &'a [Param],
     /// The parameters of the function, or the variables of the `for`s around it.
     pub(super) locals: Vec<Param>,
+    /// Which of them are the variables of the `for`s around an effect.
+    pub(super) loops: Vec<usize>,
     /// What the event has named, with the depth of each value.
     pub(super) lets: Vec<(Arc<Let>, usize)>,
     named: usize,
@@ -65,6 +68,7 @@ impl<'a> Context<'a> {
             class: None,
             params: &[],
             locals: Vec::new(),
+            loops: Vec::new(),
             lets: Vec::new(),
             named: 0,
             has_time: false,
@@ -246,7 +250,7 @@ impl Checker {
         }
     }
 
-    fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
+    pub(super) fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
         if typed.depth > DEPTH_MAX {
             let message = format!("the evaluation nests deeper than {DEPTH_MAX} levels");
             let help = "the bodies of called functions count";

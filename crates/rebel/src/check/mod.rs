@@ -29,6 +29,7 @@ mod question;
 mod read;
 mod result;
 mod reuse;
+mod statement;
 mod timer;
 mod versions;
 

@@ -16,7 +16,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, EXTENDED_MAX};
 use crate::source::Span;
 use crate::syntax::tree::{
-    self, Argument, Class, ClassKind, Config, Extends, File, Ident, Param, Shared, StateLabel, Use,
+    self, Argument, Class, ClassKind, Config, Extends, File, Ident, Param, Shared, StateLabel, Statement, Use,
 };
 use crate::value::{Name, Rounding, Type, Value};
 
@@ -738,7 +738,9 @@ fn extent(class: &Class, file: &File) -> Span {
 /// How many declarations a class has.
 fn size(class: &Class) -> usize {
     let of = |sections: &tree::Sections| {
-        sections.lets.len() + sections.guards.len() + sections.effects.len() + sections.syncs.len()
+        let effects: usize = sections.effects.iter().map(Statement::size).sum();
+        let calls: usize = sections.syncs.iter().map(Statement::size).sum();
+        sections.lets.len() + sections.guards.len() + effects + calls
     };
     let events = class.states.iter().flat_map(|group| &group.events);
     let events = events.map(|event| {

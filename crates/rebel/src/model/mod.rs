@@ -325,6 +325,11 @@ pub struct Param {
 }
 
 impl Param {
+    /// A variable, which stands in no bindings.
+    pub(crate) fn local(name: Name, ty: Type) -> Self {
+        Self { name, ty, slot: 0 }
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &Name {

@@ -79,6 +79,7 @@ pub(crate) fn parse(
         part: 0,
         torn: Vec::new(),
         depth: 0,
+        section: 0,
         declarations,
         report,
     };
@@ -104,6 +105,8 @@ pub(super) struct Parser<'a> {
     torn: Vec<Range<usize>>,
     /// How deep the expression that is being read nests.
     depth: usize,
+    /// The first item of the section that is being read.
+    section: usize,
     declarations: &'a mut Declarations,
     report: &'a mut dyn FnMut(Diagnostic),
 }

@@ -1,6 +1,7 @@
 //! One call, folded over the expressions of its event: what is a constant of the call is evaluated, and the rest has to be a sum of
 //! fields, or a place with one content.
 
+use super::changed::Changed;
 use super::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 use crate::analysis::interval::Interval;
 use crate::evaluate::Evaluator;
@@ -13,11 +14,11 @@ use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
 const TERMS_MAX: usize = 64;
 
 /// A sum of fields and a constant.
-struct Sum {
-    kind: NumberKind,
-    terms: Vec<Term>,
-    constant: i128,
-    currency: Option<Currency>,
+pub(super) struct Sum {
+    pub(super) kind: NumberKind,
+    pub(super) terms: Vec<Term>,
+    pub(super) constant: i128,
+    pub(super) currency: Option<Currency>,
 }
 
 impl Sum {
@@ -43,7 +44,7 @@ impl Sum {
 
 /// Folds one call over the expressions of its event.
 pub(super) struct Folding<'a> {
-    class: &'a Class,
+    pub(super) class: &'a Class,
     key: &'a Key,
     call: &'a EventCall,
     at: Timestamp,
@@ -75,35 +76,11 @@ impl<'a> Folding<'a> {
         for guard in &body.guards {
             self.condition(&guard.expr)?;
         }
-        let (mut deltas, mut assigned, mut puts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut changed = Changed::default();
         for effect in &body.effects {
-            let field = &effect.field.name;
-            if !reads_fields(&effect.value) {
-                let value = self.constant(&effect.value)?;
-                match (value.number().filter(|_| kind_of(&value).is_some()), value) {
-                    (Some(amount), value) if self.has_one_content(field) => {
-                        assigned.push(Delta { field: field.clone(), amount, currency: value.currency() });
-                    }
-                    (None, value) if self.has_one_content(field) => puts.push(whole(field, value)),
-                    _ => return None,
-                }
-                continue;
-            }
-            if let ExprKind::Insert(set, element) | ExprKind::Remove(set, element) = &effect.value.kind {
-                let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
-                puts.push(self.element(set, element, is_in).filter(|put| put.place.field == *field)?);
-                continue;
-            }
-            let sum = self.sum(&effect.value)?;
-            let [term] = sum.terms.as_slice() else { return None };
-            if term.is_negative || term.field != effect.field.name {
-                return None;
-            }
-            if sum.constant != 0 {
-                let (field, amount) = (effect.field.name.clone(), sum.constant);
-                deltas.push(Delta { field, amount, currency: sum.currency });
-            }
+            self.effect(&effect.field.name, &effect.value, &mut changed)?;
         }
+        let Changed { deltas, assigned, puts } = changed;
         // A threshold on a number that the call replaces would need more than sums to be kept true for it.
         let is_assigned = |term: &Term| assigned.iter().any(|assigned: &Delta| assigned.field == term.field);
         if self.thresholds.iter().flat_map(|threshold| &threshold.terms).any(is_assigned) {
@@ -114,7 +91,7 @@ impl<'a> Folding<'a> {
     }
 
     /// That an element, a constant, is in a field that is a set, or not.
-    fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
+    pub(super) fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
         let ExprKind::Field(slot) = &set.kind else { return None };
         if reads_fields(element) {
             return None;
@@ -124,7 +101,7 @@ impl<'a> Folding<'a> {
     }
 
     /// Whether the field is of a type whose values are compared as a whole by their texts.
-    fn has_one_content(&self, field: &Name) -> bool {
+    pub(super) fn has_one_content(&self, field: &Name) -> bool {
         let field = self.class.fields.iter().find(|known| known.name == *field);
         field.is_some_and(|field| {
             !matches!(field.ty, Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
@@ -212,7 +189,7 @@ impl<'a> Folding<'a> {
     }
 
     /// The sum that `expr` is; every operation on the way adds the thresholds of its range.
-    fn sum(&mut self, expr: &Expr) -> Option<Sum> {
+    pub(super) fn sum(&mut self, expr: &Expr) -> Option<Sum> {
         if !reads_fields(expr) {
             let value = self.constant(expr)?;
             let (constant, currency) = (value.number()?, value.currency());
@@ -245,7 +222,7 @@ impl<'a> Folding<'a> {
     }
 
     /// Adds that `sum` lies in the range of its kind, and that its currencies match.
-    fn range(&mut self, sum: &Sum) -> Option<()> {
+    pub(super) fn range(&mut self, sum: &Sum) -> Option<()> {
         let Interval { low, high } = Interval::of_kind(sum.kind);
         let (low, high) = (low.checked_sub(sum.constant)?, high.checked_sub(sum.constant)?);
         // A field is in its own range already, so adding to it can only leave the range on one side.
@@ -264,23 +241,27 @@ impl<'a> Folding<'a> {
         Some(())
     }
 
-    fn constant(&self, expr: &Expr) -> Option<Value> {
-        let scope = self.class.scope(self.key, Bindings::nothing(), Some(self.call), self.at);
-        Evaluator::new(scope).value(expr, &[]).ok()
+    pub(super) fn constant(&self, expr: &Expr) -> Option<Value> {
+        self.constants().value(expr, &[]).ok()
+    }
+
+    /// What evaluates expressions that read no field.
+    pub(super) fn constants(&self) -> Evaluator<'a> {
+        Evaluator::new(self.class.scope(self.key, Bindings::nothing(), Some(self.call), self.at))
     }
 }
 
-fn reads_fields(expr: &Expr) -> bool {
+pub(super) fn reads_fields(expr: &Expr) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_)));
     found
 }
 
-fn whole(field: &Name, value: Value) -> Content {
+pub(super) fn whole(field: &Name, value: Value) -> Content {
     Content { place: Place { field: field.clone(), element: None }, value }
 }
 
-fn kind_of(value: &Value) -> Option<NumberKind> {
+pub(super) fn kind_of(value: &Value) -> Option<NumberKind> {
     match value {
         Value::Integer(_) | Value::Timestamp(_) => Some(NumberKind::Integer),
         Value::Money(_) => Some(NumberKind::Money),
@@ -290,7 +271,7 @@ fn kind_of(value: &Value) -> Option<NumberKind> {
     }
 }
 
-fn kind_of_type(ty: &Type) -> Option<NumberKind> {
+pub(super) fn kind_of_type(ty: &Type) -> Option<NumberKind> {
     match ty {
         Type::Integer | Type::Timestamp => Some(NumberKind::Integer),
         Type::Money | Type::MoneyOf(_) => Some(NumberKind::Money),

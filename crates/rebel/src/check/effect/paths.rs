@@ -80,7 +80,7 @@ impl Checker {
             return;
         }
         let name = &context.locals[variable].name;
-        let message = format!("`{}` is given a value for each `{name}`, and has one", effect.field.name);
+        let message = format!("one place of `{}` is given a value for each `{name}`", effect.field.name);
         let help = format!("`+=` adds up, and a key that depends on `{name}` names one entry for each");
         self.refuse(Code::AssignedTwice, change.span, message, "the same place each time", &help);
     }

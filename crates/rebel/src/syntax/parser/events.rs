@@ -1,10 +1,10 @@
 //! Events and timers: what stands behind their names, and their sections.
 
-use super::{Parsed, Parser};
+use super::{Parsed, Parser, Separation};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::syntax::breaks::Owner;
 use crate::syntax::token::Token;
-use crate::syntax::tree::{Event, Let, Rule, Sections, Timer, Variant};
+use crate::syntax::tree::{Effect, Event, Let, Rule, Sections, Statement, Timer, Variant};
 
 impl Parser<'_> {
     /// Whether a timer comes next: a line that begins with `after`, which is a word only here, and goes on with an expression.
@@ -110,12 +110,26 @@ impl Parser<'_> {
             sections.guards = self.items(depth, Owner::Conditions, Self::rule)?;
         }
         if let Some(depth) = self.clause(Token::Post, level, below)? {
-            sections.effects = self.items(depth, Owner::Conditions, Self::effect)?;
+            sections.effects = self.effects(depth)?;
         }
         if let Some(depth) = self.clause(Token::Sync, level, below)? {
-            sections.syncs = self.items(depth, Owner::Calls, Self::statement)?;
+            sections.syncs = self.items(depth, Owner::Calls, Self::governed_call)?;
         }
         Ok(sections)
+    }
+
+    /// The effects of a section that stands at `depth`. Those that govern others are laid out as calls are.
+    fn effects(&mut self, depth: usize) -> Parsed<Vec<Statement<Effect>>> {
+        if self.separation == Separation::Words {
+            let effects = self.items(depth, Owner::Conditions, Self::effect)?;
+            return Ok(effects.into_iter().map(Statement::Do).collect());
+        }
+        let block = self.breaks.blocks.len();
+        let effects = self.items(depth, Owner::Conditions, Self::governed_effect)?;
+        if effects.iter().any(|effect| !matches!(effect, Statement::Do(_))) {
+            self.breaks.blocks[block].owner = Owner::Calls;
+        }
+        Ok(effects)
     }
 
     /// Whether `let:` comes next; `let` is a word only here.
