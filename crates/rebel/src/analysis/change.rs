@@ -42,6 +42,7 @@ impl Class {
     #[must_use]
     pub fn changes(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
         let event = self.event(call.event())?;
+        let call = &*event.completed(call);
         if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() || call.is_note() {
             return None;
         }

@@ -228,6 +228,7 @@ impl Class {
     /// One call, the invariants apart.
     fn linear_act(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Linear> {
         let event = self.event(call.event())?;
+        let call = &*event.completed(call);
         if !event.argument_errors(call).is_empty() || event.role_violation(call).is_some() {
             return None;
         }

@@ -93,13 +93,8 @@ impl Checker {
             let Some(ty) = self.headers[index].field(&field.name.name).map(|field| field.ty.clone()) else { continue };
             let origin = self.origin_of(index, field.name.span);
             let rounding = self.rounding_of(index, origin);
-            let value = self.at(index, origin, |checker| {
-                checker.reuse.is_open = false;
-                let typed = checker.expect(default, &mut Context::constant(rounding), &ty)?;
-                let is_open = std::mem::take(&mut checker.reuse.is_open);
-                if is_open { None } else { checker.constant_value(&typed.expr, default.span) }
-            });
-            fields.extend(value.map(|value| (field.name.name.clone(), value)));
+            let value = self.at(index, origin, |checker| checker.default_value(default, &ty, rounding));
+            fields.extend(value.flatten().map(|value| (field.name.name.clone(), value)));
         }
         let states = &self.headers[index].states;
         let initial = states.iter().find(|(_, kind)| *kind == StateKind::Initial);

@@ -7,8 +7,8 @@ use super::expression::{Context, Typed};
 use super::operators::for_optional;
 use super::{Checker, Declared};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::Builtin;
 use crate::model::expr::ExprKind;
+use crate::model::{Builtin, Param};
 use crate::source::Span;
 use crate::syntax::tree::{self, Ident};
 use crate::value::{Name, RecordType, Type, Value};
@@ -203,7 +203,7 @@ impl Checker {
         Some(record)
     }
 
-    /// `Record(field: value, ..)`: every field has a value, by its name or by its place.
+    /// `Record(field: value, ..)`: every field has a value, by its name, by its place or by default.
     pub(super) fn constructed(
         &mut self,
         record: Arc<RecordType>,
@@ -211,7 +211,16 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let values = self.typed_arguments(&record.name, arguments, &record.fields, span, context)?;
+        let fields: Vec<Param> = record
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(index, (name, ty))| Param {
+                default: record.default(index).cloned(),
+                ..Param::local(name.clone(), ty.clone())
+            })
+            .collect();
+        let values = self.typed_arguments(&record.name, arguments, &fields, span, context)?;
         let depth = values.iter().map(|value| value.depth).max().unwrap_or(0);
         let fields = values.into_iter().map(|value| value.expr).collect();
         Some(Typed::node(ExprKind::Record(record.clone(), fields), Type::Record(record), span, depth))

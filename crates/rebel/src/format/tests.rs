@@ -271,3 +271,18 @@ fn the_effects_of_a_branch_have_one_spelling_too() {
     let printed = formatted(text, canonical);
     assert!(printed.contains("post: if x >= 1: this.n = 1 else: this.n = x\n"), "{printed}");
 }
+
+#[test]
+fn a_default_stands_apart_from_what_it_is_of() {
+    let text = "record R\n  n: Integer=1\n\nfn f(a:Integer=1,b: Integer  = -2): Integer = a+b\n\nclass A(c: Integer=3)\n  initial i\n    \
+                on New( x: Integer=f( 1 ), y: R = R(n:2) ): o\n  final o\n";
+    let printed = shown(text, Style::default());
+    for line in [
+        "  n: Integer = 1\n",
+        "fn f(a: Integer = 1, b: Integer = -2): Integer = a + b\n",
+        "class A(c: Integer = 3)\n",
+        "    on New(x: Integer = f(1), y: R = R(n: 2)): o\n",
+    ] {
+        assert!(printed.contains(line), "{line} in\n{printed}");
+    }
+}

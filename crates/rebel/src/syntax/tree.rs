@@ -102,10 +102,12 @@ pub(crate) struct Function {
     pub(crate) body: Expr,
 }
 
+/// A parameter, or a constant of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
+    pub(crate) default: Option<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,14 +130,6 @@ pub(crate) enum ClassKind {
     External,
     /// What stands for a shared event where no class uses it.
     Shared,
-}
-
-/// A constant of a class, or of a shared event, that is given where it is extended or used.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) name: Ident,
-    pub(crate) ty: Type,
-    pub(crate) default: Option<Expr>,
 }
 
 /// `value` or `name: value`.
@@ -188,7 +182,8 @@ pub(crate) struct Class {
     pub(crate) documentation: String,
     pub(crate) kind: ClassKind,
     pub(crate) name: Ident,
-    pub(crate) config: Vec<Config>,
+    /// Constants that are given where the class is extended.
+    pub(crate) config: Vec<Param>,
     pub(crate) extends: Option<Extends>,
     pub(crate) fields: Vec<Field>,
     pub(crate) invariants: Vec<Rule>,

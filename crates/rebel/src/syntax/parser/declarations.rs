@@ -90,13 +90,18 @@ impl Parser<'_> {
         if self.eat(Token::RightParenthesis) {
             return Ok(Vec::new());
         }
-        let params = self.separated(|parser| {
-            let name = parser.declared_name()?;
-            parser.expect(Token::Colon)?;
-            Ok(Param { name, ty: parser.ty()? })
-        })?;
+        let params = self.separated(Self::param)?;
         self.close(opener, Token::RightParenthesis)?;
         Ok(params)
+    }
+
+    /// `name: Type`, and the default behind it if there is one.
+    pub(in crate::syntax) fn param(&mut self) -> Parsed<Param> {
+        let name = self.declared_name()?;
+        self.expect(Token::Colon)?;
+        let ty = self.ty()?;
+        let default = if self.eat(Token::Equals) { Some(self.expression()?) } else { None };
+        Ok(Param { name, ty, default })
     }
 
     pub(in crate::syntax) fn ty(&mut self) -> Parsed<Type> {
