@@ -41,6 +41,8 @@ codes! {
     Limit = "E003";
     /// A literal that is no value: an unknown currency, too many decimals, a day the calendar does not have.
     Literal = "E004";
+    /// An event that a timer makes happen demands roles, and `system` is none of them.
+    TimedRole = "E048";
 
     /// A name is declared twice, or a parameter hides a field.
     Duplicate = "E101";
@@ -69,8 +71,8 @@ codes! {
     ArgumentCount = "E203";
     /// A call or a condition on something that is not an instance of a class.
     NotAReference = "E204";
-    /// `{}` where the type of its elements cannot be told.
-    EmptySet = "E205";
+    /// `none`, `{}` or `[]` where its type cannot be told.
+    Untyped = "E205";
 
     /// A class without an initial state, or with more than one.
     InitialState = "E301";
@@ -84,8 +86,8 @@ codes! {
     EventSignature = "E305";
     /// An identity of a type that cannot be one, a second identity, or an identity with a default.
     Identity = "E306";
-    /// A timer whose event cannot happen: it has parameters, only reads, is not declared for the state or demands a role that
-    /// timed events do not have; or no instance is in the state.
+    /// A timer whose event cannot happen: it has parameters, only reads or is not declared for the state; or no instance is in
+    /// the state.
     Timer = "E307";
 
     /// An event that creates instances leaves a field without a value.

@@ -5,6 +5,7 @@
 
 mod aggregate;
 mod builtin;
+mod update;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::aggregate::Elements;
+pub(crate) use self::update::Done;
 use crate::instance::{EventCall, Question};
 use crate::limits::{COLLECTION_MAX, ELEMENTS_MAX, FUEL};
-use crate::model::expr::{Arguments, Asks, Comparison, Entry, Expr, ExprKind, Operator, Query, Slot};
+use crate::model::expr::{Arguments, Asks, Comparison, Expr, ExprKind, Operator, Query, Slot};
 use crate::model::{Builtin, Function, Let};
 use crate::seed::{Purpose, derived};
 use crate::value::{Bindings, Fault, Key, Name, RecordType, RecordValue, Reference, Rounding, Timestamp, Value};
@@ -131,7 +133,7 @@ impl<'a> Evaluator<'a> {
             ExprKind::With(record, fields) => self.with(record, fields, locals),
             ExprKind::List(items) => self.list(items, locals),
             ExprKind::Map(entries) => self.map(entries, locals),
-            ExprKind::Put(map, entries) => self.put(map, entries, locals),
+            ExprKind::Updated(of, updates) => self.updated(of, updates, locals),
             _ => self.leaf(expr, locals),
         }
     }
@@ -509,34 +511,6 @@ impl<'a> Evaluator<'a> {
                 enter(&mut map, key, value)?;
             }
         }
-        bounded(map.len())?;
-        waits.map_or(Ok(Value::Map(Arc::new(map))), Err)
-    }
-
-    #[inline(never)]
-    fn put(&mut self, map: &Expr, entries: &[Entry], locals: &[Value]) -> Result<Value, Fault> {
-        let (old, mut waits) = match self.value(map, locals) {
-            Ok(Value::Map(old)) => (old, None),
-            Ok(_) => return Err(ill_typed(map)),
-            Err(fault) if fault.is_unanswered() => (Arc::default(), Some(fault)),
-            Err(fault) => return Err(fault),
-        };
-        let (mut new, mut changes) = (BTreeMap::new(), BTreeSet::new());
-        for Entry { key, value, is_change } in entries {
-            let Some((key, value)) = self.entry(key, value, &mut waits, locals)? else { continue };
-            let is_second = new.contains_key(&key);
-            let has_changed = changes.contains(&key) || is_second && *is_change;
-            if is_second && has_changed {
-                return Err(Fault::TwoValues { key: key.to_string() });
-            }
-            if *is_change {
-                changes.insert(key.clone());
-            }
-            enter(&mut new, key, value)?;
-        }
-        self.burn(old.len())?;
-        let mut map = Arc::unwrap_or_clone(old);
-        map.extend(new);
         bounded(map.len())?;
         waits.map_or(Ok(Value::Map(Arc::new(map))), Err)
     }

@@ -1,5 +1,6 @@
 //! Instances, calls of events, and what an event needs from other instances.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::caller::Caller;
-use crate::model::{Class, Event};
+use crate::model::{Class, Event, Param};
 use crate::value::{Bindings, Id, Name, Reference, Timestamp, Value};
 
 /// An instance of a class between two events: its state and the values of its fields.
@@ -324,7 +325,8 @@ fn parameter_list(parameters: &[Name]) -> String {
 }
 
 impl Event {
-    /// A call of this event with arguments by name.
+    /// A call of this event with arguments by name. A parameter without one has its default: the call carries it, so that it means
+    /// the same when the default has become another one.
     ///
     /// # Errors
     /// Everything that is wrong with the arguments: parameters without a value, values without a parameter, values of
@@ -358,9 +360,24 @@ impl Event {
             let declared = self.params.iter().find(|param| *param.name == *name);
             given.push((declared.map_or_else(|| name.into(), |param| param.name.clone()), value));
         }
-        let call = EventCall::new(self.name.clone(), given.into_iter().collect());
+        let call = self.completed(&EventCall::new(self.name.clone(), given.into_iter().collect())).into_owned();
         errors.extend(self.argument_errors(&call));
         if errors.is_empty() { Ok(call) } else { Err(errors) }
+    }
+
+    /// The same call of this event with the defaults of the parameters that have no argument. One that was stored before it had a
+    /// parameter lacks it.
+    pub(crate) fn completed<'c>(&self, call: &'c EventCall) -> Cow<'c, EventCall> {
+        let arguments = &call.arguments;
+        let is_missing =
+            |param: &&Param| param.default.is_some() && arguments.get_at(param.slot, &param.name).is_none();
+        if arguments.len() >= self.params.len() || !self.params.iter().any(|param| is_missing(&param)) {
+            return Cow::Borrowed(call);
+        }
+        let missing = self.params.iter().filter(is_missing);
+        let defaults = missing.filter_map(|param| Some((param.name.clone(), param.default.clone()?)));
+        let given = arguments.iter().map(|(name, value)| (name.clone(), value.clone()));
+        Cow::Owned(EventCall { arguments: given.chain(defaults).collect(), ..call.clone() })
     }
 
     /// What is wrong with the arguments of `call`, which is a call of this event.
@@ -392,6 +409,12 @@ impl Event {
 }
 
 impl Class {
+    /// The call with the defaults of the parameters of its event that have no argument.
+    pub(crate) fn completed<'c>(&self, call: &'c EventCall) -> Cow<'c, EventCall> {
+        let event = self.events.iter().find(|event| event.name == *call.event());
+        event.map_or(Cow::Borrowed(call), |event| event.completed(call))
+    }
+
     /// The address of the instance `key` of this class.
     #[must_use]
     pub fn reference(&self, key: crate::value::Key) -> Reference {

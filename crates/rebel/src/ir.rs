@@ -29,7 +29,7 @@
 //! ```
 
 pub use crate::model::expr::{
-    Act, Aggregate, Arguments, Asks, Comparison, Effect, Entry, Expr, ExprKind, Fold, Let, NumberKind, Operator, Query,
-    Returned, Rule, Slot, Statement,
+    Act, Aggregate, Arguments, Asks, Comparison, Effect, EffectOperator, Expr, ExprKind, Fold, Let, NumberKind,
+    Operator, Query, Returned, Rule, Slot, Statement, Update, Way,
 };
 pub use crate::model::{Body, Builtin, Function, Timer, Transition};

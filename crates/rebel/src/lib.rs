@@ -51,7 +51,7 @@
 //! * `let:` **names values** that guards, effects and calls read.
 //! * `post:` lists **effects**: `this.f = e` (or `==`, `≡`), `this.f += e`, `this.f -= e`. `this.f` is the new value, a bare
 //!   `f` the old one, in all effects. A field without an effect keeps its value. An event that creates an instance gives
-//!   every field a value that has no default.
+//!   every field a value that has no default. Effects stand under `if c:`, `else:` and `for x in xs:` too; all happen at once.
 //! * `sync:` lists **calls** of events of other instances that happen in the same atomic step, or not at all:
 //!   `to.Deposit(amount)`, `not x.Close()` (it could not happen), `if c: x.E()`, `for x in set: x.E()`. An `internal`
 //!   event only happens that way. Events may not call each other in a circle. Calls happen in the order of the text,
@@ -70,6 +70,7 @@
 //!   `sum(x in xs where c: e)`.
 //! * An **invariant** holds of every instance after every step.
 //! * `now` and `today` are the time of the event, as its caller states it.
+//! * Parameters of events and functions, and fields of records, may have **defaults**. A call carries those that it leaves out.
 //! * `const`, `fn` and `enum` name values, expressions and alternatives. Nothing is recursive: every evaluation ends.
 //! * Amounts of different currencies are unequal. To add them, or to ask which is less, is a fault, and the step is
 //!   refused. The literal `0` is zero in every currency and can be compared with any amount.

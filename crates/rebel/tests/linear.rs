@@ -145,6 +145,30 @@ const MIXED: &str = "
         on Name(w: String) pre: word == \"\" post: this.word == w
         on Reset(k: Integer) pre: a > 0 post: this.a == k
         on Clear() post: this.small == {}
+        on Raise2(k: Integer) post: if k > 3: this.a += k else: this.word = \"x\"
+        on Sum(k: Integer, x: Money)
+          pre: x >= 0
+          post:
+            this.a += k
+            if k > 3: this.a += 1
+            if x > EUR 0.01:
+              this.m -= x
+              this.n += x
+            else: this.flag = true
+            this.a -= 7
+        on Fill(k: Integer, l: Integer)
+          pre: k in 0 .. 100, l - k < 4
+          post:
+            for i in k .. l:
+              this.small += i
+              this.b += i
+            if k > 50: this.small -= k - 50
+        on Hidden(k: Integer) post: if a > k: this.b += 1
+        on Inner(k: Integer) post: for i in 0 .. b: this.a += k
+        on Late2(k: Integer)
+          post:
+            for i in 1 .. 2:
+              if k > i: this.a += a
       lit on Leave(): dark";
 
 fn mixed() -> &'static Class {
@@ -256,6 +280,18 @@ proptest! {
     }
 }
 
+#[test]
+fn a_condition_on_arguments_is_looked_through() {
+    let delta = |field: &str, amount| Delta { field: field.into(), amount, currency: None };
+    let (much, little) = (linear(mixed(), "Raise2", &["4"]).unwrap(), linear(mixed(), "Raise2", &["3"]).unwrap());
+    assert_eq!((much.deltas, much.puts.len()), (vec![delta("a", 4)], 0));
+    assert_eq!((little.deltas, little.puts.len()), (vec![], 1));
+    let filled = linear(mixed(), "Fill", &["51", "53"]).unwrap();
+    let puts: Vec<String> = filled.puts.iter().map(|put| format!("{:?}", (&put.place.element, &put.value))).collect();
+    assert_eq!(filled.deltas, [delta("b", 51 + 52 + 53)]);
+    assert_eq!(puts.len(), 4, "three elements in, another one out: {puts:?}");
+}
+
 /// The property above would hold of an analysis that finds nothing.
 #[test]
 fn every_event_of_the_mixed_class_that_is_linear_is_found() {
@@ -281,6 +317,17 @@ fn every_event_of_the_mixed_class_that_is_linear_is_found() {
         ("Name", &["a"], true),
         ("Reset", &["1"], false),
         ("Clear", &[], false),
+        ("Raise2", &["4"], true),
+        ("Raise2", &["3"], true),
+        ("Sum", &["4", "EUR 1.00"], true),
+        ("Sum", &["4", "EUR 0.01"], true),
+        ("Fill", &["1", "3"], true),
+        ("Fill", &["3", "1"], true),
+        ("Fill", &["51", "53"], true),
+        ("Hidden", &["1"], false),
+        ("Inner", &["1"], false),
+        ("Late2", &["1"], true),
+        ("Late2", &["2"], false),
         ("Leave", &[], false),
     ] {
         assert_eq!(linear(class, event, arguments).is_some(), expected, "{event}");

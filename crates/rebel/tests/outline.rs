@@ -258,3 +258,91 @@ proptest! {
         prop_assert!(judged == expected || (judged == Delay && !is_additive), "{:?} | {}: {:?}, tree {:?}", calls, incoming, judged, expected);
     }
 }
+
+/// Effects under conditions on arguments, and on fields that are open.
+const BRANCHING: &str = "
+    class Tank
+      litres: Integer = 50
+      spilt: Integer = 0
+      locked: Boolean = false
+      invariant litres >= 0
+      initial new on Build(): built
+      built
+        on Fill(by: Integer, twice: Boolean)
+          pre: by > 0, litres + by * 2 <= 200
+          post:
+            this.litres += by
+            if twice: this.litres += by
+        on Drain(by: Integer)
+          pre: by > 0, litres >= by
+          post: if locked: this.spilt += by else: this.litres -= by
+        on Level(to: Integer)
+          post: if litres > to: this.litres = to
+        on Drip(times: Integer)
+          pre: litres >= times
+          post: for time in 1 .. times: this.litres -= 1
+        on Lock(closed: Boolean)
+          post: if closed: this.locked = true else: this.locked = false";
+
+fn tank_call() -> impl Strategy<Value = EventCall> {
+    static CLASS: LazyLock<Arc<Class>> = LazyLock::new(|| class(BRANCHING, "Tank"));
+    let text = |event: &'static str, arguments: Vec<String>| {
+        call(&CLASS, event, &arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    prop_oneof![
+        (-1_i64..80, any::<bool>()).prop_map(move |(by, twice)| text("Fill", vec![by.to_string(), twice.to_string()])),
+        (-1_i64..80).prop_map(move |by| text("Drain", vec![by.to_string()])),
+        (-1_i64..150).prop_map(move |to| text("Level", vec![to.to_string()])),
+        (0_i64..60).prop_map(move |times| text("Drip", vec![times.to_string()])),
+        any::<bool>().prop_map(move |closed| text("Lock", vec![closed.to_string()])),
+    ]
+}
+
+proptest! {
+    /// Effects under conditions too: what is accepted on the outline is accepted in every outcome, and what is refused in none.
+    #[test]
+    fn a_judgement_of_effects_under_conditions_holds_in_every_outcome(
+        events in prop::collection::vec(tank_call(), 0..7),
+        incoming in tank_call(),
+    ) {
+        let tank = class(BRANCHING, "Tank");
+        let base = run(&tank, &[("Build", &[])]);
+        let (mut outline, mut open) = (tank.outline(&base), Vec::new());
+        for call in events {
+            let judgement = tank.judge(&key(&tank), &outline, &call, NOW);
+            if judgement.verdict == Verdict::Accepted {
+                outline = outline.join(&judgement.after);
+                open.push(call);
+            }
+        }
+        let judged = Answer::from(tank.judge(&key(&tank), &outline, &incoming, NOW).verdict);
+        let outcomes = outcomes(&tank, &base, &open);
+        prop_assert!(judged == tree(&tank, &outcomes, &incoming) || judged == Delay, "{:?} | {}: {:?}", open, incoming, judged);
+        // Every outcome lies within the outline.
+        let (low, high) = tank.range_within(&outline, "litres").unwrap();
+        for outcome in &outcomes {
+            let litres = outcome.fields().get("litres").unwrap();
+            prop_assert!(low <= *litres && *litres <= high, "{:?} leads to {} outside of {} to {}", open, litres, low, high);
+        }
+    }
+}
+
+#[test]
+fn a_condition_that_is_decided_is_judged_by_its_branch() {
+    let tank = class(BRANCHING, "Tank");
+    let base = tank.outline(&run(&tank, &[("Build", &[])]));
+    let judge = |outline: &Outline, event: &str, arguments: &[&str]| {
+        tank.judge(&key(&tank), outline, &call(&tank, event, arguments), NOW)
+    };
+    let locked = judge(&base, "Lock", &["true"]);
+    assert_eq!(judge(&locked.after, "Drain", &["50"]).verdict, Verdict::Accepted);
+    let either = base.join(&locked.after);
+    let drained = judge(&either, "Drain", &["50"]);
+    assert_eq!(drained.verdict, Verdict::Accepted);
+    let range = |outline: &Outline, field| {
+        tank.range_within(outline, field).map(|(low, high)| [low.to_string(), high.to_string()])
+    };
+    assert_eq!(range(&drained.after, "litres"), Some(["0".into(), "50".into()]));
+    assert_eq!(range(&drained.after, "spilt"), Some(["0".into(), "50".into()]));
+    assert_eq!(judge(&base, "Drip", &["3"]).verdict, Verdict::Unsure, "a loop is not looked into");
+}

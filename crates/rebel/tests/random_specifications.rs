@@ -8,6 +8,7 @@ mod support;
 use std::cell::Cell;
 use std::fmt::Write;
 
+use enact_rebel::ir::ExprKind;
 use enact_rebel::{Class, EventCall, Instance, Relation, Verdict};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -63,6 +64,24 @@ fn condition() -> impl Strategy<Value = String> {
     })
 }
 
+/// The effect, as it is or under a condition, or several that add up.
+fn branched(effect: BoxedStrategy<String>, added: Vec<&'static str>) -> impl Strategy<Value = Vec<String>> {
+    let on_arguments = prop::sample::select(vec!["k > 0", "x >= 0", "k == 1"]).prop_map(str::to_owned);
+    let condition = prop_oneof![2 => on_arguments, 1 => condition()];
+    let domain = prop::sample::select(vec!["1 .. 2", "0 .. k", "a .. b"]);
+    let sums = (condition.clone(), domain, prop::sample::select(added)).prop_map(|(condition, domain, added)| {
+        vec![added.to_owned(), format!("if {condition}: {added}"), format!("for i in {domain}: if i > 0: {added}")]
+    });
+    prop_oneof![
+        4 => effect.clone().prop_map(|effect| vec![effect]),
+        2 => (condition.clone(), effect.clone()).prop_map(|(condition, effect)| vec![format!("if {condition}: {effect}")]),
+        2 => (condition, effect.clone(), effect).prop_map(|(condition, first, second)| {
+            vec![format!("if {condition}: {first} else: {second}")]
+        }),
+        2 => (sums, 1_usize..4).prop_map(|(sums, count)| sums.into_iter().take(count).collect()),
+    ]
+}
+
 fn event(name: &'static str) -> impl Strategy<Value = String> {
     let integer_effect = prop_oneof![
         2 => integer().prop_map(|value| format!("+= {value}")),
@@ -74,12 +93,14 @@ fn event(name: &'static str) -> impl Strategy<Value = String> {
         2 => Just("-= x".to_owned()),
         1 => amount().prop_map(|value| format!("== {value}")),
     ];
+    let integer_effect = integer_effect.prop_map(|effect| format!("this.a {effect}"));
+    let money_effect = money_effect.prop_map(|effect| format!("this.m {effect}"));
     let guards = prop::collection::vec(condition(), 0..3);
     let target = prop::sample::select(vec!["", ": s", ": t"]);
     let effects = (
-        prop::option::of(integer_effect.prop_map(|effect| format!("this.a {effect}"))),
-        prop::option::of(money_effect.prop_map(|effect| format!("this.m {effect}"))),
-        prop::option::weighted(0.2, condition().prop_map(|effect| format!("this.flag == ({effect})"))),
+        prop::option::of(branched(integer_effect.boxed(), vec!["this.a += k", "this.a -= (k * 2)", "this.a += b"])),
+        prop::option::of(branched(money_effect.boxed(), vec!["this.m += x", "this.m -= (m - x)"])),
+        prop::option::weighted(0.2, condition().prop_map(|effect| vec![format!("this.flag == ({effect})")])),
     );
     let sync = prop::option::weighted(0.2, integer().prop_map(|value| format!("sync: other.Poke({value})")));
     (target, guards, effects, sync).prop_map(move |(target, guards, (a, m, flag), sync)| {
@@ -87,9 +108,14 @@ fn event(name: &'static str) -> impl Strategy<Value = String> {
         if !guards.is_empty() {
             write!(text, " pre: {}", guards.join(", ")).unwrap();
         }
-        let effects: Vec<String> = [a, m, flag].into_iter().flatten().collect();
+        let effects: Vec<String> = [a, m, flag].into_iter().flatten().flatten().collect();
         if !effects.is_empty() {
-            write!(text, " post: {}", effects.join(", ")).unwrap();
+            write!(
+                text,
+                "\n                post:\n                  {}\n               ",
+                effects.join("\n                  ")
+            )
+            .unwrap();
         }
         format!("{text} {}\n", sync.unwrap_or_default())
     })
@@ -176,6 +202,9 @@ fn check_calls(class: &Class, instances: &[Instance], met: &Met) -> Result<(), T
     for call in ["E", "F", "G"].into_iter().flat_map(|event| calls(class, event)) {
         let linear = class.linear(&key, std::slice::from_ref(&call), NOW);
         linear.iter().for_each(|_| meet(&met.linear));
+        if linear.is_some() && has_branches(class, &call) {
+            meet(&met.branched);
+        }
         let verdicts: Vec<_> = instances.iter().map(|instance| verdict(class, instance, &call)).collect();
         for (instance, verdict) in instances.iter().zip(&verdicts) {
             let next = class.next(&key, instance, &call, NOW);
@@ -211,12 +240,19 @@ fn check_calls(class: &Class, instances: &[Instance], met: &Met) -> Result<(), T
     Ok(())
 }
 
+/// Whether the event has an effect under a condition or in a loop.
+fn has_branches(class: &Class, call: &EventCall) -> bool {
+    let effects = class.event(call.event()).unwrap().ways().iter().flat_map(|way| &way.body.effects);
+    effects.into_iter().any(|effect| matches!(effect.value.kind(), ExprKind::If(..) | ExprKind::Updated(..)))
+}
+
 /// A run of the property also has to meet each of these, or it shows nothing.
 #[derive(Debug, Default)]
 struct Met {
     never: Cell<usize>,
     invariant: Cell<usize>,
     linear: Cell<usize>,
+    branched: Cell<usize>,
     accepted: Cell<usize>,
     refused: Cell<usize>,
 }
@@ -237,6 +273,6 @@ fn no_analysis_claims_what_the_interpreter_does_not_do() {
             check_calls(&class, &instances, &met)
         })
         .unwrap();
-    let Met { never, invariant, linear, accepted, refused } = &met;
-    assert!([never, invariant, linear, accepted, refused].into_iter().all(|mark| mark.get() > 0), "{met:?}");
+    let Met { never, invariant, linear, branched, accepted, refused } = &met;
+    assert!([never, invariant, linear, branched, accepted, refused].into_iter().all(|mark| mark.get() > 0), "{met:?}");
 }

@@ -298,3 +298,61 @@ fn every_claim_for_overdrafts_flags_and_functions_holds_in_a_small_domain() {
     let [never, invariant] = check_soundness(source, "Account");
     assert_eq!([never, invariant], [11, 35], "a change detector: of 121 pairs");
 }
+
+#[test]
+fn every_claim_for_effects_under_conditions_holds_in_a_small_domain() {
+    let source = "
+        class Box
+          n: Integer = 0
+          cap: Integer = 2
+          flag: Boolean = false
+          invariant n <= cap
+          initial new on Make(): made
+          made
+            on Lower(k: Integer, b: Boolean)
+              pre: k >= 0
+              post: if b: this.n -= k
+            on Raise(k: Integer, b: Boolean)
+              pre: k >= 0
+              post:
+                if b: this.cap += k else: this.cap += 1
+                if flag: this.n -= 1
+            on Twice(k: Integer)
+              pre: k >= 0
+              post:
+                this.n -= k
+                if flag: this.n -= 1
+            on Flip(b: Boolean)
+              post: if b: this.flag = not flag
+            on Set(k: Integer)
+              post: if flag: this.n = k else: this.n = 0
+            on Spend(k: Integer)
+              pre: n >= k
+              post: for i in 1 .. k: this.n -= 1";
+    let pair = class(source, "Box");
+    let relation = |open, incoming| pair.relation(open, incoming).unwrap();
+    assert_eq!(relation("Lower", "Twice"), Relation::Invariant, "whatever is taken away, the bound is kept");
+    assert_eq!(relation("Raise", "Lower"), Relation::Invariant);
+    assert_eq!(relation("Lower", "Set"), Relation::Invariant, "which value it gives depends on what is kept");
+    assert_eq!(relation("Flip", "Set"), Relation::Dynamic);
+    assert_eq!(relation("Lower", "Spend"), Relation::Dynamic);
+    check_soundness(source, "Box");
+
+    let amounts = "
+        class Purse
+          inside: Money
+          initial new on Make(): made post: this.inside = EUR 0.00
+          made
+            on Give(sum: Money, b: Boolean) pre: sum > 0 post: if b: this.inside += sum
+            on Twice(sum: Money)
+              pre: sum > 0
+              post:
+                this.inside += sum
+                if inside > 0: this.inside += sum
+            on Change(to: Money, b: Boolean) post: if b: this.inside = to";
+    let purse = class(amounts, "Purse");
+    assert_eq!(purse.relation("Give", "Give"), Some(Relation::Invariant), "it keeps its currency");
+    assert_eq!(purse.relation("Twice", "Give"), Some(Relation::Invariant));
+    assert_eq!(purse.relation("Change", "Give"), Some(Relation::Dynamic));
+    check_soundness(amounts, "Purse");
+}

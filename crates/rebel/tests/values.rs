@@ -127,7 +127,7 @@ fn nested() -> BoxedStrategy<Typed> {
                 }),
                 (inner.clone(), inner.clone()).prop_map(|(left, right)| {
                     let fields = vec![("left".into(), left.0), ("right".into(), right.0)];
-                    let ty = Type::Record(Arc::new(RecordType { name: "Pair".into(), fields }));
+                    let ty = Type::Record(Arc::new(RecordType::new("Pair".into(), fields)));
                     let pair = |(left, right)| {
                         let fields = vec![("left".into(), left), ("right".into(), right)];
                         Value::Record(Arc::new(RecordValue { of: "Pair".into(), fields }))
@@ -234,7 +234,7 @@ proptest! {
     fn any_text_is_a_value_or_an_error((ty, _) in typed_text(), text in any::<String>()) {
         let (list, map) = (Type::List(ty.clone().into()), Type::Map((ty.clone(), ty.clone()).into()));
         let fields = vec![("a".into(), ty.clone())];
-        let record = Type::Record(Arc::new(RecordType { name: "R".into(), fields }));
+        let record = Type::Record(Arc::new(RecordType::new("R".into(), fields)));
         for ty in [Type::Set(Box::new(ty.clone())), list, map, record, Type::Optional(ty.clone().into()), ty] {
             if let Ok(value) = Value::parse(&ty, &text) {
                 prop_assert_eq!(Value::parse(&ty, &value.to_string()), Ok(value));
@@ -253,7 +253,7 @@ fn map(key: Type, value: Type) -> Type {
 
 fn line() -> Type {
     let fields = vec![("product".into(), Type::String), ("quantity".into(), Type::Integer)];
-    Type::Record(Arc::new(RecordType { name: "Line".into(), fields }))
+    Type::Record(Arc::new(RecordType::new("Line".into(), fields)))
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_value_has_the_type_of_all_that_it_holds() {
     };
     let renamed = |name: &str, second: Type| {
         let fields = vec![("product".into(), Type::String), ("quantity".into(), second)];
-        Type::Record(Arc::new(RecordType { name: name.into(), fields }))
+        Type::Record(Arc::new(RecordType::new(name.into(), fields)))
     };
     has("[1]", &list(Type::Integer), &list(Type::Boolean));
     has("{1: 2}", &map(Type::Integer, Type::Integer), &map(Type::Integer, Type::Boolean));
@@ -350,7 +350,7 @@ fn values_nest_up_to_their_limit() {
         let ty = (0..depth).fold(Type::Integer, |ty, _| wrap(ty));
         Value::parse(&ty, &format!("{}1{}", open.repeat(depth), close.repeat(depth)))
     };
-    let pair = |ty| Type::Record(Arc::new(RecordType { name: "R".into(), fields: vec![("a".into(), ty)] }));
+    let pair = |ty| Type::Record(Arc::new(RecordType::new("R".into(), vec![("a".into(), ty)])));
     let (set, entry) = (|ty: Type| Type::Set(ty.into()), |ty| map(Type::Integer, ty));
     for (open, close, wrap) in
         [("[", "]", list as fn(Type) -> Type), ("{", "}", set), ("{1: ", "}", entry), ("R(a: ", ")", pair)]

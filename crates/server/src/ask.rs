@@ -80,6 +80,7 @@ fn arguments(
         let mut texts = pairs.iter().filter(|(known, _)| known == name).map(|(_, text)| text);
         let read = match (texts.next(), texts.next()) {
             (Some(text), None) => Value::parse(parameter.ty(), text).map_err(|error| error.to_string()),
+            (None, _) if parameter.default().is_some() => continue,
             (None, _) if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
             (None, _) => Err(format!("missing; it is of type {}", parameter.ty())),
             (Some(_), Some(_)) => Err("given more than once".to_owned()),

@@ -1,6 +1,7 @@
 //! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls; and
 //! `POST /{Class}/{Event}`: the same for an instance that the event creates, whose id follows from the idempotency key.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -138,6 +139,7 @@ async fn run<J: Journal>(
     let key = keep(key, &mut unfit);
     let idempotency_key = keep(idempotency_key, &mut unfit);
     let deadline = keep(envelope::deadline(&headers), &mut unfit);
+    let sent = members.keys().cloned().collect();
     let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
     unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
         name: "query".to_owned(),
@@ -153,7 +155,7 @@ async fn run<J: Journal>(
     let _admitted = api.admit(&peer)?;
     let call = call.with_caller(caller);
     let idempotency = idempotency_key.map(|name| Idempotency {
-        fingerprint: fingerprint(&key, &call),
+        fingerprint: fingerprint(&key, event, &call, &sent),
         principal: call.caller().map(|caller| caller.id().to_string()),
         key: name,
     });
@@ -202,6 +204,7 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
         let name = &**parameter.name();
         let read = match members.remove(name) {
             Some(json) => value::from_json(parameter.ty(), &json),
+            None if parameter.default().is_some() => continue,
             None if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
             None => Err(format!("missing; it is of type {}", parameter.ty())),
         };
@@ -226,9 +229,9 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
 
 /// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in
 /// canonical form, each part with its length, so that no two requests read the same. The order and the spelling of the
-/// body do not count: `5` and `"5"` are one Integer. Nor do the roles of the caller: a request that is sent again gets
-/// its one answer.
-fn fingerprint(key: &EntityKey, call: &EventCall) -> [u8; 32] {
+/// body do not count: `5` and `"5"` are one Integer. Nor do the roles of the caller, and defaults of parameters that are not among
+/// those that were `sent`: a request that is sent again gets its one answer, also under a contract with another default.
+fn fingerprint(key: &EntityKey, event: &Event, call: &EventCall, sent: &BTreeSet<String>) -> [u8; 32] {
     let mut digest = Sha256::new();
     let mut add = |part: &str| {
         digest.update((part.len() as u64).to_be_bytes());
@@ -242,9 +245,13 @@ fn fingerprint(key: &EntityKey, call: &EventCall) -> [u8; 32] {
     add(key.class());
     add(key.id());
     add(call.event());
+    let has_default =
+        |name: &Name| event.params().iter().any(|param| param.name() == name && param.default().is_some());
     for (name, value) in call.arguments().iter() {
-        add(name);
-        add(&value.to_string());
+        if sent.contains(&**name) || !has_default(name) {
+            add(name);
+            add(&value.to_string());
+        }
     }
     digest.finalize().into()
 }

@@ -30,7 +30,8 @@ use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
 use crate::problem::{PROBLEM_JSON, ProblemBody};
-use crate::schema::{ID_PATTERN, given, taken, text_forms};
+use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
+use crate::value::to_json;
 
 const JSON: &str = "application/json";
 
@@ -169,7 +170,13 @@ fn question(class: &Class, event: &Event, access: Access) -> Operation {
             matches!(parameter.ty(), Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_));
         let text = || ObjectBuilder::new().schema_type(JsonType::String).into();
         let schema = if is_compound { text() } else { given(parameter.ty()) };
-        let required = if matches!(parameter.ty(), Type::Optional(_)) { Required::False } else { Required::True };
+        let is_optional = matches!(parameter.ty(), Type::Optional(_)) || parameter.default().is_some();
+        let schema = match parameter.default() {
+            Some(default) if is_compound => with_default(schema, json!(default.to_string())),
+            Some(default) => with_default(schema, to_json(default)),
+            None => schema,
+        };
+        let required = if is_optional { Required::False } else { Required::True };
         let parameter = ParameterBuilder::new().name(&**parameter.name()).parameter_in(ParameterIn::Query);
         parameter.required(required).schema(Some(schema)).build()
     });
@@ -340,8 +347,12 @@ fn in_header(name: &HeaderName, required: Required, description: &str, schema: O
 
 fn parameters(event: &Event) -> ObjectBuilder {
     event.params().iter().fold(closed(), |schema, parameter| {
-        let schema = schema.property(&**parameter.name(), taken(parameter.ty()));
-        if matches!(parameter.ty(), Type::Optional(_)) { schema } else { schema.required(&**parameter.name()) }
+        let (name, ty) = (&**parameter.name(), taken(parameter.ty()));
+        match (parameter.default(), parameter.ty()) {
+            (Some(default), _) => schema.property(name, with_default(ty, to_json(default))),
+            (None, Type::Optional(_)) => schema.property(name, ty),
+            (None, _) => schema.property(name, ty).required(name),
+        }
     })
 }
 

@@ -1,12 +1,14 @@
 //! The types of the language as JSON schemas: what [`value`](crate::value) reads and writes.
 
-use enact_rebel::Type;
-use serde_json::json;
+use enact_rebel::{RecordType, Type};
+use serde_json::{Value as JsonValue, json};
 use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType,
-    Type as JsonType,
+    AdditionalProperties, AllOfBuilder, ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat,
+    SchemaType, Type as JsonType,
 };
 use utoipa::openapi::{Ref, RefOr, Schema};
+
+use crate::value::to_json;
 
 /// Text of an id: what is left of a path segment after percent-decoding.
 pub(crate) const ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,128}$";
@@ -21,7 +23,8 @@ pub(crate) fn taken(ty: &Type) -> RefOr<Schema> {
             .description(Some("An integer, or its digits in a string; no fraction and no exponent"))
             .into(),
         Type::Set(element) => set_of(taken(element)),
-        Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_) => composed(ty, taken),
+        Type::Record(record) => taken_record(record),
+        Type::List(_) | Type::Map(_) | Type::Optional(_) => composed(ty, taken),
         other => given(other),
     }
 }
@@ -61,6 +64,37 @@ pub(crate) fn given(ty: &Type) -> RefOr<Schema> {
         Type::String => ObjectBuilder::new().schema_type(JsonType::String).into(),
         text => Ref::from_schema_name(format!("enact.{text}")).into(),
     }
+}
+
+/// The same schema of what may be left out, and is `default` then.
+pub(crate) fn with_default(schema: RefOr<Schema>, default: JsonValue) -> RefOr<Schema> {
+    let default = Some(default);
+    let mut schema = match schema {
+        RefOr::T(schema @ (Schema::Object(_) | Schema::Array(_) | Schema::OneOf(_))) => schema,
+        other => Schema::AllOf(AllOfBuilder::new().item(other).build()),
+    };
+    match &mut schema {
+        Schema::Object(object) => object.default = default,
+        Schema::Array(array) => array.default = default,
+        Schema::OneOf(one) => one.default = default,
+        Schema::AllOf(all) => all.default = default,
+        _ => {}
+    }
+    RefOr::T(schema)
+}
+
+/// The schema of a record of which what has a default may be left out.
+fn taken_record(record: &RecordType) -> RefOr<Schema> {
+    let fields = record.fields.iter().enumerate();
+    let object =
+        fields.fold(ObjectBuilder::new().schema_type(JsonType::Object), |object, (index, (name, ty))| {
+            match (record.default(index), ty) {
+                (Some(default), _) => object.property(&**name, with_default(taken(ty), to_json(default))),
+                (None, Type::Optional(_)) => object.property(&**name, taken(ty)),
+                (None, _) => object.property(&**name, taken(ty)).required(&**name),
+            }
+        });
+    object.additional_properties(Some(AdditionalProperties::FreeForm(false))).into()
 }
 
 /// The schema of a type that is made of others, whose schemas `of` gives.

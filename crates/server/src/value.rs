@@ -7,7 +7,7 @@
 //! | `Set[T]` | an array without repetition, in any order |
 //! | `List[T]` | an array |
 //! | `Map[K, V]` | an object; its names are the text forms of the keys |
-//! | a record | an object with a member for each field; an optional one may be missing |
+//! | a record | an object with a member for each field; one that is optional or has a default may be missing |
 //! | `T?` | `null`, or what `T` is |
 //! | a class | the id of an instance, as a string |
 //! | any other | its text form, as a string: `"EUR 12.50"`, `"2.5%"`, `"2026-11-21"` |
@@ -97,11 +97,12 @@ fn record_from_json(record: &RecordType, members: &Members) -> Result<Value, Str
         return Err(format!("{} has no field {unknown:?}", record.name));
     }
     let mut fields = Vec::with_capacity(record.fields.len());
-    for (name, ty) in &record.fields {
-        let value = match (members.get(&**name), ty) {
-            (Some(member), _) => from_json(ty, member).map_err(|error| format!("field `{name}`: {error}"))?,
-            (None, Type::Optional(_)) => Value::None,
-            (None, _) => return Err(format!("field `{name}`: missing; it is of type {ty}")),
+    for (index, (name, ty)) in record.fields.iter().enumerate() {
+        let value = match (members.get(&**name), record.default(index), ty) {
+            (Some(member), ..) => from_json(ty, member).map_err(|error| format!("field `{name}`: {error}"))?,
+            (None, Some(default), _) => default.clone(),
+            (None, None, Type::Optional(_)) => Value::None,
+            (None, None, _) => return Err(format!("field `{name}`: missing; it is of type {ty}")),
         };
         fields.push((name.clone(), value));
     }

@@ -38,6 +38,27 @@ fn rows() -> Vec<Row> {
             expected: Ok(json!({ "balance": "EUR 40.00", "opening": "EUR 0.00" })),
         },
         Row {
+            change: "a new parameter with a default",
+            replace: (
+                "on Pay(amount: Money, to: Account): opened\n      pre: amount > EUR 0.00,",
+                "on Pay(amount: Money, to: Account, fee: Money = EUR 0.00): opened\n      pre: amount > fee,",
+            ),
+            expected: same(),
+        },
+        Row {
+            change: "a new parameter without a default",
+            replace: ("on Pay(amount: Money, to: Account)", "on Pay(amount: Money, to: Account, _fee: Money)"),
+            expected: Err(&["does not allow what has happened", "Account/A", "`Pay` needs the parameter `_fee`"]),
+        },
+        Row {
+            change: "a default that rewrites what has happened",
+            replace: (
+                "on Deposit(amount: Money): opened\n      pre: amount > EUR 0.00\n      post: this.balance += amount",
+                "on Deposit(amount: Money, times: Integer = 2): opened\n      pre: amount > EUR 0.00\n      post: this.balance += amount * times",
+            ),
+            expected: Err(&["would change Account/B", "balance is EUR 161.00, and would be EUR 162.00"]),
+        },
+        Row {
             change: "a weaker guard",
             replace: ("balance - amount >= EUR 0.00", "balance - amount >= EUR -10.00"),
             expected: same(),

@@ -201,7 +201,7 @@ impl Domain<'_> {
             | ExprKind::With(..)
             | ExprKind::List(_)
             | ExprKind::Map(_)
-            | ExprKind::Put(..)
+            | ExprKind::Updated(..)
             | ExprKind::Apply(..) => {
                 *faults = Faults { overflow: true, mismatch: true };
                 Abstract::Any

@@ -3,11 +3,11 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::linear::Place;
-use crate::evaluate::Evaluator;
+use crate::evaluate::{Done, Evaluator};
 use crate::instance::EventCall;
 use crate::model::Class;
-use crate::model::expr::{Effect, Expr, ExprKind, Operator};
-use crate::value::{Bindings, Key, Name, Timestamp};
+use crate::model::expr::{EffectOperator, Expr, ExprKind, Operator};
+use crate::value::{Bindings, Key, Name, Timestamp, Type, Value};
 
 /// How a call changes a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +20,9 @@ pub enum Manner {
     /// It makes of it something that depends on more.
     Other,
 }
+
+/// Elements of sets that are told one by one, at most.
+const ELEMENTS_MAX: usize = 256;
 
 /// A place that a call may change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,7 @@ impl Class {
     #[must_use]
     pub fn changes(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Vec<Change>> {
         let event = self.event(call.event())?;
+        let call = &*event.completed(call);
         if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() || call.is_note() {
             return None;
         }
@@ -56,41 +60,104 @@ impl Class {
                 add(Change { place, manner: Manner::Makes(hash(&transition.target)) });
             }
             for effect in &transition.body.effects {
-                add(change(effect, call, at, &mut Evaluator::new(scope)));
+                let field = &effect.field.name;
+                let changing = Changing { class: self, field, call, at };
+                changing.changes(&effect.value, &mut Evaluator::new(scope)).into_iter().for_each(&mut add);
             }
         }
         Some(changes)
     }
 }
 
-fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
-    let field = &effect.field.name;
-    let whole = || Place { field: field.clone(), element: None };
-    let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *field);
-    let value = &effect.value;
-    match &value.kind {
-        ExprKind::Insert(set, element) | ExprKind::Remove(set, element) if is_own(set) && !reads(element, |_| true) => {
-            let element = constants.value(element, &[]).ok();
-            let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
-            match element {
-                Some(_) => {
-                    Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(hash(&is_in)) }
+/// A call, and a field that it changes.
+struct Changing<'a> {
+    class: &'a Class,
+    field: &'a Name,
+    call: &'a EventCall,
+    at: Timestamp,
+}
+
+impl Changing<'_> {
+    /// What becomes of the field where it gets this value; `constants` has the values of what reads no field.
+    fn changes(&self, value: &Expr, constants: &mut Evaluator<'_>) -> Vec<Change> {
+        let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *self.field);
+        match &value.kind {
+            _ if is_own(value) => return Vec::new(),
+            // The branch that is taken counts, if the instance does not decide.
+            ExprKind::If(condition, accepted, otherwise) if !reads(condition, |_| true) => {
+                if let Ok(truth) = constants.truth(condition, &[]) {
+                    return self.changes(if truth { accepted } else { otherwise }, constants);
                 }
-                None => Change { place: whole(), manner: Manner::Other },
+            }
+            ExprKind::Updated(_, updates) => {
+                if let Some(changes) = constants.done(updates, &[]).ok().and_then(|done| self.updates(&done)) {
+                    return changes;
+                }
+            }
+            _ => {}
+        }
+        vec![self.change(value, constants)]
+    }
+
+    /// What several updates make of the field as a whole, whose values do not depend on the instance; nothing is said of others.
+    fn updates(&self, done: &[Done]) -> Option<Vec<Change>> {
+        let ty = self.class.fields.iter().find(|field| field.name == *self.field).map(|field| &field.ty)?;
+        let mut changes: Vec<Change> = Vec::new();
+        for Done { way, operator, value } in done {
+            if !way.is_empty() || *operator == EffectOperator::Becomes {
+                return None;
+            }
+            match (ty, value) {
+                (Type::Set(_), Value::Set(elements)) => {
+                    let manner = Manner::Makes(hash(&(*operator == EffectOperator::Increases)));
+                    changes.extend(elements.iter().map(|element| Change { place: self.place(Some(element)), manner }));
+                    if changes.len() > ELEMENTS_MAX {
+                        return None;
+                    }
+                }
+                (Type::Integer | Type::Money | Type::MoneyOf(_) | Type::Percentage | Type::Date, _) => {
+                    changes.push(Change { place: self.place(None), manner: Manner::Adds });
+                }
+                _ => return None,
             }
         }
-        ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, own, by) if is_own(own) && !reads(by, |_| true) => {
-            Change { place: whole(), manner: Manner::Adds }
+        changes.dedup();
+        Some(changes)
+    }
+
+    fn place(&self, element: Option<&Value>) -> Place {
+        Place { field: self.field.clone(), element: element.cloned() }
+    }
+
+    fn change(&self, value: &Expr, constants: &mut Evaluator<'_>) -> Change {
+        let Self { field, call, at, .. } = *self;
+        let whole = |manner| Change { place: self.place(None), manner };
+        let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *field);
+        match &value.kind {
+            ExprKind::Insert(set, element) | ExprKind::Remove(set, element)
+                if is_own(set) && !reads(element, |_| true) =>
+            {
+                let is_in = matches!(value.kind, ExprKind::Insert(..));
+                match constants.value(element, &[]) {
+                    Ok(element) => Change { place: self.place(Some(&element)), manner: Manner::Makes(hash(&is_in)) },
+                    Err(_) => whole(Manner::Other),
+                }
+            }
+            ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, own, by)
+                if is_own(own) && !reads(by, |_| true) =>
+            {
+                whole(Manner::Adds)
+            }
+            _ if !reads(value, |_| true) => {
+                let value = constants.value(value, &[]).ok();
+                whole(value.map_or(Manner::Other, |value| Manner::Makes(hash(&value))))
+            }
+            _ if !reads(value, |name| name != field) => {
+                let time = reads_time(value).then_some(at);
+                whole(Manner::Makes(hash(&(call, field, time))))
+            }
+            _ => whole(Manner::Other),
         }
-        _ if !reads(value, |_| true) => {
-            let value = constants.value(value, &[]).ok();
-            Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(hash(&value))) }
-        }
-        _ if !reads(value, |name| name != field) => {
-            let time = reads_time(value).then_some(at);
-            Change { place: whole(), manner: Manner::Makes(hash(&(call, field, time))) }
-        }
-        _ => Change { place: whole(), manner: Manner::Other },
     }
 }
 

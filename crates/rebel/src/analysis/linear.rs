@@ -11,14 +11,16 @@
 //! Nothing: the range of numbers is a threshold like any other, and so are the invariants, shifted by what the call
 //! adds. An invariant over fields that the call does not change is left to the events that change them.
 
+mod changed;
+mod folding;
+
 use std::mem::discriminant;
 
-use super::interval::Interval;
-use crate::evaluate::Evaluator;
+use self::folding::Folding;
 use crate::instance::{EventCall, Instance};
-use crate::model::expr::{Comparison, Expr, ExprKind, NumberKind, Operator, Rule};
-use crate::model::{Body, Class};
-use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
+use crate::model::Class;
+use crate::model::expr::Rule;
+use crate::value::{Currency, Key, Name, Timestamp, Value};
 
 /// A call that happens exactly if the instance is in one of its states, all its thresholds hold and all its places have the
 /// contents that it needs, and then stays in that state, adds its deltas, and puts numbers and contents.
@@ -226,6 +228,7 @@ impl Class {
     /// One call, the invariants apart.
     fn linear_act(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Linear> {
         let event = self.event(call.event())?;
+        let call = &*event.completed(call);
         if !event.argument_errors(call).is_empty() || event.role_violation(call).is_some() {
             return None;
         }
@@ -257,279 +260,8 @@ fn add(deltas: &mut Vec<Delta>, more: Vec<Delta>) -> Option<()> {
     Some(())
 }
 
-/// Fields in one sum at most, so that sums of numbers in range stay far below the end of 128 bits.
-const TERMS_MAX: usize = 64;
-
-/// A sum of fields and a constant.
-struct Sum {
-    kind: NumberKind,
-    terms: Vec<Term>,
-    constant: i128,
-    currency: Option<Currency>,
-}
-
-impl Sum {
-    fn negated(mut self) -> Option<Self> {
-        self.terms.iter_mut().for_each(|term| term.is_negative = !term.is_negative);
-        self.constant = self.constant.checked_neg()?;
-        Some(self)
-    }
-
-    /// `self + other`, unless they share a field or are in different currencies.
-    fn plus(mut self, other: Self, kind: NumberKind) -> Option<Self> {
-        let is_shared = other.terms.iter().any(|term| self.terms.iter().any(|own| own.field == term.field));
-        let currencies = (self.currency, other.currency);
-        let has_too_many = self.terms.len() + other.terms.len() > TERMS_MAX;
-        if is_shared || has_too_many || matches!(currencies, (Some(a), Some(b)) if a != b) {
-            return None;
-        }
-        self.terms.extend(other.terms);
-        let constant = self.constant.checked_add(other.constant)?;
-        Some(Self { kind, terms: self.terms, constant, currency: self.currency.or(other.currency) })
-    }
-}
-
-/// Folds one call over the expressions of its event.
-struct Folding<'a> {
-    class: &'a Class,
-    key: &'a Key,
-    call: &'a EventCall,
-    at: Timestamp,
-    thresholds: Vec<Threshold>,
-    holds: Vec<Content>,
-    /// How many named values are still looked through.
-    lets: usize,
-}
-
-/// Named values that are looked through, in one call: those that name each other are many on paths and few on the page.
-const LETS_MAX: usize = 1_000;
-
-impl<'a> Folding<'a> {
-    fn new(class: &'a Class, key: &'a Key, call: &'a EventCall, at: Timestamp) -> Self {
-        Self { class, key, call, at, thresholds: Vec::new(), holds: Vec::new(), lets: LETS_MAX }
-    }
-
-    /// The linear form of a body, without its states.
-    fn body(mut self, body: &Body) -> Option<Linear> {
-        let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
-        if expressions.into_iter().any(reads_fields) {
-            return None;
-        }
-        // What is returned has a value.
-        if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain()) {
-            let is_fixed = !reads_fields(&returned.value) && self.constant(&returned.value).is_some();
-            is_fixed.then_some(())?;
-        }
-        for guard in &body.guards {
-            self.condition(&guard.expr)?;
-        }
-        let (mut deltas, mut assigned, mut puts) = (Vec::new(), Vec::new(), Vec::new());
-        for effect in &body.effects {
-            let field = &effect.field.name;
-            if !reads_fields(&effect.value) {
-                let value = self.constant(&effect.value)?;
-                match (value.number().filter(|_| kind_of(&value).is_some()), value) {
-                    (Some(amount), value) if self.has_one_content(field) => {
-                        assigned.push(Delta { field: field.clone(), amount, currency: value.currency() });
-                    }
-                    (None, value) if self.has_one_content(field) => puts.push(whole(field, value)),
-                    _ => return None,
-                }
-                continue;
-            }
-            if let ExprKind::Insert(set, element) | ExprKind::Remove(set, element) = &effect.value.kind {
-                let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
-                puts.push(self.element(set, element, is_in).filter(|put| put.place.field == *field)?);
-                continue;
-            }
-            let sum = self.sum(&effect.value)?;
-            let [term] = sum.terms.as_slice() else { return None };
-            if term.is_negative || term.field != effect.field.name {
-                return None;
-            }
-            if sum.constant != 0 {
-                let (field, amount) = (effect.field.name.clone(), sum.constant);
-                deltas.push(Delta { field, amount, currency: sum.currency });
-            }
-        }
-        // A threshold on a number that the call replaces would need more than sums to be kept true for it.
-        let is_assigned = |term: &Term| assigned.iter().any(|assigned: &Delta| assigned.field == term.field);
-        if self.thresholds.iter().flat_map(|threshold| &threshold.terms).any(is_assigned) {
-            return None;
-        }
-        let Self { thresholds, holds, .. } = self;
-        Some(Linear { states: Vec::new(), thresholds, holds, deltas, assigned, puts })
-    }
-
-    /// That an element, a constant, is in a field that is a set, or not.
-    fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
-        let ExprKind::Field(slot) = &set.kind else { return None };
-        if reads_fields(element) {
-            return None;
-        }
-        let place = Place { field: slot.name.clone(), element: Some(self.constant(element)?) };
-        Some(Content { place, value: Value::Boolean(is_in) })
-    }
-
-    /// Whether the field is of a type whose values are compared as a whole by their texts.
-    fn has_one_content(&self, field: &Name) -> bool {
-        let field = self.class.fields.iter().find(|known| known.name == *field);
-        field.is_some_and(|field| {
-            !matches!(field.ty, Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
-        })
-    }
-
-    /// Adds what a condition needs to be in a place, if it is of that form.
-    fn content(&mut self, expr: &Expr, is_true: bool) -> Option<()> {
-        let content = match &expr.kind {
-            ExprKind::Not(inner) => return self.content(inner, !is_true),
-            ExprKind::In(element, set) => self.element(set, element, is_true)?,
-            ExprKind::Field(slot) => whole(&slot.name, Value::Boolean(is_true)),
-            ExprKind::Compare(Comparison::Equal, None, left, right) if is_true => match (&left.kind, &right.kind) {
-                (ExprKind::Field(slot), _) | (_, ExprKind::Field(slot)) => {
-                    let constant = if matches!(left.kind, ExprKind::Field(_)) { right } else { left };
-                    let value = (!reads_fields(constant)).then(|| self.constant(constant))??;
-                    if !self.has_one_content(&slot.name) || kind_of(&value).is_some() {
-                        return None;
-                    }
-                    whole(&slot.name, value)
-                }
-                _ => return None,
-            },
-            _ => return None,
-        };
-        self.holds.push(content);
-        Some(())
-    }
-
-    /// Adds what a condition needs.
-    fn condition(&mut self, expr: &Expr) -> Option<()> {
-        match &expr.kind {
-            ExprKind::And(left, right) => {
-                self.condition(left)?;
-                self.condition(right)
-            }
-            _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
-            ExprKind::Let(named) => {
-                self.look_through()?;
-                self.condition(&named.value)
-            }
-            ExprKind::Compare(Comparison::Equal, None, ..) if self.content(expr, true).is_some() => Some(()),
-            ExprKind::Compare(comparison, _, left, right) => {
-                let (left, right) = (self.sum(left)?, self.sum(right)?);
-                let kind = left.kind;
-                self.comparison(*comparison, &left.plus(right.negated()?, kind)?)
-            }
-            ExprKind::CompareZero(comparison, operand) => {
-                let sum = self.sum(operand)?;
-                self.comparison(*comparison, &sum)
-            }
-            _ => self.content(expr, true),
-        }
-    }
-
-    /// Adds `sum comparison 0`.
-    fn comparison(&mut self, comparison: Comparison, sum: &Sum) -> Option<()> {
-        let bound = sum.constant.checked_neg()?;
-        let mut require = |bound| self.require(&sum.terms, bound, sum.currency);
-        match comparison {
-            Comparison::Equal => {
-                require(Bound::AtLeast(bound))?;
-                require(Bound::AtMost(bound))
-            }
-            Comparison::Unequal => None,
-            Comparison::Less => require(Bound::AtMost(bound.checked_sub(1)?)),
-            Comparison::LessOrEqual => require(Bound::AtMost(bound)),
-            Comparison::Greater => require(Bound::AtLeast(bound.checked_add(1)?)),
-            Comparison::GreaterOrEqual => require(Bound::AtLeast(bound)),
-        }
-    }
-
-    /// Adds a threshold, with a positive first term.
-    fn require(&mut self, terms: &[Term], bound: Bound, currency: Option<Currency>) -> Option<()> {
-        let mut threshold = Threshold { terms: terms.to_vec(), bound, currency };
-        if terms.first()?.is_negative {
-            threshold.terms.iter_mut().for_each(|term| term.is_negative = !term.is_negative);
-            threshold.bound = match bound {
-                Bound::AtLeast(bound) => Bound::AtMost(bound.checked_neg()?),
-                Bound::AtMost(bound) => Bound::AtLeast(bound.checked_neg()?),
-            };
-        }
-        self.thresholds.push(threshold);
-        Some(())
-    }
-
-    /// The sum that `expr` is; every operation on the way adds the thresholds of its range.
-    fn sum(&mut self, expr: &Expr) -> Option<Sum> {
-        if !reads_fields(expr) {
-            let value = self.constant(expr)?;
-            let (constant, currency) = (value.number()?, value.currency());
-            return Some(Sum { kind: kind_of(&value)?, terms: Vec::new(), constant, currency });
-        }
-        match &expr.kind {
-            ExprKind::Let(named) => {
-                self.look_through()?;
-                self.sum(&named.value)
-            }
-            ExprKind::Field(slot) => {
-                let field = self.class.fields.iter().find(|field| field.name == slot.name)?;
-                let terms = vec![Term { field: slot.name.clone(), is_negative: false }];
-                Some(Sum { kind: kind_of_type(&field.ty)?, terms, constant: 0, currency: None })
-            }
-            ExprKind::Arithmetic(operator @ (Operator::Add | Operator::Subtract), kind, left, right) => {
-                let (left, right) = (self.sum(left)?, self.sum(right)?);
-                let right = if *operator == Operator::Add { right } else { right.negated()? };
-                let sum = left.plus(right, *kind)?;
-                self.range(&sum)?;
-                Some(sum)
-            }
-            ExprKind::Negate(_, operand) => {
-                let sum = self.sum(operand)?.negated()?;
-                self.range(&sum)?;
-                Some(sum)
-            }
-            _ => None,
-        }
-    }
-
-    /// Adds that `sum` lies in the range of its kind, and that its currencies match.
-    fn range(&mut self, sum: &Sum) -> Option<()> {
-        let Interval { low, high } = Interval::of_kind(sum.kind);
-        let (low, high) = (low.checked_sub(sum.constant)?, high.checked_sub(sum.constant)?);
-        // A field is in its own range already, so adding to it can only leave the range on one side.
-        let is_field = matches!(sum.terms.as_slice(), [term] if !term.is_negative);
-        if !is_field || sum.constant < 0 {
-            self.require(&sum.terms, Bound::AtLeast(low), sum.currency)?;
-        }
-        if !is_field || sum.constant >= 0 {
-            self.require(&sum.terms, Bound::AtMost(high), sum.currency)?;
-        }
-        Some(())
-    }
-
-    fn look_through(&mut self) -> Option<()> {
-        self.lets = self.lets.checked_sub(1)?;
-        Some(())
-    }
-
-    fn constant(&self, expr: &Expr) -> Option<Value> {
-        let scope = self.class.scope(self.key, Bindings::nothing(), Some(self.call), self.at);
-        Evaluator::new(scope).value(expr, &[]).ok()
-    }
-}
-
-fn reads_fields(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_)));
-    found
-}
-
 fn reads_changed(rule: &Rule, changed: &[&Name]) -> bool {
     rule.reads.iter().any(|(name, _)| changed.contains(&name))
-}
-
-fn whole(field: &Name, value: Value) -> Content {
-    Content { place: Place { field: field.clone(), element: None }, value }
 }
 
 /// Turns a threshold on the fields after the event into one on those that keep their number; `Some(None)` if it always holds,
@@ -560,26 +292,6 @@ fn replaced(mut threshold: Threshold, assigned: &[Delta]) -> Option<Option<Thres
         };
     }
     Some(Some(threshold))
-}
-
-fn kind_of(value: &Value) -> Option<NumberKind> {
-    match value {
-        Value::Integer(_) | Value::Timestamp(_) => Some(NumberKind::Integer),
-        Value::Money(_) => Some(NumberKind::Money),
-        Value::Percentage(_) => Some(NumberKind::Percentage),
-        Value::Date(_) => Some(NumberKind::Date),
-        _ => None,
-    }
-}
-
-fn kind_of_type(ty: &Type) -> Option<NumberKind> {
-    match ty {
-        Type::Integer | Type::Timestamp => Some(NumberKind::Integer),
-        Type::Money | Type::MoneyOf(_) => Some(NumberKind::Money),
-        Type::Percentage => Some(NumberKind::Percentage),
-        Type::Date => Some(NumberKind::Date),
-        _ => None,
-    }
 }
 
 /// Turns a threshold on the fields after the event into one on the fields before it.

@@ -138,6 +138,7 @@ impl Class {
             let fields = self.fields.iter().map(|_| Some(Abstract::Any)).collect();
             return Judgement { verdict: Verdict::Unsure, after: Outline { states: states.collect(), fields } };
         }
+        let call = &*event.completed(call);
         let is_unfit = !event.argument_errors(call).is_empty() || event.role_violation(call).is_some();
         if !key.has_type(&self.key_type) || is_unfit {
             return refused();

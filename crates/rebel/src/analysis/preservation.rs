@@ -5,7 +5,7 @@
 
 use super::abstraction::Domain;
 use crate::model::Body;
-use crate::model::expr::{Comparison, Effect, Expr, ExprKind, Operator};
+use crate::model::expr::{Comparison, EffectOperator, Expr, ExprKind, Operator, Update};
 
 /// Whether `rule`, if it holds in an instance of `domain`, holds after the effects of `body`, the range of numbers apart.
 ///
@@ -39,21 +39,46 @@ fn moves(expr: &Expr, sign: i32, body: &Body, domain: &Domain<'_>) -> bool {
         ExprKind::Negate(_, operand) => moves(operand, -sign, body, domain),
         ExprKind::Field(slot) => {
             let effect = body.effects.iter().find(|effect| effect.field.index == slot.index);
-            effect.is_none_or(|effect| is_step(effect, sign, domain))
+            effect.is_none_or(|effect| is_step(&effect.value, slot.index, sign, domain))
         }
         _ => !reads_changed(expr, body),
     }
 }
 
-/// Whether the effect adds something whose sign is `sign`, or zero, to its field.
-fn is_step(effect: &Effect, sign: i32, domain: &Domain<'_>) -> bool {
-    let is_field = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.index == effect.field.index);
-    let (added, sign) = match &effect.value.kind {
+/// Whether a value of the field of this number is the one before it with something added whose sign is `sign`, or zero.
+fn is_step(value: &Expr, field: usize, sign: i32, domain: &Domain<'_>) -> bool {
+    let is_field = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.index == field);
+    let (added, sign) = match &value.kind {
         ExprKind::Arithmetic(Operator::Add, _, old, added) if is_field(old) => (added, sign),
         ExprKind::Arithmetic(Operator::Add, _, added, old) if is_field(old) => (added, sign),
         ExprKind::Arithmetic(Operator::Subtract, _, old, taken) if is_field(old) => (taken, -sign),
-        _ => return is_field(&effect.value),
+        // Whichever way is taken.
+        ExprKind::If(_, accepted, otherwise) => {
+            return is_step(accepted, field, sign, domain) && is_step(otherwise, field, sign, domain);
+        }
+        ExprKind::Updated(old, updates) => return is_field(old) && are_steps(updates, sign, domain),
+        _ => return is_field(value),
     };
+    is_of_sign(added, sign, domain)
+}
+
+/// Whether all that the updates may do to a number is to add what has this sign. What the elements of a collection add is not
+/// known.
+fn are_steps(updates: &[Update], sign: i32, domain: &Domain<'_>) -> bool {
+    updates.iter().all(|update| match update {
+        Update::At { way, operator: EffectOperator::Increases, value } if way.is_empty() => {
+            is_of_sign(value, sign, domain)
+        }
+        Update::At { way, operator: EffectOperator::Decreases, value } if way.is_empty() => {
+            is_of_sign(value, -sign, domain)
+        }
+        Update::At { .. } => false,
+        Update::If(_, accepted, otherwise) => are_steps(accepted, sign, domain) && are_steps(otherwise, sign, domain),
+        Update::For(_, updates) => are_steps(updates, sign, domain),
+    })
+}
+
+fn is_of_sign(added: &Expr, sign: i32, domain: &Domain<'_>) -> bool {
     let range = domain.range(added);
     if sign > 0 { range.low >= 0 } else { range.high <= 0 }
 }

@@ -30,7 +30,7 @@ use super::abstraction::{Abstract, Domain};
 use super::interval::{Interval, pieces};
 use super::preservation::is_preserved;
 use super::sameness::{Kept, Pair};
-use crate::model::expr::{Expr, ExprKind, Operator, Rule};
+use crate::model::expr::{EffectOperator, Expr, ExprKind, Operator, Rule, Update};
 use crate::model::{Body, Class, Event, Transition};
 
 /// Abstract evaluation steps for the table of a class.
@@ -246,12 +246,23 @@ fn has_currency_of(domain: &Domain<'_>, expr: &Expr, slot: usize, locals: &[bool
         | ExprKind::Share(_, amount, _)
         | ExprKind::Negate(_, amount) => has(amount),
         ExprKind::If(_, accepted, otherwise) => has(accepted) && has(otherwise),
+        ExprKind::Updated(of, updates) => has(of) && updates.iter().all(|update| keeps_currency(update, &has)),
         ExprKind::Let(named) => has_currency_of(domain, &named.value, slot, &[]),
         ExprKind::Call(function, arguments) => {
             let locals: Vec<bool> = arguments.iter().map(has).collect();
             has_currency_of(domain, &function.body, slot, &locals)
         }
         _ => false,
+    }
+}
+
+/// Whether an amount, where it has a value after the update, is in the currency that it had, if what it becomes `has` that.
+fn keeps_currency(update: &Update, has: &dyn Fn(&Expr) -> bool) -> bool {
+    match update {
+        Update::At { way, operator, value } => way.is_empty() && (*operator != EffectOperator::Becomes || has(value)),
+        Update::If(_, accepted, otherwise) => accepted.iter().chain(otherwise).all(|inner| keeps_currency(inner, has)),
+        // The elements are among the locals, of which nothing is said.
+        Update::For(_, updates) => updates.iter().all(|inner| keeps_currency(inner, has)),
     }
 }
 

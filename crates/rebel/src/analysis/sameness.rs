@@ -4,7 +4,8 @@
 //! change are equal in both, and so is every expression over them; others may still be decided equally in both.
 
 use super::abstraction::{Abstract, Denomination, Domain};
-use crate::model::expr::{Expr, ExprKind, NumberKind, Operator, Statement};
+use crate::model::expr::{EffectOperator, Expr, ExprKind, NumberKind, Operator, Statement, Update};
+use crate::value::Type;
 
 /// What an event leaves as it is in a field.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +96,10 @@ impl Pair<'_, '_> {
                 operands.iter().all(is_same)
                     && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
+            ExprKind::Updated(old, updates) => {
+                operands.iter().all(is_same)
+                    && (operands.iter().all(|operand| self.same(operand)) || self.same_sum(expr.ty(), old, updates))
+            }
             // What is there, how many there are and which keys are equal decides whether there is a value.
             _ if expr.is_partial() && !expr.needs_one_currency() => {
                 operands.iter().all(is_same) && operands.iter().all(|operand| self.same(operand))
@@ -118,9 +123,53 @@ impl Pair<'_, '_> {
         }
     }
 
+    /// Whether updates of a number, which have the same mismatches among their operands, have the same of their own.
+    fn same_sum(&self, ty: &Type, old: &Expr, updates: &[Update]) -> bool {
+        let mut sum = Sum { governing: Vec::new(), values: Vec::new() };
+        if !updates.iter().all(|update| sum.takes(update)) {
+            return false;
+        }
+        let are_same_taken = sum.governing.iter().all(|expr| self.same(expr));
+        match ty {
+            Type::Integer | Type::Percentage | Type::Date => {
+                are_same_taken || !sum.governing.iter().chain(&sum.values).any(|expr| may_mismatch(expr))
+            }
+            Type::Money | Type::MoneyOf(_) => {
+                are_same_taken && self.same_currency(old) && sum.values.iter().all(|value| self.same_currency(value))
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a statement needs the same of the same instances.
     pub(super) fn same_statement(&self, statement: &Statement) -> bool {
         statement.expressions().into_iter().all(|expr| self.same(expr) && self.same_mismatch(expr))
+    }
+}
+
+/// What is added up, and what decides about that.
+struct Sum<'e> {
+    governing: Vec<&'e Expr>,
+    values: Vec<&'e Expr>,
+}
+
+impl<'e> Sum<'e> {
+    /// Takes an update up; says whether it is one of the value as a whole.
+    fn takes(&mut self, update: &'e Update) -> bool {
+        match update {
+            Update::At { way, operator, value } => {
+                self.values.push(value);
+                way.is_empty() && *operator != EffectOperator::Becomes
+            }
+            Update::If(condition, accepted, otherwise) => {
+                self.governing.push(condition);
+                accepted.iter().chain(otherwise).all(|update| self.takes(update))
+            }
+            Update::For(domain, updates) => {
+                self.governing.push(domain);
+                updates.iter().all(|update| self.takes(update))
+            }
+        }
     }
 }
 

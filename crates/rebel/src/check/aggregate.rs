@@ -28,7 +28,7 @@ impl Checker {
             }
         };
         self.refuse_hidden(&tree.variable, context);
-        context.locals.push(Param { name: tree.variable.name.clone(), ty: element.clone(), slot: 0 });
+        context.locals.push(Param::local(tree.variable.name.clone(), element.clone()));
         let filter = tree.filter.as_ref().map(|filter| self.expect(filter, context, &Type::Boolean));
         let body = self.aggregate_body(tree, span, context);
         let value = self.aggregate_value(tree, span, context);

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::caller::is_reserved;
+use super::effect::Effects;
 use super::expression::Context;
 use super::{Checker, graph};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::instance::Instance;
 use crate::limits::VARIANTS_MAX;
-use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
-use crate::model::{Body, Class, Event, Field, Param, State, StateKind, Transition};
+use crate::model::expr::{Expr, ExprKind, Rule};
+use crate::model::{Body, Class, Event, Field, State, StateKind, Transition};
 use crate::step::reads;
 use crate::syntax::tree::{self, ClassKind, Ident};
 use crate::value::{Name, Rounding, Type};
@@ -92,13 +93,8 @@ impl Checker {
             let Some(ty) = self.headers[index].field(&field.name.name).map(|field| field.ty.clone()) else { continue };
             let origin = self.origin_of(index, field.name.span);
             let rounding = self.rounding_of(index, origin);
-            let value = self.at(index, origin, |checker| {
-                checker.reuse.is_open = false;
-                let typed = checker.expect(default, &mut Context::constant(rounding), &ty)?;
-                let is_open = std::mem::take(&mut checker.reuse.is_open);
-                if is_open { None } else { checker.constant_value(&typed.expr, default.span) }
-            });
-            fields.extend(value.map(|value| (field.name.name.clone(), value)));
+            let value = self.at(index, origin, |checker| checker.default_value(default, &ty, rounding));
+            fields.extend(value.flatten().map(|value| (field.name.name.clone(), value)));
         }
         let states = &self.headers[index].states;
         let initial = states.iter().find(|(_, kind)| *kind == StateKind::Initial);
@@ -265,7 +261,9 @@ impl Checker {
             }
         }
         common.common = common.guards.len();
-        self.effects_and_calls(&mut common, id, &event.sections, &[], &mut context);
+        let mut effects = Effects::default();
+        self.effects(id.0, &event.sections.effects, &mut effects, &mut context);
+        self.calls_of(&mut common, id, &event.sections.syncs, &mut context);
         if let Some(value) = &event.sections.returned {
             common.returned = self.returned(value, id, &mut context).map(Arc::new);
         } else if event.variants.is_empty() {
@@ -275,6 +273,7 @@ impl Checker {
             if !exists && !event.read {
                 self.fields_without_value(id.0, &event.name, &event.sections.effects, &[]);
             }
+            common.effects = self.effects_of(effects);
             self.unused_lets(&event.sections.lets, &context.used);
             return (vec![with_questions(common)], context.used);
         }
@@ -299,7 +298,10 @@ impl Checker {
             let guards =
                 variant.sections.guards.iter().filter_map(|guard| self.guard(guard, &mut context)).collect::<Vec<_>>();
             body.guards.extend(guards);
-            self.effects_and_calls(&mut body, id, &variant.sections, &event.sections.effects, &mut context);
+            let mut effects = effects.clone();
+            self.effects(id.0, &variant.sections.effects, &mut effects, &mut context);
+            body.effects = self.effects_of(effects);
+            self.calls_of(&mut body, id, &variant.sections.syncs, &mut context);
             match (&event.sections.returned, &variant.sections.returned) {
                 (Some(first), Some(second)) => self.refuse_second_result(first.span, second.span),
                 (None, Some(value)) => body.returned = self.returned(value, id, &mut context).map(Arc::new),
@@ -349,22 +351,6 @@ impl Checker {
         Some(self.rule(guard, typed.expr))
     }
 
-    /// Adds effects, none of which may be on a field of the `others`, and calls.
-    fn effects_and_calls(
-        &mut self,
-        body: &mut Body,
-        id: EventId,
-        sections: &tree::Sections,
-        others: &[tree::Effect],
-        context: &mut Context<'_>,
-    ) {
-        let effects = self.effects(id.0, &sections.effects, others, context);
-        body.effects.extend(effects);
-        for statement in &sections.syncs {
-            body.statements.extend(self.statement(statement, id, context));
-        }
-    }
-
     fn refuse_hiding(&mut self, class: usize, params: &[tree::Param]) {
         for param in params {
             self.refuse_library_name(&param.name, "parameter");
@@ -381,94 +367,6 @@ impl Checker {
             let diagnostic = diagnostic.and(field.span, "the field").help("choose another name");
             self.report.push(diagnostic);
         }
-    }
-
-    fn fields_without_value(&mut self, class: usize, event: &Ident, effects: &[tree::Effect], others: &[tree::Effect]) {
-        if self.headers[class].kind != ClassKind::Plain {
-            return; // What is missing is what another class adds, or somebody else decides.
-        }
-        let all = || effects.iter().chain(others);
-        let is_given = |name: &Name| all().any(|effect| effect.field.name == *name);
-        let header = &self.headers[class];
-        let is_field = |name: &Name| header.fields.iter().any(|field| field.name.name == *name);
-        if !all().all(|effect| is_field(&effect.field.name)) {
-            return; // What was meant is not known.
-        }
-        let missing: Vec<&Ident> = header
-            .fields
-            .iter()
-            .filter(|field| !field.has_default && !is_given(&field.name.name))
-            .map(|field| &field.name)
-            .collect();
-        let Some(first) = missing.first() else { return };
-        let names = missing.iter().map(|field| format!("`{}`", field.name)).collect::<Vec<_>>().join(", ");
-        let message = format!("`{}` creates an instance and leaves {names} without a value", event.name);
-        let help = format!("add `this.{} = ..` to `post:`, or give the field a default", first.name);
-        let diagnostic = Diagnostic::new(Code::FieldWithoutValue, event.span, message, "creates an instance");
-        let diagnostic = diagnostic.and(first.span, "without a default").help(help);
-        self.report.push(diagnostic);
-    }
-
-    fn statement(
-        &mut self,
-        statement: &tree::Statement,
-        caller: EventId,
-        context: &mut Context<'_>,
-    ) -> Option<Statement> {
-        match statement {
-            tree::Statement::If(condition, statements) => {
-                let typed = self.expect(condition, context, &Type::Boolean);
-                let inner = self.statements(statements, caller, context)?;
-                Some(Statement::If(typed?.expr, inner, self.text(condition.span)))
-            }
-            tree::Statement::For(name, set, statements) => {
-                let typed = self.expression(set, context, None)?;
-                let element = match typed.ty() {
-                    Type::Set(element) => Type::clone(element),
-                    Type::List(element) => Type::clone(element),
-                    ty => {
-                        let message = format!("`for` needs a set, a list or a range, this is of type {ty}");
-                        self.report.push(Diagnostic::new(Code::TypeMismatch, set.span, message, "no elements"));
-                        return None;
-                    }
-                };
-                self.refuse_hidden(name, context);
-                context.locals.push(Param { name: name.name.clone(), ty: element, slot: 0 });
-                let inner = self.statements(statements, caller, context);
-                context.locals.pop();
-                Some(Statement::For(typed.expr, inner?, self.text(set.span)))
-            }
-            tree::Statement::Call { negated, target, event, arguments, span } => {
-                let own = matches!(target.kind, tree::ExprKind::This) && !negated;
-                let (target, class) = if own {
-                    (self.expression(target, context, None)?, caller.0)
-                } else {
-                    self.instance(target, context)?
-                };
-                let (callee, event, arguments) = self.called_event(class, event, arguments, *span, context)?;
-                if !self.happens(callee, *span) {
-                    return None;
-                }
-                self.calls.push((caller, callee, *span));
-                if *negated {
-                    self.possible.push((callee, *span));
-                }
-                let act = if *negated { Act::Impossible { event, arguments } } else { Act::Do { event, arguments } };
-                let class = self.headers[class].name.clone();
-                Some(Statement::Act { target: target.expr, class, act, text: self.text(*span), span: *span })
-            }
-        }
-    }
-
-    /// All of them are looked at, also if one is wrong.
-    fn statements(
-        &mut self,
-        statements: &[tree::Statement],
-        caller: EventId,
-        context: &mut Context<'_>,
-    ) -> Option<Vec<Statement>> {
-        let checked: Vec<_> = statements.iter().map(|statement| self.statement(statement, caller, context)).collect();
-        checked.into_iter().collect()
     }
 
     fn unreachable_states(&mut self, class: usize, events: &[Event]) {

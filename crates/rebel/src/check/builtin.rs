@@ -5,8 +5,8 @@ use super::coerce::unify;
 use super::expression::{Context, Typed};
 use super::operators::{for_optional, number_kind};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::Builtin;
 use crate::model::expr::ExprKind;
+use crate::model::{Builtin, Param};
 use crate::source::Span;
 use crate::syntax::tree::{self, Ident};
 use crate::value::{Decimal, Rounding, Type, Value};
@@ -159,7 +159,7 @@ impl Checker {
             });
             return None;
         };
-        let params: Vec<_> = params.iter().map(|ty| ("".into(), ty.clone())).collect();
+        let params: Vec<_> = params.iter().map(|ty| Param::local("".into(), ty.clone())).collect();
         let arguments = self.typed_arguments(&name.name, arguments, &params, span, context)?;
         let depth = arguments.iter().map(|argument| argument.depth).fold(inner.depth, usize::max);
         let operands = std::iter::once(inner.expr).chain(arguments.into_iter().map(|argument| argument.expr)).collect();

@@ -7,8 +7,8 @@ use super::expression::{Context, Typed};
 use super::operators::for_optional;
 use super::{Checker, Declared};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::Builtin;
 use crate::model::expr::ExprKind;
+use crate::model::{Builtin, Param};
 use crate::source::Span;
 use crate::syntax::tree::{self, Ident};
 use crate::value::{Name, RecordType, Type, Value};
@@ -26,8 +26,14 @@ impl Checker {
     /// `none`, whose type is that which is expected.
     pub(super) fn none(&mut self, span: Span, expected: Option<&Type>) -> Option<Typed> {
         let Some(expected) = expected else {
-            let help = "use it where an optional value is expected, as in a default or an effect";
-            self.refuse(Code::EmptySet, span, "the type of this `none` cannot be told", "absent, but what?", help);
+            let help = "`none` takes the type of the optional value that it is given to or compared with";
+            self.refuse(
+                Code::Untyped,
+                span,
+                "nothing tells which value this `none` is the absence of",
+                "absent, but what?",
+                help,
+            );
             return None;
         };
         let ty = Type::Optional(expected.present().clone().into());
@@ -46,8 +52,14 @@ impl Checker {
             ([], Some(ty @ Type::Set(_))) => Some(Typed::leaf(ExprKind::Set(Vec::new()), ty.clone(), span)),
             ([], Some(ty @ Type::Map(_))) => Some(Typed::leaf(ExprKind::Map(Vec::new()), ty.clone(), span)),
             ([], _) => {
-                let help = "use it where a set is expected, as in a default or an effect";
-                self.refuse(Code::EmptySet, span, "the type of this set cannot be told", "an empty set", help);
+                let help = "`{}` takes the type of the field or parameter that it is given to or compared with";
+                self.refuse(
+                    Code::Untyped,
+                    span,
+                    "nothing tells whether this `{}` is a set or a map",
+                    "empty, but of what?",
+                    help,
+                );
                 None
             }
             (items, expected) => {
@@ -75,8 +87,8 @@ impl Checker {
         };
         if items.is_empty() {
             let Some(element) = expected else {
-                let help = "use it where a list is expected, as in a default or an effect";
-                self.refuse(Code::EmptySet, span, "the type of this list cannot be told", "an empty list", help);
+                let help = "`[]` takes the type of the field or parameter that it is given to or compared with";
+                self.refuse(Code::Untyped, span, "nothing tells what this `[]` is a list of", "a list of what?", help);
                 return None;
             };
             return Some(Typed::leaf(ExprKind::List(Vec::new()), Type::List(element.clone().into()), span));
@@ -191,7 +203,7 @@ impl Checker {
         Some(record)
     }
 
-    /// `Record(field: value, ..)`: every field has a value, by its name or by its place.
+    /// `Record(field: value, ..)`: every field has a value, by its name, by its place or by default.
     pub(super) fn constructed(
         &mut self,
         record: Arc<RecordType>,
@@ -199,7 +211,16 @@ impl Checker {
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Typed> {
-        let values = self.typed_arguments(&record.name, arguments, &record.fields, span, context)?;
+        let fields: Vec<Param> = record
+            .fields
+            .iter()
+            .enumerate()
+            .map(|(index, (name, ty))| Param {
+                default: record.default(index).cloned(),
+                ..Param::local(name.clone(), ty.clone())
+            })
+            .collect();
+        let values = self.typed_arguments(&record.name, arguments, &fields, span, context)?;
         let depth = values.iter().map(|value| value.depth).max().unwrap_or(0);
         let fields = values.into_iter().map(|value| value.expr).collect();
         Some(Typed::node(ExprKind::Record(record.clone(), fields), Type::Record(record), span, depth))

@@ -1,52 +1,150 @@
 //! What events change: fields, and places inside of them.
+//!
+//! Effects stand in the order of the text and under conditions; what an event makes of a field is one value. So the effects of a
+//! section are sorted by field first, each with the conditions and loops around it, and a value is built of them at the end, when
+//! those of a variant stand beside those that all variants have.
+
+mod paths;
+mod value;
 
 use super::coerce::{coerce, widen};
 use super::expression::{Context, Typed};
 use super::{Checker, Scope, operators};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::model::Builtin;
-use crate::model::expr::{Effect, Entry, ExprKind, Operator, Slot};
+use crate::model::Param;
+use crate::model::expr::{EffectOperator, Expr, ExprKind, Operator, Slot, Way};
 use crate::source::Span;
-use crate::syntax::tree::{self, ClassKind, EffectOperator, Way};
-use crate::value::{Name, Type};
+use crate::syntax::tree::{self, ClassKind, Statement};
+use crate::value::{Name, Type, Value};
 
-/// An effect with what is left of the way to its place.
-type OnWay<'a> = (&'a [Way], &'a tree::Effect);
+/// The effects of an event, field by field.
+#[derive(Clone, Default)]
+pub(super) struct Effects {
+    fields: Vec<OnField>,
+}
+
+/// All effects on one field.
+#[derive(Clone)]
+struct OnField {
+    slot: Slot,
+    ty: Type,
+    parts: Vec<Part>,
+    /// As they are written.
+    texts: Vec<Name>,
+}
+
+/// An effect on a field, or several that depend on something.
+#[derive(Clone)]
+enum Part {
+    Do(Change),
+    If(Typed, Vec<Part>, Vec<Part>),
+    For(Typed, Vec<Part>),
+}
+
+/// What is done to a place.
+#[derive(Clone)]
+struct Change {
+    way: Vec<Way>,
+    /// The type of the place.
+    ty: Type,
+    operator: EffectOperator,
+    /// What it becomes, or what is added or taken away.
+    value: Typed,
+    /// Whether that is an element or a key, not a collection of them.
+    is_element: bool,
+    span: Span,
+    depth: usize,
+}
+
+impl Effects {
+    fn add(&mut self, slot: &Slot, ty: &Type, part: Part, text: Name) {
+        match self.fields.iter_mut().find(|field| field.slot == *slot) {
+            Some(field) => {
+                field.parts.push(part);
+                field.texts.push(text);
+            }
+            None => {
+                let (slot, ty) = (slot.clone(), ty.clone());
+                self.fields.push(OnField { slot, ty, parts: vec![part], texts: vec![text] });
+            }
+        }
+    }
+}
 
 impl Checker {
-    /// The effects of an event, one for each field, none of which is on a field of the `others`.
+    /// Adds the effects of a section to those that stand before it.
     pub(super) fn effects(
         &mut self,
         class: usize,
-        effects: &[tree::Effect],
-        others: &[tree::Effect],
+        statements: &[Statement<tree::Effect>],
+        effects: &mut Effects,
         context: &mut Context<'_>,
-    ) -> Vec<Effect> {
-        let mut groups: Vec<Vec<&tree::Effect>> = Vec::new();
-        for effect in effects {
-            let name = &effect.field.name;
-            let group = groups.iter_mut().find(|group| group[0].field.name == *name);
-            let earlier = others.iter().find(|other| other.field.name == *name);
-            let earlier = earlier.or(group.as_ref().map(|group| group[0]).filter(|first| !are_apart(first, effect)));
-            match (earlier, group) {
-                (Some(earlier), _) => self.assigned_twice(earlier, effect),
-                (None, Some(group)) => group.push(effect),
-                (None, None) => groups.push(vec![effect]),
+    ) {
+        self.collect_effects(class, statements, effects, context);
+        self.one_value_for_each_place(effects);
+    }
+
+    fn collect_effects(
+        &mut self,
+        class: usize,
+        statements: &[Statement<tree::Effect>],
+        effects: &mut Effects,
+        context: &mut Context<'_>,
+    ) {
+        for statement in statements {
+            match statement {
+                Statement::Do(effect) => {
+                    let Some((slot, ty, change)) = self.change(class, effect, context) else { continue };
+                    effects.add(&slot, &ty, Part::Do(change), self.text(effect.span));
+                }
+                Statement::If(condition, accepted, otherwise) => {
+                    let typed = self.expect(condition, context, &Type::Boolean);
+                    let (mut first, mut second) = (Effects::default(), Effects::default());
+                    self.collect_effects(class, accepted, &mut first, context);
+                    self.collect_effects(class, otherwise, &mut second, context);
+                    let Some(typed) = typed else { continue };
+                    let written = self.text(condition.span);
+                    for OnField { slot, ty, parts, texts } in first.fields {
+                        let at = second.fields.iter().position(|other| other.slot == slot);
+                        let other = at.map(|at| second.fields.remove(at));
+                        let mut text = format!("if {written}: {}", texts.join(", "));
+                        let otherwise = other.map_or_else(Vec::new, |other| {
+                            text += &format!(" else: {}", other.texts.join(", "));
+                            other.parts
+                        });
+                        effects.add(&slot, &ty, Part::If(typed.clone(), parts, otherwise), text.into());
+                    }
+                    for OnField { slot, ty, parts, texts } in second.fields {
+                        let text = format!("if not ({written}): {}", texts.join(", "));
+                        effects.add(&slot, &ty, Part::If(typed.clone(), Vec::new(), parts), text.into());
+                    }
+                }
+                Statement::For(name, set, inner) => {
+                    let Some((domain, element)) = self.repeated(set, context) else { continue };
+                    self.refuse_hidden(name, context);
+                    context.loops.push(context.locals.len());
+                    context.locals.push(Param::local(name.name.clone(), element));
+                    let mut inside = Effects::default();
+                    self.collect_effects(class, inner, &mut inside, context);
+                    context.locals.pop();
+                    context.loops.pop();
+                    for OnField { slot, ty, parts, texts } in inside.fields {
+                        let text = format!("for {} in {}: {}", name.name, self.text(set.span), texts.join(", "));
+                        effects.add(&slot, &ty, Part::For(domain.clone(), parts), text.into());
+                    }
+                }
             }
         }
-        groups.iter().filter_map(|group| self.effect(class, group, context)).collect()
     }
 
-    fn assigned_twice(&mut self, earlier: &tree::Effect, effect: &tree::Effect) {
-        let message = format!("`{}` is given two values", effect.field.name);
-        let diagnostic = Diagnostic::new(Code::AssignedTwice, effect.span, message, "the second");
-        self.report.push(diagnostic.and(earlier.span, "the first").help("join the two effects"));
-    }
-
-    /// All effects on one field.
-    fn effect(&mut self, class: usize, group: &[&tree::Effect], context: &mut Context<'_>) -> Option<Effect> {
-        let first = group.first()?;
-        let (name, span) = (&first.field.name, first.field.span);
+    /// One effect: the field that it is on, and what it does there.
+    fn change(
+        &mut self,
+        class: usize,
+        effect: &tree::Effect,
+        context: &mut Context<'_>,
+    ) -> Option<(Slot, Type, Change)> {
+        let (name, span) = (&effect.field.name, effect.field.span);
         let header = &self.headers[class];
         if header.identity.iter().any(|identity| identity.name == *name) {
             let message = format!("`{name}` is the identity and never changes");
@@ -66,38 +164,67 @@ impl Checker {
             return None;
         };
         let (ty, slot) = (field.ty.clone(), Slot { index: field.slot, name: field.name.name.clone() });
-        let texts: Vec<Name> = group.iter().map(|effect| self.text(effect.span)).collect();
-        let value = match group {
-            [only] if only.path.is_empty() && only.operator == EffectOperator::Becomes => {
-                self.expect(&only.value, context, &ty)?
-            }
-            _ => {
-                let old = self.variable(name, span, context)?;
-                let ways: Vec<OnWay<'_>> = group.iter().map(|effect| (effect.path.as_slice(), *effect)).collect();
-                self.changed(old, &ways, context)?
-            }
-        };
-        Some(Effect { field: slot, value: value.expr, text: texts.join(", ").into() })
-    }
-
-    /// What effects make of a value.
-    fn changed(&mut self, old: Typed, effects: &[OnWay<'_>], context: &mut Context<'_>) -> Option<Typed> {
-        let (way, effect) = effects.first()?;
-        match way.first() {
-            None => self.new_value(old, effect, context),
-            Some(Way::Entry(_)) => self.entries(old, effects, context),
-            Some(Way::Member(_)) => self.members(old, effects, context),
+        if !effect.path.is_empty() || effect.operator != EffectOperator::Becomes {
+            // What it had before is read.
+            self.variable(name, span, context)?;
         }
+        let (way, place, depth) = self.way(&ty, effect, context)?;
+        let (value, is_element) = self.changed_by(&place, effect, context)?;
+        let depth = depth.max(value.depth);
+        let change = Change { way, ty: place, operator: effect.operator, value, is_element, span: effect.span, depth };
+        self.refuse_one_place_for_all(effect, &change, context);
+        Some((slot, ty, change))
     }
 
-    fn new_value(&mut self, old: Typed, effect: &tree::Effect, context: &mut Context<'_>) -> Option<Typed> {
+    /// The way from a field of type `ty` to the place that changes, its type, and how deep its keys nest.
+    fn way(&mut self, ty: &Type, effect: &tree::Effect, context: &mut Context<'_>) -> Option<(Vec<Way>, Type, usize)> {
+        let (mut way, mut place, mut depth) = (Vec::new(), ty.clone(), 0);
+        for step in &effect.path {
+            match step {
+                tree::Way::Entry(key) => {
+                    let Type::Map(types) = place else {
+                        self.refuse_entry(&place, effect.span);
+                        return None;
+                    };
+                    let key = self.expect(key, context, &types.0)?;
+                    depth = depth.max(key.depth);
+                    way.push(Way::Entry(key.expr));
+                    place = types.1.clone();
+                }
+                tree::Way::Member(name) => {
+                    let Type::Record(record) = place else {
+                        let message = format!("only a record has fields, this is of type {place}");
+                        let help = operators::for_optional(&place);
+                        let diagnostic = Diagnostic::new(Code::Operands, effect.span, message, "no record");
+                        self.report.push(Diagnostic { help, ..diagnostic });
+                        return None;
+                    };
+                    let (index, ty) = self.record_field(&record, name)?;
+                    way.push(Way::Member(index));
+                    place = ty;
+                }
+            }
+        }
+        Some((way, place, depth))
+    }
+
+    fn refuse_entry(&mut self, ty: &Type, span: Span) {
+        let message = format!("only the entries of a map are given values, this is of type {ty}");
+        let diagnostic = Diagnostic::new(Code::Operands, span, message, "no map");
+        self.report.push(match ty {
+            Type::List(_) => diagnostic.help("a list is made anew, as in `list(x in xs: ..)`"),
+            _ => diagnostic,
+        });
+    }
+
+    /// What a place of type `ty` becomes, or what is added or taken away, and whether that is one element.
+    fn changed_by(&mut self, ty: &Type, effect: &tree::Effect, context: &mut Context<'_>) -> Option<(Typed, bool)> {
         let operator = match effect.operator {
-            EffectOperator::Becomes => return self.expect(&effect.value, context, &old.ty().clone()),
+            EffectOperator::Becomes => return Some((self.expect(&effect.value, context, ty)?, false)),
             EffectOperator::Increases => Operator::Add,
             EffectOperator::Decreases => Operator::Subtract,
         };
-        let ty = old.ty().clone();
-        let expected = match (&ty, &effect.value.kind) {
+        let expected = match (ty, &effect.value.kind) {
             (Type::Set(_), tree::ExprKind::Set(_)) | (Type::List(_), tree::ExprKind::List(_)) => Some(ty.clone()),
             (Type::Set(element), _) => Some(Type::clone(element)),
             (Type::List(element), _) => Some(Type::clone(element)),
@@ -105,113 +232,59 @@ impl Checker {
             _ => None,
         };
         let by = self.expression(&effect.value, context, expected.as_ref())?;
-        let (by_ty, span) = (by.ty().clone(), effect.span);
-        let depth = old.depth.max(by.depth);
-        let apply = |builtin, old: Typed, by: Typed| {
-            Typed::node(ExprKind::Apply(builtin, vec![old.expr, by.expr]), ty.clone(), span, depth)
+        let by_ty = by.ty().clone();
+        let element = match (operator, ty) {
+            (_, Type::Set(element)) => Some(&**element),
+            (Operator::Add, Type::List(element)) => Some(&**element),
+            (Operator::Subtract, Type::Map(types)) => Some(&types.0),
+            _ => None,
         };
-        let changed = match (operator, &ty) {
-            (Operator::Subtract, Type::Map(types)) => {
-                widen(by, &types.0).ok().map(|key| apply(Builtin::Without, old, key))
+        let found = match element.map_or_else(|| Err(by.clone()), |element| widen(by.clone(), element)) {
+            Ok(element) => Some((element, true)),
+            Err(_) if matches!(ty, Type::Map(_)) || operator == Operator::Subtract && matches!(ty, Type::List(_)) => {
+                None
             }
-            (Operator::Add, Type::List(element)) => match widen(by, element) {
-                Ok(element) => Some(apply(Builtin::Append, old, element)),
-                Err(by) => widen(by, &ty).ok().map(|list| apply(Builtin::Add, old, list)),
-            },
-            (_, Type::List(_) | Type::Map(_)) => None,
-            _ => operators::sum(operator, old, by)
-                .and_then(|(kind, result)| coerce(Typed::node(kind, result, span, depth), &ty).ok()),
+            Err(by) => is_defined(operator, ty, &by).then(|| (widen(by, ty).unwrap_or_else(|by| by), false)),
         };
-        if changed.is_none() {
-            let symbol = if operator == Operator::Add { "+=" } else { "-=" };
-            let message = format!("`{symbol}` is not defined for {ty} and {by_ty}");
-            let diagnostic = Diagnostic::new(Code::Operands, effect.span, message, "not defined");
-            let help = match (&ty, &by_ty) {
-                (Type::Decimal(decimals), Type::Decimal(_)) => {
-                    Some(format!("the sum has more decimals than the field: `round(.., {decimals})` says how"))
-                }
-                (Type::Map(_), _) if operator == Operator::Add => {
-                    Some("an entry gets its value by its key, as in `this.entries[key] = value`".to_owned())
-                }
-                _ => operators::for_optional(&ty).or_else(|| operators::for_optional(&by_ty)),
-            };
-            self.report.push(Diagnostic { help, ..diagnostic });
+        if found.is_none() {
+            self.refuse_operator(operator, ty, &by_ty, effect.span);
         }
-        changed
+        found
     }
 
-    /// Entries of a map.
-    fn entries(&mut self, old: Typed, effects: &[OnWay<'_>], context: &mut Context<'_>) -> Option<Typed> {
-        let Type::Map(types) = old.ty().clone() else {
-            let (_, effect) = effects.first()?;
-            let message = format!("only the entries of a map are given values, this is of type {}", old.ty());
-            let diagnostic = Diagnostic::new(Code::Operands, effect.span, message, "no map");
-            self.report.push(match old.ty() {
-                Type::List(_) => diagnostic.help("a list is made anew, as in `list(x in xs: ..)`"),
-                _ => diagnostic,
-            });
-            return None;
+    fn refuse_operator(&mut self, operator: Operator, ty: &Type, by: &Type, span: Span) {
+        let symbol = if operator == Operator::Add { "+=" } else { "-=" };
+        let message = format!("`{symbol}` is not defined for {ty} and {by}");
+        let diagnostic = Diagnostic::new(Code::Operands, span, message, "not defined");
+        let help = match (ty, by) {
+            (Type::Decimal(decimals), Type::Decimal(_)) => {
+                Some(format!("the sum has more decimals than the field: `round(.., {decimals})` says how"))
+            }
+            (Type::Map(_), _) if operator == Operator::Add => {
+                Some("an entry gets its value by its key, as in `this.entries[key] = value`".to_owned())
+            }
+            _ => operators::for_optional(ty).or_else(|| operators::for_optional(by)),
         };
-        let (ty, span, mut depth) = (old.ty().clone(), old.expr.span(), old.depth);
-        let mut entries = Vec::new();
-        for (way, effect) in effects {
-            let (Way::Entry(key), rest) = way.split_first()? else { return None };
-            let key = self.expect(key, context, &types.0)?;
-            let is_change = !rest.is_empty() || effect.operator != EffectOperator::Becomes;
-            let value = if is_change {
-                let operands = vec![old.expr.clone(), key.expr.clone()];
-                let element = Typed::node(ExprKind::Apply(Builtin::Element, operands), types.1.clone(), span, depth);
-                self.changed(element, &[(rest, effect)], context)?
-            } else {
-                self.expect(&effect.value, context, &types.1)?
-            };
-            depth = depth.max(key.depth).max(value.depth);
-            entries.push(Entry { key: key.expr, value: value.expr, is_change });
-        }
-        Some(Typed::node(ExprKind::Put(old.expr.into(), entries), ty, all(effects), depth))
-    }
-
-    /// Fields of a record.
-    fn members(&mut self, old: Typed, effects: &[OnWay<'_>], context: &mut Context<'_>) -> Option<Typed> {
-        let (_, effect) = effects.first()?;
-        let Type::Record(record) = old.ty().clone() else {
-            let message = format!("only a record has fields, this is of type {}", old.ty());
-            let help = operators::for_optional(old.ty());
-            let diagnostic = Diagnostic::new(Code::Operands, effect.span, message, "no record");
-            self.report.push(Diagnostic { help, ..diagnostic });
-            return None;
-        };
-        let (span, mut depth) = (old.expr.span(), old.depth);
-        let mut fields = Vec::new();
-        for (way, effect) in effects {
-            let (Way::Member(name), rest) = way.split_first()? else { return None };
-            let (index, ty) = self.record_field(&record, name)?;
-            let is_plain = rest.is_empty() && effect.operator == EffectOperator::Becomes;
-            let value = if is_plain {
-                self.expect(&effect.value, context, &ty)?
-            } else {
-                let part = Typed::node(ExprKind::FieldOf(old.expr.clone().into(), index), ty, span, old.depth);
-                self.changed(part, &[(rest, effect)], context)?
-            };
-            depth = depth.max(value.depth);
-            fields.push((index, value.expr));
-        }
-        let ty = old.ty().clone();
-        Some(Typed::node(ExprKind::With(old.expr.into(), fields), ty, all(effects), depth))
+        self.report.push(Diagnostic { help, ..diagnostic });
     }
 }
 
-/// Whether two effects on one field are on places that differ, or that only the values of their keys can tell apart.
-fn are_apart(a: &tree::Effect, b: &tree::Effect) -> bool {
-    match (a.path.first(), b.path.first()) {
-        (Some(Way::Entry(_)), Some(Way::Entry(_))) => true,
-        (Some(Way::Member(a)), Some(Way::Member(b))) => a.name != b.name,
-        _ => false,
-    }
+/// Whether `by` can be added to a value of type `ty`, or taken away, so that a value of that type is left.
+fn is_defined(operator: Operator, ty: &Type, by: &Typed) -> bool {
+    let old = Typed::leaf(ExprKind::Literal(Value::None), ty.clone(), by.expr.span());
+    sum(operator, old, by.clone(), ty).is_some()
 }
 
-/// Where effects stand.
-fn all(effects: &[OnWay<'_>]) -> Span {
-    let (first, last) = (effects[0].1.span, effects[effects.len() - 1].1.span);
-    first.to(last)
+/// The sum or the difference, as a value of type `ty`.
+fn sum(operator: Operator, old: Typed, by: Typed, ty: &Type) -> Option<Typed> {
+    let (span, depth) = (by.expr.span(), old.depth.max(by.depth));
+    let (kind, result) = operators::sum(operator, old, by)?;
+    coerce(Typed::node(kind, result, span, depth), ty).ok()
+}
+
+/// Whether `expr` reads the variable of this number.
+fn reads_local(expr: &Expr, number: usize) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Local(index) if *index == number));
+    found
 }

@@ -46,10 +46,13 @@ pub(super) struct Context<'a> {
     params: &'a [Param],
     /// The parameters of the function, or the variables of the `for`s around it.
     pub(super) locals: Vec<Param>,
+    /// Which of them are the variables of the `for`s around an effect.
+    pub(super) loops: Vec<usize>,
     /// What the event has named, with the depth of each value.
     pub(super) lets: Vec<(Arc<Let>, usize)>,
     named: usize,
     has_time: bool,
+    is_default: bool,
     /// Whether `this.field` is the value after the effects.
     pub(super) sees_after: bool,
     pub(super) rounding: Rounding,
@@ -60,20 +63,27 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// A constant or a default, which reads nothing.
+    /// A constant, which reads nothing.
     pub(super) fn constant(rounding: Rounding) -> Self {
         Self {
             class: None,
             params: &[],
             locals: Vec::new(),
+            loops: Vec::new(),
             lets: Vec::new(),
             named: 0,
             has_time: false,
+            is_default: false,
             sees_after: false,
             rounding,
             used: Vec::new(),
             unknown: Vec::new(),
         }
+    }
+
+    /// A default, which reads constants and functions alone.
+    pub(super) fn default_of(rounding: Rounding) -> Self {
+        Self { is_default: true, ..Self::constant(rounding) }
     }
 
     /// The body of a function, which reads its parameters.
@@ -247,7 +257,7 @@ impl Checker {
         }
     }
 
-    fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
+    pub(super) fn within_depth(&mut self, typed: Typed, span: Span) -> Option<Typed> {
         if typed.depth > DEPTH_MAX {
             let message = format!("the evaluation nests deeper than {DEPTH_MAX} levels");
             let help = "the bodies of called functions count";
@@ -450,7 +460,13 @@ impl Checker {
                 let full = format!("{}.{name}", only.name);
                 diagnostic.help(format!("a variant stands behind its enum: `{full}`")).edit(span, full)
             }
-            _ => diagnostic.did_you_mean(name, names),
+            _ => {
+                let hinted = diagnostic.clone().did_you_mean(name, names);
+                match context.is_default && hinted.help.is_none() {
+                    true => diagnostic.help("a default reads constants and functions, and the constants of its class"),
+                    false => hinted,
+                }
+            }
         });
     }
 
@@ -600,21 +616,22 @@ impl Checker {
         &mut self,
         name: &Name,
         arguments: &[tree::Expr],
-        params: &[(Name, Type)],
+        params: &[Param],
         span: Span,
         context: &mut Context<'_>,
     ) -> Option<Vec<Typed>> {
         let mut given: Vec<Option<&tree::Expr>> = vec![None; params.len()];
-        let (mut is_fine, mut has_names) = (arguments.len() == params.len(), false);
+        let mut has_names = false;
         for (place, argument) in arguments.iter().enumerate() {
             let (index, value) = match &argument.kind {
                 tree::ExprKind::Named(of, value) => {
                     has_names = true;
-                    let Some(index) = params.iter().position(|(known, _)| !known.is_empty() && *known == of.name)
+                    let Some(index) = params.iter().position(|param| !param.name.is_empty() && param.name == of.name)
                     else {
                         let message = format!("`{name}` takes no `{}`", of.name);
                         let diagnostic = Diagnostic::new(Code::UnknownName, of.span, message, "no such argument");
-                        self.report.push(diagnostic.did_you_mean(&of.name, params.iter().map(|(name, _)| &**name)));
+                        let names = params.iter().map(|param| &*param.name);
+                        self.report.push(diagnostic.did_you_mean(&of.name, names));
                         return None;
                     };
                     (index, &**value)
@@ -628,29 +645,65 @@ impl Checker {
             };
             match given.get_mut(index) {
                 Some(Some(_)) => {
-                    let message = format!("`{}` is given twice", params[index].0);
+                    let message = format!("`{}` is given twice", params[index].name);
                     self.refuse(Code::ArgumentCount, argument.span, message, "again here", "leave one of them out");
                     return None;
                 }
                 Some(empty) => *empty = Some(value),
-                None => is_fine = false,
+                None => {}
             }
         }
-        if !is_fine {
-            let plural = if params.len() == 1 { "" } else { "s" };
-            let message = format!("`{name}` takes {} argument{plural}, not {}", params.len(), arguments.len());
-            let diagnostic = Diagnostic::new(Code::ArgumentCount, span, message, "this call");
-            let missing = given.iter().zip(params).filter(|(value, _)| value.is_none()).map(|(_, (name, _))| name);
-            let missing: Vec<String> = missing.map(|name| format!("`{name}`")).collect();
-            self.report.push(match has_names && !missing.is_empty() {
-                true => diagnostic.help(format!("what is missing: {}", missing.join(", "))),
-                false => diagnostic,
-            });
+        let missing: Vec<&Param> = given
+            .iter()
+            .zip(params)
+            .filter_map(|(value, param)| (value.is_none() && param.default.is_none()).then_some(param))
+            .collect();
+        if arguments.len() > params.len() || !missing.is_empty() {
+            self.refuse_count(name, arguments.len(), params, &missing, span, has_names);
             return None;
         }
-        let typed: Vec<_> =
-            given.into_iter().zip(params).map(|(argument, (_, ty))| self.expect(argument?, context, ty)).collect();
+        let typed: Vec<_> = given
+            .into_iter()
+            .zip(params)
+            .map(|(argument, param)| match (argument, &param.default) {
+                (Some(argument), _) => self.expect(argument, context, &param.ty),
+                (None, default) => {
+                    let default = default.clone().map(ExprKind::Literal)?;
+                    Some(Typed::leaf(default, param.ty.clone(), span))
+                }
+            })
+            .collect();
         typed.into_iter().collect()
+    }
+
+    /// Reports a call with too many arguments or without those that are `missing`.
+    fn refuse_count(
+        &mut self,
+        name: &Name,
+        count: usize,
+        params: &[Param],
+        missing: &[&Param],
+        span: Span,
+        has_names: bool,
+    ) {
+        let (most, least) = (params.len(), params.iter().filter(|param| param.default.is_none()).count());
+        let names: Vec<String> = missing.iter().map(|param| format!("`{}`", param.name)).collect();
+        let message = if (least..=most).contains(&count) && least < most {
+            format!("`{name}` is not given {}", names.join(", "))
+        } else {
+            let range = match most - least {
+                0 => most.to_string(),
+                1 => format!("{least} or {most}"),
+                _ => format!("{least} to {most}"),
+            };
+            let plural = if most == 1 { "" } else { "s" };
+            format!("`{name}` takes {range} argument{plural}, not {count}")
+        };
+        let diagnostic = Diagnostic::new(Code::ArgumentCount, span, message, "this call");
+        self.report.push(match has_names && !missing.is_empty() {
+            true => diagnostic.help(format!("what is missing: {}", names.join(", "))),
+            false => diagnostic,
+        });
     }
 
     /// The operands of a binary operator. An empty set takes its type from the other side.

@@ -244,20 +244,14 @@ impl Checker {
                 self.report.push(Diagnostic::new(Code::Duplicate, field.name.span, message, "again here"));
                 continue;
             }
-            if let Some(span) = field.identity.or(field.default.as_ref().map(|default| default.span)) {
-                let message = "a field of a record has a name and a type, and nothing else";
-                self.refuse(
-                    Code::OutOfPlace,
-                    span,
-                    message,
-                    "not here",
-                    "give every field a value where a record is made",
-                );
+            if let Some(span) = field.identity {
+                let help = "a value of a record is equal to every other with the same fields";
+                self.refuse(Code::OutOfPlace, span, "a record has no identity", "not here", help);
             }
             let Some(ty) = self.ty(&field.ty) else { return };
             fields.push((field.name.name.clone(), ty));
         }
-        let record_ty = Arc::new(RecordType { name: record.name.name.clone(), fields });
+        let record_ty = Arc::new(RecordType::new(record.name.name.clone(), fields));
         if let Some((Declared::Record(declared), _)) = self.declared.get_mut(&record.name.name) {
             *declared = Some(record_ty);
         }
@@ -407,10 +401,8 @@ impl Checker {
             let has_same_results = is_alike && earlier.result == result;
             let is_same = has_same_results && has_same_roles && same(&earlier.params, &params);
             if is_known && !is_same {
-                let message = format!("the declarations of `{}` differ", event.name.name);
-                let diagnostic = Diagnostic::new(Code::EventSignature, event.name.span, message, "differs");
-                let help = "an event has the same parameters, result and roles in every state, and is `internal` or `read` in all or none";
-                self.report.push(diagnostic.and(earlier.name.span, "from this").help(help));
+                let span = earlier.name.span;
+                self.refuse_other_signature(event, span);
             }
         }
         events
@@ -427,7 +419,7 @@ impl Checker {
             let name = param.name.name.clone();
             let slot = params.iter().filter(|other| other.name.name < name).count();
             match self.ty(&param.ty) {
-                Some(ty) => resolved.push(Param { name, ty, slot }),
+                Some(ty) => resolved.push(Param { slot, ..Param::local(name, ty) }),
                 None => _ = self.broken.insert(name),
             }
         }

@@ -1,10 +1,10 @@
-//! Constants and functions.
+//! Constants and functions, and the defaults of records, which they may need and which may need them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::expression::Context;
-use super::{Checker, FunctionHeader, graph};
+use super::{Checker, Declared, FunctionHeader, graph};
 use crate::analysis::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::evaluate::{Evaluator, Scope};
@@ -12,12 +12,14 @@ use crate::model::Function;
 use crate::model::expr::Expr;
 use crate::source::Span;
 use crate::syntax::tree::{self, File, Ident};
-use crate::value::{Bindings, Name, Rounding, Timestamp, Value};
+use crate::value::{Bindings, Name, RecordType, Rounding, Timestamp, Value};
 
 #[derive(Clone, Copy)]
 enum Item<'a> {
     Constant(&'a tree::Constant),
     Function(&'a tree::Function),
+    /// The defaults of its fields.
+    Record(&'a tree::Record),
 }
 
 impl<'a> Item<'a> {
@@ -25,26 +27,35 @@ impl<'a> Item<'a> {
         match self {
             Item::Constant(constant) => &constant.name,
             Item::Function(function) => &function.name,
+            Item::Record(record) => &record.name,
         }
     }
 
-    fn body(self) -> &'a tree::Expr {
+    /// Every name that it mentions.
+    fn mentioned(self, visit: &mut dyn FnMut(&Name)) {
         match self {
-            Item::Constant(constant) => &constant.value,
-            Item::Function(function) => &function.body,
+            Item::Constant(constant) => mentioned(&constant.value, visit),
+            Item::Function(function) => {
+                mentioned(&function.body, visit);
+                function.params.iter().filter_map(|param| param.default.as_ref()).for_each(|of| mentioned(of, visit));
+            }
+            Item::Record(record) => {
+                record.fields.iter().filter_map(|field| field.default.as_ref()).for_each(|of| mentioned(of, visit));
+            }
         }
     }
 }
 
 impl Checker {
-    /// Checks constants and functions, each after what it needs.
+    /// Checks constants, functions and the defaults of records, each after what it needs.
     pub(super) fn library(&mut self, files: &[File]) {
         let mut items = Vec::new();
         for (index, file) in files.iter().enumerate() {
             let module = self.module_of_file(index);
             let constants = file.constants.iter().map(Item::Constant);
             let functions = file.functions.iter().map(Item::Function);
-            items.extend(constants.chain(functions).map(|item| (item, file.rounding, module)));
+            let records = file.records.iter().map(Item::Record);
+            items.extend(constants.chain(functions).chain(records).map(|item| (item, file.rounding, module)));
         }
         // So many plain constants do not exhaust what is there for those that compute.
         self.fuel = self.fuel.saturating_add(u32::try_from(items.len()).unwrap_or(u32::MAX));
@@ -54,7 +65,7 @@ impl Checker {
             .iter()
             .map(|(item, _, module)| {
                 let mut needs = Vec::new();
-                mentioned(item.body(), &mut |name| {
+                item.mentioned(&mut |name| {
                     let declared = self.declaration(*module, name);
                     needs.extend(declared.and_then(|declared| index.get(&declared).copied()));
                 });
@@ -72,11 +83,18 @@ impl Checker {
                 }
             }
             Err(circle) => {
+                for (item, _, module) in &items {
+                    let outer = self.enter(*module);
+                    if let (Item::Record(record), Some(ty)) = (item, self.declared_record(&item.name().name)) {
+                        Self::unknown_defaults_of_record(record, &ty);
+                    }
+                    self.enter(outer);
+                }
                 for &index in &circle {
                     let (item, _, module) = items[index];
                     let outer = self.enter(module);
                     self.used.insert(item.name().name.clone());
-                    mentioned(item.body(), &mut |name| _ = self.used.insert(name.clone()));
+                    item.mentioned(&mut |name| _ = self.used.insert(name.clone()));
                     self.enter(outer);
                 }
                 self.recursion(&circle.iter().map(|&index| items[index].0).collect::<Vec<_>>());
@@ -106,7 +124,8 @@ impl Checker {
                 }
             }
             Item::Function(function) => {
-                let params = self.params(&function.params);
+                let mut params = self.params(&function.params);
+                self.defaults_of_params(&mut params, &function.params, rounding);
                 let Some(result) = self.ty(&function.result) else { return };
                 if params.len() < function.params.len() {
                     return;
@@ -115,7 +134,6 @@ impl Checker {
                 let mut context = Context::function(&params, rounding);
                 let Some(body) = self.expect(&function.body, &mut context, &result) else { return };
                 self.unused_params(&function.params, &context.used);
-                let params = params.into_iter().map(|param| (param.name, param.ty)).collect();
                 let header = FunctionHeader {
                     params,
                     result,
@@ -124,6 +142,18 @@ impl Checker {
                 };
                 self.functions.insert(function.name.name.clone(), header);
             }
+            Item::Record(record) => {
+                if let Some(ty) = self.declared_record(&record.name.name) {
+                    self.defaults_of_record(record, &ty, rounding);
+                }
+            }
+        }
+    }
+
+    fn declared_record(&self, name: &Name) -> Option<Arc<RecordType>> {
+        match self.declared.get(name) {
+            Some((Declared::Record(record), _)) => record.clone(),
+            _ => None,
         }
     }
 

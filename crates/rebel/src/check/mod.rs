@@ -4,7 +4,8 @@
 //! 1. Names of everything on the file level, and what each module imports.
 //! 2. What classes copy from others and from shared events.
 //! 3. Headers of classes: fields, states, events with their parameters. Classes refer to each other by header only.
-//! 4. Constants and functions, each after what it needs; a circle is refused. Constants become literals here.
+//! 4. Constants, functions and defaults of records, each after what it needs; a circle is refused. Constants become literals here.
+//!    Then the constants of classes, and the defaults of parameters.
 //! 5. Bodies: defaults, invariants, guards, effects, calls.
 //! 6. The graph of synchronised events; a circle is refused.
 //!
@@ -17,6 +18,7 @@ mod builtin;
 mod caller;
 mod coerce;
 mod collection;
+mod default;
 mod effect;
 mod expression;
 mod fresh;
@@ -29,6 +31,7 @@ mod question;
 mod read;
 mod result;
 mod reuse;
+mod statement;
 mod timer;
 mod versions;
 
@@ -40,7 +43,7 @@ use self::header::ClassHeader;
 use crate::analysis;
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::limits::FUEL;
-use crate::model::{Class, Function, Spec};
+use crate::model::{Class, Function, Param, Spec};
 use crate::source::{Source, Span};
 use crate::syntax::token::Token;
 use crate::syntax::tree::{AggregateKind, ClassKind, File, Ident};
@@ -139,7 +142,7 @@ impl Torn {
         let Span { source, start, end } = diagnostic.labels[0].span;
         let text = &sources[source].text;
         match diagnostic.code.number().as_bytes() {
-            [b'E', b'0', ..] => true,
+            [b'E', b'0', b'0', ..] => true,
             [b'E', b'1' | b'2', ..] => {
                 !self.lines.contains(&(source, line_start(text, start))) && !self.names.contains(&text[start..end])
             }
@@ -211,7 +214,7 @@ impl Declared {
 
 #[derive(Clone)]
 struct FunctionHeader {
-    params: Vec<(Name, Type)>,
+    params: Vec<Param>,
     result: Type,
     function: Arc<Function>,
     depth: usize,
@@ -298,6 +301,7 @@ impl Checker {
         self.headers(files, &trees);
         self.library(files);
         self.constants_of_classes(&trees);
+        self.defaults_of_events(&trees);
         let mut classes = self.classes(&trees);
         self.note_seeds(&mut classes);
         self.versions(files);

@@ -233,10 +233,9 @@ impl Checker {
             return None;
         }
         let name = header.name.name.clone();
-        let params: Vec<(Name, Type)> =
-            header.params.iter().map(|param| (param.name.clone(), param.ty.clone())).collect();
+        let params = header.params.clone();
         let arguments: Vec<Typed> = self.typed_arguments(&name, arguments, &params, span, context)?;
-        let names = params.into_iter().map(|(name, _)| name).collect();
+        let names = params.into_iter().map(|param| param.name).collect();
         let values = arguments.into_iter().map(|argument| argument.expr);
         Some(((class, callee), name, Arguments::new(names, values)))
     }

@@ -6,7 +6,7 @@ use super::expression::{Context, Typed};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::model::expr::Asks;
 use crate::source::Span;
-use crate::syntax::tree::{self, Ident};
+use crate::syntax::tree::{self, Ident, Statement};
 
 impl Checker {
     /// Refuses what a read event cannot have.
@@ -17,8 +17,10 @@ impl Checker {
         let name = &event.name;
         let sections = &event.sections;
         let change = event.target.as_ref().map(|target| (target.span, "leads to a state"));
-        let change = change.or(sections.effects.first().map(|effect| (effect.span, "has effects")));
-        let change = change.or(sections.syncs.first().and_then(call_span).map(|span| (span, "calls others")));
+        let change =
+            change.or(sections.effects.first().and_then(Statement::first).map(|effect| (effect.span, "has effects")));
+        let change =
+            change.or(sections.syncs.first().and_then(Statement::first).map(|call| (call.span, "calls others")));
         let change = change.or(event.variants.first().map(|variant| (variant.name.span, "has variants")));
         if let Some((span, what)) = change {
             let message = format!("`{}` is a read event and {what}", name.name);
@@ -66,15 +68,5 @@ impl Checker {
             return false;
         }
         true
-    }
-}
-
-/// Where the first call of a statement stands.
-fn call_span(statement: &tree::Statement) -> Option<Span> {
-    match statement {
-        tree::Statement::Call { span, .. } => Some(*span),
-        tree::Statement::If(_, statements) | tree::Statement::For(_, _, statements) => {
-            statements.first().and_then(call_span)
-        }
     }
 }

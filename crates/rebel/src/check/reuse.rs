@@ -10,13 +10,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::expression::Context;
 use super::{Checker, Declared, Scope};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::{DECLARATIONS_MAX, EXTENDED_MAX};
 use crate::source::Span;
 use crate::syntax::tree::{
-    self, Argument, Class, ClassKind, Config, Extends, File, Ident, Param, Shared, StateLabel, Use,
+    self, Argument, Class, ClassKind, Extends, File, Ident, Param, Shared, StateLabel, Statement, Use,
 };
 use crate::value::{Name, Rounding, Type, Value};
 
@@ -27,7 +26,7 @@ pub(super) struct Origin {
     /// The extent of the text; what stands in none of the others is of the first one, the class itself.
     span: Option<Span>,
     /// What is given a value where the text is copied.
-    config: Vec<Config>,
+    config: Vec<Param>,
     arguments: Vec<Argument>,
     /// The origin in whose text the arguments stand.
     outer: usize,
@@ -337,8 +336,7 @@ impl Checker {
                 continue;
             };
             given.push(&name.name);
-            let config = Config { name: param.name.clone(), ty: param.ty.clone(), default: None };
-            origin.config.push(config);
+            origin.config.push(Param { default: None, ..param.clone() });
             origin.arguments.push(argument.clone());
         }
         if let (Some(target), false) = (&used.target, shared.variants.is_empty()) {
@@ -560,17 +558,10 @@ impl Checker {
         self.report.push(diagnostic.and(missing.span, "declared without a default").help(help));
     }
 
-    /// The value of an argument in the text of `origin`: `None` if it is wrong, and no value if it depends on a constant without one.
+    /// The value of an argument in the text of `origin`, as of a default.
     fn given_value(&mut self, class: usize, origin: usize, tree: &tree::Expr, ty: &Type) -> Option<Option<Value>> {
         let rounding = self.rounding_of(class, origin);
-        self.at(class, origin, |checker| {
-            checker.reuse.is_open = false;
-            let typed = checker.expect(tree, &mut Context::constant(rounding), ty)?;
-            if std::mem::take(&mut checker.reuse.is_open) {
-                return Some(None);
-            }
-            checker.constant_value(&typed.expr, tree.span).map(Some)
-        })
+        self.at(class, origin, |checker| checker.default_value(tree, ty, rounding))
     }
 
     /// Warns of constants of classes that nothing reads.
@@ -738,7 +729,9 @@ fn extent(class: &Class, file: &File) -> Span {
 /// How many declarations a class has.
 fn size(class: &Class) -> usize {
     let of = |sections: &tree::Sections| {
-        sections.lets.len() + sections.guards.len() + sections.effects.len() + sections.syncs.len()
+        let effects: usize = sections.effects.iter().map(Statement::size).sum();
+        let calls: usize = sections.syncs.iter().map(Statement::size).sum();
+        sections.lets.len() + sections.guards.len() + effects + calls
     };
     let events = class.states.iter().flat_map(|group| &group.events);
     let events = events.map(|event| {

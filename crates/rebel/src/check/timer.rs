@@ -91,7 +91,7 @@ impl Checker {
         }
         if !event.roles.is_empty() && !event.roles.iter().any(|role| **role == *SYSTEM) {
             let message = format!("`{name}` demands roles that the caller of timed events does not have");
-            let diagnostic = Diagnostic::new(Code::Timer, ident.span, message, "refused");
+            let diagnostic = Diagnostic::new(Code::TimedRole, ident.span, message, "refused");
             let help = "add `system`, which is the only role of that caller, to those behind `by`";
             self.report.push(diagnostic.and(declared, "declared here").help(help));
             return None;

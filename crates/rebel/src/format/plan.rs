@@ -1,6 +1,7 @@
 //! Where lines begin, and how each token is spelled.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::WIDTH;
 use super::comments::Gap;
@@ -99,25 +100,21 @@ impl<'a> Plan<'a> {
 
     /// Gives the items of blocks lines of their own where they do not stay on one.
     fn lay_out_blocks(&mut self, parse: &Parse) {
-        let mut items: Vec<usize> =
-            parse.breaks.blocks.iter().flat_map(|block| block.items.iter().map(|item| item.first)).collect();
-        items.sort_unstable();
         let mut indents = vec![0; parse.tokens.len()];
         for block in &parse.breaks.blocks {
-            // The keyword and the colon of a section, or the `if` or `for`, which is an item of its own.
             let first = block.items[0].first;
+            let keyword = first.saturating_sub(2);
             let (owner, indent) = match block.owner {
                 Owner::Conditions => {
-                    let keyword = first - 2;
                     (keyword, self.starts[keyword].unwrap_or_default() + width(&self.texts[keyword]) + 2)
                 }
-                Owner::Calls => {
-                    let keyword = first - 2;
-                    (keyword, self.starts[keyword].unwrap_or_default() + STEP)
-                }
-                Owner::Statement => {
-                    let before = items.partition_point(|item| *item < first) - 1;
-                    (items[before], indents[items[before]] + STEP)
+                Owner::Calls => (keyword, self.starts[keyword].unwrap_or_default() + STEP),
+                Owner::Statement { of } => (of, indents[of] + STEP),
+                Owner::Otherwise { of, word } => {
+                    if !self.stays_behind(parse, block, of, word, indents[of]) {
+                        self.starts[word] = Some(indents[of]);
+                    }
+                    (word, indents[of] + STEP)
                 }
             };
             block.items.iter().for_each(|item| indents[item.first] = indent);
@@ -127,23 +124,38 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn stays_on_one_line(&self, parse: &Parse, block: &Block, owner: usize, indent: usize) -> bool {
-        let first = block.items[0].first;
-        let is_written_so = (owner + 1..block.end).all(|token| {
+    /// Whether the `else` that is the token `word` stays on the line of its `if`.
+    fn stays_behind(&self, parse: &Parse, block: &Block, of: usize, word: usize, indent: usize) -> bool {
+        let is_broken = (of + 1..=word).any(|token| self.starts[token].is_some());
+        !is_broken && self.is_written_on_one_line(of, word + 1) && self.fits(parse, of..block.end, indent)
+    }
+
+    /// Whether the tokens behind the one at `owner`, up to `end`, stand on its line, without comments.
+    fn is_written_on_one_line(&self, owner: usize, end: usize) -> bool {
+        (owner + 1..end).all(|token| {
             let gap = &self.gaps[token];
             !gap.breaks_line && gap.comments.is_empty()
-        });
+        })
+    }
+
+    fn fits(&self, parse: &Parse, tokens: Range<usize>, indent: usize) -> bool {
+        indent + self.flat_width(parse, tokens) <= WIDTH
+    }
+
+    fn stays_on_one_line(&self, parse: &Parse, block: &Block, owner: usize, indent: usize) -> bool {
+        let first = block.items[0].first;
+        let is_written_so = self.is_written_on_one_line(owner, block.end);
         let is_simple = !matches!(parse.tokens[first].0, Token::If | Token::For);
         let may_stay = match block.owner {
             Owner::Conditions => block.items.len() == 1 || is_written_so,
             Owner::Calls => {
                 block.items.len() == 1 && (is_simple || is_written_so) && self.gaps[first].comments.is_empty()
             }
-            Owner::Statement => block.items.len() == 1 && is_written_so,
+            Owner::Statement { .. } | Owner::Otherwise { .. } => block.items.len() == 1 && is_written_so,
         };
         // One condition has nowhere else to stand.
         let is_alone = block.owner == Owner::Conditions && block.items.len() == 1;
-        may_stay && (is_alone || indent + self.flat_width(parse, owner..block.end) <= WIDTH)
+        may_stay && (is_alone || self.fits(parse, owner..block.end, indent))
     }
 
     fn break_up(&mut self, parse: &Parse, block: &Block, indent: usize) {
@@ -159,13 +171,13 @@ impl<'a> Plan<'a> {
     }
 
     /// How wide the tokens are on one line.
-    pub(super) fn flat_width(&self, parse: &Parse, tokens: std::ops::Range<usize>) -> usize {
+    pub(super) fn flat_width(&self, parse: &Parse, tokens: Range<usize>) -> usize {
         flat_width(self, &parse.tokens, tokens)
     }
 }
 
 /// How wide tokens are on one line.
-pub(super) fn flat_width(plan: &Plan<'_>, tokens: &[(Token, Span)], range: std::ops::Range<usize>) -> usize {
+pub(super) fn flat_width(plan: &Plan<'_>, tokens: &[(Token, Span)], range: Range<usize>) -> usize {
     let mut sum = 0;
     for index in range.clone() {
         if index > range.start {

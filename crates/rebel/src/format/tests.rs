@@ -224,3 +224,65 @@ class B
 "
     );
 }
+
+/// The layout of effects that are written on lines below `post:`, or behind it.
+#[track_caller]
+fn effects(written: &str) -> String {
+    let text = format!(
+        "class A\n  n: Integer\n  m: Integer\n  initial i\n    on New(x: Integer): o\n      {written}\n  final o\n"
+    );
+    let printed = shown(&text, Style::default());
+    let from = printed.find("      post:").expect("it is there");
+    printed[from..].trim_end_matches("\n  final o\n").to_owned()
+}
+
+#[test]
+fn what_governs_effects_stands_on_lines_below_the_section() {
+    for text in [
+        "      post: if x > 1: this.n = 1 else: this.n = 2",
+        "      post: for i in 1 .. x: this.n += i",
+        "      post:\n        this.m = 1\n        if x > 1: this.n = 1 else: this.n = 2",
+        "      post:\n        if x > 1: this.n = 1\n        else: this.n = 2",
+        "      post:\n        if x > 1:\n          this.n = 1\n          this.m = 1\n        else: this.n = 2",
+        "      post:\n        for i in 1 .. x:\n          if i > 2:\n            this.n += i\n          else:\n            this.m += i\n        this.m += 2",
+        "      post:\n        // why\n        if x > 1: this.n = 1\n        // or else\n        else: this.n = 2  // so",
+    ] {
+        assert_eq!(effects(text.trim_start()), text);
+    }
+    assert_eq!(
+        effects("post: this.m = 1, if x > 1: this.n = 1 else: this.n = 2"),
+        "      post:\n        this.m = 1\n        if x > 1: this.n = 1 else: this.n = 2"
+    );
+    assert_eq!(
+        effects("post: if x > 1:\n              this.n = 1\n            else: this.n = 2"),
+        "      post:\n        if x > 1:\n          this.n = 1\n        else: this.n = 2"
+    );
+    let long = "this.n += 1000000000000 + 2000000000000 + x";
+    assert_eq!(
+        effects(&format!("post: if x > 1: {long} else: {long}")),
+        format!("      post:\n        if x > 1: {long}\n        else: {long}")
+    );
+}
+
+#[test]
+fn the_effects_of_a_branch_have_one_spelling_too() {
+    let text = "class A\n  n: Integer\n  initial i\n    on New(x: Integer): o\n      post: if x ≥ 1: this.n ≡ 1 else: this.n == x\n  final o\n";
+    let canonical = Style { canonical: true, ..Style::default() };
+    let printed = formatted(text, canonical);
+    assert!(printed.contains("post: if x >= 1: this.n = 1 else: this.n = x\n"), "{printed}");
+}
+
+#[test]
+fn a_default_stands_apart_from_what_it_is_of() {
+    let text = "record R\n  n: Integer=1\n\nfn f(a:Integer=1,b: Integer  = -2): Integer = a+b\n\nclass A(c: Integer=3)\n  initial i\n    \
+                on New( x: Integer=f( 1 ), y: R = R(n:2) ): o\n  final o\n";
+    let printed = shown(text, Style::default());
+    for line in [
+        "  n: Integer = 1\n",
+        "fn f(a: Integer = 1, b: Integer = -2): Integer = a + b\n",
+        "class A(c: Integer = 3)\n",
+        "    on New(x: Integer = f(1), y: R = R(n: 2)): o\n",
+    ] {
+        assert!(printed.contains(line), "{line} in\n{printed}");
+    }
+}

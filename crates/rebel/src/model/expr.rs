@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Builtin, Function};
 use crate::analysis::may_mismatch;
 use crate::source::Span;
-pub use crate::syntax::tree::Comparison;
+pub use crate::syntax::tree::{Comparison, EffectOperator};
 use crate::value::{Name, RecordType, Rounding, Type, Value};
 
 /// A field or parameter: its name, and where it is found in bindings that hold all of them.
@@ -176,8 +176,8 @@ pub enum ExprKind {
     List(Vec<Expr>),
     /// The map of these entries.
     Map(Vec<(Expr, Expr)>),
-    /// The map with these entries; a fault if one of them is given two values.
-    Put(Box<Expr>, Vec<Entry>),
+    /// The value with these updates, all of which are computed before one is made; a fault if a place is given two values.
+    Updated(Box<Expr>, Vec<Update>),
     /// What the language computes of its operands, all of which are evaluated.
     Apply(Builtin, Vec<Expr>),
     /// What another instance is asked, and the answer that the call carries.
@@ -219,15 +219,33 @@ impl Let {
     }
 }
 
-/// An entry that a map gets.
+/// What is made of a place inside of a value, or of several, as a condition or the elements of a collection say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Its key.
-    pub key: Expr,
-    /// Its value.
-    pub value: Expr,
-    /// Whether the value is computed from the one that it replaces, so that a second one under the same key would undo it.
-    pub is_change: bool,
+#[non_exhaustive]
+pub enum Update {
+    /// What is made of one place.
+    At {
+        /// The way to it; the value as a whole has none.
+        way: Vec<Way>,
+        /// What is done there. On no path a place becomes something and is increased or decreased too.
+        operator: EffectOperator,
+        /// What it becomes, or what is added or taken away: of a set the set of the elements, of a list the list of them, of a map
+        /// the set of the keys.
+        value: Expr,
+    },
+    /// The first updates if the condition holds, else the second.
+    If(Expr, Vec<Update>, Vec<Update>),
+    /// The updates for every element of the collection, which is the innermost local.
+    For(Expr, Vec<Update>),
+}
+
+/// One step on the way into a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Way {
+    /// To the entry of a map that has this key.
+    Entry(Expr),
+    /// To the field of a record that has this number.
+    Member(usize),
 }
 
 /// What is made of the elements of a collection. Each is the innermost local in filter and body.
@@ -350,8 +368,10 @@ impl Expr {
             ExprKind::Let(named) => named.leaves.iter().collect(),
             ExprKind::With(a, fields) => std::iter::once(&**a).chain(fields.iter().map(|(_, value)| value)).collect(),
             ExprKind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).collect(),
-            ExprKind::Put(a, entries) => {
-                std::iter::once(&**a).chain(entries.iter().flat_map(|entry| [&entry.key, &entry.value])).collect()
+            ExprKind::Updated(a, updates) => {
+                let mut operands = vec![&**a];
+                updates.iter().for_each(|update| update.operands(&mut operands));
+                operands
             }
             ExprKind::Aggregate(aggregate) => aggregate.operands(),
             ExprKind::If(a, b, c) => vec![a, b, c],
@@ -382,9 +402,11 @@ impl Expr {
     /// Whether it may lack a value where its operands have one, for another reason than the range of numbers.
     pub(crate) fn is_partial(&self) -> bool {
         match &self.kind {
-            ExprKind::Present(_) | ExprKind::Put(..) | ExprKind::Map(_) | ExprKind::Refer(..) | ExprKind::Range(..) => {
-                true
-            }
+            ExprKind::Present(_)
+            | ExprKind::Updated(..)
+            | ExprKind::Map(_)
+            | ExprKind::Refer(..)
+            | ExprKind::Range(..) => true,
             ExprKind::Apply(builtin, _) => builtin.is_partial(),
             ExprKind::Aggregate(aggregate) if matches!(aggregate.fold, Fold::Map) => true,
             _ => self.needs_one_currency(),
@@ -396,6 +418,28 @@ impl Expr {
         visit(self);
         for operand in self.operands() {
             operand.walk(visit);
+        }
+    }
+}
+
+impl Update {
+    fn operands<'a>(&'a self, operands: &mut Vec<&'a Expr>) {
+        match self {
+            Update::At { way, value, .. } => {
+                operands.extend(way.iter().filter_map(|way| match way {
+                    Way::Entry(key) => Some(key),
+                    Way::Member(_) => None,
+                }));
+                operands.push(value);
+            }
+            Update::If(condition, accepted, otherwise) => {
+                operands.push(condition);
+                accepted.iter().chain(otherwise).for_each(|update| update.operands(operands));
+            }
+            Update::For(domain, updates) => {
+                operands.push(domain);
+                updates.iter().for_each(|update| update.operands(operands));
+            }
         }
     }
 }
@@ -434,6 +478,9 @@ pub struct Rule {
 }
 
 /// What an event makes of a field. `+=` and `-=` are written out: the value reads the field.
+///
+/// All effects on one field are one value. What stands under `if` is an [`ExprKind::If`] where nothing else changes the field; an
+/// [`ExprKind::Updated`] has all others.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// The field.

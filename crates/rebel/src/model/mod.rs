@@ -15,7 +15,7 @@ use crate::caller::Caller;
 use crate::diagnostic::Report;
 use crate::instance::{EventCall, Instance};
 use crate::source::Span;
-use crate::value::{Enumeration, Key, KeyType, Name, Type, ValueError};
+use crate::value::{Enumeration, Key, KeyType, Name, Type, Value, ValueError};
 use crate::violation::Violation;
 
 /// A checked specification: its classes, and the warnings that came with them.
@@ -322,9 +322,15 @@ pub struct Param {
     pub(crate) ty: Type,
     /// The rank of the name among all parameters, which is its index in bindings of all of them.
     pub(crate) slot: usize,
+    pub(crate) default: Option<Value>,
 }
 
 impl Param {
+    /// A variable, which stands in no bindings.
+    pub(crate) fn local(name: Name, ty: Type) -> Self {
+        Self { name, ty, slot: 0, default: None }
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &Name {
@@ -335,6 +341,12 @@ impl Param {
     #[must_use]
     pub fn ty(&self) -> &Type {
         &self.ty
+    }
+
+    /// The argument of a call that gives none, if there is one.
+    #[must_use]
+    pub fn default(&self) -> Option<&Value> {
+        self.default.as_ref()
     }
 }
 

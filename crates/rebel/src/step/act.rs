@@ -3,6 +3,8 @@
 //! The same functions decide, apply, simulate and audit. They are total and read no clock: the caller says when
 //! the event happens, and says the same for every evaluation of it.
 
+use std::borrow::Cow;
+
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync, Timing};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
@@ -85,19 +87,19 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Value, Vec<Violation>> {
-        let (event, first) = self.transition(key, instance, call)?;
-        let result = if event.read { self.acted(event, first, key, instance, call, at)?.1 } else { None };
+        let (event, first, call) = self.transition(key, instance, call)?;
+        let result = if event.read { self.acted(event, first, key, instance, &call, at)?.1 } else { None };
         result.ok_or_else(|| vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }])
     }
 
     /// The value that `call` returns if it happens to `instance`; nothing if it is refused, or returns none.
     #[must_use]
     pub fn result(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Value> {
-        let (event, first) = self.transition(key, instance, call).ok()?;
+        let (event, first, call) = self.transition(key, instance, call).ok()?;
         if call.is_note() {
             return None;
         }
-        self.acted(event, first, key, instance, call, at).ok()?.1
+        self.acted(event, first, key, instance, &call, at).ok()?.1
     }
 
     /// What [`Class::act`] says, and what is returned.
@@ -109,15 +111,15 @@ impl Class {
         at: Timestamp,
     ) -> Result<(Instance, Option<Value>), Vec<Violation>> {
         self.refuse_unless_due(key, instance, call)?;
-        let (event, first) = self.transition(key, instance, call)?;
+        let (event, first, call) = self.transition(key, instance, call)?;
         if call.is_note() {
-            let timing = self.kept_timing(key, instance, (instance.state(), instance.fields()), call, at)?;
+            let timing = self.kept_timing(key, instance, (instance.state(), instance.fields()), &call, at)?;
             return Ok((instance.clone().with_timing(timing), None));
         }
         if event.read {
             return Err(vec![Violation::Read { event: event.name.clone() }]);
         }
-        self.acted(event, first, key, instance, call, at)
+        self.acted(event, first, key, instance, &call, at)
     }
 
     /// The same, of an event that happens or is asked.
@@ -237,11 +239,11 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Result<Vec<Sync>, Vec<Violation>> {
-        let (event, first) = self.transition(key, instance, call)?;
+        let (event, first, call) = self.transition(key, instance, call)?;
         if call.is_note() {
             return Ok(Vec::new());
         }
-        let scope = self.scope(key, instance.fields(), Some(call), at);
+        let scope = self.scope(key, instance.fields(), Some(&call), at);
         let mut evaluator = Evaluator::new(scope);
         let transition = self.chosen(event, first, &mut evaluator, scope)?;
         let mut run = SyncRun { evaluator, seed: call.seed(), calls: 0, syncs: Vec::new() };
@@ -276,8 +278,8 @@ impl Class {
             only => only.is_some_and(|only| only.body.asks),
         };
         match event.filter(|event| !call.is_note() && asks(event)).map(|_| self.transition(key, instance, call)) {
-            Some(Ok((event, first))) => {
-                let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(call), at));
+            Some(Ok((event, first, call))) => {
+                let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(&call), at));
                 wanted(event, first, evaluator)
             }
             _ => Vec::new(),
@@ -406,13 +408,14 @@ impl Class {
         Err(violations)
     }
 
-    /// The event and its transition from the state of `instance`, the first one if it has variants, if the call fits the class.
-    fn transition(
-        &self,
+    /// The event, its transition from the state of `instance`, the first one if it has variants, and the call with all arguments,
+    /// if it fits the class.
+    fn transition<'c>(
+        &'c self,
         key: &Key,
         instance: &Instance,
-        call: &EventCall,
-    ) -> Result<(&Event, &Transition), Vec<Violation>> {
+        call: &'c EventCall,
+    ) -> Result<Taken<'c>, Vec<Violation>> {
         if let Some(violation) = self.wrong_key(key) {
             return Err(vec![violation]);
         }
@@ -420,15 +423,16 @@ impl Class {
         let Some(event) = self.events.iter().find(|event| event.name == *call.event()) else {
             return Err(vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }]);
         };
-        let errors = event.argument_errors(call);
+        let call = event.completed(call);
+        let errors = event.argument_errors(&call);
         if !errors.is_empty() {
             return Err(errors.into_iter().map(Violation::Argument).collect());
         }
-        if let Some(violation) = event.role_violation(call) {
+        if let Some(violation) = event.role_violation(&call) {
             return Err(vec![violation]);
         }
         let transition = event.transition(instance.state());
-        transition.map(|transition| (event, transition)).ok_or_else(|| {
+        transition.map(|transition| (event, transition, call)).ok_or_else(|| {
             // Variants have one transition each from a state.
             let mut allowed: Vec<_> = event.transitions.iter().map(|transition| transition.source.clone()).collect();
             allowed.dedup();
@@ -463,6 +467,9 @@ impl Class {
         })
     }
 }
+
+/// An event that is taken up.
+type Taken<'c> = (&'c Event, &'c Transition, Cow<'c, EventCall>);
 
 /// Whether a field that `rule` reads is not the same in both.
 fn reads_changed(rule: &Rule, before: &Instance, after: &Instance) -> bool {

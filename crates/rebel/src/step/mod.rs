@@ -243,7 +243,11 @@ impl<'a> Step<'a> {
         before: &Instance,
         call: EventCall,
     ) -> Result<EventCall, Refused> {
-        let mut call = call.with_answers(Vec::new());
+        let completed = match class.completed(&call) {
+            Cow::Owned(completed) => Some(completed),
+            Cow::Borrowed(_) => None,
+        };
+        let mut call = completed.unwrap_or(call).with_answers(Vec::new());
         loop {
             let questions = class.questions(&target.key, before, &call, self.at);
             if questions.is_empty() {

@@ -14,12 +14,14 @@ pub(crate) struct Breaks {
 /// What a block of items belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// `pre:` or `post:`.
+    /// `pre:`, or `post:` without a line that governs others.
     Conditions,
-    /// `sync:`.
+    /// `sync:`, or `post:` with such a line.
     Calls,
-    /// An `if` or `for` of `sync:`.
-    Statement,
+    /// An `if` or `for`, which is the token.
+    Statement { of: usize },
+    /// An `else`, which is the token `word`, of an `if`.
+    Otherwise { of: usize, word: usize },
 }
 
 /// The items that stand behind one colon.

@@ -2,7 +2,8 @@
 
 use super::parser::{Parsed, Parser};
 use super::token::Token;
-use super::tree::{Argument, ClassKind, Config, Extends, Index, Param, Shared, Use};
+use super::tree::{Argument, ClassKind, Extends, Index, Param, Shared, Use};
+use crate::diagnostic::{Code, Diagnostic};
 
 impl Parser<'_> {
     /// `abstract` or `external` before `class`.
@@ -17,18 +18,12 @@ impl Parser<'_> {
     }
 
     /// `(name: Type = value, ..)` behind the name of a class.
-    pub(super) fn config(&mut self) -> Parsed<Vec<Config>> {
+    pub(super) fn config(&mut self) -> Parsed<Vec<Param>> {
         let opener = self.span();
         if self.separates_here() || !self.eat(Token::LeftParenthesis) {
             return Ok(Vec::new());
         }
-        let config = self.separated(|parser| {
-            let name = parser.declared_name()?;
-            parser.expect(Token::Colon)?;
-            let ty = parser.ty()?;
-            let default = if parser.eat(Token::Equals) { Some(parser.expression()?) } else { None };
-            Ok(Config { name, ty, default })
-        })?;
+        let config = self.separated(Self::param)?;
         self.close(opener, Token::RightParenthesis)?;
         Ok(config)
     }
@@ -103,6 +98,14 @@ impl Parser<'_> {
         Ok(Use { event, arguments, name, target, span: start.to(end) })
     }
 
+    /// Refuses defaults of fields that another class has.
+    fn refuse_defaults(&mut self, needs: &[Param]) -> Parsed<()> {
+        let Some(default) = needs.iter().find_map(|need| need.default.as_ref()) else { return Ok(()) };
+        let diagnostic =
+            Diagnostic::new(Code::Syntax, default.span, "a field that is needed has no default", "not here");
+        Err(self.fail(diagnostic.help("the class that uses the event declares the field, and its default")))
+    }
+
     /// `event Name(params) needs (fields)` and what it consists of.
     pub(super) fn shared(&mut self) -> Parsed<Shared> {
         let documentation = self.documentation();
@@ -117,6 +120,7 @@ impl Parser<'_> {
             self.advance();
             self.stands_apart();
             needs = self.params()?;
+            self.refuse_defaults(&needs)?;
         }
         let mut sections = self.sections(1, None)?;
         let depth = self.indentation();

@@ -102,10 +102,12 @@ pub(crate) struct Function {
     pub(crate) body: Expr,
 }
 
+/// A parameter, or a constant of a class.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
     pub(crate) name: Ident,
     pub(crate) ty: Type,
+    pub(crate) default: Option<Expr>,
 }
 
 #[derive(Clone, Debug)]
@@ -128,14 +130,6 @@ pub(crate) enum ClassKind {
     External,
     /// What stands for a shared event where no class uses it.
     Shared,
-}
-
-/// A constant of a class, or of a shared event, that is given where it is extended or used.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) name: Ident,
-    pub(crate) ty: Type,
-    pub(crate) default: Option<Expr>,
 }
 
 /// `value` or `name: value`.
@@ -188,7 +182,8 @@ pub(crate) struct Class {
     pub(crate) documentation: String,
     pub(crate) kind: ClassKind,
     pub(crate) name: Ident,
-    pub(crate) config: Vec<Config>,
+    /// Constants that are given where the class is extended.
+    pub(crate) config: Vec<Param>,
     pub(crate) extends: Option<Extends>,
     pub(crate) fields: Vec<Field>,
     pub(crate) invariants: Vec<Rule>,
@@ -262,8 +257,8 @@ pub(crate) struct Event {
 pub(crate) struct Sections {
     pub(crate) lets: Vec<Let>,
     pub(crate) guards: Vec<Rule>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) syncs: Vec<Statement>,
+    pub(crate) effects: Vec<Statement<Effect>>,
+    pub(crate) syncs: Vec<Statement<Call>>,
     pub(crate) returned: Option<Expr>,
 }
 
@@ -282,10 +277,14 @@ pub(crate) struct Variant {
     pub(crate) sections: Sections,
 }
 
+/// What an effect does to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EffectOperator {
+pub enum EffectOperator {
+    /// `=`.
     Becomes,
+    /// `+=`.
     Increases,
+    /// `-=`.
     Decreases,
 }
 
@@ -308,12 +307,44 @@ pub(crate) enum Way {
     Member(Ident),
 }
 
-/// One line of a `sync` block.
+/// One line of a section, or several that a line governs.
 #[derive(Clone, Debug)]
-pub(crate) enum Statement {
-    Call { negated: bool, target: Expr, event: Ident, arguments: Vec<Expr>, span: Span },
-    If(Expr, Vec<Statement>),
-    For(Ident, Expr, Vec<Statement>),
+pub(crate) enum Statement<T> {
+    Do(T),
+    /// What happens if the condition holds, and what happens if it does not.
+    If(Expr, Vec<Statement<T>>, Vec<Statement<T>>),
+    For(Ident, Expr, Vec<Statement<T>>),
+}
+
+impl<T> Statement<T> {
+    /// How many lines it is, if each has one item.
+    pub(crate) fn size(&self) -> usize {
+        let of = |statements: &[Self]| statements.iter().map(Self::size).sum::<usize>();
+        match self {
+            Statement::Do(_) => 1,
+            Statement::If(_, accepted, otherwise) => 1 + of(accepted) + of(otherwise),
+            Statement::For(_, _, statements) => 1 + of(statements),
+        }
+    }
+
+    /// The first item in it.
+    pub(crate) fn first(&self) -> Option<&T> {
+        match self {
+            Statement::Do(item) => Some(item),
+            Statement::If(_, accepted, otherwise) => accepted.iter().chain(otherwise).find_map(Self::first),
+            Statement::For(_, _, statements) => statements.iter().find_map(Self::first),
+        }
+    }
+}
+
+/// A call of an event, or the condition that it is not possible.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) negated: bool,
+    pub(crate) target: Expr,
+    pub(crate) event: Ident,
+    pub(crate) arguments: Vec<Expr>,
+    pub(crate) span: Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

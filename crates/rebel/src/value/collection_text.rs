@@ -188,18 +188,25 @@ impl<'t> Reader<'t> {
         Err(ValueError::TooManyElements)
     }
 
-    /// Reads a record; nothing if the text has not its form.
+    /// Reads a record, whose fields with a default may be missing; nothing if the text has not its form.
     fn record(&mut self, ty: &RecordType, depth: usize) -> Result<Option<Value>, ValueError> {
         if !(self.takes(&ty.name) && self.takes("(")) {
             return Ok(None);
         }
         let mut fields = Vec::with_capacity(ty.fields.len());
-        for (name, ty) in &ty.fields {
-            let is_separated = fields.is_empty() || self.takes(",");
-            if !(is_separated && self.takes(name) && self.takes(":")) {
-                return Ok(None);
-            }
-            fields.push((name.clone(), self.value(ty, depth + 1)?));
+        let mut is_first = true;
+        for (index, (name, field_ty)) in ty.fields.iter().enumerate() {
+            let before = self.rest;
+            let is_separated = is_first || self.takes(",");
+            let value = if is_separated && self.takes(name) && self.takes(":") {
+                is_first = false;
+                self.value(field_ty, depth + 1)?
+            } else {
+                self.rest = before;
+                let Some(default) = ty.default(index) else { return Ok(None) };
+                default.clone()
+            };
+            fields.push((name.clone(), value));
         }
         let record = RecordValue { of: ty.name.clone(), fields };
         Ok(self.takes(")").then(|| Value::Record(Arc::new(record))))

@@ -516,10 +516,10 @@ pub enum Fault {
     /// `!` behind what is `none`.
     #[error("this is `none`")]
     IsNone,
-    /// Two values for one entry of a map.
-    #[error("the entry {key} is given two values")]
+    /// Two values for one place: an entry of a map, or an element that a set is to have and not to have.
+    #[error("{key} is given two values")]
     TwoValues {
-        /// The key of the entry.
+        /// The key of the entry, with what is behind it on the way to the place, or the element.
         key: String,
     },
     /// A position lies outside what it is a position in, or the end of a part before its beginning.

@@ -1,16 +1,55 @@
 //! Records: values of several named fields.
 
+use std::hash::{Hash, Hasher};
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Name, Type, Value};
 
-/// A declared record.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A declared record: equal to every other with the same name and fields.
+#[derive(Clone, Debug)]
 pub struct RecordType {
     /// Its name.
     pub name: Name,
     /// Its fields, as declared.
     pub fields: Vec<(Name, Type)>,
+    /// Those of the fields, which are known when all types are.
+    defaults: OnceLock<Vec<Option<Value>>>,
+}
+
+impl RecordType {
+    /// A record whose fields have no defaults.
+    #[must_use]
+    pub fn new(name: Name, fields: Vec<(Name, Type)>) -> Self {
+        Self { name, fields, defaults: OnceLock::new() }
+    }
+
+    /// What the field of this number is where nothing is said of it, if it has a default.
+    #[must_use]
+    pub fn default(&self, field: usize) -> Option<&Value> {
+        self.defaults.get()?.get(field)?.as_ref()
+    }
+
+    /// Gives the fields their defaults, one or none for each. The first ones stay.
+    pub(crate) fn set_defaults(&self, defaults: Vec<Option<Value>>) {
+        self.defaults.get_or_init(|| defaults);
+    }
+}
+
+impl PartialEq for RecordType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.fields == other.fields
+    }
+}
+
+impl Eq for RecordType {}
+
+impl Hash for RecordType {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.fields.hash(state);
+    }
 }
 
 /// A value of a record: equal to every other with equal fields.
@@ -19,7 +58,7 @@ pub struct RecordType {
 /// use std::sync::Arc;
 /// use enact_rebel::{RecordType, Type, Value};
 /// let fields = vec![("product".into(), Type::String), ("quantity".into(), Type::Integer)];
-/// let line = Type::Record(Arc::new(RecordType { name: "Line".into(), fields }));
+/// let line = Type::Record(Arc::new(RecordType::new("Line".into(), fields)));
 /// let value = Value::parse(&line, r#"Line(product: "pen", quantity: 2)"#)?;
 /// let Value::Record(record) = &value else { unreachable!() };
 /// assert_eq!(record.get("quantity"), Some(&Value::Integer(2)));

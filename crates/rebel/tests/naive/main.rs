@@ -1,9 +1,10 @@
 //! A second interpreter, written in the plainest way from the description of the language alone, agrees with the first.
 //!
-//! The test has its own trees, prints them as Rebel, and evaluates them itself. `ENACT_EXPRESSIONS` and `ENACT_STEPS` say
-//! how many are compared (10,000 and 1,000), `ENACT_SEED` where the random numbers begin.
+//! The test has its own trees, prints them as Rebel, and evaluates them itself. `ENACT_EXPRESSIONS`, `ENACT_EFFECTS` and
+//! `ENACT_STEPS` say how many are compared (10,000, 3,000 and 1,000), `ENACT_SEED` where the random numbers begin.
 
 mod chance;
+mod effects;
 mod expression;
 mod step;
 

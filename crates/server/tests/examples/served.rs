@@ -312,7 +312,11 @@ impl Served {
         let class = self.spec.class(class).expect("a class");
         let event = class.event(event).expect("an event");
         let argument = |parameter: &enact_rebel::Param| from_json(parameter.ty(), &body[&**parameter.name()]);
-        let call = event.call(event.params().iter().map(|parameter| (&**parameter.name(), argument(parameter))));
+        // What has a default may be missing.
+        let is_given =
+            |parameter: &&enact_rebel::Param| parameter.default().is_none() || body.get(&**parameter.name()).is_some();
+        let given = event.params().iter().filter(is_given);
+        let call = event.call(given.map(|parameter| (&**parameter.name(), argument(parameter))).collect::<Vec<_>>());
         let call = call.unwrap_or_else(|errors| panic!("{path} {body}: {errors:?}"));
         let caller = self.callers[who].0.clone();
         (class.reference(class.key(&id).expect("a key")), call.with_caller(caller))
@@ -439,7 +443,13 @@ fn from_json(ty: &Type, json: &Json) -> Value {
             Value::Map(Arc::new(entries.collect()))
         }
         (Type::Record(record), json) => {
-            let fields = record.fields.iter().map(|(name, ty)| (name.clone(), from_json(ty, &json[&**name])));
+            let fields = record.fields.iter().enumerate().map(|(index, (name, ty))| {
+                let value = match (json.get(&**name), record.default(index)) {
+                    (None, Some(default)) => default.clone(),
+                    _ => from_json(ty, &json[&**name]),
+                };
+                (name.clone(), value)
+            });
             Value::Record(Arc::new(RecordValue { of: record.name.clone(), fields: fields.collect() }))
         }
         (ty, Json::String(json)) => text(ty, json),

@@ -86,20 +86,22 @@ async fn two_full_bags_are_swapped_when_both_have_confirmed_the_same_terms() {
 async fn what_has_been_traded_away_is_not_given_twice() {
     let mut game = game().await;
     find(&mut game, "ada", &goods(&json!({ "sword": 1 }), 0)).await;
-    find(&mut game, "cleo", &goods(&json!({}), 9)).await;
+    find(&mut game, "cleo", &json!({ "gold": 9 })).await;
     let mut offers = Vec::new();
     for other in ["ben", "cleo"] {
         let gift = goods(&json!({ "sword": 1 }), 0);
-        let price = goods(&json!({}), if other == "cleo" { 10 } else { 0 });
+        let price = if other == "cleo" { json!({ "gold": 10 }) } else { json!({}) };
         let offer = game.post("ada", "/Offer/Propose", json!({ "other": other, "gift": gift, "price": price })).await;
         offers.push(format!("/Offer/{}/Confirm", offer.id()));
         game.post("ada", &offers[offers.len() - 1], json!({ "seen": 1 })).await.state();
     }
     assert_eq!(game.post("cleo", &offers[1], json!({ "seen": 1 })).await.refusal(), "not enough gold");
     assert_eq!(game.post("ben", &offers[0], json!({ "seen": 1 })).await.state(), "traded");
-    find(&mut game, "cleo", &goods(&json!({}), 1)).await;
+    find(&mut game, "cleo", &json!({ "gold": 1 })).await;
     assert_eq!(game.post("cleo", &offers[1], json!({ "seen": 1 })).await.refusal(), "not in the bag");
     assert_eq!(game.field("Player", "ada", "bag"), json!({}));
+    assert_eq!(game.post("game", "/Player/dan/Join", json!({})).await.state(), "playing");
+    assert_eq!(game.field("Player", "dan", "capacity"), json!(20), "the places of those who ask for none");
 }
 
 /// What a player has of each item.
@@ -119,7 +121,11 @@ async fn no_item_and_no_gold_gets_lost_in_random_trades() {
             // Sometimes what cannot be given.
             items.insert(item.to_owned(), json!(if chance.percent(95) { 1 + chance.below(2) } else { 0 }));
         }
-        json!({ "items": items, "gold": if chance.percent(50) { chance.below(30) } else { 0 } })
+        let mut goods = json!({ "items": items });
+        if chance.percent(50) {
+            goods["gold"] = json!(chance.below(30));
+        }
+        goods
     };
     let command = |chance: &mut Chance, game: &Served| -> Command {
         let player = *chance.pick(&PLAYERS);

@@ -2,6 +2,8 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use enact_entities::EngineOptions;
+use enact_journal::Memory;
 use serde_json::{Value, json};
 
 use crate::bank::{Answer, Bank};
@@ -390,4 +392,84 @@ async fn without_an_id_the_key_names_the_instance_so_that_a_retry_never_makes_a_
 async fn health_says_that_the_server_serves() {
     let bank = Bank::empty();
     check("health", &bank.get("/health").await, 200, json!({ "status": "serving", "insecure": false }));
+}
+
+/// Events and a record with defaults.
+pub(crate) const DEFAULTS: &str = r#"
+record Line
+  product: String
+  quantity: Integer = 2
+  price: Money = EUR 1.50
+  note: String? = "none yet"
+class Basket
+  lines: List[Line] = []
+  total: Money = EUR 0.00
+  until: Date = 2026-01-01
+  initial empty
+    on Start(until_: Date = 2026-11-21): open
+      post: this.until = until_
+  open
+    on Put(line: Line, times: Integer = 3, tip: Money = EUR 0.50, tags: Set[String] = {"new"})
+      pre: tags.size > 0
+      post: this.lines += line, this.total += line.price * (line.quantity * times) + tip
+    read on Above(limit: Money = EUR 5.00, but: Line = Line("pen")) -> Boolean
+      return: total > limit and not (but in lines)
+"#;
+
+pub(crate) fn basket(contract: &str, journal: Memory) -> Bank {
+    Bank::of(contract, journal, EngineOptions::default(), |options| options)
+}
+
+#[tokio::test]
+async fn what_has_a_default_may_be_missing() {
+    let bank = basket(DEFAULTS, Memory::new());
+    check("start", &bank.post("/Basket/b/Start", "{}").await, 200, json!({ "state": "open" }));
+    check("put", &bank.post("/Basket/b/Put", r#"{"line":{"product":"pen"}}"#).await, 200, json!({}));
+    let whole = r#"{"line":{"product":"ink","quantity":1,"price":"EUR 2.00","note":null},"times":1,"tip":"EUR 0.00","tags":["x"]}"#;
+    check("all of it", &bank.post("/Basket/b/Put", whole).await, 200, json!({}));
+    let line = |product: &str, quantity: i64, price: &str, note: Value| json!({ "product": product, "quantity": quantity, "price": price, "note": note });
+    let lines = [line("pen", 2, "EUR 1.50", json!("none yet")), line("ink", 1, "EUR 2.00", json!(null))];
+    let fields = json!({ "lines": lines, "total": "EUR 11.50", "until": "2026-11-21" });
+    check("read", &bank.get("/Basket/b").await, 200, json!({ "fields": fields }));
+    for (query, expected) in [
+        ("", false),
+        ("?limit=EUR+11.50", false),
+        ("?limit=EUR+11.49", false),
+        ("?but=Line(product:+%22cap%22)", true),
+        ("?but=Line(product:+%22ink%22,+quantity:+1,+price:+EUR+2.00,+note:+none)", false),
+    ] {
+        check(query, &bank.get(&format!("/Basket/b/Above{query}")).await, 200, json!({ "result": expected }));
+    }
+    for (body, name) in [
+        ("{}", "line"),
+        (r#"{"line":{}}"#, "line"),
+        (r#"{"line":{"product":"pen"},"times":null}"#, "times"),
+        (r#"{"line":{"product":"pen","quantity":null}}"#, "line"),
+        (r#"{"line":{"product":"pen"},"time":3}"#, "time"),
+    ] {
+        let answer = bank.post("/Basket/b/Put", body).await;
+        check(body, &answer, 422, json!({ "type": "urn:enact:problem:invalid-parameters" }));
+        assert_eq!(answer.body["parameters"][0]["name"], name, "{body}: {:#}", answer.body);
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_an_argument_is_the_same_one_when_its_default_has_changed() {
+    let journal = Memory::new();
+    let bank = basket(DEFAULTS, journal.clone());
+    assert_eq!(bank.post("/Basket/b/Start", "{}").await.status, 200);
+    let (key, put) = ([("idempotency-key", "k")], r#"{"line":{"product":"pen"}}"#);
+    let first = bank.post_with("/Basket/b/Put", &key, put).await;
+    check("first", &first, 200, json!({ "state": "open" }));
+    let changed = basket(&DEFAULTS.replace("times: Integer = 3", "times: Integer = 7"), journal);
+    let total = "EUR 9.50";
+    assert_eq!(changed.get("/Basket/b").await.body["fields"]["total"], total, "what has happened has its arguments");
+    let again = changed.post_with("/Basket/b/Put", &key, put).await;
+    check("again", &again, 200, first.body.clone());
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    assert_eq!(changed.get("/Basket/b").await.body["fields"]["total"], total);
+    let other = changed.post_with("/Basket/b/Put", &key, r#"{"line":{"product":"pen"},"times":7}"#).await;
+    check("another request", &other, 422, json!({ "type": "urn:enact:problem:key-reused" }));
+    assert_eq!(changed.post("/Basket/b/Put", put).await.status, 200);
+    assert_eq!(changed.get("/Basket/b").await.body["fields"]["total"], "EUR 31.00");
 }

@@ -1,8 +1,9 @@
 //! The served description of the interface describes what the interface does.
 
-use enact_journal::Fault;
+use enact_journal::{Fault, Memory};
 use serde_json::{Value, json};
 
+use crate::api::{DEFAULTS, basket};
 use crate::bank::{Answer, Bank};
 
 async fn document(bank: &Bank) -> Value {
@@ -142,4 +143,52 @@ async fn answers_are_as_described() {
     let full = bank.get("/health/ready").await;
     assert_eq!(full.status, 503);
     conforms(&document, described(&document, "/health/ready", "get", &full), &full.body);
+}
+
+#[tokio::test]
+async fn what_has_a_default_is_not_required() {
+    let bank = basket(DEFAULTS, Memory::new());
+    let document = document(&bank).await;
+    let body = |event: &str| {
+        document["paths"][format!("/Basket/{{id}}/{event}")]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            .clone()
+    };
+    let resolved = |mut schema: Value| {
+        while let Some(reference) = schema["$ref"].as_str() {
+            schema = document.pointer(&reference[1..]).expect("it is described").clone();
+        }
+        schema
+    };
+    let put = resolved(body("Put"));
+    assert_eq!(put["required"], json!(["line"]));
+    let default = |name: &str| put["properties"][name]["default"].clone();
+    assert_eq!([default("times"), default("tip"), default("tags")], [json!(3), json!("EUR 0.50"), json!(["new"])]);
+    let line = &put["properties"]["line"];
+    assert_eq!(line["required"], json!(["product"]));
+    assert_eq!(line["properties"]["price"]["default"], "EUR 1.50");
+    assert_eq!(line["properties"]["note"]["default"], "none yet");
+    assert_eq!(line.get("default"), None);
+    assert_eq!(resolved(body("Start"))["properties"]["until_"]["default"], "2026-11-21");
+
+    let parameters = &document["paths"]["/Basket/{id}/Above"]["get"]["parameters"];
+    let parameter = |name: &str| {
+        let all = parameters.as_array().expect("a list");
+        all.iter().find(|parameter| parameter["name"] == name).unwrap_or_else(|| panic!("{name} is described"))
+    };
+    let limit = parameter("limit");
+    assert_eq!((&limit["required"], &limit["schema"]["default"]), (&json!(false), &json!("EUR 5.00")));
+    let text = "Line(product: \"pen\", quantity: 2, price: EUR 1.50, note: \"none yet\")";
+    assert_eq!(parameter("but")["schema"]["default"], text);
+
+    assert_eq!(bank.post("/Basket/b/Start", "{}").await.status, 200);
+    for sent in [r#"{"line":{"product":"pen"}}"#, r#"{"line":{"product":"pen","note":null},"times":2,"tags":["a"]}"#] {
+        conforms(&document, &body("Put"), &serde_json::from_str(sent).expect("JSON"));
+        assert_eq!(bank.post("/Basket/b/Put", sent).await.status, 200, "{sent}");
+    }
+    let read = bank.get("/Basket/b").await;
+    conforms(&document, described(&document, "/Basket/{id}", "get", &read), &read.body);
+    // What is given has all of it.
+    let given = &document["components"]["schemas"]["Basket"]["properties"]["fields"]["properties"]["lines"]["items"];
+    assert_eq!(given["properties"]["price"].get("default"), None);
+    assert_eq!(given["required"], json!(["product", "quantity", "price"]));
 }

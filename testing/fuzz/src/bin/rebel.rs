@@ -23,12 +23,18 @@ enum Piece<'a> {
     Line(u8),
     /// A field.
     Field(u8, u8),
-    /// A state with an event.
+    /// A state with an event, whose parameter may have a default.
     Event {
         from: u8,
         name: u8,
         to: u8,
+        default: Option<i8>,
+        has_effects: bool,
     },
+    /// A line of `post:` that governs what is indented below it or stands behind it.
+    Governs(u8, u8),
+    /// An effect on a field, or on an entry of it.
+    Effect(u8, bool, u8),
     Any(&'a str),
 }
 
@@ -61,8 +67,20 @@ impl Piece<'_> {
                 ];
                 format!("\n  {}: {}", name(field), types[usize::from(*ty) % types.len()])
             }
-            Self::Event { from, name: event, to } => {
-                format!("\n  {}\n    on {}(n: Integer): {}", name(from), name(event).to_uppercase(), name(to))
+            Self::Event { from, name: event, to, default, has_effects } => {
+                let default = default.map_or_else(String::new, |number| format!(" = {number}"));
+                let (from, event, to) = (name(from), name(event).to_uppercase(), name(to));
+                let post = if *has_effects { "\n      post:" } else { "" };
+                format!("\n  {from}\n    on {event}(n: Integer{default}): {to}{post}")
+            }
+            Self::Governs(which, depth) => {
+                let lines = ["if n > 0:", "else:", "for i in 0 .. n:", "for i in a:", "if a == b:"];
+                format!("\n{}{}", " ".repeat(8 + usize::from(*depth % 4) * 2), lines[usize::from(*which) % lines.len()])
+            }
+            Self::Effect(field, is_entry, effect) => {
+                let effects = ["= n", "+= n", "-= n", "= 7", "+= i", "-= i", "= a"];
+                let key = if *is_entry { "[i]" } else { "" };
+                format!("\n        this.{}{key} {}", name(field), effects[usize::from(*effect) % effects.len()])
             }
             Self::Any(text) => (*text).to_owned(),
         }
@@ -80,8 +98,8 @@ fn run(spec: &Spec, world: &mut BTreeMap<Reference, Instance>, class: &Class) {
     let Some(key) = ["k", "7", "NL91ABNA0417164300"].iter().find_map(|text| class.key(text).ok()) else { return };
     let (mut instance, target) = (class.initial(), class.reference(key.clone()));
     for event in class.events().iter().take(8) {
-        let given: Option<Vec<_>> =
-            event.params().iter().map(|param| Some((&**param.name(), value(param.ty())?))).collect();
+        let params = event.params().iter().filter(|param| param.default().is_none());
+        let given: Option<Vec<_>> = params.map(|param| Some((&**param.name(), value(param.ty())?))).collect();
         let Some(Ok(call)) = given.map(|given| event.call(given)) else { continue };
         let at = Timestamp::from_millis(1_795_253_400_000);
         let _needs = class.syncs(&key, &instance, &call, at);

@@ -12,8 +12,8 @@ const CONTRACT: &str = "
 enum Kind { plain, gold }
 record Line
   what: String
-  count: Integer
-  note: String?
+  count: Integer = 1
+  note: String? = none
 class Thing
   key: Iban @identity
   flag: Boolean = false
@@ -45,6 +45,17 @@ class Thing
       pre: number + n > 0, price - m >= EUR 1.00, k != kind
       post: this.number += n, this.price = m * p, this.numbers = ns, this.others += o, this.kind = k,
             this.lines += l, this.sum += d / 3, this.stock[x] = [n, none], this.at = now + span + months
+    on Sort(n: Integer = 3, ns: Set[Integer] = {1, 2}, l: Line = Line(\"pen\"), b: Boolean = true, x: String = \"x\")
+      post:
+        for i in ns:
+          if i > n: this.numbers += i else: this.numbers -= i
+          this.number += i
+        if b:
+          this.stock[x] = [l.count, none]
+          this.price -= EUR 1.00
+        else:
+          this.lines += l
+          for k in stock.keys: this.stock -= k
 ";
 
 static THING: LazyLock<Arc<Class>> = LazyLock::new(|| {
@@ -57,7 +68,7 @@ enum Input<'a> {
     Text(u8, &'a str),
     Instance(&'a [u8], &'a [u8]),
     /// One field of an instance and one argument of a call, in their text forms.
-    Fields(u8, &'a str, u8, &'a str),
+    Fields(u8, &'a str, bool, u8, &'a str),
 }
 
 fn types() -> Vec<&'static Type> {
@@ -93,16 +104,16 @@ fuzz_target!(|input: Input<'_>| match input {
         let (Ok(instance), Ok(call)) = (serde_json::from_slice(instance), serde_json::from_slice(call)) else { return };
         look(&instance, &call);
     }
-    Input::Fields(field, value, param, argument) => {
+    Input::Fields(field, value, has_defaults, param, argument) => {
         let fields = THING.fields();
         let field = &fields[usize::from(field) % fields.len()];
-        let event = THING.event("Change").expect("it is declared");
+        let event = THING.event(if has_defaults { "Sort" } else { "Change" }).expect("it is declared");
         let param = &event.params()[usize::from(param) % event.params().len()];
         let json =
             |ty: &Type, text: &str| Value::parse(ty, text).ok().and_then(|value| serde_json::to_value(value).ok());
         let (Some(value), Some(argument)) = (json(field.ty(), value), json(param.ty(), argument)) else { return };
         let instance = serde_json::json!({ "state": "made", "fields": { &**field.name(): value } });
-        let call = serde_json::json!({ "event": "Change", "arguments": { &**param.name(): argument } });
+        let call = serde_json::json!({ "event": &**event.name(), "arguments": { &**param.name(): argument } });
         let (Ok(instance), Ok(call)) = (serde_json::from_value(instance), serde_json::from_value(call)) else { return };
         look(&instance, &call);
     }
