@@ -2,6 +2,7 @@
 mod support;
 
 use std::future::{Future, pending};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -119,6 +120,43 @@ async fn an_entity_that_cannot_be_loaded_holds_up_the_others_until_the_deadline_
     bank.submit(command("Account/A", Event::Withdraw(10_000))).await.expect("the transfer has been given up");
     drop(hanging);
     assert_eq!((balance(&bank, "Account/A").await, balance(&bank, "Account/B").await), (100, 10_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_stands_in_line_at_its_deadline_is_recorded_and_answered_when_those_before_it_are_decided() {
+    let disk = disk_with_an_account().await;
+    let earlier = reopened(&disk);
+    open(&earlier, "Account/B", 10_000).await;
+    earlier.shutdown(LONG).await.expect("the journal closes");
+    let bank = reopened(&disk);
+    assert_eq!(balance(&bank, "Account/A").await, 10_100);
+    let hanging = Hanging::on(&disk, Hang::Reads);
+    // It is open at A, and B cannot be loaded.
+    let transfer = Command { deadline: LONG, ..book(1, "Account/A", "Account/B", 10_000) };
+    let transfer = tokio::spawn({
+        let bank = bank.clone();
+        async move { bank.submit(transfer).await }
+    });
+    let number = AtomicU8::new(0);
+    let last = || {
+        let key = format!("interest-{}", number.load(Ordering::Relaxed));
+        repeatable(command("Account/A", Event::Interest(10)), &key, 1)
+    };
+    comes_to(&None, async |deadline| {
+        number.fetch_add(1, Ordering::Relaxed);
+        match answer(&bank, &Command { deadline, ..last() }).await {
+            Err(SubmitError::InDoubt { doubt: Doubt::InLine, .. }) => None,
+            // The transfer has not come to A.
+            Ok(_) => Some(Awaited::Queue),
+            Err(SubmitError::Timeout { awaited, .. }) => Some(awaited),
+            other => panic!("it is possible whatever becomes of the transfer: {other:?}"),
+        }
+    })
+    .await;
+    drop(hanging);
+    transfer.await.expect("no panic").expect("it is covered");
+    assert!(answer(&bank, &last()).await.expect("it happened").replayed);
+    assert_eq!(balance(&bank, "Account/B").await, 20_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,6 +47,18 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             );
             Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("record", None)
         }
+        SubmitError::InDoubt { tx, doubt: Doubt::InLine } => {
+            let advice = if repeatable {
+                "send it again with the same Idempotency-Key for its answer"
+            } else {
+                "read the instance later to see it, and give commands an Idempotency-Key to be able to send them again"
+            };
+            let detail = format!(
+                "the deadline passed while the command, which is recorded, stood behind others that are undecided: it takes effect \
+                 when they are decided; {advice}"
+            );
+            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("line", None)
+        }
         SubmitError::InDoubt { tx, .. } => {
             let advice = if repeatable {
                 "send it again with the same Idempotency-Key to learn its one answer"
@@ -56,14 +68,8 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             let detail = format!("it is not known yet whether the command took effect; {advice}");
             Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx)
         }
-        SubmitError::Overloaded { retry_after } => {
-            let detail = "more commands are under way than the engine takes; nothing was done, try again";
-            Problem::new(ProblemKind::Overloaded, detail).retry_after(*retry_after)
-        }
-        SubmitError::StorageFull { .. } => {
-            let detail = "the disk of the server is full; nothing was done, send it again when there is space";
-            Problem::new(ProblemKind::StorageFull, detail)
-        }
+        SubmitError::Overloaded { retry_after } => overloaded(*retry_after),
+        SubmitError::StorageFull { .. } => full(),
         SubmitError::Stopping => stopping(),
         SubmitError::KeyReused => {
             let detail = "this Idempotency-Key was sent with another request before; nothing was done, use a new one";
@@ -93,8 +99,27 @@ pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
         }
         ReadError::Stopping => stopping(),
         ReadError::Entity(error) => unusable(error),
+        ReadError::Due { cause, .. } => match &**cause {
+            SubmitError::Overloaded { retry_after } => overloaded(*retry_after),
+            SubmitError::StorageFull { .. } => full(),
+            _ => {
+                let detail =
+                    format!("what is due at {key} comes first, and it is not known whether it has happened; try again");
+                Problem::new(ProblemKind::Timeout, detail)
+            }
+        },
         _ => engine_failed(),
     }
+}
+
+fn overloaded(retry_after: Duration) -> Problem {
+    let detail = "more commands are under way than the engine takes; nothing was done, try again";
+    Problem::new(ProblemKind::Overloaded, detail).retry_after(retry_after)
+}
+
+fn full() -> Problem {
+    let detail = "the disk of the server is full; nothing was done, send it again when there is space";
+    Problem::new(ProblemKind::StorageFull, detail)
 }
 
 /// The engine takes nothing until the server is started again; its log says why, its clients need not know.

@@ -109,6 +109,9 @@ impl fmt::Display for Awaited {
 pub enum Doubt {
     /// The deadline passed while the journal wrote the record. It is known when the journal has answered.
     Recording,
+    /// The deadline passed behind others: it is recorded and happens when what stands before it is decided. Under the same
+    /// idempotency key its answer can be had then.
+    InLine,
     /// The journal or the engine has failed. It is known when the engine has been opened again.
     Failed,
 }
@@ -117,6 +120,7 @@ impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Recording => "its record was still being written at its deadline",
+            Self::InLine => "it is recorded, and happens when what stands before it is decided",
             Self::Failed => "only the recovery of the journal will tell",
         })
     }
@@ -163,6 +167,14 @@ pub enum ReadError {
     /// The entity cannot be used.
     #[error(transparent)]
     Entity(#[from] EntityError),
+    /// What is due at the entity comes first, and cannot happen now.
+    #[error("what is due at {entity} cannot happen: {cause}")]
+    Due {
+        /// The entity.
+        entity: EntityKey,
+        /// Why.
+        cause: Box<SubmitError>,
+    },
 }
 
 impl ReadError {
@@ -178,7 +190,7 @@ impl ReadError {
             SubmitError::Failed { why } => Self::Failed { why },
             SubmitError::Entity(cause) => Self::Entity(cause),
             SubmitError::Timeout { awaited, waits_for, .. } => Self::Timeout { awaited, waits_for },
-            _ => Self::behind_due(entity),
+            cause => Self::Due { entity: entity.clone(), cause: Box::new(cause) },
         }
     }
 }

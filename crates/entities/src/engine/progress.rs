@@ -5,8 +5,8 @@
 //! nothing ever will; and a record that is on its way to the disk cannot be called back.
 //!
 //! # States
-//! `Waiting` (nothing is submitted), then either `Recording` (the journal has the record) or `GivenUp` (nothing will be
-//! submitted). The transaction moves on and the client gives up under one lock, so that exactly one of the last two comes
+//! `Waiting` (nothing is submitted), then either `Recording` (the journal has the record), and perhaps `InLine` (it is durable, and
+//! others come first), or `GivenUp` (nothing will be submitted). The transaction moves on and the client gives up under one lock, so that exactly one of the last two comes
 //! about: a client that hears of a timeout has had no effect, and all others hear that it is in doubt.
 use std::mem;
 
@@ -30,6 +30,7 @@ enum State {
     Waiting(Stage),
     GivenUp(Awaited),
     Recording,
+    InLine,
 }
 
 /// The client has given up, or the deadline has passed: nothing more may be done for the command.
@@ -48,7 +49,7 @@ impl Progress {
                 *at = stage;
                 Ok(())
             }
-            State::GivenUp(_) | State::Recording => Err(Late),
+            State::GivenUp(_) | State::Recording | State::InLine => Err(Late),
         }
     }
 
@@ -69,6 +70,11 @@ impl Progress {
         }
     }
 
+    /// The record is durable, and what stands before it is not decided.
+    pub(super) fn stand_in_line(&self) {
+        *self.state.lock() = State::InLine;
+    }
+
     /// Whether the command waits for an entity that tells at the deadline what it waits for itself.
     pub(super) fn is_told(&self) -> bool {
         matches!(&*self.state.lock(), State::Waiting(stage) if stage.is_told())
@@ -77,8 +83,12 @@ impl Progress {
     /// Gives the command up, if that is still possible; what its client is told.
     pub(super) fn give_up(&self) -> SubmitError {
         let mut state = self.state.lock();
+        let in_doubt = |doubt| SubmitError::InDoubt { tx: self.tx, doubt };
+        if matches!(&*state, State::InLine) {
+            return in_doubt(Doubt::InLine);
+        }
         let awaited = match mem::replace(&mut *state, State::Recording) {
-            State::Recording => return SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Recording },
+            State::Recording | State::InLine => return in_doubt(Doubt::Recording),
             State::Waiting(stage) => stage.awaited(),
             State::GivenUp(awaited) => awaited,
         };

@@ -213,9 +213,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let slot = slot.filter(|_| commits);
         if slot.is_none() || !self.in_line {
             self.acks.push(ack);
-        } else if let Err(cause) = ack.await {
-            // It is in the journal, where the entity finds it when it is recovered.
-            tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
+        } else {
+            self.progress.stand_in_line();
+            if let Err(cause) = ack.await {
+                // It is in the journal, where the entity finds it when it is recovered.
+                tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
+            }
         }
         let slot = slot?;
         Some(CoordinatorInput::Heard(ToCoordinator {
