@@ -371,7 +371,7 @@ impl Event {
         let arguments = &call.arguments;
         let is_missing =
             |param: &&Param| param.default.is_some() && arguments.get_at(param.slot, &param.name).is_none();
-        if arguments.len() >= self.params.len() || !self.params.iter().any(|param| is_missing(&param)) {
+        if !self.params.iter().any(|param| is_missing(&param)) {
             return Cow::Borrowed(call);
         }
         let missing = self.params.iter().filter(is_missing);

@@ -4,7 +4,9 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use enact_rebel::{Action, EventCall, Instance, Reference, Source, Spec, Type, Value, Verdict, World, check};
+use enact_rebel::{
+    Action, ArgumentError, EventCall, Instance, Reference, Source, Spec, Type, Value, Verdict, World, check,
+};
 use support::{NOW, call, class, field, key, run, spec};
 
 const SHOP: &str = r#"
@@ -73,6 +75,9 @@ fn a_call_without_an_argument_carries_the_default() {
     assert_eq!(place.params()[0].default(), None);
     let missing = place.call([]).unwrap_err();
     assert_eq!(missing.len(), 1, "only `from` has none: {missing:?}");
+    let unknown = take.call(["a", "b", "c"].map(|name| (name, Value::Integer(1)))).unwrap_err();
+    let is_unknown = |error: &ArgumentError| matches!(error, ArgumentError::Unknown { .. });
+    assert!(unknown.len() == 3 && unknown.iter().all(is_unknown), "none is missing: {unknown:?}");
 }
 
 #[test]

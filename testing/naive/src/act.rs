@@ -6,7 +6,7 @@ use enact_rebel::{Class, Event, Name, Reference, Timestamp};
 use crate::expression::{Answer, Question, Reading, Stop};
 use crate::reason::Reason;
 use crate::world::{Call, Fields, Thing, fits, is_initial, is_key};
-use crate::{order, seed, timer};
+use crate::{order, seed, timer, update};
 
 /// Why an event is taken up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,18 @@ pub(crate) enum Holds {
     Cannot(Call),
 }
 
+/// The call with the defaults of the parameters that have no argument.
+fn with_defaults(class: &Class, call: &Call) -> Call {
+    let mut call = call.clone();
+    let event = class.events().iter().find(|event| *event.name() == call.event);
+    for param in event.into_iter().flat_map(Event::params) {
+        if let (Some(default), None) = (param.default(), call.arguments.get(param.name())) {
+            call.arguments.insert(param.name().clone(), default.clone());
+        }
+    }
+    call
+}
+
 /// What becomes of `call` at the instance `before`, if others have given these answers.
 pub(crate) fn judge(
     class: &Class,
@@ -57,6 +69,7 @@ pub(crate) fn judge(
     at: Timestamp,
     answers: &[Answer],
 ) -> Verdict {
+    let call = &with_defaults(class, call);
     let (event, ways) = match ways(class, of, before, call) {
         Ok(found) => found,
         Err(reasons) => return Verdict::Refused(reasons),
@@ -334,9 +347,9 @@ pub(crate) fn visit(expr: &Expr, see: &mut dyn FnMut(&Expr)) {
             changes.iter().for_each(|(_, value)| each(value));
         }
         ExprKind::Map(entries) => entries.iter().flat_map(|(key, value)| [key, value]).for_each(each),
-        ExprKind::Put(a, entries) => {
+        ExprKind::Updated(a, updates) => {
             each(a);
-            entries.iter().flat_map(|entry| [&entry.key, &entry.value]).for_each(each);
+            update::expressions(updates).into_iter().for_each(each);
         }
         ExprKind::Aggregate(aggregate) => {
             let start = if let Fold::Sum(_, start) = &aggregate.fold { Some(start) } else { None };

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::mem::{Discriminant, discriminant};
 
-use enact_rebel::ir::{Builtin, ExprKind, Fold};
+use enact_rebel::ir::{Builtin, EffectOperator, ExprKind, Fold, Update};
 
-/// What was met: operators, functions and aggregates by their names in [`enact_rebel::ir`], faults, and reasons of refusals.
+/// What was met: operators, functions, aggregates and updates by their names in [`enact_rebel::ir`], faults, and reasons of refusals.
 pub type Coverage = BTreeSet<String>;
 
 #[derive(Default)]
@@ -15,6 +15,8 @@ struct Met {
     kinds: HashSet<Discriminant<ExprKind>>,
     builtins: HashSet<Discriminant<Builtin>>,
     folds: HashSet<Discriminant<Fold>>,
+    updates: HashSet<Discriminant<Update>>,
+    operators: HashSet<Discriminant<EffectOperator>>,
     named: Coverage,
 }
 
@@ -48,6 +50,19 @@ pub(crate) fn fold(fold: &Fold) {
     MET.with_borrow_mut(|met| {
         if met.folds.insert(discriminant(fold)) {
             met.named.insert(format!("Aggregate {}", name(fold)));
+        }
+    });
+}
+
+pub(crate) fn update(update: &Update) {
+    MET.with_borrow_mut(|met| {
+        if met.updates.insert(discriminant(update)) {
+            met.named.insert(format!("Update {}", name(update)));
+        }
+        if let Update::At { operator, .. } = update
+            && met.operators.insert(discriminant(operator))
+        {
+            met.named.insert(format!("Update {}", name(operator)));
         }
     });
 }

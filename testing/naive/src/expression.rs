@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use enact_rebel::ir::{Arguments, Asks, Comparison, Entry, Expr, ExprKind, NumberKind, Operator, Query, Slot};
+use enact_rebel::ir::{Arguments, Asks, Comparison, Expr, ExprKind, NumberKind, Operator, Query, Slot};
 use enact_rebel::{Key, Name, RecordType, RecordValue, Reference, Timestamp, Value};
 use num_bigint::BigInt;
 
@@ -192,12 +192,8 @@ impl<'a> Reading<'a> {
                 Ok(set_of(rest.collect())?)
             }
             ExprKind::List(items) => Ok(list_of(self.values(items, locals)?)?),
-            ExprKind::Map(entries) => {
-                let entries: Vec<_> = entries.iter().map(|(key, value)| (key, value, false)).collect();
-                let (given, waits) = self.entries(&entries, locals)?;
-                if waits { Err(Stop::Waits) } else { Ok(map_of(given.into_iter())?) }
-            }
-            ExprKind::Put(map, entries) => self.put(map, entries, locals),
+            ExprKind::Map(entries) => self.map(entries, locals),
+            ExprKind::Updated(of, updates) => self.updated(of, updates, locals),
             ExprKind::SizeOf(of) => Ok(number::integer(order::elements(&self.value(of, locals)?).len())?),
             ExprKind::CurrencyOf(amount) => match self.value(amount, locals)? {
                 Value::Money(money) => Ok(Value::Currency(money.currency())),
@@ -245,47 +241,24 @@ impl<'a> Reading<'a> {
         Ok(Value::Boolean(order.is_lt() || is_closed && order.is_eq()))
     }
 
-    /// The map with other values under some keys.
-    fn put(&mut self, map: &Expr, entries: &[Entry], locals: &[Value]) -> Computed {
-        let old = match self.value(map, locals) {
-            Ok(Value::Map(old)) => Some(old),
-            Ok(other) => panic!("{other:?} is no map"),
-            Err(Stop::Waits) => None,
-            Err(fault) => return Err(fault),
-        };
-        let entries: Vec<_> = entries.iter().map(|entry| (&entry.key, &entry.value, entry.is_change)).collect();
-        let (given, waits) = self.entries(&entries, locals)?;
-        let (Some(old), false) = (old, waits) else { return Err(Stop::Waits) };
-        let is_kept = |key: &Value| !given.iter().any(|(other, _)| order::same(key, other));
-        let kept = old.iter().filter(|(key, _)| is_kept(key)).map(|(key, value)| (key.clone(), value.clone()));
-        let kept: Vec<(Value, Value)> = kept.collect();
-        Ok(map_of(kept.into_iter().chain(given))?)
-    }
-
-    /// The keys and values of entries, and whether one waits for an answer. Two values for one entry are a fault, but for two that are the
-    /// same and not computed from the old one.
-    fn entries(
-        &mut self,
-        entries: &[(&Expr, &Expr, bool)],
-        locals: &[Value],
-    ) -> Result<(Vec<(Value, Value)>, bool), Stop> {
-        let (mut given, mut waits): (Vec<(Value, Value, bool)>, bool) = (Vec::new(), false);
-        for (key, value, is_change) in entries {
+    /// The map of these entries. Two values for one entry are a fault as soon as the second is known.
+    fn map(&mut self, entries: &[(Expr, Expr)], locals: &[Value]) -> Computed {
+        let (mut given, mut waits): (Vec<(Value, Value)>, bool) = (Vec::new(), false);
+        for (key, value) in entries {
             match self.pair(key, value, locals) {
                 Ok((key, value)) => {
-                    for (other, earlier, was_change) in &given {
-                        let is_fine = !is_change && !was_change && order::same(&value, earlier);
-                        if order::same(&key, other) && !is_fine {
-                            return Err(Fault::TwoValues.into());
-                        }
+                    let is_other =
+                        |(earlier, old): &(Value, Value)| order::same(earlier, &key) && !order::same(old, &value);
+                    if given.iter().any(is_other) {
+                        return Err(Fault::TwoValues.into());
                     }
-                    given.push((key, value, *is_change));
+                    given.push((key, value));
                 }
                 Err(Stop::Waits) => waits = true,
                 Err(fault) => return Err(fault),
             }
         }
-        Ok((given.into_iter().map(|(key, value, _)| (key, value)).collect(), waits))
+        if waits { Err(Stop::Waits) } else { Ok(map_of(given.into_iter())?) }
     }
 
     fn ask(&mut self, target: &Expr, query: &Query, locals: &[Value]) -> Computed {

@@ -50,6 +50,7 @@ mod reason;
 mod seed;
 mod step;
 mod timer;
+mod update;
 mod world;
 
 pub use compare::{Disagreement, argument, compare, same_instance};

@@ -72,9 +72,10 @@ fn constructs() -> impl Iterator<Item = String> {
         (
             "",
             "Aggregate And Apply Arithmetic Ask Call CallerId Compare CompareZero CurrencyOf Field FieldOf Fresh HasRole Identity If In \
-             Insert KeyOf Let List Literal Local Map Negate NewField Not Now Or Otherwise Param Present Put Range Record Refer Remove Set \
-             Share SizeOf This Today With Within",
+             Insert KeyOf Let List Literal Local Map Negate NewField Not Now Or Otherwise Param Present Range Record Refer Remove Set \
+             Share SizeOf This Today Updated With Within",
         ),
+        ("Update ", "At For If Becomes Decreases Increases"),
         ("Aggregate ", "Count First Greatest Last Least List Map Quantified Set Sort Sum"),
         (
             "Apply ",

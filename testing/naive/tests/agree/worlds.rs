@@ -162,8 +162,7 @@ impl<'a> Course<'a> {
             _ => self.any_event(),
         };
         let arguments = self.arguments(event);
-        let given = arguments.iter().map(|(name, value)| (&**name, value.clone()));
-        let call = match event.call(given) {
+        let call = match event.call(given(&arguments)) {
             Ok(call) => call,
             // The event of another class, which may be one of this class by its name.
             Err(_) if !class.event(event.name()).is_some_and(|own| std::ptr::eq(own, event)) => return Ok(()),
@@ -178,7 +177,8 @@ impl<'a> Course<'a> {
         };
         let call = call.with_caller(self.any_caller());
         let call = if self.chance.is(95) { call.with_seed(Id::from_u128(self.chance.next().into())) } else { call };
-        self.compare(&of, &call).map_err(|disagreement| {
+        let naive = Call { arguments, ..Call::from(&call) };
+        self.compare(&of, &call, &naive).map_err(|disagreement| {
             let world: Vec<String> = self.naive.iter().map(|(of, thing)| format!("  {of}: {thing:?}")).collect();
             let caller = call.caller();
             let text = format!("{of}.{call} by {caller:?} at {}: {disagreement}\nin\n{}", self.now, world.join("\n"));
@@ -188,9 +188,10 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    fn compare(&mut self, of: &Reference, call: &EventCall) -> Result<(), Disagreement> {
+    /// Makes a step with `call` and one with `same`, which leaves out what `call` has by default.
+    fn compare(&mut self, of: &Reference, call: &EventCall, same: &Call) -> Result<(), Disagreement> {
         let real = self.spec.step_in_time(&self.real, of, call, self.now);
-        let naive = step(self.spec, &self.naive, of, &Call::from(call), self.now);
+        let naive = step(self.spec, &self.naive, of, same, self.now);
         compare(self.spec, &real, &naive)?;
         match &naive.result {
             Ok(accepted) => {
@@ -228,12 +229,12 @@ impl<'a> Course<'a> {
             return;
         }
         let event = self.chance.pick(&reads);
-        let arguments: Vec<(&str, Value)> =
-            event.params().iter().map(|param| (&**param.name(), self.value(param.ty()))).collect();
+        let arguments = self.all_arguments(event);
         let caller = self.any_caller();
         let of = self.any_instance(class);
-        let call = event.call(arguments).expect("they fit").with_caller(caller);
-        let naive = read(self.spec, &self.naive, &of, &Call::from(&call), self.now);
+        let call = event.call(given(&arguments)).expect("they fit").with_caller(caller);
+        let same = Call { arguments, ..Call::from(&call) };
+        let naive = read(self.spec, &self.naive, &of, &same, self.now);
         let real = self.real_read(class, &of, call.clone());
         let told = format!("{of}.{call}");
         match (real, naive) {
@@ -307,10 +308,20 @@ impl<'a> Course<'a> {
         class.reference(self.values().key(class.key_type()))
     }
 
-    /// Arguments of all parameters; seldom one is missing, of another type, or too many.
+    /// Arguments of all parameters that have no default, and of some that have one.
+    fn all_arguments(&mut self, event: &Event) -> Fields {
+        let mut arguments = Fields::new();
+        for param in event.params() {
+            if param.default().is_none() || self.chance.is(60) {
+                arguments.insert(param.name().clone(), self.value(param.ty()));
+            }
+        }
+        arguments
+    }
+
+    /// Such arguments; seldom one is missing, of another type, or too many.
     fn arguments(&mut self, event: &Event) -> Fields {
-        let mut arguments: Fields =
-            event.params().iter().map(|param| (param.name().clone(), self.value(param.ty()))).collect();
+        let mut arguments = self.all_arguments(event);
         if self.chance.is(3) {
             match (self.chance.below(3), event.params()) {
                 (0, [first, ..]) => _ = arguments.remove(first.name()),
@@ -335,6 +346,10 @@ impl<'a> Course<'a> {
         let roles: Vec<&str> = roles.into_iter().filter(|_| generous || self.chance.is(40)).collect();
         Some(Caller::new(id, roles).expect("a caller"))
     }
+}
+
+fn given(arguments: &Fields) -> impl Iterator<Item = (&str, Value)> {
+    arguments.iter().map(|(name, value)| (&**name, value.clone()))
 }
 
 /// A value and all that is in it.
