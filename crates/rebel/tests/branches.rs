@@ -263,6 +263,36 @@ fn calls_under_else_happen_where_the_condition_does_not_hold() {
     assert_eq!((given("true"), given("false")), ("101".into(), "15".into()));
 }
 
+#[test]
+fn a_branch_asks_what_its_path_needs_and_a_loop_asks_for_all_elements_at_once() {
+    let source = "
+        class Shelf
+          pieces: Integer = 4
+          isOpen: Boolean = true
+          initial bare on Build(): built
+          built
+        class Count
+          sum: Integer = 0
+          seen: Map[Shelf, Integer] = {}
+          initial new on Make(): made
+          made
+            on Add(one: Shelf, all: Set[Shelf], isWhole: Boolean)
+              post:
+                if isWhole:
+                  for shelf in all:
+                    if shelf.isOpen: this.seen[shelf] = shelf.pieces
+                else: this.sum += one.pieces";
+    let class = class(source, "Count");
+    let made = run(&class, &[("Make", &[])]);
+    let questions = |is_whole: &str| {
+        let call = call(&class, "Add", &["a", r#"{"b", "c"}"#, is_whole]);
+        let asked = class.questions(&key(&class), &made, &call, NOW);
+        asked.into_iter().map(|(of, question)| format!("{of}.{question}")).collect::<Vec<_>>()
+    };
+    assert_eq!(questions("false"), ["Shelf a.pieces"]);
+    assert_eq!(questions("true"), ["Shelf b.isOpen", "Shelf c.isOpen"]);
+}
+
 /// The codes of what is wrong with a class of these effects, which its first event has.
 fn codes(effects: &str) -> Vec<Code> {
     let text = format!(

@@ -8,11 +8,12 @@ use enact_rebel::{Class, Code, EventCall, Fault, Instance, Report, Source, Type,
 use proptest::prelude::*;
 use support::{NOW, call, class, key, next};
 
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     include_str!("specs/modules.rebel"),
     include_str!("../../../examples/listing2.rebel"),
     include_str!("../../../examples/bank.rebel"),
     include_str!("specs/account.rebel"),
+    include_str!("specs/depot.rebel"),
     include_str!("migrations/accepted_all_kinds_of_lines.rebel"),
 ];
 
@@ -62,7 +63,7 @@ fn some_value(ty: &Type) -> Value {
             ["NL91ABNA0417164300", "1"].into_iter().find(|text| Value::parse(ty, text).is_ok()).unwrap()
         }
         Type::Enum(enumeration) => &*enumeration.variants[0],
-        Type::Set(_) => "{}",
+        Type::Set(_) | Type::Map(_) => "{}",
         _ => "a",
     };
     Value::parse(ty, text).unwrap()
@@ -73,7 +74,8 @@ fn try_everything_once(class: &Class) {
     let key = key(class);
     let mut instance = class.initial();
     for event in class.events().iter().chain(class.events()) {
-        let call = event.call(event.params().iter().map(|param| (&**param.name(), some_value(param.ty())))).unwrap();
+        let given = event.params().iter().filter(|param| param.default().is_none());
+        let call = event.call(given.map(|param| (&**param.name(), some_value(param.ty())))).unwrap();
         let result = class.next(&key, &instance, &call, NOW);
         let judged = class.judge(&key, &class.outline(&instance), &call, NOW).verdict;
         match &result {
@@ -370,4 +372,13 @@ fn a_very_long_line_is_named_and_not_drawn() {
         check(vec![Source::new("long", format!("class A x: Mony {} initial a", " ".repeat(100_000)))]).unwrap_err();
     let drawn = report.render(false);
     assert!(drawn.len() < 1000 && drawn.contains("[E102] long:1: there is no type `Mony`"), "{}", drawn.len());
+}
+
+/// What is edited above is fine to begin with.
+#[test]
+fn every_source_that_is_edited_is_a_contract() {
+    for source in SOURCES {
+        check(support::sources("source", source)).unwrap_or_else(|report| panic!("{report}"));
+        check_and_draw(source);
+    }
 }

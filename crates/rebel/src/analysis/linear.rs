@@ -178,8 +178,8 @@ impl Class {
     ///
     /// A call has this form if each of its guards, and each invariant over a field it changes, compares sums and
     /// differences of single fields and constants, or asks for one value of a field or one element of a set; if its effects
-    /// add constants to fields, put constants into them, or put constants into sets or take them out; if it stays in its
-    /// state; and if what it needs from other instances does not depend on fields. Arguments, the identity, the time and the
+    /// add constants to fields, put constants into them, or put constants into sets or take them out, as far as conditions and loops
+    /// that do not depend on fields let them; if it stays in its state; and if what it needs from other instances does not depend on fields. Arguments, the identity, the time and the
     /// caller are constants of the call. Several calls only add: each must hold after what those before it add, and the invariants
     /// after all of them.
     ///

@@ -525,7 +525,8 @@ pub enum Statement {
         /// Where it stands.
         span: Span,
     },
-    /// The statements, if the condition, which is also given as written, holds.
+    /// The statements, if the condition, which is also given as written, holds. What stands under `else:` is a further statement,
+    /// under the opposite condition.
     If(Expr, Vec<Statement>, Name),
     /// The statements for every element of the set, which is the innermost local. The set is also given as written.
     For(Expr, Vec<Statement>, Name),
