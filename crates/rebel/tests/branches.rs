@@ -143,6 +143,57 @@ fn what_is_added_to_one_place_sums_up_and_reads_the_value_before() {
 }
 
 #[test]
+fn every_type_that_has_sums_sums_up_as_its_operators_do() {
+    let rows = [
+        ("Integer", "1", "+=", "2", "-=", "5"),
+        ("Money", "EUR 1.00", "+=", "EUR 2.00", "-=", "EUR 0.50"),
+        ("Money(EUR)", "EUR 1.00", "+=", "given", "+=", "EUR 0.50"),
+        ("Percentage", "1%", "+=", "2%", "-=", "0.5%"),
+        ("Decimal(4)", "1.5", "+=", "2", "-=", "0.25"),
+        ("Date", "2026-01-31", "+=", "1 month", "-=", "2"),
+        ("Timestamp", "Timestamp \"2026-01-31T10:00Z\"", "+=", "1 month", "-=", "15 minutes"),
+        ("Duration", "1 hour", "+=", "2 minutes", "-=", "3 seconds"),
+        ("Period", "1 month", "+=", "2 days", "-=", "1 day"),
+        ("String", "\"a\"", "+=", "\"b\"", "+=", "\"c\""),
+        ("Set[Integer]", "{1, 2}", "+=", "{3, 4}", "-=", "1"),
+        ("Set[Set[Integer]]", "{{1}}", "+=", "{2}", "-=", "{1}"),
+        ("List[Integer]", "[1]", "+=", "2", "+=", "[3, 4]"),
+        ("List[Decimal(2)]", "[1.25]", "+=", "2", "+=", "[3.5]"),
+    ];
+    for (ty, begin, first, one, second, other) in rows {
+        let by = |symbol: &str| symbol.trim_end_matches('=').to_owned();
+        let whole = if ty.starts_with("List") && !one.starts_with('[') { format!("[{one}]") } else { one.to_owned() };
+        let chained = format!("(a {} {whole}) {} {other}", by(first), by(second));
+        let source = format!(
+            "
+class A
+  a: {ty} = {begin}
+  b: {ty} = {begin}
+  m: Map[Integer, {ty}] = {{7: {begin}}}
+  initial new
+    on Make(): made
+  made
+    on E(isReal: Boolean, given: Money)
+      pre: given > 0
+      post:
+        if isReal: this.a {first} {one}
+        this.a {second} {other}
+        this.b = {chained}
+        this.m[7] {first} {one}
+        for key in {{7, 8}}:
+          if key == 7: this.m[key] {second} {other}
+"
+        );
+        let class = class(&source, "A");
+        let after = run(&class, &[("Make", &[]), ("E", &["true", "EUR 9.00"])]);
+        let [a, b] = ["a", "b"].map(|name| field(&after, name));
+        assert_eq!(a, b, "{ty}: {chained}");
+        let Some(Value::Map(entries)) = after.fields().get("m") else { panic!("{after:?}") };
+        assert_eq!(entries.values().map(ToString::to_string).collect::<Vec<_>>(), [b], "{ty}");
+    }
+}
+
+#[test]
 fn effects_that_turn_out_to_give_one_place_two_values_refuse_the_step() {
     let (class, depot) = depot(&[("Build", &[r#"{"a", "b"}"#])]);
     let after = |event: &str, arguments: &[&str]| next(&class, &depot, event, arguments).unwrap();

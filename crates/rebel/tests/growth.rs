@@ -72,3 +72,24 @@ fn twice_the_events_of_a_class_are_at_most_four_times_the_work() {
     let ratio = asked(events(256)) / asked(events(128));
     assert!(ratio <= 4.5, "{ratio}");
 }
+
+fn effects(count: usize) -> String {
+    let mut text =
+        "class A\n  n: Integer = 0\n  m: Map[Integer, Integer] = {}\n  initial i\n    on Begin(): o\n  o\n    \
+                    on E(x: Integer)\n      post:\n"
+            .to_owned();
+    for number in 0..count {
+        write!(
+            text,
+            "        if x > {number}:\n          this.n += {number}\n          this.m[{number}] = x\n        else: this.n -= 1\n"
+        )
+        .expect("a text takes all");
+    }
+    text
+}
+
+#[test]
+fn twice_the_effects_of_an_event_are_twice_the_work() {
+    let ratio = asked(effects(2_000)) / asked(effects(1_000));
+    assert!(ratio <= 2.2, "{ratio}");
+}

@@ -92,9 +92,9 @@ impl Pair<'_, '_> {
                         || [self.before, self.after].into_iter().all(|domain| !mismatches(domain, left, right)))
             }
             // What is evaluated depends on the first operand.
-            ExprKind::And(first, _) | ExprKind::Or(first, _) | ExprKind::If(first, _, _) => {
+            ExprKind::And(..) | ExprKind::Or(..) | ExprKind::If(..) => {
                 operands.iter().all(is_same)
-                    && (self.same(first) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
+                    && (self.same(operands[0]) || !operands[1..].iter().any(|expr| may_mismatch(expr)))
             }
             ExprKind::Updated(old, updates) => {
                 operands.iter().all(is_same)

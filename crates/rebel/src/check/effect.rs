@@ -7,6 +7,8 @@
 mod paths;
 mod value;
 
+use std::sync::Arc;
+
 use super::coerce::{coerce, widen};
 use super::expression::{Context, Typed};
 use super::{Checker, Scope, operators};
@@ -37,8 +39,21 @@ struct OnField {
 #[derive(Clone)]
 enum Part {
     Do(Change),
-    If(Typed, Vec<Part>, Vec<Part>),
-    For(Typed, Vec<Part>),
+    If(Governing, Vec<Part>, Vec<Part>),
+    For(Governing, Vec<Part>),
+}
+
+/// A condition or a collection, which all fields share that it decides about.
+#[derive(Clone)]
+struct Governing {
+    expr: Arc<Expr>,
+    depth: usize,
+}
+
+impl From<Typed> for Governing {
+    fn from(Typed { expr, depth }: Typed) -> Self {
+        Self { expr: expr.into(), depth }
+    }
 }
 
 /// What is done to a place.
@@ -102,8 +117,8 @@ impl Checker {
                     let (mut first, mut second) = (Effects::default(), Effects::default());
                     self.collect_effects(class, accepted, &mut first, context);
                     self.collect_effects(class, otherwise, &mut second, context);
-                    let Some(typed) = typed else { continue };
-                    let written = self.text(condition.span);
+                    let Some(governing) = typed.map(Governing::from) else { continue };
+                    let written = shortened(&self.text(condition.span));
                     for OnField { slot, ty, parts, texts } in first.fields {
                         let at = second.fields.iter().position(|other| other.slot == slot);
                         let other = at.map(|at| second.fields.remove(at));
@@ -112,11 +127,11 @@ impl Checker {
                             text += &format!(" else: {}", other.texts.join(", "));
                             other.parts
                         });
-                        effects.add(&slot, &ty, Part::If(typed.clone(), parts, otherwise), text.into());
+                        effects.add(&slot, &ty, Part::If(governing.clone(), parts, otherwise), text.into());
                     }
                     for OnField { slot, ty, parts, texts } in second.fields {
                         let text = format!("if not ({written}): {}", texts.join(", "));
-                        effects.add(&slot, &ty, Part::If(typed.clone(), Vec::new(), parts), text.into());
+                        effects.add(&slot, &ty, Part::If(governing.clone(), Vec::new(), parts), text.into());
                     }
                 }
                 Statement::For(name, set, inner) => {
@@ -128,9 +143,10 @@ impl Checker {
                     self.collect_effects(class, inner, &mut inside, context);
                     context.locals.pop();
                     context.loops.pop();
+                    let (governing, written) = (Governing::from(domain), shortened(&self.text(set.span)));
                     for OnField { slot, ty, parts, texts } in inside.fields {
-                        let text = format!("for {} in {}: {}", name.name, self.text(set.span), texts.join(", "));
-                        effects.add(&slot, &ty, Part::For(domain.clone(), parts), text.into());
+                        let text = format!("for {} in {written}: {}", name.name, texts.join(", "));
+                        effects.add(&slot, &ty, Part::For(governing.clone(), parts), text.into());
                     }
                 }
             }
@@ -266,6 +282,15 @@ impl Checker {
             _ => operators::for_optional(ty).or_else(|| operators::for_optional(by)),
         };
         self.report.push(Diagnostic { help, ..diagnostic });
+    }
+}
+
+/// The beginning of what governs effects, enough to find it: it is a part of the text of each of them.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{} ..", &text[..end]),
+        None => text.to_owned(),
     }
 }
 

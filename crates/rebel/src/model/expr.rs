@@ -136,8 +136,8 @@ pub enum ExprKind {
     And(Box<Expr>, Box<Expr>),
     /// Whether one of them holds; the second is looked at only if the first does not.
     Or(Box<Expr>, Box<Expr>),
-    /// The second if the first holds, else the third.
-    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// The second if the first holds, else the third. Effects on several fields share it.
+    If(Arc<Expr>, Box<Expr>, Box<Expr>),
     /// Whether the first is an element of the second.
     In(Box<Expr>, Box<Expr>),
     /// The set of these elements.
@@ -234,9 +234,9 @@ pub enum Update {
         value: Expr,
     },
     /// The first updates if the condition holds, else the second.
-    If(Expr, Vec<Update>, Vec<Update>),
+    If(Arc<Expr>, Vec<Update>, Vec<Update>),
     /// The updates for every element of the collection, which is the innermost local.
-    For(Expr, Vec<Update>),
+    For(Arc<Expr>, Vec<Update>),
 }
 
 /// One step on the way into a value.

@@ -53,7 +53,7 @@ fn chosen(parts: &[Part], old: Typed) -> Option<Typed> {
         [Part::If(condition, accepted, otherwise)] => {
             let (accepted, otherwise) = (chosen(accepted, old.clone())?, chosen(otherwise, old.clone())?);
             let depth = condition.depth.max(accepted.depth).max(otherwise.depth);
-            let kind = ExprKind::If(condition.expr.clone().into(), accepted.expr.into(), otherwise.expr.into());
+            let kind = ExprKind::If(condition.expr.clone(), accepted.expr.into(), otherwise.expr.into());
             Some(Typed::node(kind, old.ty().clone(), condition.expr.span(), depth))
         }
         _ => None,
