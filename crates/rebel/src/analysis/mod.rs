@@ -5,11 +5,14 @@
 //! * [`Class::linear`] - of one call, whatever the instance: the thresholds it needs and the amounts it adds.
 //! * [`Class::changes`] - of one call, whatever the instance: which places it changes, and how.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
+//! * [`footprint`] - of one event, whatever the instance and the arguments: which places it touches, with all that it calls.
 //!
 //! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
 mod abstraction;
 mod change;
+mod effect;
+pub mod footprint;
 mod interval;
 mod linear;
 mod lints;
