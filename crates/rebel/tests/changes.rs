@@ -13,11 +13,20 @@ const GOAL: &str = "
       limit: Money = EUR 0.00
       until: Date = 2026-01-01
       savers: Set[Integer] = {}
+      score: Decimal(2) = 0.00
       initial planned
         on Start(): open
       open
         on Save(amount: Money, by: Integer)
           post: this.saved += amount, this.savers += by
+        on Return(amount: Money)
+          post: this.saved = EUR 1.00 + saved - amount
+        on Book(amount: Money)
+          let: after = saved - amount
+          pre: after >= 0
+          post: this.saved = after
+        on Rate(points: Decimal(2))
+          post: this.score += points
         on Earn(rate: Percentage)
           post: this.saved += saved * rate
         on Limit(to: Money)
@@ -69,6 +78,19 @@ fn every_effect_has_its_place_and_its_manner() {
     // It depends on another field.
     assert_eq!(changes("Match", &[]), [Change { place: place("limit", None), manner: Manner::Other }]);
     assert_eq!(changes("Swap", &["7"]), [saving[1].clone()]);
+}
+
+#[test]
+fn a_sum_adds_however_it_is_written() {
+    for (event, argument, field) in
+        [("Return", "EUR 1.00", "saved"), ("Book", "EUR 1.00", "saved"), ("Rate", "0.50", "score")]
+    {
+        assert_eq!(
+            changes(event, &[argument]),
+            [Change { place: place(field, None), manner: Manner::Adds }],
+            "{event}"
+        );
+    }
 }
 
 #[test]

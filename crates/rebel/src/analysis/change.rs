@@ -2,12 +2,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::effect::{Elements, Form, form, reads};
 use super::linear::Place;
 use crate::evaluate::Evaluator;
 use crate::instance::EventCall;
 use crate::model::Class;
-use crate::model::expr::{Effect, Expr, ExprKind, Operator};
-use crate::value::{Bindings, Key, Name, Timestamp};
+use crate::model::expr::{Effect, Expr, ExprKind};
+use crate::value::{Bindings, Key, Timestamp};
 
 /// How a call changes a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,40 +66,29 @@ impl Class {
 
 fn change(effect: &Effect, call: &EventCall, at: Timestamp, constants: &mut Evaluator<'_>) -> Change {
     let field = &effect.field.name;
-    let whole = || Place { field: field.clone(), element: None };
-    let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *field);
+    let whole = |manner| Change { place: Place { field: field.clone(), element: None }, manner };
     let value = &effect.value;
-    match &value.kind {
-        ExprKind::Insert(set, element) | ExprKind::Remove(set, element) if is_own(set) && !reads(element, |_| true) => {
-            let element = constants.value(element, &[]).ok();
-            let is_in = matches!(effect.value.kind, ExprKind::Insert(..));
+    match form(effect) {
+        Form::Moves { is_in, elements } if matches!(elements[..], [Elements::One(_)]) => {
+            let element = elements[0].expr();
+            let element = if reads(element, |_| true) { None } else { constants.value(element, &[]).ok() };
             match element {
                 Some(_) => {
                     Change { place: Place { field: field.clone(), element }, manner: Manner::Makes(number(&is_in)) }
                 }
-                None => Change { place: whole(), manner: Manner::Other },
+                None => whole(Manner::Other),
             }
         }
-        ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, own, by) if is_own(own) && !reads(by, |_| true) => {
-            Change { place: whole(), manner: Manner::Adds }
-        }
+        Form::Adds(others) if !others.iter().any(|other| reads(other.value, |_| true)) => whole(Manner::Adds),
         _ if !reads(value, |_| true) => {
-            let value = constants.value(value, &[]).ok();
-            Change { place: whole(), manner: value.map_or(Manner::Other, |value| Manner::Makes(number(&value))) }
+            whole(constants.value(value, &[]).map_or(Manner::Other, |value| Manner::Makes(number(&value))))
         }
         _ if !reads(value, |name| name != field) => {
             let time = reads_time(value).then_some(at);
-            Change { place: whole(), manner: Manner::Makes(number(&(call, field, time))) }
+            whole(Manner::Makes(number(&(call, field, time))))
         }
-        _ => Change { place: whole(), manner: Manner::Other },
+        _ => whole(Manner::Other),
     }
-}
-
-/// Whether `expr` reads a field of which `is_meant` holds.
-fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
-    let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(slot) if is_meant(&slot.name)));
-    found
 }
 
 fn reads_time(expr: &Expr) -> bool {
