@@ -124,6 +124,9 @@ pub(crate) struct Check {
     /// Take warnings for errors
     #[arg(long)]
     pub(crate) deny_warnings: bool,
+    /// Print which places each event touches, of which objects, in which way, and because of which lines
+    #[arg(long)]
+    pub(crate) footprint: bool,
     /// Print what was found as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,35 +1,58 @@
 //! `enact check`: what is wrong with a specification.
 
-use enact_rebel::{Diagnostic, Report, Span, Spec, check};
+use std::io::{self, Write};
+
+use enact_rebel::{Diagnostic, Position, Report, Source, Span, Spec, check};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::{args, spec};
+use crate::lines::Lines;
+use crate::{args, footprint, spec};
 
 pub(crate) fn run(args: &args::Check) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
-    let spec = if args.json { check_for_programs(sources)? } else { spec::check(sources)? };
+    let lines = args.footprint.then(|| Lines::of(&sources));
+    let spec = if args.json { check_for_programs(sources, lines.as_ref())? } else { spec::check(sources)? };
     let warnings = spec.warnings().diagnostics().len() + spec.warnings().omitted();
     if args.deny_warnings && warnings > 0 {
         return Err(Failure::Warnings { warnings });
     }
     if !args.json {
+        if let Some(lines) = lines {
+            print(&footprint::tables(&spec, &lines))?;
+        }
         let classes = spec.classes().len();
         let events = spec.classes().map(|class| class.events().len()).sum::<usize>();
-        println!("no errors: {}, {}, {}", count(classes, "class"), count(events, "event"), count(warnings, "warning"));
+        let counts = [count(classes, "class"), count(events, "event"), count(warnings, "warning")];
+        print(&format!("no errors: {}\n", counts.join(", ")))?;
     }
     Ok(())
 }
 
-/// As [`spec::check`], with the findings as one JSON document on standard output.
-fn check_for_programs(sources: Vec<enact_rebel::Source>) -> Result<Spec, Failure> {
+/// Prints a text that may be long. Who reads it may stop to.
+fn print(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Unwritable { path: "standard output".into(), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// As [`spec::check`], with the findings as one JSON document on standard output, and with the lines of the sources the
+/// footprints of all events.
+fn check_for_programs(sources: Vec<Source>, lines: Option<&Lines>) -> Result<Spec, Failure> {
     match check(sources) {
         Ok(spec) => {
-            println!("{}", document(spec.warnings()));
+            let mut document = document(spec.warnings());
+            if let Some(lines) = lines {
+                document["footprints"] = footprint::document(&spec, lines);
+            }
+            print(&format!("{document}\n"))?;
             Ok(spec)
         }
         Err(report) => {
-            println!("{}", document(&report));
+            print(&format!("{}\n", document(&report)))?;
             Err(Failure::Spec { errors: report.errors().count() })
         }
     }
@@ -45,24 +68,28 @@ fn described(report: &Report, finding: &Diagnostic) -> Value {
         "code": finding.code.number(),
         "severity": if finding.code.is_warning() { "warning" } else { "error" },
         "message": finding.message,
-        "labels": finding.labels.iter().map(|label| place(report, label.span, &label.text)).collect::<Vec<_>>(),
+        "labels": finding.labels.iter().map(|label| said(report, label.span, &label.text)).collect::<Vec<_>>(),
     });
     if let Some(help) = &finding.help {
         described["help"] = json!(help);
     }
     if let Some(edit) = &finding.edit {
-        described["edit"] = place(report, edit.span, &edit.text);
+        described["edit"] = said(report, edit.span, &edit.text);
     }
     described
 }
 
-fn place(report: &Report, span: Span, text: &str) -> Value {
-    let (file, begin, end) = report.locate(span);
+fn said(report: &Report, span: Span, text: &str) -> Value {
+    let mut place = place(span, report.locate(span));
+    place["text"] = json!(text);
+    place
+}
+
+pub(crate) fn place(span: Span, (file, begin, end): (&str, Position, Position)) -> Value {
     json!({
         "file": file,
         "begin": { "offset": span.start, "line": begin.line, "column": begin.column },
         "end": { "offset": span.end, "line": end.line, "column": end.column },
-        "text": text,
     })
 }
 

@@ -92,6 +92,7 @@
 //! * [`Spec::migration`] - from the instances of one version to those of the next.
 //! * [`ir`] - the specification as a tree, for programs that draw it, check it or make something else of it.
 //! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
+//! * [`footprint`] - which places of which instances an event touches, and which events commute.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
 //! # What it never does
@@ -121,6 +122,7 @@ mod syntax;
 mod value;
 mod violation;
 
+pub use self::analysis::footprint;
 pub use self::analysis::{
     Bound, Change, Content, Delta, Effects, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold,
     Verdict,

@@ -35,6 +35,9 @@ pub const COLLECTION_MAX: usize = 10_000;
 /// Bytes of a text that an operation makes.
 pub const TEXT_BYTES_MAX: usize = 65_536;
 
+/// Touches of other events in one [footprint](crate::footprint::Footprint), of those that it calls and asks about.
+pub const FOOTPRINT_MAX: usize = 1_000;
+
 /// Events of one step, the first one and all that are called.
 pub const ACTS_MAX: usize = 10_000;
 

@@ -14,11 +14,20 @@ const GOAL: &str = "
       limit: Money = EUR 0.00
       until: Date = 2026-01-01
       savers: Set[Integer] = {}
+      score: Decimal(2) = 0.00
       initial planned
         on Start(): open
       open
         on Save(amount: Money, by: Integer)
           post: this.saved += amount, this.savers += by
+        on Return(amount: Money)
+          post: this.saved = EUR 1.00 + saved - amount
+        on Book(amount: Money)
+          let: after = saved - amount
+          pre: after >= 0
+          post: this.saved = after
+        on Rate(points: Decimal(2))
+          post: this.score += points
         on Earn(rate: Percentage)
           post: this.saved += saved * rate
         on Limit(to: Money)
@@ -191,6 +200,19 @@ proptest! {
         if all && told[0].iter().all(|a| told[1].iter().all(|b| is_alike(a, b))) {
             prop_assert_eq!(next(&after, &other), next(&next(&before, &other), &one), "{} and {}", one, other);
         }
+    }
+}
+
+#[test]
+fn a_sum_adds_however_it_is_written() {
+    for (event, argument, field) in
+        [("Return", "EUR 1.00", "saved"), ("Book", "EUR 1.00", "saved"), ("Rate", "0.50", "score")]
+    {
+        assert_eq!(
+            changes(event, &[argument]),
+            [Change { place: place(field, None), manner: Manner::Adds }],
+            "{event}"
+        );
     }
 }
 

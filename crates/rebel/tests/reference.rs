@@ -1,8 +1,11 @@
 //! The reference in `docs/rebel.md` is true, and so are the examples of `docs/guide/patterns.md`.
 
 mod grammar;
+#[path = "footprint/rows.rs"]
+mod rows;
 mod support;
 
+use enact_rebel::footprint::{Commutes, Footprint, Mode, Term};
 use enact_rebel::{Source, Style, check, format};
 
 use self::grammar::Grammar;
@@ -134,5 +137,40 @@ fn every_sentence_of_the_grammar_is_read_and_printed_as_it_is_read() {
         let again = again.unwrap_or_else(|report| panic!("seed {seed}: {report}"));
         let differs = again.lines().zip(printed.lines()).find(|(again, printed)| again != printed);
         assert!(differs.is_none() && again.len() == printed.len(), "seed {seed}: {differs:#?}");
+    }
+}
+
+#[test]
+fn each_construct_touches_what_its_row_says() {
+    let rows = rows::rows();
+    assert!(rows.len() >= 50, "the table has rows");
+    for row in rows {
+        let spec = support::spec(&row.text);
+        let found = touches(&spec.footprint("Shelf", "Try").expect("the event of the row"));
+        assert_eq!(found, row.touches, "{}\n{}", row.construct, row.text);
+    }
+}
+
+/// What an event touches beside its own state, as the reference writes it.
+fn touches(footprint: &Footprint) -> Vec<String> {
+    let (first, others) = footprint.touches().split_first().expect("its own state");
+    assert_eq!(first.to_string(), "this: its state Read");
+    let written = others.iter().map(|touch| match touch.instance {
+        Term::This => format!("{} {}", touch.place, touch.mode),
+        _ => touch.to_string(),
+    });
+    written.collect()
+}
+
+#[test]
+fn modes_commute_as_the_table_says() {
+    const MODES: [Mode; 8] =
+        [Mode::Read, Mode::Test, Mode::Add, Mode::Insert, Mode::Delete, Mode::Assign, Mode::Call, Mode::Question];
+    let rows = rows::table("| mode | the event | commutes in one place with |\n");
+    assert_eq!(rows.len(), MODES.len());
+    for (mode, row) in MODES.iter().zip(rows) {
+        let commuting = MODES.iter().filter(|other| mode.commutes(**other) == Commutes::Always);
+        let commuting: Vec<String> = commuting.map(ToString::to_string).collect();
+        assert_eq!((row[0], row[2]), (&*mode.to_string(), &*commuting.join(", ")));
     }
 }

@@ -4,7 +4,9 @@ mod support;
 
 use std::sync::{Arc, LazyLock};
 
-use enact_rebel::{Class, Code, EventCall, Fault, Instance, Report, Source, Type, Value, Violation, check, limits};
+use enact_rebel::{
+    Class, Code, EventCall, Fault, Instance, Report, Source, Spec, Type, Value, Violation, check, limits,
+};
 use proptest::prelude::*;
 use support::{NOW, call, class, key, next};
 
@@ -27,6 +29,7 @@ fn check_and_draw(text: &str) {
         Ok(spec) => {
             let _ = spec.warnings().render(true);
             spec.classes().for_each(|class| try_everything_once(class));
+            name_all_touches(&spec);
             let earlier = check(vec![Source::new("earlier", EARLIER)]).unwrap();
             match spec.migration(&earlier) {
                 Ok(migration) => assert!(migration.to() > 1),
@@ -34,6 +37,16 @@ fn check_and_draw(text: &str) {
             }
         }
         Err(report) => draw(&sources, &report),
+    }
+}
+
+/// What each event touches stands in the sources.
+fn name_all_touches(spec: &Spec) {
+    for footprint in spec.footprints() {
+        for touch in footprint.touches() {
+            assert!(!touch.to_string().is_empty() && !touch.because.is_empty());
+            touch.because.iter().for_each(|span| _ = spec.warnings().locate(*span));
+        }
     }
 }
 
@@ -247,6 +260,7 @@ fn the_deepest_expression_is_evaluated_without_overflow_of_the_stack() {
             Ok(spec) => {
                 let a = spec.class("A").unwrap();
                 assert!(next(a, &a.initial(), "E", &[]).is_ok(), "{}", &deepest[..20]);
+                name_all_touches(&spec);
             }
             Err(report) => assert!(report.errors().all(|found| found.code == Code::Limit), "{report}"),
         }
@@ -260,8 +274,10 @@ fn the_deepest_aggregates_and_ranges_are_evaluated_without_overflow_of_the_stack
     // What is compared is evaluated once, or this would take longer than the world has time.
     let within = (0..depth).fold("1".to_owned(), |inner, _| format!("(if {inner} in 0 .. 2 then 1 else 2)"));
     for guarded in [nested, format!("{within} == 1")] {
-        let a = class(&guard(&guarded), "A");
-        assert!(next(&a, &a.initial(), "E", &[]).is_ok());
+        let spec = support::spec(&guard(&guarded));
+        let a = spec.class("A").unwrap();
+        assert!(next(a, &a.initial(), "E", &[]).is_ok());
+        name_all_touches(&spec);
     }
 }
 

@@ -164,3 +164,66 @@ fn a_single_file_finds_the_modules_that_it_imports_beside_it_and_nowhere_else() 
     let (status, said) = check(&["shop/a.rebel"]);
     assert!(status == Some(1) && said.contains("two files are the module `d`"), "{said}");
 }
+
+#[test]
+fn a_footprint_is_printed_as_the_reference_shows_it() {
+    const COMMAND: &str = "$ enact check --footprint examples/bank.rebel\n";
+    let page = include_str!("../../../../docs/rebel.md");
+    let (_, shown) = page.split_once(COMMAND).expect("the page shows a footprint");
+    let (shown, _) = shown.split_once("```").expect("it ends");
+    let mut check = program();
+    check.args(["check", "--footprint", "examples/bank.rebel"]).current_dir("../..");
+    let ended = check.output().expect("it runs");
+    let printed = String::from_utf8(ended.stdout).expect("UTF-8");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(printed.contains(&format!("\n\n{shown}\n")), "{printed}");
+    assert!(printed.ends_with("\nno errors: 4 classes, 19 events, 0 warnings\n"), "{printed}");
+    assert_eq!(printed.matches("because of line").count(), 19, "a table for each event");
+    assert!(!printed.contains('\x1b') && ended.stderr.is_empty());
+}
+
+const SAFE: &str = "module safe\nabstract class Safe\n  gold: Integer = 0\n  invariant gold >= 0\n  initial none_\n    on Build(): built\n  built\n";
+const VAULT: &str = "module vault\nimport safe: Safe\nclass Vault extends Safe\n  built\n    on Take(pieces: Integer)\n      post: this.gold -= pieces\n    on Rob(other: Vault)\n      sync: other.Take(1)\n";
+
+#[test]
+fn a_footprint_names_the_files_of_lines_that_stand_elsewhere() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let path = directory.path().join("vault.rebel");
+    fs::write(directory.path().join("safe.rebel"), SAFE).expect("writable");
+    fs::write(&path, VAULT).expect("writable");
+    let (vault, safe) = (path.to_str().expect("UTF-8"), directory.path().join("safe.rebel"));
+    let ended = enact(&["check", "--footprint", vault]);
+    let printed = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let table = format!(
+        "Vault.Take(pieces), {vault}:5
+  instance  place      mode  because of line
+  this      its state  Read  5
+  this      gold       Test  {}:4
+  this      gold       Add   6
+",
+        safe.display()
+    );
+    assert!(printed.contains(&table), "{printed}");
+
+    let ended = enact(&["check", "--footprint", "--json", vault]);
+    let document: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let footprints = document["footprints"].as_array().expect("an array");
+    let events: Vec<_> = footprints.iter().map(|footprint| footprint["event"].as_str().expect("a name")).collect();
+    assert_eq!(events, ["Build", "Take", "Rob"]);
+    let tested = &footprints[2]["touches"][3];
+    let what = ["class", "instance", "place", "mode"].map(|key| tested[key].as_str().expect("a text"));
+    assert_eq!(what, ["Vault", "other", "gold", "Test"], "{}", footprints[2]);
+    assert_eq!((&tested["because"][0]["file"], &tested["because"][0]["begin"]["line"]), (&vault.into(), &8.into()));
+    assert_eq!((&footprints[2]["complete"], &document["omitted"]), (&true.into(), &0.into()));
+}
+
+#[test]
+fn a_reader_of_footprints_may_stop_to_read() {
+    let bank = "../../examples/bank.rebel";
+    let mut check = program();
+    check.args(["check", "--footprint", bank]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut checking = check.spawn().expect("the program starts");
+    drop(checking.stdout.take());
+    let ended = checking.wait_with_output().expect("it ends");
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(0), ""));
+}

@@ -2,11 +2,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use super::effect::{Elements, Form, form, reads};
 use super::linear::Place;
 use crate::evaluate::{Done, Evaluator};
 use crate::instance::EventCall;
 use crate::model::Class;
-use crate::model::expr::{EffectOperator, Expr, ExprKind, Operator};
+use crate::model::expr::{EffectOperator, Expr, ExprKind};
 use crate::value::{Bindings, Key, Name, Timestamp, Type, Value};
 
 /// How a call changes a place.
@@ -132,22 +133,17 @@ impl Changing<'_> {
     fn change(&self, value: &Expr, constants: &mut Evaluator<'_>) -> Change {
         let Self { field, call, at, .. } = *self;
         let whole = |manner| Change { place: self.place(None), manner };
-        let is_own = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(slot) if slot.name == *field);
-        match &value.kind {
-            ExprKind::Insert(set, element) | ExprKind::Remove(set, element)
-                if is_own(set) && !reads(element, |_| true) =>
-            {
-                let is_in = matches!(value.kind, ExprKind::Insert(..));
-                match constants.value(element, &[]) {
-                    Ok(element) => Change { place: self.place(Some(&element)), manner: Manner::Makes(hash(&is_in)) },
-                    Err(_) => whole(Manner::Other),
-                }
+        match form(field, value) {
+            Form::Moves { is_in, elements } if matches!(elements[..], [Elements::One(_)]) => {
+                let element = elements[0].expr();
+                let element = if reads(element, |_| true) { None } else { constants.value(element, &[]).ok() };
+                let manner = Manner::Makes(hash(&is_in));
+                element.map_or_else(
+                    || whole(Manner::Other),
+                    |element| Change { place: self.place(Some(&element)), manner },
+                )
             }
-            ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, own, by)
-                if is_own(own) && !reads(by, |_| true) =>
-            {
-                whole(Manner::Adds)
-            }
+            Form::Adds(others) if !others.iter().any(|other| reads(other.value, |_| true)) => whole(Manner::Adds),
             _ if !reads(value, |_| true) => {
                 let value = constants.value(value, &[]).ok();
                 whole(value.map_or(Manner::Other, |value| Manner::Makes(hash(&value))))
@@ -159,13 +155,6 @@ impl Changing<'_> {
             _ => whole(Manner::Other),
         }
     }
-}
-
-/// Whether `expr` reads a field of which `is_meant` holds.
-pub(super) fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
-    let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(slot) if is_meant(&slot.name)));
-    found
 }
 
 pub(super) fn reads_time(expr: &Expr) -> bool {

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use super::abstraction::{Abstract, Denomination, Domain};
-use super::change::{hash, reads, reads_time};
+use super::change::{hash, reads_time};
+use super::effect::reads;
 use super::interval::Interval;
 use super::linear::{Content, Delta, Place};
 use crate::evaluate::Evaluator;

@@ -6,12 +6,15 @@
 //! * [`Class::changes`] - of one call, whatever the instance: which places it changes, and how.
 //! * [`Class::effects`] - of one call, whatever the instance: what it does to each field, and on which others it depends.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
+//! * [`footprint`] - of one event, whatever the instance and the arguments: which places it touches, with all that it calls.
 //!
 //! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
 mod abstraction;
 mod change;
+mod effect;
 mod effects;
+pub mod footprint;
 mod interval;
 mod linear;
 mod lints;

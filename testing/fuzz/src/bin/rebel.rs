@@ -108,6 +108,9 @@ fn run(spec: &Spec, world: &mut BTreeMap<Reference, Instance>, class: &Class) {
         }
         // A step with all that it calls and asks; what it did at one instance is done again there with the answers alone.
         let Ok(accepted) = spec.step(world, &target, &call, at) else { continue };
+        let footprint = spec.footprint(class.name(), event.name()).expect("it is declared");
+        let is_named = |met: &Reference| footprint.touches().iter().any(|touch| touch.class == met.class);
+        assert!(!footprint.is_complete() || accepted.work.keys().all(is_named), "{call}");
         for (reference, tasks) in &accepted.work {
             let class = spec.class(&reference.class).expect("it was met");
             let mut instance = world.get(reference).cloned().unwrap_or_else(|| class.initial());
