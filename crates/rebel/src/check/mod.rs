@@ -13,6 +13,7 @@
 //! of the names in what could not be read that nothing has them.
 
 mod aggregate;
+mod arguments;
 mod body;
 mod builtin;
 mod caller;
