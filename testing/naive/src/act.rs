@@ -334,7 +334,7 @@ pub(crate) fn visit(expr: &Expr, see: &mut dyn FnMut(&Expr)) {
         | ExprKind::Present(a)
         | ExprKind::FieldOf(a, _)
         | ExprKind::KeyOf(a, _) => each(a),
-        ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|expr| each(expr)),
+        ExprKind::If(a, b, c) => [&**a, &**b, &**c].into_iter().for_each(each),
         ExprKind::Within(_, operands, _) => operands.iter().for_each(each),
         ExprKind::Set(items)
         | ExprKind::Call(_, items)

@@ -97,9 +97,9 @@ fn expressions_of(update: &Update) -> Vec<&Expr> {
     match update {
         Update::At { way, value, .. } => way.iter().filter_map(key).chain([value]).collect(),
         Update::If(condition, accepted, otherwise) => {
-            [vec![condition], expressions(accepted), expressions(otherwise)].concat()
+            [vec![&**condition], expressions(accepted), expressions(otherwise)].concat()
         }
-        Update::For(domain, updates) => [vec![domain], expressions(updates)].concat(),
+        Update::For(domain, updates) => [vec![&**domain], expressions(updates)].concat(),
         unknown => panic!("an update that is not known: {unknown:?}"),
     }
 }
