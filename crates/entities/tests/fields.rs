@@ -23,6 +23,9 @@ class Goal
   price: Money = EUR 3.00
   pledge: Integer = 0
   notes: List[Integer] = []
+  up: Integer = 5
+  side: Integer = 0
+  asked: Integer = 0
   invariant saved + limit >= 0
   invariant saved + pledge >= 0
   initial planned
@@ -65,8 +68,17 @@ class Goal
     on Double()
       post: this.saved += saved
     on Thirds(rate: Percentage)
-      pre: saved >= 0
+      pre: saved * saved <= 16
       post: this.price = price * rate
+    on Clear()
+      post: this.savers = {}
+    on Need(least: Integer)
+      pre: up + side >= least
+      post: this.asked += 1
+    on Side(to: Integer)
+      post: this.side = to
+    on Lower(by: Integer)
+      post: this.up -= by
     on Copy()
       post: this.limit = saved
     on Note(text: Integer)
@@ -294,6 +306,10 @@ fn act() -> impl Generator<Value = Act> {
             Act::Ask("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
         }),
         1 => Just(Act::Ask("Copy", vec![])),
+        1 => Just(Act::Ask("Clear", vec![])),
+        2 => (3_i64..7).prop_map(|least| Act::Ask("Need", vec![Value::Integer(least)])),
+        2 => prop::sample::select(vec![0, 10]).prop_map(|to| Act::Ask("Side", vec![Value::Integer(to)])),
+        2 => (1_i64..4).prop_map(|by| Act::Ask("Lower", vec![Value::Integer(by)])),
         1 => integer("Note"),
         1 => integer("Read"),
         1 => Just(Act::Ask("Pause", vec![])),
@@ -523,4 +539,44 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
     for (asked, expected) in rows {
         assert_eq!(verdicts(Strategy::Serializable, asked), *expected, "{asked:?}");
     }
+}
+
+/// A lower number before what needs the sum of it and of another one, which is behind the first in line and not applied.
+#[test]
+fn what_is_committed_in_line_is_no_support_for_what_may_come_before_it() {
+    let model = contract();
+    let base = opened(&model);
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let ask = |goal: &mut Admission<Rebel>, tx: u128, name: &str, number: i64, sole: bool| {
+        told(&goal.request(request(tx, event(&model, name, &[Value::Integer(number)]), sole)))
+    };
+    assert_eq!(ask(&mut goal, 1, "Side", 0, false), "admitted");
+    assert_eq!(ask(&mut goal, 2, "Side", 10, true), "admitted");
+    assert_eq!(ask(&mut goal, 3, "Need", 5, false), "admitted");
+    goal.decide(TxId::from_u128(2), Decision::Commit);
+    assert!(goal.find(TxId::from_u128(2)).is_some_and(|entry| entry.committed && entry.answer.in_line));
+    assert_eq!(ask(&mut goal, 4, "Lower", 3, false), "delayed");
+}
+
+#[test]
+fn what_is_not_linear_is_guarded_by_all_that_it_reads() {
+    let model = contract();
+    let base = opened(&model);
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let rate = Value::parse(&Type::Percentage, "50%").expect("a rate");
+    assert_eq!(told(&goal.request(request(1, event(&model, "Freeze", &[]), false))), "admitted");
+    assert_eq!(told(&goal.request(request(2, event(&model, "Thirds", &[rate]), true))), "admitted");
+    let save = event(&model, "Save", &[Value::Integer(2), Value::Integer(7)]);
+    assert_eq!(told(&goal.request(request(3, save, false))), "delayed", "5 times 5 is more than 16");
+}
+
+#[test]
+fn a_set_that_is_replaced_says_nothing_of_its_elements() {
+    let model = contract();
+    let base = opened(&model);
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    assert_eq!(told(&goal.request(request(1, event(&model, "Freeze", &[]), false))), "admitted");
+    assert_eq!(told(&goal.request(request(2, event(&model, "Clear", &[]), true))), "admitted");
+    let leave = event(&model, "Leave", &[Value::Integer(1)]);
+    assert_eq!(told(&goal.request(request(3, leave, true))), "delayed", "it is there unless the set is cleared");
 }
