@@ -225,12 +225,15 @@ impl Reference<'_> {
 
     /// The states that the entries leave in the order of slots, each with or without those of which `is_sure` does not hold; those of
     /// which `is_left_out` holds never happen.
-    fn states(&self, is_sure: impl Fn(&Entry) -> bool, is_left_out: impl Fn(usize) -> bool) -> Vec<Instance> {
+    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> Vec<Instance> {
         let mut states = vec![self.base.clone()];
-        for (_, entry) in self.entries.iter().enumerate().filter(|(index, _)| !is_left_out(*index)) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if is_left_out(index) {
+                continue;
+            }
             let happened = states.iter().filter_map(|state| self.next(state, &entry.event));
             let happened: Vec<Instance> = happened.collect();
-            if is_sure(entry) {
+            if is_sure(index) {
                 states = happened;
             } else {
                 states.extend(happened);
@@ -240,7 +243,7 @@ impl Reference<'_> {
     }
 
     fn told(&self, event: &EventCall, sole: bool) -> &'static str {
-        let ends = self.states(|entry| entry.is_committed, |_| false);
+        let ends = self.states(|index| self.entries[index].is_committed, |_| false);
         let after: Vec<_> = ends.iter().map(|state| self.next(state, event)).collect();
         let states: BTreeSet<_> = after.iter().flatten().map(|next| next.state().clone()).collect();
         match after.iter().flatten().count() {
@@ -253,12 +256,15 @@ impl Reference<'_> {
 
     /// Whether `event` may go before everything that may still come before or behind it.
     fn is_free(&self, event: &EventCall) -> bool {
-        let is_past = |entry: &Entry| entry.is_committed && !entry.in_line;
+        let is_past = |index: usize| self.entries[index].is_committed && !self.entries[index].in_line;
         let anywhere = self.states(is_past, |_| false);
         let commutes = |index: usize| {
             // What is in line stays behind all that it found.
             let is_behind = |other: usize| other > index && self.entries[other].in_line;
-            let others = self.states(is_past, |other| other == index || is_behind(other));
+            let is_before =
+                |other: usize| self.entries[index].in_line && other < index && self.entries[other].is_committed;
+            let others =
+                self.states(|other| is_past(other) || is_before(other), |other| other == index || is_behind(other));
             others.iter().all(|state| {
                 let other = &self.entries[index].event;
                 let (Some(one), Some(two)) = (self.next(state, event), self.next(state, other)) else { return false };
@@ -268,7 +274,7 @@ impl Reference<'_> {
             })
         };
         anywhere.iter().all(|state| self.next(state, event).is_some())
-            && (0..self.entries.len()).filter(|&index| !is_past(&self.entries[index])).all(commutes)
+            && (0..self.entries.len()).filter(|&index| !is_past(index)).all(commutes)
     }
 }
 
