@@ -29,7 +29,7 @@ pub(crate) fn run(args: &args::Check) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints a text that may be long. Who reads it may stop to.
+/// Prints a text that may be long. A reader that closes the pipe early is no failure.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

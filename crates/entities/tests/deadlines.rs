@@ -38,6 +38,15 @@ impl Drop for Hanging<'_> {
     }
 }
 
+/// Account B with 100 euros beside account A.
+async fn disk_with_two_accounts() -> SimDisk {
+    let disk = disk_with_an_account().await;
+    let bank = reopened(&disk);
+    open(&bank, "Account/B", 10_000).await;
+    bank.shutdown(LONG).await.expect("the journal closes");
+    disk
+}
+
 fn deposit(cents: i128) -> Command<Event> {
     command("Account/A", Event::Deposit(cents))
 }
@@ -108,10 +117,7 @@ async fn a_disk_whose_reads_hang_is_named_at_the_deadline_and_nothing_happens() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_entity_that_cannot_be_loaded_holds_up_the_others_until_the_deadline_only() {
-    let disk = disk_with_an_account().await;
-    let earlier = reopened(&disk);
-    open(&earlier, "Account/B", 10_000).await;
-    earlier.shutdown(LONG).await.expect("the journal closes");
+    let disk = disk_with_two_accounts().await;
     let bank = reopened(&disk);
     assert_eq!(balance(&bank, "Account/A").await, 10_100);
     let hanging = Hanging::on(&disk, Hang::Reads);
@@ -124,10 +130,7 @@ async fn an_entity_that_cannot_be_loaded_holds_up_the_others_until_the_deadline_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_stands_in_line_at_its_deadline_is_recorded_and_answered_when_those_before_it_are_decided() {
-    let disk = disk_with_an_account().await;
-    let earlier = reopened(&disk);
-    open(&earlier, "Account/B", 10_000).await;
-    earlier.shutdown(LONG).await.expect("the journal closes");
+    let disk = disk_with_two_accounts().await;
     let bank = reopened(&disk);
     assert_eq!(balance(&bank, "Account/A").await, 10_100);
     let hanging = Hanging::on(&disk, Hang::Reads);

@@ -51,7 +51,7 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     told: Told,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
-    /// Who waits until a commit is acknowledged.
+    /// Answers that are owed as soon as a commit is acknowledged.
     commits: HashMap<TxId, Resolver<()>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
     next_read: ReadId,

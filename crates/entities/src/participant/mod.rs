@@ -184,7 +184,7 @@ enum Stage {
         span: Millis,
     },
     Committed {
-        /// Who is told, of which attempt, when it is applied.
+        /// The acknowledgement that is owed when it is applied.
         tell: Option<Told>,
     },
 }
