@@ -34,7 +34,7 @@ pub(super) enum Judgement<M: Model> {
 
 impl<M: Model> Judgement<M> {
     /// Of what stops in every outcome.
-    fn of(stop: Stop<M::Event>) -> Self {
+    pub(super) fn of(stop: Stop<M::Event>) -> Self {
         if stop.wants.is_empty() {
             Self::Reject(stop)
         } else {

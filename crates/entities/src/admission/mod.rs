@@ -77,7 +77,7 @@ use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
-use self::entity::{Entity, Shape, Unsettled};
+use self::entity::{Entity, Shape, Step, Unsettled};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Delayed, Queue};
@@ -378,12 +378,14 @@ impl<M: Model> Admission<M> {
     /// Every state that the decisions still missing can lead to, or nothing if there are more than
     /// [`Limits::outcomes_max`].
     pub fn outcomes(&mut self) -> Option<Arc<IndexSet<M::State>>> {
+        self.meet();
         self.progress.refill();
         self.progress.outcomes()
     }
 
     /// The one state that everything still missing leads to, if it is only one.
     pub fn certain(&mut self) -> Option<M::State> {
+        self.meet();
         if self.progress.is_exact() {
             return self.progress.interval.is_settled().then(|| self.progress.certain());
         }
@@ -412,6 +414,7 @@ impl<M: Model> Admission<M> {
     /// What all outcomes have in common and between which values they differ, or nothing if what is in progress is not
     /// all linear and has more than [`Limits::outcomes_max`] outcomes.
     pub fn range(&mut self) -> Option<Range> {
+        self.meet();
         let entity = self.progress.entity.clone();
         let mut range = Range { exists: entity.exists(self.base()), ..Range::default() };
         let mut field = |field, low, high| {
@@ -461,6 +464,10 @@ impl<M: Model> Admission<M> {
         if self.delayed_attempt(branch.tx).is_some() {
             return Verdict::Delayed;
         }
+        if self.progress.is_empty() && self.delayed.len() == 0 {
+            return self.request_alone(branch);
+        }
+        self.meet();
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch, self.progress.base());
         let changes = self.progress.entity.changes(&branch);
@@ -479,18 +486,43 @@ impl<M: Model> Admission<M> {
         Verdict::Delayed
     }
 
+    /// Judges one that finds nothing in progress and nobody waiting.
+    fn request_alone(&mut self, branch: Branch<M::Event>) -> Verdict<M::Event> {
+        let entity = &self.progress.entity;
+        match entity.step(&branch, self.progress.base()) {
+            Ok(Step { state, answer }) => {
+                Verdict::Admitted(self.progress.push_alone(branch, answer.clone(), state), answer)
+            }
+            Err(stop) => match Judgement::<M>::of(stop) {
+                Judgement::Ask(unanswered) => Verdict::Unanswered(unanswered),
+                Judgement::Reject(stop) => Verdict::Rejected(entity.rejection(&branch.work, stop)),
+                Judgement::Admit { .. } | Judgement::Delay(_) => unreachable!("it stops"),
+            },
+        }
+    }
+
+    /// Finds out what the one that is alone in progress does place by place, as it will not be alone any more.
+    fn meet(&mut self) {
+        let Some(branch) = self.progress.alone() else { return };
+        let entity = &self.progress.entity;
+        let shape = entity.shape(branch, self.progress.base());
+        let shape = shape.or_else(|| self.pin(branch)?.ok());
+        let changes = entity.changes(branch);
+        self.progress.meet(shape.map(|shape| shape.footprint), changes);
+    }
+
     /// What a newcomer that only asks relies on, where fields are decided one by one.
-    fn pin(&self, newcomer: &Delayed<M::Event>) -> Option<Result<Shape<M::Event>, Unsettled>> {
-        let asks = newcomer.branch.work.questions().next().is_some();
+    fn pin(&self, branch: &Branch<M::Event>) -> Option<Result<Shape<M::Event>, Unsettled>> {
+        let asks = branch.work.questions().next().is_some();
         let by_field = asks && self.strategy != Strategy::Psac && self.progress.is_exact();
-        by_field.then(|| self.progress.entity.pin(&newcomer.branch.work, &self.progress))?
+        by_field.then(|| self.progress.entity.pin(&branch.work, &self.progress))?
     }
 
     /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
     fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
         // What a question relies on is what it finds by now.
         if newcomer.shape.is_none() || newcomer.pins {
-            match self.pin(newcomer) {
+            match self.pin(&newcomer.branch) {
                 Some(Ok(shape)) => (newcomer.shape, newcomer.pins) = (Some(shape), true),
                 Some(Err(Unsettled)) => {
                     newcomer.cause = Cause::Answer;

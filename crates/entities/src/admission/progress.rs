@@ -5,6 +5,10 @@
 //! outcomes are one. The outcomes after each entry are kept until a decision before it changes them, so that one more
 //! entry costs one step and applying the head costs nothing.
 //!
+//! # Alone
+//! What finds nothing in progress is judged in the one state that there is, which also gives the state after it. Only when
+//! something else comes is it found out what it does place by place ([`Progress::meet`]); mostly it has been applied by then.
+//!
 //! # A base that breaks an invariant
 //! Under a stricter version of the contract the base may break an invariant. Then nothing that is told in advance is used, neither
 //! the interval nor relations, and every verdict is one of all outcomes, each of which is judged by what it is. Events that
@@ -30,8 +34,9 @@ pub(super) type Outcomes<S> = Arc<IndexSet<S>>;
 
 pub(super) struct Progress<M: Model> {
     pub(super) entity: Entity<M>,
-    /// Always one state.
-    base: Outcomes<M::State>,
+    base: M::State,
+    /// The base as the one outcome of nothing, once somebody has asked for it.
+    nothing: Option<Outcomes<M::State>>,
     /// Whether every invariant holds of the base.
     is_sound: bool,
     entries: VecDeque<Entry<M>>,
@@ -58,6 +63,8 @@ pub(super) struct Entry<M: Model> {
     changes: Option<Vec<Change>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
+    /// The state after it, as long as nothing has come beside it: then it has neither cells nor changes.
+    alone: Option<M::State>,
 }
 
 impl<M: Model> Base for Progress<M> {
@@ -78,7 +85,8 @@ impl<M: Model> Progress<M> {
         Self {
             is_sound: entity.is_sound(&base),
             entity,
-            base: Arc::new(IndexSet::from([base])),
+            base,
+            nothing: None,
             entries: VecDeque::new(),
             slots: BTreeMap::new(),
             open: 0,
@@ -92,8 +100,8 @@ impl<M: Model> Progress<M> {
         }
     }
 
-    pub(super) fn base(&self) -> &M::State {
-        &self.base[0]
+    pub(super) const fn base(&self) -> &M::State {
+        &self.base
     }
 
     /// Whether every invariant holds of the base, so that what is told of events in advance holds of every outcome.
@@ -128,6 +136,10 @@ impl<M: Model> Progress<M> {
     /// cannot here.
     pub(super) const fn has_line(&self) -> bool {
         self.line > 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     pub(super) fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry<M>> {
@@ -182,6 +194,38 @@ impl<M: Model> Progress<M> {
         slot
     }
 
+    /// Appends one that has found nothing in progress, with the state after it.
+    pub(super) fn push_alone(&mut self, branch: Branch<M::Event>, answer: Answer<M::Event>, after: M::State) -> Slot {
+        let slot = self.next_slot;
+        self.next_slot = slot.next();
+        self.slots.insert(branch.tx, slot);
+        self.open += 1;
+        let alone = Some(after);
+        let entry = Entry { branch, slot, answer, committed: false, taken: None, changes: None, outcomes: None, alone };
+        self.entries.push_back(entry);
+        slot
+    }
+
+    /// The entry that is alone, if one is.
+    pub(super) fn alone(&self) -> Option<&Branch<M::Event>> {
+        self.entries.front().filter(|entry| entry.alone.is_some()).map(|entry| &entry.branch)
+    }
+
+    /// Something comes beside the entry that is alone, which does this.
+    pub(super) fn meet(&mut self, footprint: Option<Footprint>, changes: Option<Vec<Change>>) {
+        let taken = self.take(footprint, changes.as_deref());
+        if let Some(entry) = self.entries.front_mut() {
+            (entry.taken, entry.changes, entry.alone) = (taken, changes, None);
+        }
+    }
+
+    /// Takes up what an entry does.
+    fn take(&mut self, footprint: Option<Footprint>, changes: Option<&[Change]>) -> Option<Taken> {
+        let footprint = footprint.filter(|footprint| self.is_sound && footprint.is_told_in(self));
+        self.manners.enter(changes.unwrap_or_default());
+        self.interval.open(footprint)
+    }
+
     /// Appends an entry under a slot that it was given before a restart.
     pub(super) fn restore(
         &mut self,
@@ -195,13 +239,11 @@ impl<M: Model> Progress<M> {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
         let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
-        let footprint = footprint.filter(|footprint| self.is_sound && footprint.is_told_in(self));
-        let taken = self.interval.open(footprint);
-        self.manners.enter(changes.as_deref().unwrap_or_default());
+        let taken = self.take(footprint, changes.as_deref());
         self.slots.insert(branch.tx, slot);
         self.open += 1;
-        let outcomes = outcomes.filter(|_| known);
-        self.entries.push_back(Entry { branch, slot, answer, committed: false, taken, changes, outcomes });
+        let (outcomes, alone) = (outcomes.filter(|_| known), None);
+        self.entries.push_back(Entry { branch, slot, answer, committed: false, taken, changes, outcomes, alone });
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -217,8 +259,10 @@ impl<M: Model> Progress<M> {
         entry.committed = true;
         self.open -= 1;
         self.line += usize::from(entry.answer.in_line);
-        self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
-        self.forget_outcomes(i);
+        if entry.alone.is_none() {
+            self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
+            self.forget_outcomes(i);
+        }
     }
 
     /// Removes an open entry.
@@ -228,9 +272,11 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
         self.slots.remove(&tx);
         self.open -= 1;
-        self.interval.abort(entry.taken.as_ref());
-        self.manners.leave(entry.changes.as_deref().unwrap_or_default());
-        self.forget_outcomes(i);
+        if entry.alone.is_none() {
+            self.interval.abort(entry.taken.as_ref());
+            self.manners.leave(entry.changes.as_deref().unwrap_or_default());
+            self.forget_outcomes(i);
+        }
     }
 
     /// Applies every committed entry that has no open effect before it, in slot order. One in line has nothing open before it.
@@ -255,12 +301,15 @@ impl<M: Model> Progress<M> {
         let entry = self.entries.remove(i).expect("the position is valid");
         self.slots.remove(&entry.branch.tx);
         self.line -= usize::from(entry.answer.in_line);
-        self.interval.apply(entry.taken.as_ref(), entry.answer.in_line);
-        self.manners.leave(entry.changes.as_deref().unwrap_or_default());
+        if entry.alone.is_none() {
+            self.interval.apply(entry.taken.as_ref(), entry.answer.in_line);
+            self.manners.leave(entry.changes.as_deref().unwrap_or_default());
+        }
         if entry.branch.work.has_event() {
-            let state = self.entity.apply(&entry.branch, self.base().clone());
+            let known = entry.alone;
+            let state = known.unwrap_or_else(|| self.entity.apply(&entry.branch, self.base.clone()));
             self.is_sound = self.is_sound || self.entity.is_sound(&state);
-            self.base = Arc::new(IndexSet::from([state]));
+            (self.base, self.nothing) = (state, None);
         }
         // What follows the head has the same outcomes as before; conditions that stay before it have others.
         if i > 0 {
@@ -288,7 +337,10 @@ impl<M: Model> Progress<M> {
     fn outcomes_before(&mut self, count: usize) -> Option<Outcomes<M::State>> {
         let known = self.entries.iter().take(count).take_while(|entry| entry.outcomes.is_some()).count();
         let mut outcomes = match known {
-            0 => Arc::clone(&self.base),
+            0 => {
+                let base = || Arc::new(IndexSet::from([self.base.clone()]));
+                Arc::clone(self.nothing.get_or_insert_with(base))
+            }
             n => Arc::clone(self.entries[n - 1].outcomes.as_ref().expect("it was counted as known")),
         };
         for i in known..count {
