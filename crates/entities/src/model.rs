@@ -390,6 +390,11 @@ pub struct Work<E> {
 }
 
 impl<E> Work<E> {
+    /// Nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::of([])
+    }
+
     /// All of these, in this order.
     pub fn of(actions: impl IntoIterator<Item = Action<E>>) -> Self {
         Self { actions: actions.into_iter().collect(), partial: false, timed: false }
@@ -408,6 +413,14 @@ impl<E> Work<E> {
     /// The events, in order.
     pub fn events(&self) -> impl Iterator<Item = &E> {
         self.actions.iter().filter_map(|action| match action {
+            Action::Event(event) => Some(event),
+            Action::Condition(_) | Action::Ask(_) => None,
+        })
+    }
+
+    /// The events themselves, in order.
+    pub(crate) fn into_events(self) -> impl Iterator<Item = E> {
+        self.actions.into_iter().filter_map(|action| match action {
             Action::Event(event) => Some(event),
             Action::Condition(_) | Action::Ask(_) => None,
         })

@@ -36,8 +36,19 @@ use crate::reason::Reason;
 use crate::tx::Timestamp;
 
 thread_local! {
-    /// The identity that was read last: a decision asks many questions about one entity in a row.
-    static LAST_KEY: RefCell<Option<(EntityKey, Key)>> = const { RefCell::new(None) };
+    /// Identities that were read last: a decision asks many questions about few entities in a row.
+    static LAST_KEYS: RefCell<[Option<(EntityKey, Key)>; LAST_KEYS_MAX]> = const { RefCell::new([const { None }; LAST_KEYS_MAX]) };
+}
+
+/// How many identities a thread remembers.
+const LAST_KEYS_MAX: usize = 64;
+
+/// Where a thread remembers the identity of `entity`.
+fn place_of(entity: &EntityKey) -> usize {
+    let text = entity.as_str().as_bytes();
+    let last = text.len().saturating_sub(8);
+    text[last..].iter().fold(text.len(), |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)))
+        % LAST_KEYS_MAX
 }
 
 /// The classes of a specification.
@@ -188,7 +199,8 @@ impl Rebel {
 
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
         let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
-        let key = LAST_KEY.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
+        let key = LAST_KEYS.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
+            let last = &mut last[place_of(entity)];
             if let Some((of, key)) = last
                 && of == entity
                 && key.has_type(known.class.key_type())
@@ -507,6 +519,9 @@ impl Model for Rebel {
         event: &EventCall,
         at: Timestamp,
     ) -> Calls<EventCall> {
+        if self.event(entity, event).is_some_and(|event| !event.needs_others()) {
+            return Calls::Known(Vec::new());
+        }
         let Some(state) = state else { return self.fixed_calls(entity, event, at) };
         let calls = self.class(entity).and_then(|(known, key)| {
             let syncs = known.class.syncs(&key, state, event, time(at)).map_err(reasons)?;

@@ -25,6 +25,9 @@ use crate::tx::{Attempt, Slot, Timestamp, TxId};
 /// The version of the encoding that this program writes; it reads no other.
 const VERSION: u8 = 3;
 
+/// More than the record of most events takes.
+const USUAL_BYTES: usize = 256;
+
 /// The version of a contract that says none, and that of every record without one.
 const fn first_version() -> u32 {
     1
@@ -232,7 +235,8 @@ impl TimerSnapshot {
 }
 
 fn encode(value: &impl Serialize) -> Vec<u8> {
-    let mut bytes = vec![VERSION];
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    bytes.push(VERSION);
     rmp_serde::encode::write_named(&mut bytes, value).expect("a record has no type that MessagePack lacks");
     bytes
 }

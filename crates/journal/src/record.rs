@@ -43,7 +43,7 @@ impl EntityKey {
     pub fn new(class: &str, id: &str) -> Result<Self, EntityKeyError> {
         check_name("class", class)?;
         check_name("id", id)?;
-        Ok(Self { text: format!("{class}/{id}").into(), class_len: class.len() as u8 })
+        Ok(Self { text: [class, "/", id].concat().into(), class_len: class.len() as u8 })
     }
 
     /// The class, such as `Account`.
@@ -69,7 +69,8 @@ fn check_name(part: &'static str, name: &str) -> Result<(), EntityKeyError> {
     if name.len() > NAME_BYTES_MAX {
         return Err(EntityKeyError::TooLong { part, bytes: name.len() });
     }
-    match name.chars().find(|c| !(c.is_ascii_alphanumeric() || ".:_-".contains(*c))) {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '_' | '-');
+    match name.chars().find(|&c| !is_allowed(c)) {
         Some(character) => Err(EntityKeyError::Character { part, character }),
         None => Ok(()),
     }

@@ -354,6 +354,16 @@ impl<M: Model> Admission<M> {
         self.progress.find(tx).map(describe)
     }
 
+    /// The slot of `tx`, if it is open, or committed and not applied.
+    pub fn slot_of(&self, tx: TxId) -> Option<Slot> {
+        self.progress.slot_of(tx)
+    }
+
+    /// Whether `tx` is in progress, and stands in line.
+    pub(crate) fn is_in_line(&self, tx: TxId) -> bool {
+        self.progress.find(tx).is_some_and(|entry| entry.answer.in_line)
+    }
+
     /// The attempt under which `tx` is delayed, if it is.
     pub fn delayed_attempt(&self, tx: TxId) -> Option<Attempt> {
         self.delayed.attempt(tx)

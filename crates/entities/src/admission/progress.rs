@@ -166,6 +166,10 @@ impl<M: Model> Progress<M> {
         self.position(tx).map(|i| &self.entries[i])
     }
 
+    pub(super) fn slot_of(&self, tx: TxId) -> Option<Slot> {
+        self.slots.get(&tx).copied()
+    }
+
     fn position(&self, tx: TxId) -> Option<usize> {
         let slot = self.slots.get(&tx)?;
         self.entries.binary_search_by_key(slot, |entry| entry.slot).ok()

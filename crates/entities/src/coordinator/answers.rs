@@ -103,6 +103,9 @@ impl<R> Recent<R> {
     }
 
     pub(super) fn keep(&mut self, tx: TxId, reply: R) {
+        if self.max == 0 {
+            return;
+        }
         if self.replies.insert(tx, reply).is_none() {
             self.order.push_back(tx);
         }

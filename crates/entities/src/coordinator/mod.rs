@@ -227,7 +227,7 @@ pub struct Coordinator<M: Model> {
     model: Arc<M>,
     key: EntityKey,
     options: CoordinatorOptions,
-    transactions: BTreeMap<TxId, Transaction<M::Event>>,
+    transactions: BTreeMap<TxId, Box<Transaction<M::Event>>>,
     /// When each transaction wants to be woken.
     timers: BTreeSet<(Millis, TxId)>,
     writes: BTreeMap<WriteId, TxId>,
@@ -305,7 +305,7 @@ impl<M: Model> Coordinator<M> {
         let mut transaction = Transaction::new(self.seeded(begin), now);
         transaction.is_timed = is_timed;
         let planned = transaction.replan(&*self.model, self.bounds());
-        self.transactions.insert(tx, transaction);
+        self.transactions.insert(tx, Box::new(transaction));
         match planned {
             Ok(()) => self.advance(tx, now, out),
             Err(refusal) => self.refuse(tx, refusal, now, out),
@@ -567,8 +567,9 @@ impl<M: Model> Coordinator<M> {
         transaction.phase = Phase::Deciding;
         let mut records = Vec::new();
         let mut decision = transaction.decision(tx);
+        // Behind the decision only slots count.
         if durability == Durability::Shared {
-            records.extend(transaction.commits(tx, version));
+            records.extend(transaction.take_commits(tx, version));
             decision.participants.clear();
         }
         records.push((key, Record::Decision(decision)));
@@ -640,7 +641,7 @@ impl<M: Model> Coordinator<M> {
         if !matches!(&transaction.phase, Phase::Telling { deaf } if deaf.is_empty()) {
             return;
         }
-        let answer = transaction.decision(tx).answer;
+        let answer = transaction.answer(tx, Ok(transaction.done()));
         if transaction.is_in_line() {
             self.reply(tx, answer.clone(), out);
         }

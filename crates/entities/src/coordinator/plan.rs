@@ -35,6 +35,8 @@ struct Part<E> {
     /// How many events there are, and whether they are the first ones of what was learnt.
     events: usize,
     is_as_learnt: bool,
+    /// Whether its events call the same in every state.
+    is_fixed: bool,
 }
 
 /// What the entities have said of their events.
@@ -136,6 +138,11 @@ impl<E: Eq> Plan<E> {
 
     pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
         self.parts.get(key).map(|part| &part.work)
+    }
+
+    /// Whether the events of `key` call the same in every state, so that its vote tells nothing of what they call.
+    pub(super) fn is_fixed(&self, key: &EntityKey) -> bool {
+        self.parts.get(key).is_some_and(|part| part.is_fixed)
     }
 
     /// Whether `key` will certainly be asked for `work` up to the action number `last`; for all of it, and nothing else, if
@@ -310,7 +317,9 @@ impl<M: Model> Planner<'_, M> {
         let next = part.events;
         part.events += 1;
         part.is_as_learnt &= learned.is_some_and(|lesson| lesson.events.get(next) == Some(event));
-        Ok(match model.calls(&call.key, None, event, at) {
+        let fixed = model.calls(&call.key, None, event, at);
+        part.is_fixed &= matches!(fixed, Calls::Known(_));
+        Ok(match fixed {
             Calls::Known(calls) => Some(calls),
             _ if part.is_as_learnt => learned.and_then(|lesson| lesson.calls.get(next)).cloned(),
             Calls::DependsOnState | Calls::Refused(_) => None,
@@ -350,8 +359,8 @@ impl<M: Model> Planner<'_, M> {
         Ok(match self.plan.parts.entry(call.key.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let work = Work::of([]);
-                entry.insert(Part { work, certain: 0, events: 0, is_as_learnt: true })
+                let work = Work::nothing();
+                entry.insert(Part { work, certain: 0, events: 0, is_as_learnt: true, is_fixed: true })
             }
         })
     }

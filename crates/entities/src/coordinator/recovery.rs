@@ -79,7 +79,7 @@ impl<M: Model> Coordinator<M> {
         let mut out = Vec::new();
         for (tx, decision) in decided {
             let participants = decision.participants.clone();
-            coordinator.transactions.insert(tx, Transaction::decided(decision));
+            coordinator.transactions.insert(tx, Box::new(Transaction::decided(decision)));
             coordinator.start_telling(tx, participants, now, &mut out);
         }
         Ok((coordinator, out))

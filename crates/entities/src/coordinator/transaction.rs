@@ -9,7 +9,7 @@ use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
 use crate::message::{Prepare, Said, Vote};
-use crate::model::{Action, Call, Calls, Model, Question, Work};
+use crate::model::{Action, Call, Model, Question, Work};
 use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
@@ -99,9 +99,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let AnswerRecord { at, idempotency, result, .. } = answer;
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let Done { state, result } = result.unwrap_or_default();
-        let work = || Work::of([]);
         let yes = |(key, slot)| {
-            (key, Yes { slot, work: work(), state: state.clone(), result: result.clone(), in_line: false })
+            (key, Yes { slot, work: Work::nothing(), state: state.clone(), result: result.clone(), in_line: false })
         };
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
@@ -210,8 +209,7 @@ impl<E: Clone + Eq> Transaction<E> {
         self.asked = None;
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
         let Answer { calls, answers, state, in_line } = answer;
-        let depends = |event| matches!(model.calls(&from, None, event, self.at), Calls::DependsOnState);
-        let is_news = !answers.is_empty() || work.events().any(depends);
+        let is_news = !answers.is_empty() || !self.plan.is_fixed(&from);
         let result = result_of(&work, &answers);
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
         self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line });
@@ -295,25 +293,29 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// The decision to commit.
     pub(super) fn decision(&self, tx: TxId) -> DecisionRecord {
-        let first = self.calls.first().and_then(|call| self.yes.get(&call.key)).or_else(|| self.yes.values().next());
-        let done = first.map(|yes| Done { state: yes.state.clone(), result: yes.result.clone() });
-        let done = done.unwrap_or_default();
         DecisionRecord {
             tx,
             attempt: self.attempt,
             participants: self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot)).collect(),
-            answer: self.answer(tx, Ok(done)),
+            answer: self.answer(tx, Ok(self.done())),
         }
     }
 
-    /// The effects, as each entity finds them in a shared journal; they happen under `version` of the contract.
-    pub(super) fn commits(&self, tx: TxId, version: u32) -> Vec<(EntityKey, Record<E>)> {
-        let commit = |(key, yes): (&EntityKey, &Yes<E>)| {
-            let events: Vec<E> = yes.work.events().cloned().collect();
-            let committed = Record::Committed { tx, slot: yes.slot, events, at: self.at, version };
-            yes.work.has_event().then(|| (key.clone(), committed))
+    /// What the client is told of a commit.
+    pub(super) fn done(&self) -> Done {
+        let first = self.calls.first().and_then(|call| self.yes.get(&call.key)).or_else(|| self.yes.values().next());
+        first.map(|yes| Done { state: yes.state.clone(), result: yes.result.clone() }).unwrap_or_default()
+    }
+
+    /// Takes the effects, as each entity finds them in a shared journal; they happen under `version` of the contract.
+    pub(super) fn take_commits(&mut self, tx: TxId, version: u32) -> Vec<(EntityKey, Record<E>)> {
+        let at = self.at;
+        let commit = |(key, yes): (&EntityKey, &mut Yes<E>)| {
+            let events: Vec<E> = std::mem::replace(&mut yes.work, Work::nothing()).into_events().collect();
+            let has_event = !events.is_empty();
+            has_event.then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version }))
         };
-        self.yes.iter().filter_map(commit).collect()
+        self.yes.iter_mut().filter_map(commit).collect()
     }
 }
 

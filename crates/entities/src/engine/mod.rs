@@ -166,6 +166,8 @@ struct Shared<M: Model, J: Journal> {
     queueing: Arc<Queueing>,
     running: Running,
     answers: Answers,
+    /// Names the coordinators of all transactions, which participants of this process never have to look for.
+    coordinator: EntityKey,
     in_flight: AtomicUsize,
     in_flight_max: usize,
     slow_after: Duration,
@@ -213,6 +215,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             directory: Directory::new(maker, options.live_bytes_max),
             running: Running::default(),
             answers: Answers::kept_for(options.keep_answers),
+            coordinator: EntityKey::new(".transaction", "engine").expect("a valid name"),
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
             slow_after: options.slow_after,

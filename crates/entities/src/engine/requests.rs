@@ -154,16 +154,15 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Lets a request to `addressed` in that is not repeatable or is new; otherwise says what it is told instead.
+/// Lets a request to `addressed` in that is new; otherwise says what it is told instead.
 pub(super) async fn admit<'a, M: Model, J: Journal>(
     engine: &'a Arc<Shared<M, J>>,
     addressed: &EntityKey,
-    request: Option<&Idempotency>,
-) -> Result<Option<Repeatable<'a>>, Result<Receipt, SubmitError>> {
-    let Some(request) = request else { return Ok(None) };
+    request: &Idempotency,
+) -> Result<Repeatable<'a>, Result<Receipt, SubmitError>> {
     let held = hold(&engine.running, addressed, request).map_err(Err)?;
     match engine.answers.find::<M, J>(&engine.journal, &held.digest, engine.time.time()).await {
-        Ok((None, place)) => Ok(Some(Repeatable { place, _held: held })),
+        Ok((None, place)) => Ok(Repeatable { place, _held: held }),
         Ok((Some(answer), _)) => Err(replay(answer, request)),
         Err(cause) => Err(Err(cause.into())),
     }

@@ -74,9 +74,13 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     async fn execute(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
-        let admitted = requests::admit(&engine, &command.key, command.idempotency.as_ref());
+        let Some(request) = command.idempotency.as_ref() else {
+            return self.coordinate(command, (deadline, at), None).await;
+        };
+        // Rare states of this future lie elsewhere, so that all others are small.
+        let admitted = Box::pin(requests::admit(&engine, &command.key, request));
         match progress.wait(Stage::Key, admitted).await {
-            Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), repeatable).await,
+            Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), Some(repeatable)).await,
             Ok(Err(reply)) => self.tell_client(reply),
             Err(Late) => self.tell_client(Err(progress.give_up())),
         }
@@ -89,10 +93,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         mut repeatable: Option<Repeatable<'_>>,
     ) {
         let clock = self.engine.clock;
-        let key = EntityKey::new(".transaction", &self.tx.to_string()).expect("a transaction id is a valid name");
+        let key = self.engine.coordinator.clone();
         let mut options = CoordinatorOptions::new(Durability::Shared);
         // Within one process no message is lost.
         options.resend_after = Millis::NEVER;
+        // It runs one transaction, and repeated requests find their answers in the journal.
+        (options.recent_max, options.answers_max) = (0, 0);
         let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
         let at = at.unwrap_or_else(|| self.engine.time.time());
         self.at = at;
@@ -146,7 +152,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 self.tell_client(reply);
                 None
             }
-            CoordinatorOutput::LetDue { tx, entity } => Some(self.let_due(tx, &entity).await),
+            CoordinatorOutput::LetDue { tx, entity } => Some(Box::pin(self.let_due(tx, &entity)).await),
             // The engine has failed with the append, and its clients are told with it.
             CoordinatorOutput::Halt => None,
         }

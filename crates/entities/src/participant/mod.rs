@@ -38,7 +38,7 @@ pub use self::read::{Read, ReadId, ReadMode, View};
 pub use self::recovery::RecoveryError;
 use crate::EntityKey;
 use crate::admission::{
-    Admission, Applied, Branch, Consequences, Decision, InProgress, Limits, Strategy, Verdict, Wait,
+    Admission, Answer, Applied, Branch, Consequences, Decision, InProgress, Limits, Strategy, Verdict, Wait,
 };
 use crate::message::{Decide, Prepare, Said, ToCoordinator, Vote};
 use crate::model::Model;
@@ -314,7 +314,7 @@ impl<M: Model> Participant<M> {
     fn settle(&mut self, tx: TxId, verdict: Verdict<M::Event>, now: Millis, out: &mut Outputs<M>) {
         let vote = match verdict {
             Verdict::Delayed => return,
-            Verdict::Admitted(..) => return self.admitted(tx, now, out),
+            Verdict::Admitted(slot, answer) => return self.admitted(tx, slot, answer, now, out),
             Verdict::Rejected(rejection) => Vote::No(rejection),
             Verdict::Unanswered(unanswered) => Vote::Unanswered(unanswered),
             Verdict::OutOfOrder(waits) => Vote::OutOfOrder(waits),
@@ -328,11 +328,12 @@ impl<M: Model> Participant<M> {
         self.vote(&standing.coordinator, tx, standing.attempt, vote, out);
     }
 
-    fn admitted(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+    fn admitted(&mut self, tx: TxId, slot: Slot, answer: Answer<M::Event>, now: Millis, out: &mut Outputs<M>) {
         match self.durability {
             Durability::Shared => {
                 self.ask_again(tx, self.ask_after, now);
-                self.vote_yes(tx, out);
+                let Standing { attempt, coordinator, .. } = &self.standings[&tx];
+                self.vote(coordinator, tx, *attempt, Vote::Yes { slot, answer }, out);
             }
             Durability::TwoPhase => {
                 let prepared = self.prepared(self.in_progress(tx));
@@ -361,7 +362,9 @@ impl<M: Model> Participant<M> {
     fn ask_again(&mut self, tx: TxId, span: Millis, now: Millis) {
         let ask_at = now + span;
         self.standing(tx).stage = Stage::Voted { ask_at, span };
-        self.asks.insert((ask_at, tx));
+        if ask_at != Millis::NEVER {
+            self.asks.insert((ask_at, tx));
+        }
     }
 
     /// A transaction does not wait for its decision any more.
@@ -402,8 +405,8 @@ impl<M: Model> Participant<M> {
         let Decide { tx, attempt, slot: Some(slot), .. } = decide else {
             return out.push(Output::ProtocolError { decide });
         };
-        let entry = self.admission.find(tx).filter(|entry| entry.slot == slot);
-        match (entry, self.standings.get(&tx).map(|standing| &standing.stage)) {
+        let held = self.admission.slot_of(tx).filter(|held| *held == slot);
+        match (held, self.standings.get(&tx).map(|standing| &standing.stage)) {
             (Some(_), Some(Stage::Voted { .. })) => {
                 self.stop_asking(tx);
                 self.standing(tx).stage = Stage::Committed { tell: None };
@@ -432,9 +435,9 @@ impl<M: Model> Participant<M> {
 
     /// Acknowledges a commit that is durable: at once, but for one in line, of which that means that it is applied.
     fn acknowledge(&mut self, tx: TxId, told: Told, out: &mut Outputs<M>) {
-        let entry = self.admission.find(tx).filter(|entry| entry.slot == told.slot && entry.answer.in_line);
+        let in_line = self.admission.slot_of(tx) == Some(told.slot) && self.admission.is_in_line(tx);
         match self.standings.get_mut(&tx).map(|standing| &mut standing.stage) {
-            Some(Stage::Committed { tell }) if entry.is_some() => *tell = Some(told),
+            Some(Stage::Committed { tell }) if in_line => *tell = Some(told),
             _ => self.say(&told.coordinator, tx, told.attempt, Said::Ack(told.slot), out),
         }
     }
@@ -455,7 +458,7 @@ impl<M: Model> Participant<M> {
     fn told_to_abort(&mut self, decide: Decide, now: Millis, out: &mut Outputs<M>) {
         let Decide { tx, attempt, slot, .. } = decide;
         let Some(standing) = self.standings.get(&tx).filter(|standing| standing.attempt <= attempt) else { return };
-        let held = self.admission.find(tx).map(|entry| entry.slot);
+        let held = self.admission.slot_of(tx);
         if slot.is_some() && slot != held {
             return;
         }
@@ -467,7 +470,7 @@ impl<M: Model> Participant<M> {
 
     /// Ends a transaction that is delayed or open.
     fn abort(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
-        let slot = self.admission.find(tx).map(|entry| entry.slot);
+        let slot = self.admission.slot_of(tx);
         self.stop_asking(tx);
         self.standings.remove(&tx);
         if let (Durability::TwoPhase, Some(slot)) = (self.durability, slot) {
@@ -507,7 +510,7 @@ impl<M: Model> Participant<M> {
             let commit = self.unacknowledged.remove(&tx).expect("it was found");
             return self.acknowledge(tx, commit.told, out);
         }
-        let held = self.admission.find(tx).is_some_and(|entry| entry.slot == slot);
+        let held = self.admission.slot_of(tx) == Some(slot);
         if !held || !matches!(self.standings[&tx].stage, Stage::Preparing) {
             return;
         }
@@ -536,7 +539,8 @@ impl<M: Model> Participant<M> {
                 unreachable!("{tx} asks for a decision it does not wait for at {}", self.key());
             };
             let (attempt, coordinator, span) = (*attempt, coordinator.clone(), (*span + *span).min(longest));
-            self.say(&coordinator, tx, attempt, Said::Ask(self.in_progress(tx).slot), out);
+            let slot = self.admission.slot_of(tx).expect("what has voted yes is in progress");
+            self.say(&coordinator, tx, attempt, Said::Ask(slot), out);
             self.ask_again(tx, span.max(Millis(1)), now);
         }
     }

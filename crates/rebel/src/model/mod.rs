@@ -470,6 +470,12 @@ impl Event {
         self.transitions.iter().any(|transition| transition.body.asks)
     }
 
+    /// Whether it may need anything of other instances: that they do something, or a condition on them.
+    #[must_use]
+    pub fn needs_others(&self) -> bool {
+        self.transitions.iter().any(|transition| !transition.body.statements.is_empty())
+    }
+
     /// The states it leaves, each with the state it leads to; one for each variant.
     pub fn transitions(&self) -> impl ExactSizeIterator<Item = (&Name, &Name)> {
         self.transitions.iter().map(|transition| (&transition.source, &transition.target))

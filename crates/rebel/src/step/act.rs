@@ -144,15 +144,17 @@ impl Class {
         };
         let mut fields = instance.fields().clone();
         if violations.is_empty() {
+            let mut bound = Vec::with_capacity(transition.body.effects.len());
             for effect in &transition.body.effects {
                 match evaluator.value(&effect.value, &[]) {
-                    Ok(value) => fields.set(effect.field.index, &effect.field.name, value),
+                    Ok(value) => bound.push((effect.field.index, &effect.field.name, value)),
                     Err(fault) => {
                         let values = values_of(&reads(&effect.value), scope);
                         violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
                     }
                 }
             }
+            fields.set(bound);
         }
         let mut result = None;
         if let (Some(returned), true) = (&transition.body.returned, violations.is_empty()) {
@@ -528,13 +530,15 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Ve
         }
     };
     // A fault is told when the guards are known to hold, beside all others of its kind.
-    let (mut after, mut is_known) = (evaluator.fields().clone(), true);
+    let (mut bound, mut is_known) = (Vec::new(), true);
     for effect in &body.effects {
         match evaluator.value(&effect.value, &[]) {
-            Ok(value) => after.set(effect.field.index, &effect.field.name, value),
+            Ok(value) => bound.push((effect.field.index, &effect.field.name, value)),
             Err(_) => is_known = false,
         }
     }
+    let mut after = evaluator.fields().clone();
+    after.set(bound);
     let mut run = SyncRun { evaluator, seed: None, calls: 0, syncs: Vec::new() };
     run.statements(&body.statements, &mut Vec::new()).unwrap_or_default();
     // What is returned may read what is not known yet.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -76,23 +77,37 @@ impl Bindings {
         self.names.is_empty()
     }
 
-    /// Binds `name`, which is looked for at `slot` first. Bindings that share the values keep theirs.
-    pub(crate) fn set(&mut self, slot: usize, name: &Name, value: Value) {
-        if self.names.get(slot) == Some(name) {
-            Arc::make_mut(&mut self.values)[slot] = value;
-        } else {
-            let kept = self.iter().map(|(name, value)| (name.clone(), value.clone()));
-            *self = kept.chain([(name.clone(), value)]).collect();
+    /// Binds all of these; each name is looked for at its slot first. Bindings that share the values keep theirs.
+    pub(crate) fn set(&mut self, bindings: Vec<(usize, &Name, Value)>) {
+        let is_at = |slot: usize, name: &Name| self.names.get(slot) == Some(name);
+        if bindings.iter().all(|(slot, name, _)| is_at(*slot, name)) {
+            if !bindings.is_empty() {
+                let values = Arc::make_mut(&mut self.values);
+                bindings.into_iter().for_each(|(slot, _, value)| values[slot] = value);
+            }
+            return;
         }
+        let kept = self.iter().map(|(name, value)| (name.clone(), value.clone()));
+        *self = kept.chain(bindings.into_iter().map(|(_, name, value)| (name.clone(), value))).collect();
     }
 }
 
 /// The last of several values of one name wins.
 impl FromIterator<(Name, Value)> for Bindings {
     fn from_iter<I: IntoIterator<Item = (Name, Value)>>(bindings: I) -> Self {
-        let bindings: BTreeMap<_, _> = bindings.into_iter().collect();
-        let (names, values): (Vec<Name>, Vec<Value>) = bindings.into_iter().unzip();
-        Self { names: names.into(), values: values.into() }
+        let mut bindings: Vec<_> = bindings.into_iter().collect();
+        if !bindings.is_sorted_by(|(earlier, _), (later, _)| earlier < later) {
+            bindings.sort_by(|(a, _), (b, _)| a.cmp(b));
+            bindings.dedup_by(|later, earlier| {
+                let is_same = later.0 == earlier.0;
+                if is_same {
+                    mem::swap(later, earlier);
+                }
+                is_same
+            });
+        }
+        let names = bindings.iter().map(|(name, _)| name.clone()).collect();
+        Self { names, values: bindings.into_iter().map(|(_, value)| value).collect() }
     }
 }
 
