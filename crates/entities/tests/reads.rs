@@ -107,6 +107,7 @@ fn c_applied_reads_lag_range_reads_span_and_certain_reads_wait() {
     let mut world = account(Strategy::Serializable, 100);
     let first = world.event("Account/A", Hand::withdraw(30));
     world.run_except(decision_of(first));
+    assert_eq!(range(&mut world), balances("EUR 70.00", "EUR 100.00"));
     let second = world.event("Account/A", Hand::withdraw(50));
     world.run_except(decision_of_any([first, second]));
     let applied = world.read("Account/A", ReadMode::Applied, None);

@@ -388,7 +388,6 @@ impl<M: Model> Admission<M> {
     /// Every state that the decisions still missing can lead to, or nothing if there are more than
     /// [`Limits::outcomes_max`].
     pub fn outcomes(&mut self) -> Option<Arc<IndexSet<M::State>>> {
-        self.meet();
         self.progress.refill();
         self.progress.outcomes()
     }
