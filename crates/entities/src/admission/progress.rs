@@ -40,6 +40,8 @@ pub(super) struct Progress<M: Model> {
     /// Whether every invariant holds of the base.
     is_sound: bool,
     entries: VecDeque<Entry<M>>,
+    /// How many entries, from the first one on, have outcomes that are known.
+    known: usize,
     slots: BTreeMap<TxId, Slot>,
     open: usize,
     /// How many in line are committed and not applied.
@@ -61,7 +63,7 @@ pub(super) struct Entry<M: Model> {
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
     changes: Option<Vec<Change>>,
-    /// After this entry; those that are known belong to a prefix of the entries.
+    /// After this entry; those that are known are those of the first [`Progress::known`] entries.
     outcomes: Option<Outcomes<M::State>>,
     /// The state after it, as long as nothing has come beside it: then it has neither cells nor changes.
     alone: Option<M::State>,
@@ -88,6 +90,7 @@ impl<M: Model> Progress<M> {
             base,
             nothing: None,
             entries: VecDeque::new(),
+            known: 0,
             slots: BTreeMap::new(),
             open: 0,
             line: 0,
@@ -242,12 +245,13 @@ impl<M: Model> Progress<M> {
     ) {
         assert!(slot >= self.next_slot, "slot {slot} is given twice at {}", self.entity.key);
         self.next_slot = slot.next();
-        let known = self.entries.back().is_none_or(|last| last.outcomes.is_some());
+        let outcomes = outcomes.filter(|_| self.known == self.entries.len());
+        self.known += usize::from(outcomes.is_some());
         let taken = self.take(footprint, changes.as_deref());
         self.slots.insert(branch.tx, slot);
         self.open += 1;
-        let (outcomes, alone) = (outcomes.filter(|_| known), None);
-        self.entries.push_back(Entry { branch, slot, answer, committed: false, taken, changes, outcomes, alone });
+        let entry = Entry { branch, slot, answer, committed: false, taken, changes, outcomes, alone: None };
+        self.entries.push_back(entry);
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -272,7 +276,7 @@ impl<M: Model> Progress<M> {
     /// Removes an open entry.
     pub(super) fn abort(&mut self, tx: TxId) {
         let i = self.position(tx).expect("only what is in progress is aborted");
-        let entry = self.entries.remove(i).expect("the position is valid");
+        let entry = self.take_out(i);
         assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
         self.slots.remove(&tx);
         self.open -= 1;
@@ -301,8 +305,13 @@ impl<M: Model> Progress<M> {
         applied
     }
 
+    fn take_out(&mut self, i: usize) -> Entry<M> {
+        self.known -= usize::from(i < self.known);
+        self.entries.remove(i).expect("the position is valid")
+    }
+
     fn apply(&mut self, i: usize) -> Applied {
-        let entry = self.entries.remove(i).expect("the position is valid");
+        let entry = self.take_out(i);
         self.slots.remove(&entry.branch.tx);
         self.line -= usize::from(entry.answer.in_line);
         if entry.alone.is_none() {
@@ -324,8 +333,9 @@ impl<M: Model> Progress<M> {
 
     fn forget_outcomes(&mut self, from: usize) {
         self.has_too_many = false;
-        for entry in self.entries.range_mut(from..) {
-            entry.outcomes = None;
+        if from < self.known {
+            self.entries.range_mut(from..self.known).for_each(|entry| entry.outcomes = None);
+            self.known = from;
         }
     }
 
@@ -339,7 +349,7 @@ impl<M: Model> Progress<M> {
 
     /// The outcomes of the first `count` entries.
     fn outcomes_before(&mut self, count: usize) -> Option<Outcomes<M::State>> {
-        let known = self.entries.iter().take(count).take_while(|entry| entry.outcomes.is_some()).count();
+        let known = self.known.min(count);
         let mut outcomes = match known {
             0 => {
                 let base = || Arc::new(IndexSet::from([self.base.clone()]));
@@ -356,6 +366,7 @@ impl<M: Model> Progress<M> {
             };
             outcomes = extended;
             self.entries[i].outcomes = Some(Arc::clone(&outcomes));
+            self.known = i + 1;
         }
         Some(outcomes)
     }
