@@ -19,6 +19,7 @@ fn request(n: u128, event: Event) -> Request<Event> {
         deadline: Millis(n as u64 * 10),
         ordered: true,
         sole: false,
+        certain: false,
     }
 }
 

@@ -68,6 +68,7 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
                     deadline: Millis::NEVER,
                     ordered: true,
                     sole: false,
+                    certain: false,
                 };
                 assert_eq!(Some(said(&account.request(request))).as_ref(), told.as_ref(), "step {step}");
                 Vec::new()

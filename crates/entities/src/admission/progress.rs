@@ -19,6 +19,7 @@ use super::Applied;
 use super::entity::{Answer, Branch, Entity};
 use super::interval::{Base, Footprint, Interval, Taken};
 use super::manners::Manners;
+use super::release::Release;
 use crate::model::{Change, Field, Model, Place};
 use crate::tx::{Slot, TxId};
 
@@ -31,18 +32,20 @@ pub(super) type Outcomes<S> = Arc<IndexSet<S>>;
 pub(super) struct Progress<M: Model> {
     pub(super) entity: Entity<M>,
     /// Always one state.
-    base: Outcomes<M::State>,
+    pub(super) base: Outcomes<M::State>,
     /// Whether every invariant holds of the base.
     is_sound: bool,
-    entries: VecDeque<Entry<M>>,
+    pub(super) entries: VecDeque<Entry<M>>,
     slots: BTreeMap<TxId, Slot>,
-    open: usize,
+    pub(super) open: usize,
+    /// How many of the open ones are released.
+    pub(super) released: usize,
     /// How many in line are committed and not applied.
     line: usize,
     pub(super) interval: Interval,
     pub(super) manners: Manners,
     next_slot: Slot,
-    outcomes_max: usize,
+    pub(super) outcomes_max: usize,
     /// Whether there are known to be too many outcomes, until a decision changes them.
     has_too_many: bool,
     /// How many evaluations of events may still be spent on outcomes.
@@ -56,6 +59,8 @@ pub(super) struct Entry<M: Model> {
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
     changes: Option<Vec<Change>>,
+    /// Of one that was admitted under early release.
+    pub(super) release: Option<Release<M::State>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
 }
@@ -82,6 +87,7 @@ impl<M: Model> Progress<M> {
             entries: VecDeque::new(),
             slots: BTreeMap::new(),
             open: 0,
+            released: 0,
             line: 0,
             interval: Interval::default(),
             manners: Manners::default(),
@@ -154,13 +160,16 @@ impl<M: Model> Progress<M> {
         self.position(tx).map(|i| &self.entries[i])
     }
 
-    fn position(&self, tx: TxId) -> Option<usize> {
+    pub(super) fn position(&self, tx: TxId) -> Option<usize> {
         let slot = self.slots.get(&tx)?;
         self.entries.binary_search_by_key(slot, |entry| entry.slot).ok()
     }
 
     /// The state if every open entry aborts.
     pub(super) fn certain(&self) -> M::State {
+        if self.is_chain() {
+            return self.certain_in_chain().clone();
+        }
         let mut state = self.base().clone();
         for entry in self.entries.iter().filter(|entry| entry.committed) {
             state = self.entity.apply(&entry.branch, state);
@@ -201,7 +210,8 @@ impl<M: Model> Progress<M> {
         self.slots.insert(branch.tx, slot);
         self.open += 1;
         let outcomes = outcomes.filter(|_| known);
-        self.entries.push_back(Entry { branch, slot, answer, committed: false, taken, changes, outcomes });
+        let entry = Entry { branch, slot, answer, committed: false, taken, changes, release: None, outcomes };
+        self.entries.push_back(entry);
     }
 
     /// Leaves out every slot before `slot` that has not been given.
@@ -216,6 +226,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is committed twice at {}", self.entity.key);
         entry.committed = true;
         self.open -= 1;
+        self.released -= usize::from(entry.is_released());
         self.line += usize::from(entry.answer.in_line);
         self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
         self.forget_outcomes(i);
@@ -228,6 +239,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
         self.slots.remove(&tx);
         self.open -= 1;
+        self.doom_behind(i, &entry);
         self.interval.abort(entry.taken.as_ref());
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         self.forget_outcomes(i);
@@ -278,6 +290,9 @@ impl<M: Model> Progress<M> {
 
     /// All outcomes of what is in progress, unless there are too many.
     pub(super) fn outcomes(&mut self) -> Option<Outcomes<M::State>> {
+        if self.is_chain() {
+            return self.outcomes_of_chain();
+        }
         if self.has_too_many {
             return None;
         }
