@@ -111,7 +111,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
 #[test]
 fn several_events_of_one_transaction_are_admitted_and_refused_as_the_exact_decider_would() {
     let mut reached = (0, 0, 0);
-    for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+    for strategy in Strategy::ALL {
         for_seeds("composed", 400, |seed| {
             for (admitted, refused, delayed) in [
                 never_wrong::<Hand>(&Hand::plain(), seed, strategy),

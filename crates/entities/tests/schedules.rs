@@ -260,8 +260,6 @@ fn run(seed: u64, strategies: Strategies, durability: Durability, mix: Mix, coun
 }
 
 const DURABILITIES: [Durability; 2] = [Durability::TwoPhase, Durability::Shared];
-const STRATEGIES: [Strategy; 4] =
-    [Strategy::Locking, Strategy::LockingEarlyRelease, Strategy::Psac, Strategy::Serializable];
 const SERIALIZABLE: [Strategy; 3] = [Strategy::Locking, Strategy::LockingEarlyRelease, Strategy::Serializable];
 
 /// One of `all` at every account, or in every third run one of them at each.
@@ -278,7 +276,7 @@ fn money_is_conserved_and_replies_are_true_on_random_schedules() {
     let mut marks = BTreeSet::new();
     let mut committed = 0;
     for_seeds("money_is_conserved", 300, |seed| {
-        let (strategies, durability) = (strategies(seed, &STRATEGIES), DURABILITIES[seed as usize % 2]);
+        let (strategies, durability) = (strategies(seed, &Strategy::ALL), DURABILITIES[seed as usize % 2]);
         let (run, _) = run(seed, strategies, durability, Mix::Transfers, 12);
         let sum: i128 = ACCOUNTS.iter().map(|account| run.world.cents(account)).sum();
         assert_eq!(sum, 30_000, "{strategies:?} {durability:?}");

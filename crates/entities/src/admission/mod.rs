@@ -109,6 +109,9 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Locking, Self::LockingEarlyRelease, Self::Psac, Self::Serializable];
+
     /// Whether every history of transactions that meet only entities with such strategies equals a serial one.
     pub const fn is_serializable(self) -> bool {
         !matches!(self, Self::Psac)
