@@ -14,7 +14,9 @@
 //!
 //! # When the model panics
 //! The entity whose turn it was refuses everything until nothing that it admitted is under way, and is then recovered from
-//! the journal. All others go on. A model that panics when asked for calls fails the engine.
+//! the journal. All others go on. What a transaction asks itself fails the engine: `initial`, `seeded`, `is_of_timer`, `calls` without a
+//! state, `answered`, `has_result`, `may_set_timer`. `Engine::read` passes a panic in `is_timed` or `due` on to its caller, unless the
+//! entity has met it.
 mod clock;
 mod committer;
 mod directory;
