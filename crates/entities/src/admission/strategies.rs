@@ -53,6 +53,12 @@ impl Strategies {
         self
     }
 
+    /// The same with another strategy for all classes that have none of their own.
+    #[must_use]
+    pub fn with_others(self, others: Strategy) -> Self {
+        Self { others, ..self }
+    }
+
     /// The strategy of `class`.
     pub fn of(&self, class: &str) -> Strategy {
         self.classes.get(class).copied().unwrap_or(self.others)
