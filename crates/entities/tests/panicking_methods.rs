@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use enact_actors::System;
 use enact_entities::{
-    Asked, Calls, Change, Command, Cover, Due, Effects, Engine, EngineOptions, EntityError, EntityKey, Field,
-    Forecast, Linear, Location, ManualClock, Model, Place, ReadError, ReadMode, Reason, Rebel, Relation, SubmitError, Timestamp,
+    Asked, Calls, Change, Command, Cover, Due, Effects, Engine, EngineOptions, EntityError, EntityKey, Field, Forecast,
+    Linear, Location, ManualClock, Model, Place, ReadError, ReadMode, Reason, Rebel, Relation, SubmitError, Timestamp,
     View, WallClock,
 };
 use enact_journal::Memory;
@@ -221,9 +221,7 @@ impl World {
         let goal = spec.class("Goal").expect("a class");
         let value = |(param, word): (&enact_rebel::Param, &str)| {
             let value = match word.parse::<i64>() {
-                Ok(number) if **param.name() == *"end" => {
-                    Value::Timestamp(enact_rebel::Timestamp::from_millis(number))
-                }
+                Ok(number) if **param.name() == *"end" => Value::Timestamp(enact_rebel::Timestamp::from_millis(number)),
                 Ok(number) => Value::Integer(number),
                 Err(_) if **param.name() == *"to" && to.class() == "Goal" && name == "Rename" => {
                     Value::String(word.into())
@@ -356,9 +354,10 @@ async fn case(method: &'static str, before: &[&str], when: &When) {
         }
     }
     let changed = |event: &str| {
-        let numbers = before.iter().filter_map(|line| line.strip_prefix(event)).map(|rest| {
-            rest.split(' ').next().and_then(|number| number.parse::<i64>().ok()).expect("a number")
-        });
+        let numbers = before
+            .iter()
+            .filter_map(|line| line.strip_prefix(event))
+            .map(|rest| rest.split(' ').next().and_then(|number| number.parse::<i64>().ok()).expect("a number"));
         numbers.sum::<i64>()
     };
     let saved = 100 + changed("Goal/A Save ") - changed("Goal/A Pay ") + 1;

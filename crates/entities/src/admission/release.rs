@@ -30,8 +30,8 @@
 //!   Until then it holds the entity.
 //!
 //! # Sources
-//! DeWitt et al., *Implementation techniques for main memory database systems*, 1984: pre-committed transactions. Graefe et al.,
-//! *Controlled lock violation*, 2013: the name of the commit dependency. There a reader takes over the dependency of what it has
+//! *Implementation techniques for main memory database systems*, SIGMOD 1984: pre-committed transactions. Graefe et al.,
+//! *Controlled lock violation*, SIGMOD 2013: the name of the commit dependency. There a reader takes over the dependency of what it has
 //! read; here it waits, since it writes nothing that could be refused.
 
 use std::sync::Arc;

@@ -15,8 +15,8 @@
 //! # When the model panics
 //! The entity whose turn it was refuses everything until nothing that it admitted is under way, and is then recovered from
 //! the journal. All others go on. What a transaction asks itself fails the engine: `initial`, `seeded`, `is_of_timer`, `calls` without a
-//! state, `answered`, `has_result`, `may_set_timer`. `Engine::read` passes a panic in `is_timed` or `due` on to its caller, unless the
-//! entity has met it.
+//! state, `answered`, `has_result`, `may_set_timer`. One in `is_timed` or `due` while a read looks for
+//! what is due reaches the caller of [`Engine::read`].
 mod clock;
 mod committer;
 mod directory;
