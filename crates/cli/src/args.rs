@@ -1,13 +1,14 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use enact_entities::{Limits, Strategy};
+use clap::{Args, Parser, Subcommand};
+use enact_entities::{Limits, Strategies, Strategy};
 use enact_server::HostName;
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
@@ -94,10 +95,14 @@ pub(crate) struct Serve {
     /// a year at most
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = humantime::parse_duration)]
     pub(crate) keep_answers: Duration,
-    /// When an event may overlap with others of the same entity that are not decided yet
-    #[arg(long, value_enum, default_value_t = Admission::Serializable)]
-    pub(crate) admission: Admission,
-    /// How many events of one entity may be undecided at once; with `--admission locking` it is one
+    /// When an event may overlap with others of the same object that are not decided yet: `locking`, never (two-phase
+    /// locking); `locking-early-release`, as soon as the one before is on its way to the disk; `psac`, whenever its
+    /// preconditions hold on every outcome (path-sensitive atomic commit); `serializable`, as `psac`, and only if all outcomes
+    /// are those of some serial order. May be repeated for single classes, such as `--admission Account=psac`; a transaction has
+    /// the weakest guarantee of the classes it touches, and all but `psac` are serializable
+    #[arg(long, value_name = "MODE|CLASS=MODE", default_value = "serializable", value_parser = Admission::parse)]
+    pub(crate) admission: Vec<Admission>,
+    /// How many events of one object may be undecided at once; with `--admission locking` it is one
     #[arg(long, value_name = "COUNT", default_value_t = NonZeroUsize::new(Limits::default().open_max).expect("one may be open"))]
     pub(crate) open_max: NonZeroUsize,
     /// How many events may wait at one entity; a further one is turned away
@@ -167,22 +172,46 @@ pub(crate) struct SpecFiles {
     pub(crate) files: Vec<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Admission {
-    /// Never: one event at a time (two-phase locking)
-    Locking,
-    /// Whenever its preconditions hold on every outcome (path-sensitive atomic commit)
-    Psac,
-    /// As `psac`, and only if all outcomes are those of some serial order
-    Serializable,
+/// One value of `--admission`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// All classes without one of their own, if there is none.
+    pub(crate) class: Option<String>,
+    pub(crate) strategy: Strategy,
 }
 
-impl From<Admission> for Strategy {
-    fn from(admission: Admission) -> Self {
-        match admission {
-            Admission::Locking => Self::Locking,
-            Admission::Psac => Self::Psac,
-            Admission::Serializable => Self::Serializable,
+impl Admission {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (class, mode) = match text.split_once('=') {
+            Some((class, mode)) => (Some(class), mode),
+            None => (None, text),
+        };
+        let strategy = Strategy::ALL.into_iter().find(|strategy| strategy.to_string() == mode);
+        let strategy = strategy.ok_or_else(|| {
+            let modes = Strategy::ALL.map(|strategy| format!("`{strategy}`")).join(", ");
+            format!("`{mode}` is no mode of admission; there are {modes}")
+        })?;
+        Ok(Self { class: class.map(str::to_owned), strategy })
+    }
+}
+
+impl Serve {
+    /// The strategies of all classes; a class or the rest has one only.
+    pub(crate) fn strategies(&self) -> Result<Strategies, String> {
+        let mut seen = BTreeSet::new();
+        let mut strategies = Strategies::default();
+        for Admission { class, strategy } in &self.admission {
+            if !seen.insert(class) {
+                return Err(match class {
+                    Some(class) => format!("--admission {class}={strategy}: `{class}` has a mode already"),
+                    None => format!("--admission {strategy}: there is a mode for all classes already"),
+                });
+            }
+            strategies = match class {
+                Some(class) => strategies.with(class, *strategy),
+                None => strategies.with_others(*strategy),
+            };
         }
+        Ok(strategies)
     }
 }

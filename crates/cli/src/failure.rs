@@ -45,6 +45,8 @@ pub(crate) enum Failure {
     Empty { path: PathBuf },
     #[error("cannot read {}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
+    #[error("{why}")]
+    Admission { why: String },
     #[error("`{filter}` is not a filter of log lines: {why}")]
     LogFilter { filter: String, why: String },
     #[error(transparent)]
@@ -80,6 +82,7 @@ impl Failure {
             Self::Unreadable { .. }
             | Self::Unwritable { .. }
             | Self::Empty { .. }
+            | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
             | Self::Caller(_) => 2,

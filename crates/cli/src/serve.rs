@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use enact_actors::System;
-use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits};
+use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits, Strategies};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::{Embedded, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
@@ -35,10 +35,18 @@ pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     if let Some(class) = spec.classes().find(|class| class.is_external()) {
         return Err(Failure::External { class: class.name().to_string() });
     }
+    let strategies = strategies(args, &spec)?;
     let tokens = args.tokens.as_deref().map(Tokens::read).transpose()?;
     let limits = Limits::within(raise_file_limit());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(serve(args, limits, tokens, sources, Arc::new(spec)))
+    runtime.block_on(serve(args, strategies, limits, tokens, sources, Arc::new(spec)))
+}
+
+fn strategies(args: &args::Serve, spec: &Spec) -> Result<Strategies, Failure> {
+    let strategies = args.strategies().map_err(|why| Failure::Admission { why })?;
+    let classes = spec.classes().map(|class| &**class.name());
+    strategies.check(classes).map_err(|unknown| Failure::Admission { why: format!("--admission {unknown}") })?;
+    Ok(strategies)
 }
 
 fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenError> {
@@ -55,6 +63,7 @@ fn open(args: &args::Serve, options: &EngineOptions) -> Result<Embedded, OpenErr
 
 async fn serve(
     args: &args::Serve,
+    strategies: Strategies,
     limits: Limits,
     tokens: Option<Tokens>,
     sources: Vec<Source>,
@@ -69,7 +78,7 @@ async fn serve(
     }
 
     let options = EngineOptions {
-        strategy: args.admission.into(),
+        strategies,
         limits: AdmissionLimits {
             open_max: args.open_max.get(),
             delayed_max: args.delayed_max,
@@ -97,6 +106,7 @@ async fn serve(
     let engine = Engine::new(model, journal, system, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
+    info!(strategies = %engine.strategies(), "admission");
     let router = router(
         engine.clone(),
         Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },

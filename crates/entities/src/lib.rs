@@ -113,8 +113,8 @@ pub use enact_journal::EntityKey;
 pub use enact_rebel::Manner;
 
 pub use self::admission::{
-    Admission, Answer, Applied, Branch, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range,
-    Rejection, Request, Strategy, Unanswered, Verdict, Wait, Why,
+    Admission, Answer, Applied, Branch, Consequences, Decision, EarlyRelease, FieldRange, InProgress, Limits, Prospect,
+    Range, Rejection, Request, Strategies, Strategy, Unanswered, UnknownClass, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
@@ -124,7 +124,7 @@ pub use self::engine::{
     Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ManualClock, ReadError, Receipt,
     ShutdownError, SubmitError, SystemClock, WallClock, timer_key,
 };
-pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
+pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{
     Action, Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Demand, Due, Effects, Field, Forecast, Image,
     Linear, Location, Made, Model, Place, Question, Relation, Term, Threshold, Work,

@@ -6,7 +6,7 @@
 //! forgotten the transaction, has it aborted.
 
 use crate::EntityKey;
-use crate::admission::{Answer, Decision, Rejection, Request, Unanswered, Wait};
+use crate::admission::{Answer, Decision, EarlyRelease, Rejection, Request, Unanswered, Wait};
 use crate::tx::{Attempt, Slot, TxId};
 
 /// From a coordinator to a participant.
@@ -25,6 +25,15 @@ pub struct Prepare<E> {
     pub coordinator: EntityKey,
     /// What is asked. A higher attempt voids what is left of the lower ones.
     pub request: Request<E>,
+}
+
+/// Tells a participant that the decision to commit has its place in the journal. One that is lost costs nothing but time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Precommit {
+    /// The transaction.
+    pub tx: TxId,
+    /// The slot that it has.
+    pub slot: Slot,
 }
 
 /// Tells a participant the decision.
@@ -77,6 +86,8 @@ pub enum Vote<E> {
         slot: Slot,
         /// What the events call, and the state they lead to.
         answer: Answer<E>,
+        /// Whether it wants to be told of the [`Precommit`], and what its commit depends on.
+        early: Option<EarlyRelease>,
     },
     /// It refuses.
     No(Rejection<E>),

@@ -16,7 +16,8 @@ use crate::tx::Timestamp;
 ///
 /// Nothing here may depend on anything else (a clock, a random number, another entity): the same call gives the same
 /// answer on every machine and in every replay. Admission explores states that never become real, so no call may have
-/// an effect either. A panic in `next` fails the entity whose event it was about, until it has been recovered.
+/// an effect either. A panic in the turn of an entity fails that entity alone, until it has been recovered; one that a transaction meets
+/// when it plans, in [`calls`](Model::calls) without a state for example, fails the engine.
 ///
 /// # Laws
 /// * An event is possible in a state exactly if `next` is `Ok` there and `calls` is [`Calls::Known`]. The work of one

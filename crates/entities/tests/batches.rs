@@ -121,7 +121,7 @@ proptest! {
         is_shared: bool,
     ) {
         let durability = if is_shared { Durability::Shared } else { Durability::TwoPhase };
-        for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+        for strategy in Strategy::ALL {
             let mut world = World::new(strategy, durability, balances);
             let account = |index: usize| ACCOUNTS[index];
             let arguments = [
@@ -144,7 +144,7 @@ proptest! {
         amount in 1..30_i64,
         order in prop::sample::select(vec![[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]),
     ) {
-        for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+        for strategy in Strategy::ALL {
             let mut world = World::new(strategy, Durability::Shared, balances);
             let [a, b, c] = order;
             let arguments = [

@@ -79,6 +79,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
             deadline: Millis::NEVER,
             ordered: false,
             sole: false,
+            certain: false,
         };
         let possible: Vec<bool> =
             outcomes::<B>(model, &base, &open).iter().map(|state| fold::<B>(model, state, &work).is_some()).collect();
@@ -110,7 +111,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
 #[test]
 fn several_events_of_one_transaction_are_admitted_and_refused_as_the_exact_decider_would() {
     let mut reached = (0, 0, 0);
-    for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+    for strategy in Strategy::ALL {
         for_seeds("composed", 400, |seed| {
             for (admitted, refused, delayed) in [
                 never_wrong::<Hand>(&Hand::plain(), seed, strategy),
@@ -309,6 +310,7 @@ fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as
                 deadline: Millis(1_000),
                 ordered: true,
                 sole: false,
+                certain: false,
             },
         })
     };

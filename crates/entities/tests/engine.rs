@@ -291,13 +291,17 @@ async fn money_is_conserved_under_every_strategy_also_while_entities_come_and_go
     const OPENING: i128 = 10_000;
     for (strategy, live_bytes_max) in [
         (Strategy::Locking, usize::MAX),
+        (Strategy::LockingEarlyRelease, usize::MAX),
         (Strategy::Psac, usize::MAX),
         (Strategy::Serializable, usize::MAX),
+        (Strategy::LockingEarlyRelease, 64 * 3_000),
+        (Strategy::LockingEarlyRelease, 0),
         (Strategy::Serializable, 64 * 3_000),
         (Strategy::Serializable, 0),
     ] {
         let journal = Memory::new();
-        let bank1 = bank(&journal, EngineOptions { strategy, live_bytes_max, ..EngineOptions::default() });
+        let bank1 =
+            bank(&journal, EngineOptions { strategies: strategy.into(), live_bytes_max, ..EngineOptions::default() });
         for number in 0..ACCOUNTS {
             open(&bank1, &format!("Account/A{number}"), OPENING).await;
         }
@@ -321,7 +325,7 @@ async fn money_is_conserved_under_every_strategy_also_while_entities_come_and_go
         for client in clients {
             client.await.expect("no panic");
         }
-        let recovered = bank(&journal, EngineOptions { strategy, ..EngineOptions::default() });
+        let recovered = bank(&journal, EngineOptions { strategies: strategy.into(), ..EngineOptions::default() });
         let mut sum = 0;
         for number in 0..ACCOUNTS {
             let account = format!("Account/A{number}");

@@ -19,6 +19,7 @@ fn request(n: u128, event: Event) -> Request<Event> {
         deadline: Millis(n as u64 * 10),
         ordered: true,
         sole: false,
+        certain: false,
     }
 }
 
@@ -141,7 +142,7 @@ fn g_a_busy_entity_turns_a_transaction_away_and_a_later_one_succeeds() {
 
 #[test]
 fn g_opposed_transfers_never_wait_for_each_other() {
-    for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+    for strategy in Strategy::ALL {
         let mut world = World::new(strategy, Durability::TwoPhase);
         world.account("Account/A", 100);
         world.account("Account/B", 100);

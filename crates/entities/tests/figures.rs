@@ -11,11 +11,13 @@ use support::{key, tx};
 enum Do {
     Withdraw(i64),
     Deposit(i64),
+    /// The decision to commit has its place in the journal.
+    Precommit,
     Commit,
     Abort,
 }
 
-use Do::{Abort, Commit, Deposit, Withdraw};
+use Do::{Abort, Commit, Deposit, Precommit, Withdraw};
 
 #[derive(Debug, PartialEq)]
 enum Said {
@@ -52,7 +54,7 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
         let step = step + 1;
         let action = tx(*action);
         let decision = match act {
-            Withdraw(_) | Deposit(_) => None,
+            Withdraw(_) | Deposit(_) | Precommit => None,
             Commit => Some(Decision::Commit),
             Abort => Some(Decision::Abort),
         };
@@ -68,9 +70,14 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
                     deadline: Millis::NEVER,
                     ordered: true,
                     sole: false,
+                    certain: false,
                 };
                 assert_eq!(Some(said(&account.request(request))).as_ref(), told.as_ref(), "step {step}");
                 Vec::new()
+            }
+            (None, Precommit) => {
+                let slot = account.find(action).expect("it is open").slot;
+                account.precommit(action, slot).settled
             }
             (None, Commit | Abort) => unreachable!("they are decisions"),
         };
@@ -82,6 +89,57 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
         assert_eq!(found, outcomes.iter().map(|&n| n.into()).collect::<Vec<i128>>(), "step {step}: outcomes");
         assert_eq!(B::balance(&model, account.base()) / 100, i128::from(*applied), "step {step}: applied");
     }
+}
+
+// Figure 1 with early lock release: the second one starts when the first is on its way to the journal.
+#[test]
+fn figure_1_with_early_release_admits_the_second_withdrawal_when_the_first_has_its_place_in_the_journal() {
+    check(
+        Strategy::LockingEarlyRelease,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Delayed), &[], &[100, 70], 100),
+            (1, Precommit, None, &[(2, Admitted)], &[100, 70, 20], 100),
+            (1, Commit, None, &[], &[70, 20], 70),
+            (2, Precommit, None, &[], &[70, 20], 70),
+            (2, Commit, None, &[], &[20], 20),
+        ],
+    );
+}
+
+// Figure 3 with early lock release: what depends on the outcome of the second withdrawal waits for that.
+#[test]
+fn figure_3_with_early_release_rejects_the_third_withdrawal_when_the_second_is_durable() {
+    check(
+        Strategy::LockingEarlyRelease,
+        &[
+            (1, Withdraw(30), Some(Admitted), &[], &[100, 70], 100),
+            (1, Precommit, None, &[], &[100, 70], 100),
+            (2, Withdraw(50), Some(Admitted), &[], &[100, 70, 20], 100),
+            (2, Precommit, None, &[], &[100, 70, 20], 100),
+            (3, Withdraw(60), Some(Delayed), &[], &[100, 70, 20], 100),
+            (2, Commit, None, &[(3, Rejected)], &[20], 100),
+            (1, Commit, None, &[], &[20], 20),
+        ],
+    );
+}
+
+// The second one builds on the first, and aborts with it: the third waits until it has.
+#[test]
+fn early_release_dooms_what_builds_on_an_aborted_one() {
+    check(
+        Strategy::LockingEarlyRelease,
+        &[
+            (1, Deposit(30), Some(Admitted), &[], &[130, 100], 100),
+            (1, Precommit, None, &[], &[130, 100], 100),
+            (2, Withdraw(120), Some(Admitted), &[], &[130, 100, 10], 100),
+            (2, Precommit, None, &[], &[130, 100, 10], 100),
+            (1, Abort, None, &[], &[100], 100),
+            (3, Withdraw(100), Some(Delayed), &[], &[100], 100),
+            (2, Abort, None, &[(3, Admitted)], &[100, 0], 100),
+            (3, Commit, None, &[], &[0], 0),
+        ],
+    );
 }
 
 // Case A1.

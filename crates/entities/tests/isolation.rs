@@ -12,7 +12,9 @@ use support::world::{Packet, World};
 
 /// A and B with 100 euros; two relays that make a transaction of interest on B first and A second.
 fn figure_9(strategy: Strategy) -> World {
-    let mut world = World::new(strategy, Durability::TwoPhase);
+    // Only what shares a journal is released early.
+    let is_early = strategy == Strategy::LockingEarlyRelease;
+    let mut world = World::new(strategy, if is_early { Durability::Shared } else { Durability::TwoPhase });
     world.account("Account/A", 100);
     world.account("Account/B", 100);
     let on = |account| Step::Do(key(account), Hand::interest(10));
@@ -41,14 +43,19 @@ fn asks(account: &'static str, tx: TxId) -> impl Fn(&Packet) -> bool {
 /// The interleaving of the figure: T1 arrives first at A, T2 first at B.
 fn meet(strategy: Strategy) -> (World, TxId, TxId) {
     let mut world = figure_9(strategy);
-    let t1 = start_t1(&mut world);
+    let (t1, t2) = start_both(&mut world);
+    (world, t1, t2)
+}
+
+fn start_both(world: &mut World) -> (TxId, TxId) {
+    let t1 = start_t1(world);
     world.run_except(asks("Account/B", t1));
-    let t2 = start_t2(&mut world);
+    let t2 = start_t2(world);
     let t1_waits_for_b = asks("Account/B", t1);
     let t2_waits_for_a = asks("Account/A", t2);
     world.run_except(|packet| t1_waits_for_b(packet) || t2_waits_for_a(packet));
     world.run();
-    (world, t1, t2)
+    (t1, t2)
 }
 
 fn balances(world: &World) -> (i128, i128) {
@@ -60,11 +67,13 @@ const SERIAL: [(i128, i128); 2] = [(165, 55), (160, 60)];
 // Case A4.
 #[test]
 fn figure_9_under_locking_restarts_one_and_ends_in_a_serial_result() {
-    let (world, t1, t2) = meet(Strategy::Locking);
-    assert!(world.committed(t1) && world.committed(t2));
-    assert!(world.marks.contains("asked out of order and restarted"));
-    assert_eq!(balances(&world), (165, 55));
-    world.check_settled();
+    for strategy in [Strategy::Locking, Strategy::LockingEarlyRelease] {
+        let (world, t1, t2) = meet(strategy);
+        assert!(world.committed(t1) && world.committed(t2));
+        assert!(world.marks.contains("asked out of order and restarted"));
+        assert_eq!(balances(&world), (165, 55));
+        world.check_settled();
+    }
 }
 
 // Case A5.
@@ -84,6 +93,19 @@ fn figure_9_under_serializable_ends_in_a_serial_result() {
     assert!(world.committed(t1) && world.committed(t2));
     assert!(SERIAL.contains(&balances(&world)), "{:?}", balances(&world));
     world.check_settled();
+}
+
+/// The same interleaving with another strategy at A.
+fn meet_at(at_a: Strategy, at_b: Strategy) -> World {
+    let mut world = figure_9(at_b);
+    let a = key("Account/A");
+    world.strategies.insert(a.clone(), at_a);
+    world.crash(&a);
+    world.restart(&a);
+    let (t1, t2) = start_both(&mut world);
+    assert!(world.committed(t1) && world.committed(t2));
+    world.check_settled();
+    world
 }
 
 /// Every message order that chance finds.
@@ -108,8 +130,17 @@ fn results(strategy: Strategy, seeds: u64) -> BTreeSet<(i128, i128)> {
 }
 
 #[test]
+fn figure_9_under_different_strategies_is_serial_in_every_mix_of_serializable_ones() {
+    let strong = Strategy::ALL.into_iter().filter(|strategy| strategy.is_serializable());
+    for (at_a, at_b) in strong.clone().flat_map(|a| strong.clone().map(move |b| (a, b))) {
+        let world = meet_at(at_a, at_b);
+        assert!(SERIAL.contains(&balances(&world)), "{at_a} at A, {at_b} at B: {:?}", balances(&world));
+    }
+}
+
+#[test]
 fn figure_9_in_any_message_order_is_serial_unless_psac_is_asked_for() {
-    for strategy in [Strategy::Locking, Strategy::Serializable] {
+    for strategy in [Strategy::Locking, Strategy::LockingEarlyRelease, Strategy::Serializable] {
         let results = results(strategy, 300);
         assert!(results.iter().all(|result| SERIAL.contains(result)), "{strategy:?}: {results:?}");
     }
@@ -119,7 +150,7 @@ fn figure_9_in_any_message_order_is_serial_unless_psac_is_asked_for() {
 // Case A7.
 #[test]
 fn opposed_transfers_agree_in_every_mode_and_order() {
-    for strategy in [Strategy::Locking, Strategy::Psac, Strategy::Serializable] {
+    for strategy in Strategy::ALL {
         for_seeds("a7_", 50, |seed| {
             let mut chance = Chance::new(seed);
             let mut world = World::new(strategy, Durability::TwoPhase);

@@ -252,6 +252,7 @@ fn events_that_ask_are_serializable_whatever_happens_at_the_same_time() {
     let (mut happened, mut refused, mut expired, mut restarted) = (0, 0, 0, 0);
     for (strategy, durability) in [
         (Strategy::Locking, Durability::Shared),
+        (Strategy::LockingEarlyRelease, Durability::Shared),
         (Strategy::Serializable, Durability::Shared),
         (Strategy::Serializable, Durability::TwoPhase),
     ] {
@@ -342,7 +343,7 @@ fn an_answer_is_held_until_the_transaction_that_asked_is_decided() {
 
 #[test]
 fn two_that_ask_each_other_see_one_another_in_one_order() {
-    for strategy in [Strategy::Locking, Strategy::Serializable] {
+    for strategy in [Strategy::Locking, Strategy::LockingEarlyRelease, Strategy::Serializable] {
         let mut both = Both::new(strategy, Durability::Shared);
         for (account, with) in [(0, 7), (1, 11)] {
             assert!(both.happens("Account", account, "Open", &[with.to_string(), "0".into()]));
@@ -383,6 +384,7 @@ fn a_question_delays_only_what_could_change_its_answer() {
         deadline: Millis(1_000),
         ordered: true,
         sole: false,
+        certain: false,
     };
     let add = || Action::Event(call("Add", &[("amount", Value::Integer(1))]));
     let ask = |field: &str| Action::Ask(Question::Field(field.to_owned()));

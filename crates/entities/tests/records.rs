@@ -191,7 +191,7 @@ fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_
     let mut account = recover(None, vec![committed(1, Hand::open(100))]);
     let branch =
         Branch { tx: tx(7), attempt: Attempt::FIRST.next(), work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
-    let request = Request { branch, deadline: Millis(1_000), ordered: true, sole: false };
+    let request = Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false };
     account.step(Input::Prepare(Prepare { coordinator: key("Coordinator/C"), request }), Millis(0));
     let snapshot = account.snapshot();
     assert_eq!(snapshot.pending.len(), 1, "it is open");

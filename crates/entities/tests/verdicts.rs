@@ -53,6 +53,7 @@ fn request<E>(n: u128, event: E) -> Request<E> {
         deadline: Millis::NEVER,
         ordered: true,
         sole: false,
+        certain: false,
     }
 }
 

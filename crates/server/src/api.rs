@@ -92,7 +92,7 @@ pub(crate) struct Readiness {
 /// Every answer of it is JSON. Nothing a request contains makes it panic.
 pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
     let access = if options.tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
-    let openapi = Bytes::from(openapi::document(engine.model().spec(), access));
+    let openapi = Bytes::from(openapi::document(engine.model().spec(), engine.strategies(), access));
     let api =
         Arc::new(Api { engine, in_flight: Shares::new(options.in_flight_max), openapi, exposure: options.exposure });
     let routes = Router::new()

@@ -6,6 +6,7 @@
 //! the language have no dots, so they cannot meet.
 
 use axum::http::HeaderName;
+use enact_entities::Strategies;
 use enact_rebel::{Class, Event, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -45,7 +46,7 @@ pub(crate) enum Access {
 }
 
 /// The document, as JSON.
-pub(crate) fn document(spec: &Spec, access: Access) -> String {
+pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> String {
     let mut paths = PathsBuilder::new()
         .path("/health", PathItem::new(HttpMethod::Get, health()))
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
@@ -83,7 +84,8 @@ pub(crate) fn document(spec: &Spec, access: Access) -> String {
         let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(TOKENS)).build();
         components = components.security_scheme(BEARER, SecurityScheme::Http(scheme));
     }
-    let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(INTRODUCTION));
+    let introduction = format!("{INTRODUCTION} {}", isolation(spec, strategies));
+    let info = InfoBuilder::new().title("Enact").version(env!("CARGO_PKG_VERSION")).description(Some(introduction));
     let document = OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build();
     document.to_json().expect("a document of strings and numbers serialises")
 }
@@ -99,6 +101,21 @@ const INTRODUCTION: &str = "\
 Entities declared by their life cycle, preconditions and effects. A `POST` makes an event happen, in one transaction with \
 all that it calls, or refuses it without any effect; a `200` is durable. Give commands an `Idempotency-Key` to be able \
 to send them again.";
+
+/// What a client may rely on where transactions meet.
+fn isolation(spec: &Spec, strategies: &Strategies) -> String {
+    let names = spec.classes().map(|class| &**class.name());
+    let weak = names.filter(|name| !strategies.of(name).is_serializable()).map(|name| format!("`{name}`"));
+    let weak = weak.collect::<Vec<_>>().join(", ");
+    if weak.is_empty() {
+        return "Transactions are strictly serializable.".to_owned();
+    }
+    format!(
+        "A transaction that touches objects of {weak} is atomic and not serializable: two of them may disagree about the order \
+         of two transactions (`psac`). A transaction has the weakest guarantee of the classes it touches; one that touches only \
+         others is strictly serializable."
+    )
+}
 
 /// Adds the schema of `T` and of all that it refers to.
 fn describe<T: ToSchema>(schemas: &mut Vec<(String, RefOr<Schema>)>) {

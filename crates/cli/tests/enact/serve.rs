@@ -85,13 +85,25 @@ async fn what_was_acknowledged_is_there_after_every_way_to_stop() {
 
 #[tokio::test]
 async fn every_admission_strategy_serves() {
-    for admission in ["locking", "psac", "serializable"] {
+    for admission in [
+        &["locking"][..],
+        &["locking-early-release"],
+        &["psac"],
+        &["serializable"],
+        &["Account=psac"],
+        &["Account=locking-early-release", "locking"],
+    ] {
         let place = Place::new();
         let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
-        command.args(["--admission", admission]);
+        for admission in admission {
+            command.args(["--admission", admission]);
+        }
         let server = Served::start(command);
         let (status, _) = server.post("/Account/A/Open", json!({ "initialDeposit": "EUR 10.00" })).await;
         assert_eq!(status, StatusCode::OK);
+        let (_, interface) = server.get("/openapi.json").await;
+        let is_weak = interface["info"]["description"].as_str().is_some_and(|text| text.contains("(`psac`)"));
+        assert_eq!(is_weak, admission.iter().any(|admission| admission.ends_with("psac")), "{admission:?}");
     }
 }
 
@@ -291,10 +303,20 @@ fn wrong_usage_is_refused_before_anything_is_touched() {
     refuses(&[&text(&external), "--data", &data], 1, &["`Payer` is an external class", "no participant is connected"]);
     refuses(&["missing.rebel", "--data", &data], 2, &["cannot read missing.rebel"]);
     refuses(&[&spec, "--data", &data, "--log", "enact=loud"], 2, &["`enact=loud` is not a filter of log lines"]);
+    for (admission, words) in [
+        (&["Acount=psac"][..], &["--admission Acount=psac: there is no class `Acount`; there are `", "`Account`"][..]),
+        (&["=psac"], &["there is no class ``"]),
+        (&["psac", "locking"], &["--admission locking: there is a mode for all classes already"]),
+        (&["Account=psac", "Account=psac"], &["--admission Account=psac: `Account` has a mode already"]),
+    ] {
+        let admission: Vec<&str> = admission.iter().flat_map(|admission| ["--admission", admission]).collect();
+        refuses(&[&[&*spec, "--data", &data], &*admission].concat(), 2, words);
+    }
     for usage in [
         &["--listen", "localhost"][..],
         &["--listen", "127.0.0.1"],
         &["--admission", "optimistic"],
+        &["--admission", "Account=optimistic"],
         &["--host", "http://bank"],
         &["--tls"],
     ] {

@@ -11,6 +11,10 @@
 //! evaluations that are allowed do not suffice, the newcomer is delayed. With nothing open there is one outcome, so
 //! that whatever [`Strategy::Locking`] would settle is settled.
 
+use std::sync::Arc;
+
+use indexmap::IndexSet;
+
 use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
 use super::interval::{Footprint, Span, differ_by_order};
 use super::manners::meet_differently;
@@ -67,14 +71,37 @@ pub(super) fn judge<M: Model>(
     newcomer: &Delayed<M::Event>,
 ) -> Judgement<M> {
     let branch = &newcomer.branch;
-    if progress.open_count() >= strategy.open_max(limits) {
+    if !strategy.has_room(progress, limits) {
         return Judgement::Delay(Cause::Bound);
+    }
+    if strategy == Strategy::LockingEarlyRelease {
+        return by_chain(progress, newcomer);
     }
     by_relation(progress, strategy, branch)
         .or_else(|| by_interval(progress, strategy, newcomer))
         .or_else(|| by_cover(progress, strategy, newcomer))
         .or_else(|| by_manner(progress, strategy, newcomer))
         .unwrap_or_else(|| by_outcomes(progress, strategy, newcomer))
+}
+
+/// Under early release, where everything before is released: what changes something is judged as if all of that commits, and
+/// what only asks is judged in all outcomes. So is a refusal, which depends on nothing then.
+fn by_chain<M: Model>(progress: &mut Progress<M>, newcomer: &Delayed<M::Event>) -> Judgement<M> {
+    let branch = &newcomer.branch;
+    if !branch.work.has_event() {
+        return by_outcomes(progress, Strategy::LockingEarlyRelease, newcomer);
+    }
+    if newcomer.certain && progress.commit_dependency().is_some() {
+        return Judgement::Delay(Cause::Verdict);
+    }
+    match progress.entity.step(branch, progress.tip()) {
+        Ok(step) => {
+            let after = Arc::new(IndexSet::from([step.state]));
+            Judgement::Admit { answer: step.answer, outcomes: Some(after) }
+        }
+        Err(stop) if !stop.wants.is_empty() => Judgement::of(stop),
+        Err(_) => by_outcomes(progress, Strategy::LockingEarlyRelease, newcomer),
+    }
 }
 
 fn by_relation<M: Model>(
@@ -100,7 +127,7 @@ fn by_relation<M: Model>(
     match (entity.step(branch, &progress.certain()), strategy) {
         (Err(stop), _) => Some(Judgement::of(stop)),
         (Ok(step), Strategy::Psac) => Some(Judgement::Admit { answer: step.answer, outcomes: None }),
-        (Ok(_), Strategy::Serializable | Strategy::Locking) => None,
+        (Ok(_), Strategy::Serializable | Strategy::Locking | Strategy::LockingEarlyRelease) => None,
     }
 }
 
@@ -141,7 +168,7 @@ fn by_interval<M: Model>(
         Span::Unknown => None,
         Span::All => {
             let is_free = match strategy {
-                Strategy::Locking | Strategy::Psac => Some(true),
+                Strategy::Locking | Strategy::LockingEarlyRelease | Strategy::Psac => Some(true),
                 Strategy::Serializable => progress.interval.tolerates(footprint, progress.has_line(), progress),
             };
             let in_line = match is_free {
@@ -166,7 +193,7 @@ fn by_cover<M: Model>(
     let Shape { footprint, calls } = newcomer.shape.as_ref().filter(|_| progress.is_exact())?;
     let event = branch.work.only_event().filter(|_| footprint.as_linear().is_none())?;
     let has_place = match strategy {
-        Strategy::Locking => false,
+        Strategy::Locking | Strategy::LockingEarlyRelease => false,
         Strategy::Psac => !progress.open().any(|(_, entry)| entry.branch.work.relies()),
         Strategy::Serializable => newcomer.sole,
     };
@@ -289,7 +316,11 @@ fn sensitive<M: Model>(progress: &Progress<M>, strategy: Strategy) -> Vec<usize>
     let mut found: Vec<(usize, &Branch<M::Event>)> = Vec::new();
     for (position, entry) in progress.open().collect::<Vec<_>>().into_iter().rev() {
         let branch = &entry.branch;
-        let may_mind = strategy == Strategy::Serializable || branch.work.relies();
+        let may_mind = match strategy {
+            Strategy::Serializable => true,
+            Strategy::Psac => branch.work.relies(),
+            Strategy::Locking | Strategy::LockingEarlyRelease => false,
+        };
         if may_mind && !found.iter().any(|(_, other)| progress.entity.do_the_same(branch, other)) {
             found.push((position, branch));
         }
@@ -346,6 +377,10 @@ pub(super) fn hinders<M: Model>(
     newcomer: &Delayed<M::Event>,
     waiting: &Delayed<M::Event>,
 ) -> bool {
+    // Whatever waits under a lock waits for everybody that gets it.
+    if strategy == Strategy::LockingEarlyRelease {
+        return true;
+    }
     if let (Some(a), Some(b), true) = (newcomer.as_linear(), waiting.as_linear(), progress.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
         return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));

@@ -32,6 +32,7 @@
 //!
 //! # Strategies
 //! * [`Strategy::Locking`]: one open transaction; strict two-phase locking.
+//! * [`Strategy::LockingEarlyRelease`]: the same with early lock release; see `release.rs`.
 //! * [`Strategy::Psac`]: as in the paper. Two transactions may be applied in opposite orders at two entities (its figure 9).
 //! * [`Strategy::Serializable`]: also, the newcomer may not change the verdict or the answer of an open event, and its
 //!   effect commutes with each open one, in every outcome of the others. One without other parts need not: it stands *in line*.
@@ -69,6 +70,8 @@ mod judge;
 mod manners;
 mod progress;
 mod queue;
+mod release;
+mod strategies;
 mod wait;
 
 use std::sync::Arc;
@@ -81,6 +84,8 @@ use self::entity::{Entity, Shape, Step, Unsettled};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Delayed, Queue};
+pub use self::release::EarlyRelease;
+pub use self::strategies::{Strategies, UnknownClass};
 pub use self::wait::{Prospect, Wait, Why};
 use crate::EntityKey;
 use crate::model::{Due, Model};
@@ -91,6 +96,10 @@ use crate::tx::{Attempt, Millis, Slot, TxId};
 pub enum Strategy {
     /// One at a time: strict two-phase locking.
     Locking,
+    /// One at a time, until its decision has a place in the journal: strict two-phase locking with early lock release. The next one
+    /// builds on an effect that is not durable, and commits only if that does. Without a journal that all share
+    /// ([`Durability::TwoPhase`](crate::Durability::TwoPhase)) it is [`Locking`](Self::Locking).
+    LockingEarlyRelease,
     /// All whose guards do not depend on what is open: path-sensitive atomic commit as published. Each entity applies
     /// effects in one order, but two entities may disagree about it.
     Psac,
@@ -100,10 +109,20 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const fn open_max(self, limits: &Limits) -> usize {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Locking, Self::LockingEarlyRelease, Self::Psac, Self::Serializable];
+
+    /// Whether every history of transactions that meet only entities with such strategies equals a serial one.
+    pub const fn is_serializable(self) -> bool {
+        !matches!(self, Self::Psac)
+    }
+
+    /// Whether one more may be open beside what is in progress.
+    fn has_room<M: Model>(self, progress: &Progress<M>, limits: &Limits) -> bool {
         match self {
-            Self::Locking => 1,
-            Self::Psac | Self::Serializable => limits.open_max,
+            Self::Locking => progress.open_count() == 0,
+            Self::LockingEarlyRelease => !progress.is_held() && progress.open_count() < limits.open_max,
+            Self::Psac | Self::Serializable => progress.open_count() < limits.open_max,
         }
     }
 }
@@ -140,6 +159,8 @@ pub struct Request<E> {
     pub ordered: bool,
     /// Whether its transaction has no other part, so that its place in the order of all is free.
     pub sole: bool,
+    /// Whether it must not rely on an effect that is [released early](Strategy::LockingEarlyRelease).
+    pub certain: bool,
 }
 
 /// What is decided of a transaction.
@@ -280,6 +301,7 @@ pub struct FieldRange {
 ///     deadline: Millis(1_000),
 ///     ordered: true,
 ///     sole: false,
+///     certain: false,
 /// };
 /// // Figure 3 of the paper: the third withdrawal depends on the second alone.
 /// assert!(matches!(account.request(request(1, -30)), Verdict::Admitted(..)));
@@ -466,14 +488,15 @@ impl<M: Model> Admission<M> {
     /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction that does something else; at most
     /// eight times [`Limits::outcomes_max`] evaluations in all.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
-        let Request { branch, deadline, ordered, sole } = request;
+        let Request { branch, deadline, ordered, sole, certain } = request;
         if let Some(entry) = self.progress.find(branch.tx) {
             return Verdict::Admitted(entry.slot, entry.answer.clone());
         }
         if self.delayed_attempt(branch.tx).is_some() {
             return Verdict::Delayed;
         }
-        if self.progress.is_empty() && self.delayed.len() == 0 {
+        let is_alone = self.progress.is_empty() && self.delayed.len() == 0;
+        if is_alone && self.strategy != Strategy::LockingEarlyRelease {
             return self.request_alone(branch);
         }
         self.meet();
@@ -481,7 +504,7 @@ impl<M: Model> Admission<M> {
         let shape = self.progress.entity.shape(&branch, self.progress.base());
         let changes = self.progress.entity.changes(&branch);
         let mut newcomer =
-            Delayed { branch, deadline, sole, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
+            Delayed { branch, deadline, sole, certain, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
         if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
             return verdict;
         }
@@ -560,13 +583,18 @@ impl<M: Model> Admission<M> {
                 for i in overtaken {
                     self.delayed.at(i).overtaken += 1;
                 }
-                let slot = self.progress.push(
-                    newcomer.branch.clone(),
-                    answer.clone(),
-                    newcomer.shape.as_ref().map(|shape| shape.footprint.clone()),
-                    newcomer.changes.clone(),
-                    outcomes,
-                );
+                let slot = match (self.strategy, outcomes) {
+                    (Strategy::LockingEarlyRelease, Some(after)) => {
+                        self.progress.push_held(newcomer.branch.clone(), answer.clone(), &after)
+                    }
+                    (_, outcomes) => self.progress.push(
+                        newcomer.branch.clone(),
+                        answer.clone(),
+                        newcomer.shape.as_ref().map(|shape| shape.footprint.clone()),
+                        newcomer.changes.clone(),
+                        outcomes,
+                    ),
+                };
                 Some(Verdict::Admitted(slot, answer))
             }
         }
@@ -605,7 +633,7 @@ impl<M: Model> Admission<M> {
         self.progress.refill();
         let mut still = 0;
         while still < IN_VAIN_MAX
-            && self.progress.open_count() < self.strategy.open_max(&self.limits)
+            && self.strategy.has_room(&self.progress, &self.limits)
             && let Some(mut delayed) = self.delayed.remove(still)
         {
             match self.settle(&mut delayed, still) {

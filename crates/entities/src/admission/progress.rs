@@ -23,6 +23,7 @@ use super::Applied;
 use super::entity::{Answer, Branch, Entity};
 use super::interval::{Base, Footprint, Interval, Taken};
 use super::manners::Manners;
+use super::release::Release;
 use crate::model::{Change, Field, Model, Place};
 use crate::tx::{Slot, TxId};
 
@@ -39,17 +40,19 @@ pub(super) struct Progress<M: Model> {
     nothing: Option<Outcomes<M::State>>,
     /// Whether every invariant holds of the base.
     is_sound: bool,
-    entries: VecDeque<Entry<M>>,
+    pub(super) entries: VecDeque<Entry<M>>,
     /// How many entries, from the first one on, have outcomes that are known.
     known: usize,
     slots: BTreeMap<TxId, Slot>,
-    open: usize,
+    pub(super) open: usize,
+    /// How many of the open ones are released.
+    pub(super) released: usize,
     /// How many in line are committed and not applied.
     line: usize,
     pub(super) interval: Interval,
     pub(super) manners: Manners,
     next_slot: Slot,
-    outcomes_max: usize,
+    pub(super) outcomes_max: usize,
     /// Whether there are known to be too many outcomes, until a decision changes them.
     has_too_many: bool,
     /// How many evaluations of events may still be spent on outcomes.
@@ -63,6 +66,8 @@ pub(super) struct Entry<M: Model> {
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
     changes: Option<Vec<Change>>,
+    /// Of one that was admitted under early release.
+    pub(super) release: Option<Release<M::State>>,
     /// After this entry; those that are known are those of the first [`Progress::known`] entries.
     outcomes: Option<Outcomes<M::State>>,
     /// The state after it, as long as nothing has come beside it: then it has neither cells nor changes.
@@ -93,6 +98,7 @@ impl<M: Model> Progress<M> {
             known: 0,
             slots: BTreeMap::new(),
             open: 0,
+            released: 0,
             line: 0,
             interval: Interval::default(),
             manners: Manners::default(),
@@ -173,13 +179,16 @@ impl<M: Model> Progress<M> {
         self.slots.get(&tx).copied()
     }
 
-    fn position(&self, tx: TxId) -> Option<usize> {
+    pub(super) fn position(&self, tx: TxId) -> Option<usize> {
         let slot = self.slots.get(&tx)?;
         self.entries.binary_search_by_key(slot, |entry| entry.slot).ok()
     }
 
     /// The state if every open entry aborts.
     pub(super) fn certain(&self) -> M::State {
+        if self.is_chain() {
+            return self.certain_in_chain().clone();
+        }
         let mut state = self.base().clone();
         for entry in self.entries.iter().filter(|entry| entry.committed) {
             state = self.entity.apply(&entry.branch, state);
@@ -207,9 +216,17 @@ impl<M: Model> Progress<M> {
         self.next_slot = slot.next();
         self.slots.insert(branch.tx, slot);
         self.open += 1;
-        let alone = Some(after);
-        let entry = Entry { branch, slot, answer, committed: false, taken: None, changes: None, outcomes: None, alone };
-        self.entries.push_back(entry);
+        self.entries.push_back(Entry {
+            branch,
+            slot,
+            answer,
+            committed: false,
+            taken: None,
+            changes: None,
+            release: None,
+            outcomes: None,
+            alone: Some(after),
+        });
         slot
     }
 
@@ -250,7 +267,8 @@ impl<M: Model> Progress<M> {
         let taken = self.take(footprint, changes.as_deref());
         self.slots.insert(branch.tx, slot);
         self.open += 1;
-        let entry = Entry { branch, slot, answer, committed: false, taken, changes, outcomes, alone: None };
+        let (release, alone) = (None, None);
+        let entry = Entry { branch, slot, answer, committed: false, taken, changes, release, outcomes, alone };
         self.entries.push_back(entry);
     }
 
@@ -266,6 +284,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is committed twice at {}", self.entity.key);
         entry.committed = true;
         self.open -= 1;
+        self.released -= usize::from(entry.is_released());
         self.line += usize::from(entry.answer.in_line);
         if entry.alone.is_none() {
             self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
@@ -280,6 +299,7 @@ impl<M: Model> Progress<M> {
         assert!(!entry.committed, "{tx} is aborted after its commit at {}", self.entity.key);
         self.slots.remove(&tx);
         self.open -= 1;
+        self.doom_behind(i, &entry);
         if entry.alone.is_none() {
             self.interval.abort(entry.taken.as_ref());
             self.manners.leave(entry.changes.as_deref().unwrap_or_default());
@@ -341,6 +361,9 @@ impl<M: Model> Progress<M> {
 
     /// All outcomes of what is in progress, unless there are too many.
     pub(super) fn outcomes(&mut self) -> Option<Outcomes<M::State>> {
+        if self.is_chain() {
+            return self.outcomes_of_chain();
+        }
         if self.has_too_many {
             return None;
         }

@@ -13,6 +13,8 @@ pub(super) struct Delayed<E> {
     pub(super) deadline: Millis,
     /// Whether its transaction has no other part.
     pub(super) sole: bool,
+    /// Whether it must not rely on what is released early.
+    pub(super) certain: bool,
     pub(super) shape: Option<Shape<E>>,
     /// Whether its shape says what its questions rely on, as that was when it was looked at last.
     pub(super) pins: bool,

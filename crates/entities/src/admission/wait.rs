@@ -104,6 +104,8 @@ pub(super) fn explain<M: Model>(
     cause: Cause,
 ) -> Vec<Wait> {
     let found = match cause {
+        // What is released stands and falls with all before it.
+        _ if strategy == Strategy::LockingEarlyRelease => Vec::new(),
         Cause::Verdict => match footprint.and_then(Footprint::as_linear) {
             Some(linear) if progress.is_exact() => by_interval(progress, linear),
             _ => by_outcomes(progress, branch),

@@ -19,6 +19,11 @@
 //! due event happens as a transaction of its own, and the attempt after that begins anew; at most a hundred times. Waiting for
 //! it holds nothing. A transaction that a timer makes happen waits only for events that are due at an earlier time.
 //!
+//! # Early release
+//! Under [`Strategy::LockingEarlyRelease`](crate::Strategy::LockingEarlyRelease) a yes may depend on a commit that is not durable. The
+//! records then stand directly behind those of that commit or are refused, and a refusal is not told: everything is aborted, and the
+//! next attempt relies on nothing that may vanish. Why that is enough stands in `admission/release.rs`.
+//!
 //! # No deadlock
 //! A request is *ordered* if its key is greater than every key the transaction holds. Only ordered requests are delayed.
 //! An entity that a vote reveals too late is asked out of order: it answers at once, and if it would have to delay the
@@ -59,7 +64,7 @@ pub use self::recovery::{CoordinatorRecoveryError, CoordinatorSnapshot};
 use self::transaction::{Phase, Transaction};
 use crate::EntityKey;
 use crate::admission::{Decision, Wait};
-use crate::message::{Decide, Said, ToCoordinator, ToParticipant, Vote};
+use crate::message::{Decide, Precommit, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Action, Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::reason::{Reason, Refusal};
@@ -165,6 +170,11 @@ pub enum CoordinatorOutput<E> {
         records: Vec<(EntityKey, Record<E>)>,
         /// Whether somebody waits for them.
         forced: bool,
+        /// Behind whose record that of an entity has to stand, with none between. Where it does not, all of them are refused.
+        depends_on: BTreeMap<EntityKey, TxId>,
+        /// Send these as soon as the records have their place in the journal, so that nothing that is appended later becomes durable
+        /// before them. Whether they become durable themselves is told as ever.
+        precommits: Vec<(EntityKey, Precommit)>,
     },
     /// Tell the client.
     Reply {
@@ -470,7 +480,7 @@ impl<M: Model> Coordinator<M> {
         let (model, bounds) = (Arc::clone(&self.model), self.bounds());
         let transaction = self.transaction(tx);
         let still_possible = match vote {
-            Vote::Yes { slot, answer } => transaction.accept(&*model, bounds, from, slot, answer),
+            Vote::Yes { slot, answer, early } => transaction.accept(&*model, bounds, from, (slot, early), answer),
             Vote::No(rejection) if rejection.refusal.is_early() => {
                 return self.let_due(tx, rejection.refusal, now, out);
             }
@@ -540,6 +550,11 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn refuse(&mut self, tx: TxId, refusal: Refusal, now: Millis, out: &mut Outputs<M>) {
+        if self.transaction(tx).depends() {
+            // What it relied on may vanish, and nobody may hear of it before it is durable.
+            self.transaction(tx).certain = true;
+            return self.restart(tx, now, out);
+        }
         self.abort_attempt(tx, out);
         if self.transaction(tx).idempotency.is_none() {
             let reply = Reply::Answered { tx, result: Err(refusal), replayed: false };
@@ -554,10 +569,16 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn append(&mut self, tx: TxId, records: Vec<(EntityKey, Record<M::Event>)>, forced: bool, out: &mut Outputs<M>) {
+        let write = self.writes_for(tx);
+        let (depends_on, precommits) = (BTreeMap::new(), Vec::new());
+        out.push(CoordinatorOutput::Append { write, records, forced, depends_on, precommits });
+    }
+
+    fn writes_for(&mut self, tx: TxId) -> WriteId {
         let write = self.next_write;
         self.next_write = WriteId(write.0 + 1);
         self.writes.insert(write, tx);
-        out.push(CoordinatorOutput::Append { write, records, forced });
+        write
     }
 
     fn decide(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
@@ -573,8 +594,10 @@ impl<M: Model> Coordinator<M> {
             decision.participants.clear();
         }
         records.push((key, Record::Decision(decision)));
+        let (depends_on, precommits) = (transaction.depends_on(), transaction.precommits(tx));
         self.wake_again(tx, Millis::NEVER, now);
-        self.append(tx, records, true, out);
+        let write = self.writes_for(tx);
+        out.push(CoordinatorOutput::Append { write, records, forced: true, depends_on, precommits });
     }
 
     fn written(&mut self, write: WriteId, result: Written, now: Millis, out: &mut Outputs<M>) {

@@ -7,8 +7,8 @@ use enact_rebel::Value;
 use super::Begin;
 use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
-use crate::admission::{Answer, Branch, Rejection, Request, Unanswered};
-use crate::message::{Prepare, Said, Vote};
+use crate::admission::{Answer, Branch, EarlyRelease, Rejection, Request, Unanswered};
+use crate::message::{Precommit, Prepare, Said, Vote};
 use crate::model::{Action, Call, Model, Question, Work};
 use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
@@ -42,6 +42,10 @@ pub(super) struct Transaction<E> {
     pub(super) is_timed: bool,
     /// How often it was begun anew behind a due event.
     pub(super) due_before: usize,
+    /// Whether a vote of this attempt depends on a commit that is not known to be durable.
+    depends: bool,
+    /// Whether no vote may.
+    pub(super) certain: bool,
 }
 
 struct Yes<E> {
@@ -52,6 +56,7 @@ struct Yes<E> {
     result: Option<Box<Value>>,
     /// Whether it acknowledges a commit when that is applied, and the client is told then.
     in_line: bool,
+    early: Option<EarlyRelease>,
 }
 
 pub(super) enum Phase {
@@ -90,6 +95,8 @@ impl<E: Clone + Eq> Transaction<E> {
             span: Millis(0),
             is_timed: false,
             due_before: 0,
+            depends: false,
+            certain: false,
         }
     }
 
@@ -100,7 +107,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let begin = Begin { tx, calls: Vec::new(), at, deadline: Millis::NEVER, idempotency };
         let Done { state, result } = result.unwrap_or_default();
         let yes = |(key, slot)| {
-            (key, Yes { slot, work: Work::nothing(), state: state.clone(), result: result.clone(), in_line: false })
+            let (work, state, result) = (Work::nothing(), state.clone(), result.clone());
+            (key, Yes { slot, work, state, result, in_line: false, early: None })
         };
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
@@ -203,7 +211,7 @@ impl<E: Clone + Eq> Transaction<E> {
         model: &M,
         bounds: Bounds,
         from: EntityKey,
-        slot: Slot,
+        (slot, early): (Slot, Option<EarlyRelease>),
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
@@ -212,7 +220,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let is_news = !answers.is_empty() || !self.plan.is_fixed(&from);
         let result = result_of(&work, &answers);
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
-        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line });
+        self.depends |= early.is_some_and(|early| early.depends_on.is_some());
+        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, early });
         self.no.remove(&from);
         let Some(news) = news else { return Ok(()) };
         let known = self.learned.insert(from, news.clone());
@@ -255,7 +264,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let mut work = self.plan.work(&to)?.clone();
         work.timed = self.is_timed;
         let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
-        let request = Request { branch, deadline: self.deadline, ordered, sole: self.plan.is_sole() };
+        let (deadline, sole) = (self.deadline, self.plan.is_sole());
+        let request = Request { branch, deadline, ordered, sole, certain: self.certain };
         Some((to, Prepare { coordinator: coordinator.clone(), request }))
     }
 
@@ -272,6 +282,7 @@ impl<E: Clone + Eq> Transaction<E> {
         if std::mem::take(&mut self.is_stale) {
             self.learned.values_mut().for_each(|lesson| lesson.answers.clear());
         }
+        self.depends = false;
         self.released.clear();
         self.no.clear();
         self.doubted.clear();
@@ -280,6 +291,23 @@ impl<E: Clone + Eq> Transaction<E> {
 
     pub(super) fn slot_of(&self, key: &EntityKey) -> Option<Slot> {
         self.yes.get(key).map(|yes| yes.slot)
+    }
+
+    /// Whether a refusal of this attempt may follow from what still may vanish.
+    pub(super) const fn depends(&self) -> bool {
+        self.depends
+    }
+
+    /// Behind whose records those of this transaction have to stand, by entity.
+    pub(super) fn depends_on(&self) -> BTreeMap<EntityKey, TxId> {
+        let dependency = |(key, yes): (&EntityKey, &Yes<E>)| Some((key.clone(), yes.early?.depends_on?));
+        self.yes.iter().filter_map(dependency).collect()
+    }
+
+    /// Who is told when the decision has its place.
+    pub(super) fn precommits(&self, tx: TxId) -> Vec<(EntityKey, Precommit)> {
+        let early = self.yes.iter().filter(|(_, yes)| yes.early.is_some());
+        early.map(|(key, yes)| (key.clone(), Precommit { tx, slot: yes.slot })).collect()
     }
 
     /// Whether the client is told of a commit only when everybody has acknowledged it.

@@ -13,6 +13,11 @@
 //! The journal refuses what was queued behind a refused append as well. The committer then lets everything under way
 //! end, begins a new *generation*, and reads each entity's position from the journal again before its next append.
 //! Nothing is retried here: the transaction that was refused is told.
+//!
+//! # Commit dependencies
+//! Under early lock release a record has to stand directly behind that of a certain transaction. A tail knows which transaction has its
+//! last position, and an append with another one before it is refused. Where that one was refused by the journal, so is what has a
+//! position behind it; and what is submitted in a later generation finds another position than the one that was given out.
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +31,39 @@ use super::disk::{AppendId, Appends, DiskState, Space};
 use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::Place;
+use crate::tx::TxId;
 
-/// The position of one entity's last record, counting appends under way; only the committer looks inside.
+/// Where the records of one entity end, counting appends under way; only the committer looks inside.
 #[derive(Debug, Default)]
-pub(super) struct Tail(Mutex<Option<(Generation, Seq)>>);
+pub(super) struct Tail(Mutex<End>);
+
+#[derive(Debug, Default)]
+struct End {
+    /// The last position, and the generation in which it was read.
+    last: Option<(Generation, Seq)>,
+    /// The last position that was given out, and to whom.
+    given: Option<(TxId, Seq)>,
+}
+
+impl End {
+    fn is_known(&self, generation: Generation) -> bool {
+        self.last.is_some_and(|(known, _)| known == generation)
+    }
+
+    /// Whether the last record is that of `tx`.
+    fn is_of(&self, tx: TxId) -> bool {
+        self.last.is_some_and(|(_, last)| self.given == Some((tx, last)))
+    }
+
+    /// Gives the next position out to `tx`; the one before it and the one given.
+    fn give(&mut self, tx: TxId) -> (Seq, Seq) {
+        let (_, last) = self.last.as_mut().expect("all entities have been located");
+        let before = *last;
+        *last = before.next();
+        self.given = Some((tx, *last));
+        (before, *last)
+    }
+}
 
 /// Counts the refusals after which positions had to be read again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,6 +75,8 @@ pub(super) struct Append {
     pub(super) tail: Arc<Tail>,
     pub(super) kind: Kind,
     pub(super) payload: Vec<u8>,
+    /// The transaction whose record has to stand directly before this one.
+    pub(super) depends_on: Option<TxId>,
 }
 
 /// The answer to a request, behind earlier ones with the same key.
@@ -59,6 +95,8 @@ pub(super) enum CommitError {
     Read(#[from] ReadError),
     #[error("the deadline passed before the append was submitted")]
     Late,
+    #[error("the transaction that this one depends on was not recorded")]
+    Forsaken,
 }
 
 impl From<Late> for CommitError {
@@ -94,7 +132,8 @@ impl<J: Journal> Committer<J> {
 
     /// Appends all of it atomically; the positions of the appends, in their order.
     ///
-    /// Several appends may be of one entity. Nothing is submitted once `progress` is late.
+    /// Several appends may be of one entity. Nothing is submitted once `progress` is late. `submitted` is called when the positions are
+    /// given out.
     ///
     /// # Cancel safety
     /// Once submitted, the append takes its course whether it is awaited or not.
@@ -103,12 +142,14 @@ impl<J: Journal> Committer<J> {
         mut appends: Vec<Append>,
         mut answered: Option<Answered>,
         progress: &Progress,
+        submitted: impl FnOnce(),
     ) -> Result<Vec<Seq>, CommitError> {
         loop {
             progress.wait(Stage::Journal, self.locate(&appends)).await??;
             let settled = self.settled.notified();
             match self.submit(&mut appends, &mut answered, progress)? {
                 Submission::UnderWay { append, seqs, mut passage } => {
+                    submitted();
                     let result = append.await;
                     passage.refused = matches!(result, Err(AppendError::Refused(_)));
                     passage.space = match &result {
@@ -121,6 +162,7 @@ impl<J: Journal> Committer<J> {
                 }
                 Submission::Refusing => progress.wait(Stage::Journal, settled).await?,
                 Submission::Unlocated => {}
+                Submission::Forsaken => return Err(CommitError::Forsaken),
             }
         }
     }
@@ -129,14 +171,14 @@ impl<J: Journal> Committer<J> {
     async fn locate(&self, appends: &[Append]) -> Result<(), ReadError> {
         let generation = self.state.lock().generation;
         for Append { key, tail, .. } in appends {
-            if matches!(*tail.0.lock(), Some((known, _)) if known == generation) {
+            if tail.0.lock().is_known(generation) {
                 continue;
             }
             let last = self.journal.last(key).await?;
             let mut tail = tail.0.lock();
             // Another transaction may have been here meanwhile and have appended already.
-            if !matches!(*tail, Some((known, _)) if known == generation) {
-                *tail = Some((generation, last));
+            if !tail.is_known(generation) {
+                tail.last = Some((generation, last));
             }
         }
         Ok(())
@@ -153,19 +195,20 @@ impl<J: Journal> Committer<J> {
         if state.refused {
             return Ok(Submission::Refusing);
         }
-        let located = |append: &Append| matches!(*append.tail.0.lock(), Some((known, _)) if known == state.generation);
-        if !appends.iter().all(located) {
+        if !appends.iter().all(|append| append.tail.0.lock().is_known(state.generation)) {
             return Ok(Submission::Unlocated);
+        }
+        let stands = |append: &Append| append.depends_on.is_none_or(|tx| append.tail.0.lock().is_of(tx));
+        if !appends.iter().all(stands) {
+            return Ok(Submission::Forsaken);
         }
         progress.record()?;
         let mut seqs = Vec::with_capacity(appends.len());
         let mut batch = Vec::with_capacity(appends.len() + 1);
-        for Append { key, tail, kind, payload } in appends {
-            let mut tail = tail.0.lock();
-            let (_, last) = tail.as_mut().expect("all entities have been located");
-            batch.push(NewRecord { entity: key.clone(), expected: *last, kind: *kind, payload: mem::take(payload) });
-            *last = last.next();
-            seqs.push(*last);
+        for Append { key, tail, kind, payload, .. } in appends {
+            let (expected, seq) = tail.0.lock().give(progress.tx());
+            batch.push(NewRecord { entity: key.clone(), expected, kind: *kind, payload: mem::take(payload) });
+            seqs.push(seq);
         }
         batch.extend(answered.take().map(|Answered { place, kind, payload }| NewRecord {
             entity: place.key,
@@ -191,6 +234,8 @@ enum Submission<'a, J: Journal, F> {
     Refusing,
     /// A new generation has begun since the entities were located.
     Unlocated,
+    /// A record would not stand behind the one that it depends on.
+    Forsaken,
 }
 
 /// One append under way; ends when dropped.

@@ -41,6 +41,7 @@ use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
 use super::queueing::Queueing;
 use super::timers::Timers;
+use crate::admission::Strategies;
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
 
@@ -95,7 +96,9 @@ pub(super) struct Maker<M, J> {
     pub(super) model: Arc<M>,
     pub(super) journal: Arc<J>,
     pub(super) clock: Clock,
+    /// Of every participant, but for its strategy.
     pub(super) options: ParticipantOptions,
+    pub(super) strategies: Arc<Strategies>,
     pub(super) memory: Arc<Memory>,
     pub(super) queueing: Arc<Queueing>,
     pub(super) timers: Arc<Timers>,
@@ -227,7 +230,8 @@ impl<M: Model, J: Journal> Maker<M, J> {
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
         let (queueing, timers) = (Arc::clone(&self.queueing), Arc::clone(&self.timers));
         let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing, timers };
-        let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
+        let options = ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() };
+        let entity = EntityActor::new(key.clone(), model, journal, self.clock, options, told);
         let actor = self.system.spawn(entity);
         actor.tell().load(Instant::now());
         Live { key: key.clone(), actor, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }

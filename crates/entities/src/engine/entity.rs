@@ -16,7 +16,7 @@ use super::memory::Footprint;
 use super::queueing::Queueing;
 use super::timers::Timers;
 use crate::admission::{Decision, Wait};
-use crate::message::{Decide, Prepare, Said, Vote};
+use crate::message::{Decide, Precommit, Prepare, Said, Vote};
 use crate::model::{Due, Model};
 use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, View};
 use crate::record::{Record, Snapshot};
@@ -257,6 +257,11 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             self.tell_timers(&[]);
         }
         Ok(due)
+    }
+
+    /// Tells that the decision to commit has its place in the journal.
+    pub(super) fn precommit(&mut self, cx: &Cx<Self>, precommit: Precommit) {
+        self.step(cx, Input::Precommit(precommit));
     }
 
     /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.

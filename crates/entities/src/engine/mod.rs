@@ -14,7 +14,9 @@
 //!
 //! # When the model panics
 //! The entity whose turn it was refuses everything until nothing that it admitted is under way, and is then recovered from
-//! the journal. All others go on. A model that panics when asked for calls fails the engine.
+//! the journal. All others go on. What a transaction asks itself fails the engine: `initial`, `seeded`, `is_of_timer`, `calls` without a
+//! state, `answered`, `has_result`, `may_set_timer`. One in `is_timed` or `due` while a read looks for
+//! what is due reaches the caller of [`Engine::read`].
 mod clock;
 mod committer;
 mod directory;
@@ -57,7 +59,7 @@ use self::requests::{Answers, Running};
 use self::timers::Timers;
 pub use self::timers::timer_key;
 use self::transaction::Transaction;
-use crate::admission::{Limits, Strategy};
+use crate::admission::{Limits, Strategies, Strategy};
 use crate::model::Model;
 use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
@@ -72,8 +74,8 @@ const CLOSING_MIN: Duration = Duration::from_secs(1);
 /// How an engine behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineOptions {
-    /// Which transactions may be open together at one entity.
-    pub strategy: Strategy,
+    /// Which transactions may be open together at one entity, by its class.
+    pub strategies: Strategies,
     /// The limits of admission at each entity.
     pub limits: Limits,
     /// How many commands may be under way; a further one is turned away at once.
@@ -99,11 +101,11 @@ impl EngineOptions {
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`], 4,096 commands under way, 256 MiB of entities that are put away after ten
+    /// [`Strategy::Serializable`] for all classes, 4,096 commands under way, 256 MiB of entities that are put away after ten
     /// minutes without use, 5 s for an append, a day for answers.
     fn default() -> Self {
         Self {
-            strategy: Strategy::default(),
+            strategies: Strategies::default(),
             limits: Limits::default(),
             in_flight_max: 4096,
             live_bytes_max: 256 << 20,
@@ -155,6 +157,7 @@ impl<M: Model, J: Journal> Clone for Engine<M, J> {
 
 struct Shared<M: Model, J: Journal> {
     model: Arc<M>,
+    strategies: Arc<Strategies>,
     journal: Arc<J>,
     system: System,
     clock: Clock,
@@ -187,7 +190,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
     pub fn with_clock(model: M, journal: J, system: System, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
         let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start(time.time()));
         let timers = Arc::new(Timers::new());
-        let mut participant = ParticipantOptions::new(options.strategy, Durability::Shared);
+        let strategies = Arc::new(options.strategies);
+        let mut participant = ParticipantOptions::new(Strategy::default(), Durability::Shared);
         participant.limits = options.limits;
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
         participant.ask_after = Millis::NEVER;
@@ -198,12 +202,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
             journal: Arc::clone(&journal),
             clock,
             options: participant,
+            strategies: Arc::clone(&strategies),
             memory: Arc::default(),
             queueing: Arc::clone(&queueing),
             timers: Arc::clone(&timers),
         };
         let shared = Shared {
             model,
+            strategies,
             committer: Committer::new(Arc::clone(&journal), clock),
             journal,
             queueing,
@@ -230,6 +236,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// The contract of the entities.
     pub fn model(&self) -> &M {
         &self.shared.model
+    }
+
+    /// The strategies of admission.
+    pub fn strategies(&self) -> &Strategies {
+        &self.shared.strategies
     }
 
     /// Makes the event of `command` happen, with everything it calls, or nothing of it.

@@ -42,6 +42,10 @@ impl Progress {
         Self { tx, deadline, state: Mutex::new(State::Waiting(Stage::Queue)) }
     }
 
+    pub(super) const fn tx(&self) -> TxId {
+        self.tx
+    }
+
     /// The command waits for `stage` from now on.
     pub(super) fn reach(&self, stage: Stage) -> Result<(), Late> {
         match &mut *self.state.lock() {

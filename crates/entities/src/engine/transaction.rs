@@ -20,7 +20,7 @@ use super::timers::Note;
 use super::{Command, Receipt, Shared, Ticket};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
-use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
+use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::record::Record;
@@ -47,6 +47,12 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     failure: Option<SubmitError>,
     ended: bool,
     _ticket: Ticket<M, J>,
+}
+
+/// What early release asks of an append.
+struct Early {
+    depends_on: BTreeMap<EntityKey, TxId>,
+    precommits: Vec<(EntityKey, Precommit)>,
 }
 
 impl<M: Model, J: Journal> Transaction<M, J> {
@@ -142,8 +148,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 Some(self.ask(to, prepare, tick_at).await)
             }
             CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide).await,
-            CoordinatorOutput::Append { write, records, .. } => {
-                Some(self.append(write, records, repeatable.as_ref()).await)
+            CoordinatorOutput::Append { write, records, depends_on, precommits, .. } => {
+                let early = Early { depends_on, precommits };
+                Some(self.append(write, records, early, repeatable.as_ref()).await)
             }
             CoordinatorOutput::Reply { reply, .. } => {
                 let reply = self.receipt(reply);
@@ -240,6 +247,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         &mut self,
         write: WriteId,
         records: Vec<(EntityKey, Record<M::Event>)>,
+        early: Early,
         repeatable: Option<&Repeatable<'_>>,
     ) -> CoordinatorInput<M::Event> {
         let mut entries = Vec::with_capacity(records.len());
@@ -248,7 +256,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         for (key, record) in records {
             let (kind, payload) = (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
-                Some(live) => entries.push(Append { key, tail: Arc::clone(&live.tail), kind, payload }),
+                Some(live) => {
+                    let (tail, depends_on) = (Arc::clone(&live.tail), early.depends_on.get(&key).copied());
+                    entries.push(Append { key, tail, kind, payload, depends_on });
+                }
                 // The coordinator's own record: needed again only by a repetition of the request.
                 None => {
                     answered =
@@ -264,9 +275,17 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 tail: Arc::clone(&note.tail),
                 kind: Kind(record.kind()),
                 payload: record.encode(),
+                depends_on: None,
             }
         }));
-        let written = self.engine.committer.append(entries, answered, &self.progress).await;
+        let release = || {
+            for (to, precommit) in early.precommits {
+                if let Some(live) = self.held.get(&to) {
+                    live.actor.tell().precommit(precommit);
+                }
+            }
+        };
+        let written = self.engine.committer.append(entries, answered, &self.progress, release).await;
         if written.is_err() {
             timed.iter().for_each(|entity| self.engine.timers.cancelled(entity, self.tx));
         }
@@ -317,6 +336,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             CommitError::Append(AppendError::Refused(JournalRefusal::Conflict { .. })) if self.engine.is_sound() => {
                 SubmitError::Overloaded { retry_after: RETRY_AFTER }
             }
+            CommitError::Forsaken if self.engine.is_sound() => SubmitError::Overloaded { retry_after: RETRY_AFTER },
             CommitError::Late => self.progress.give_up(),
             // It was to be learnt where an entity's records end; nothing was submitted.
             CommitError::Read(cause) => EntityError::from(cause).into(),

@@ -40,7 +40,7 @@ use crate::EntityKey;
 use crate::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, InProgress, Limits, Strategy, Verdict, Wait,
 };
-use crate::message::{Decide, Prepare, Said, ToCoordinator, Vote};
+use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, Vote};
 use crate::model::Model;
 use crate::record::{Pending, Prepared, Record, Snapshot};
 use crate::tx::{Attempt, Millis, Slot, TxId};
@@ -94,6 +94,8 @@ pub enum Written {
 pub enum Input<E> {
     /// A coordinator asks for a vote.
     Prepare(Prepare<E>),
+    /// A coordinator has given its decision to the journal.
+    Precommit(Precommit),
     /// A coordinator tells its decision.
     Decide(Decide),
     /// The journal says what became of a record.
@@ -262,6 +264,10 @@ impl<M: Model> Participant<M> {
         }
         match input {
             Input::Prepare(prepare) => self.prepare(prepare, now, &mut out),
+            Input::Precommit(Precommit { tx, slot }) => {
+                let consequences = self.admission.precommit(tx, slot);
+                self.follow(consequences, now, &mut out);
+            }
             Input::Decide(decide) => self.decide(decide, now, &mut out),
             Input::Written { write, result } => self.written(write, result, now, &mut out),
             Input::Read(read) => self.reads.arrive(read, self.admission.next_slot()),
@@ -333,7 +339,8 @@ impl<M: Model> Participant<M> {
             Durability::Shared => {
                 self.ask_again(tx, self.ask_after, now);
                 let Standing { attempt, coordinator, .. } = &self.standings[&tx];
-                self.vote(coordinator, tx, *attempt, Vote::Yes { slot, answer }, out);
+                let early = self.admission.early_release(tx);
+                self.vote(coordinator, tx, *attempt, Vote::Yes { slot, answer, early }, out);
             }
             Durability::TwoPhase => {
                 let prepared = self.prepared(self.in_progress(tx));
@@ -376,7 +383,9 @@ impl<M: Model> Participant<M> {
 
     fn vote_yes(&self, tx: TxId, out: &mut Outputs<M>) {
         let InProgress { branch, slot, answer, .. } = self.in_progress(tx);
-        self.vote(&self.standings[&tx].coordinator, tx, branch.attempt, Vote::Yes { slot, answer }, out);
+        // What has journals of its own is not written in one order.
+        let early = self.admission.early_release(tx).filter(|_| self.durability == Durability::Shared);
+        self.vote(&self.standings[&tx].coordinator, tx, branch.attempt, Vote::Yes { slot, answer, early }, out);
     }
 
     fn vote(&self, to: &EntityKey, tx: TxId, attempt: Attempt, vote: Vote<M::Event>, out: &mut Outputs<M>) {
@@ -407,7 +416,7 @@ impl<M: Model> Participant<M> {
         };
         let held = self.admission.slot_of(tx).filter(|held| *held == slot);
         match (held, self.standings.get(&tx).map(|standing| &standing.stage)) {
-            (Some(_), Some(Stage::Voted { .. })) => {
+            (Some(_), Some(Stage::Voted { .. })) if !self.admission.is_doomed(tx) => {
                 self.stop_asking(tx);
                 self.standing(tx).stage = Stage::Committed { tell: None };
                 self.record_commit(tx, attempt, slot, out);

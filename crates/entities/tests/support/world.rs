@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_entities::{
-    Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EntityKey,
-    Idempotency, Input, Millis, Model, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, Record, Reply,
-    Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View, Vote, Wait, WriteId, Written,
+    Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EarlyRelease,
+    EntityKey, Idempotency, Input, Millis, Model, Output, Participant, ParticipantOptions, Precommit, Read, ReadId,
+    ReadMode, Record, Reply, Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View, Vote, Wait,
+    WriteId, Written,
 };
 
 use super::bank::{Bank, Event, Hand};
@@ -19,6 +20,7 @@ use super::key;
 #[derive(Clone, Debug)]
 pub enum Packet<E = Event> {
     Down(EntityKey, ToParticipant<E>),
+    Precommit(EntityKey, Precommit),
     Up(ToCoordinator<E>),
 }
 
@@ -27,6 +29,7 @@ impl<E> Packet<E> {
         match self {
             Self::Down(_, ToParticipant::Prepare(prepare)) => prepare.request.branch.tx,
             Self::Down(_, ToParticipant::Decide(decide)) => decide.tx,
+            Self::Precommit(_, precommit) => precommit.tx,
             Self::Up(up) => up.tx,
         }
     }
@@ -34,7 +37,7 @@ impl<E> Packet<E> {
     /// The participant at one end.
     pub fn participant(&self) -> &EntityKey {
         match self {
-            Self::Down(to, _) => to,
+            Self::Down(to, _) | Self::Precommit(to, _) => to,
             Self::Up(up) => &up.from,
         }
     }
@@ -53,6 +56,8 @@ pub struct Queued<E> {
     pub owner: EntityKey,
     write: WriteId,
     pub records: Vec<(EntityKey, Record<E>)>,
+    /// Behind whose record that of an entity has to stand.
+    depends_on: BTreeMap<EntityKey, TxId>,
 }
 
 pub type Log<E> = Vec<Record<E>>;
@@ -67,6 +72,8 @@ pub type Recovered<M> = (Participant<M>, Vec<Output<<M as Model>::State, <M as M
 pub struct Net<M: Model> {
     pub model: Arc<M>,
     pub participant_options: ParticipantOptions,
+    /// The strategies of entities that have another one than the rest.
+    pub strategies: BTreeMap<EntityKey, Strategy>,
     pub coordinator_options: CoordinatorOptions,
     pub now: Millis,
     pub net: Vec<Packet<M::Event>>,
@@ -101,6 +108,7 @@ impl<M: Model> Net<M> {
         Self {
             model,
             participant_options: ParticipantOptions::new(strategy, durability),
+            strategies: BTreeMap::new(),
             coordinator_options: CoordinatorOptions::new(durability),
             now: Millis(0),
             net: Vec::new(),
@@ -225,7 +233,7 @@ impl<M: Model> Net<M> {
                 }
                 Output::Append { write, record, .. } => {
                     let records = vec![(at.clone(), record)];
-                    self.disk.push(Queued { owner: at.clone(), write, records });
+                    self.disk.push(Queued { owner: at.clone(), write, records, depends_on: BTreeMap::new() });
                 }
                 Output::Applied(_) => {}
                 Output::ReadReply { id, view } => {
@@ -246,6 +254,7 @@ impl<M: Model> Net<M> {
         let enact_entities::Said::Vote(vote) = &up.said else { return };
         let was_delayed = self.delayed.contains(&(up.from.clone(), up.tx));
         match vote {
+            Vote::Yes { early: Some(EarlyRelease { depends_on: Some(_) }), .. } => self.marks.insert("released early"),
             Vote::Yes { .. } if was_delayed => self.marks.insert("delayed, then admitted"),
             Vote::No(_) if was_delayed => self.marks.insert("delayed, then rejected"),
             Vote::OutOfOrder(_) => self.marks.insert("asked out of order and restarted"),
@@ -270,8 +279,9 @@ impl<M: Model> Net<M> {
         for output in outputs {
             match output {
                 CoordinatorOutput::Send { to, message } => self.net.push(Packet::Down(to, message)),
-                CoordinatorOutput::Append { write, records, .. } => {
-                    self.disk.push(Queued { owner: at.clone(), write, records });
+                CoordinatorOutput::Append { write, records, depends_on, precommits, .. } => {
+                    self.disk.push(Queued { owner: at.clone(), write, records, depends_on });
+                    self.net.extend(precommits.into_iter().map(|(to, precommit)| Packet::Precommit(to, precommit)));
                 }
                 CoordinatorOutput::Reply { tx, reply } => self.replies.entry(tx).or_default().push(reply),
                 CoordinatorOutput::LetDue { .. } => unreachable!("no class has timers"),
@@ -287,6 +297,7 @@ impl<M: Model> Net<M> {
         match self.net.remove(i) {
             Packet::Down(to, ToParticipant::Prepare(prepare)) => self.participant_step(&to, Input::Prepare(prepare)),
             Packet::Down(to, ToParticipant::Decide(decide)) => self.participant_step(&to, Input::Decide(decide)),
+            Packet::Precommit(to, precommit) => self.participant_step(&to, Input::Precommit(precommit)),
             Packet::Up(up) => {
                 let to = up.to.clone();
                 self.coordinator_step(&to, CoordinatorInput::Heard(up));
@@ -304,9 +315,21 @@ impl<M: Model> Net<M> {
         all.collect()
     }
 
-    /// Ends queued write number `i`.
+    fn stands_behind(&self, (entity, other): (&EntityKey, &TxId)) -> bool {
+        let last = self.logs.get(entity).and_then(|log| log.last());
+        matches!(last, Some(Record::Committed { tx, .. }) if tx == other)
+    }
+
+    /// Ends queued write number `i`; one whose records would not stand where they have to is refused.
     pub fn write(&mut self, i: usize, result: Written) {
-        let Queued { owner, write, records } = self.disk.remove(i);
+        let Queued { owner, write, records, depends_on } = self.disk.remove(i);
+        let fits = depends_on.iter().all(|dependency| self.stands_behind(dependency));
+        let result = if result == Written::Durable && !fits {
+            self.marks.insert("refused with what it depends on");
+            Written::Refused
+        } else {
+            result
+        };
         self.touched.extend(records.iter().map(|(entity, _)| entity.clone()));
         if result == Written::Durable {
             for (entity, record) in records {
@@ -342,6 +365,9 @@ impl<M: Model> Net<M> {
     }
 
     pub fn crash_all(&mut self) {
+        if self.disk.iter().any(|queued| !queued.depends_on.is_empty()) {
+            self.marks.insert("crashed with a chain");
+        }
         let all: Vec<_> = self.participants.keys().chain(self.coordinators.keys()).cloned().collect();
         for at in all {
             self.crash(&at);
@@ -385,9 +411,9 @@ impl<M: Model> Net<M> {
         snapshot: Option<Snapshot<M::State, M::Event>>,
         log: Log<M::Event>,
     ) -> Recovered<M> {
-        let model = Arc::clone(&self.model);
-        Participant::recover(model, at.clone(), self.participant_options.clone(), snapshot, log, self.now)
-            .expect("the journal is sound")
+        let (model, mut options) = (Arc::clone(&self.model), self.participant_options.clone());
+        options.strategy = self.strategies.get(at).copied().unwrap_or(options.strategy);
+        Participant::recover(model, at.clone(), options, snapshot, log, self.now).expect("the journal is sound")
     }
 
     fn recover_coordinator(&mut self, at: &EntityKey) {

@@ -1,5 +1,6 @@
 //! The served description of the interface describes what the interface does.
 
+use enact_entities::{EngineOptions, Strategies, Strategy};
 use enact_journal::{Fault, Memory};
 use serde_json::{Value, json};
 
@@ -74,6 +75,22 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
     assert_eq!(operations, expected);
     assert_eq!(document["paths"]["/Account/{id}/Withdraw"]["post"]["description"], "Takes money out.");
     assert_eq!(document["paths"]["/Account/{id}"]["get"]["description"], "Holds money.");
+}
+
+#[tokio::test]
+async fn the_document_says_which_classes_weaken_a_transaction() {
+    let early = Strategies::from(Strategy::LockingEarlyRelease);
+    for (strategies, words) in [
+        (Strategies::default(), "Transactions are strictly serializable."),
+        (early.clone().with("Ticket", Strategy::Locking), "Transactions are strictly serializable."),
+        (early.with("Transfer", Strategy::Psac), "touches objects of `Transfer` is atomic and not serializable"),
+        (Strategy::Psac.into(), "touches objects of `Account`, `Transfer`, `Deposit`, `Ticket` is atomic and not"),
+    ] {
+        let options = EngineOptions { strategies, ..EngineOptions::default() };
+        let document = document(&Bank::over(Memory::new(), options)).await;
+        let introduction = document["info"]["description"].as_str().expect("a text");
+        assert!(introduction.contains(words), "{introduction}");
+    }
 }
 
 #[tokio::test]
