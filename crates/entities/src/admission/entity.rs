@@ -6,7 +6,7 @@ use std::sync::Arc;
 use enact_rebel::{Manner, Value};
 use serde::{Deserialize, Serialize};
 
-use super::interval::{Base as _, Footprint};
+use super::footprint::{Base as _, Footprint};
 use super::progress::Progress;
 use crate::EntityKey;
 use crate::model::{

@@ -12,7 +12,8 @@
 //! that whatever [`Strategy::Locking`] would settle is settled.
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
-use super::interval::{Footprint, Span, differ_by_order};
+use super::footprint::{Footprint, differ_by_order};
+use super::interval::Span;
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
 use super::queue::Delayed;

@@ -64,6 +64,7 @@
 
 mod cell;
 mod entity;
+mod footprint;
 mod interval;
 mod judge;
 mod manners;

@@ -17,7 +17,8 @@ use indexmap::IndexSet;
 
 use super::Applied;
 use super::entity::{Answer, Branch, Entity};
-use super::interval::{Base, Footprint, Interval, Taken};
+use super::footprint::{Base, Footprint};
+use super::interval::{Interval, Taken};
 use super::manners::Manners;
 use crate::model::{Change, Field, Model, Place};
 use crate::tx::{Slot, TxId};
