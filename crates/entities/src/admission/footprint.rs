@@ -71,11 +71,16 @@ impl Footprint {
 
     /// What it depends on or changes.
     pub(super) fn touched(&self) -> impl Iterator<Item = Location> {
+        self.written().chain(self.needed()).chain([Location::Place(Place::LIFE_CYCLE)])
+    }
+
+    /// What it depends on beside the life cycle.
+    pub(super) fn needed(&self) -> impl Iterator<Item = Location> {
         let terms = self.linear.thresholds.iter().flat_map(|threshold| &threshold.terms);
         let needed = terms.map(|term| Location::Number(term.field));
         let held = self.linear.holds.iter().map(|hold| Location::Place(hold.place.clone()));
         let read = self.reads().cloned();
-        self.written().chain(needed).chain(held).chain(read).chain([Location::Place(Place::LIFE_CYCLE)])
+        needed.chain(held).chain(read)
     }
 
     /// Whether it says what happens in `base`: all that it replaces is there. A number that comes in another currency than the one

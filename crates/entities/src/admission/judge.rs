@@ -213,7 +213,7 @@ fn by_manner<M: Model>(
 ) -> Option<Judgement<M>> {
     let waits = strategy == Strategy::Serializable
         && !newcomer.sole
-        && progress.manners.differ_from(newcomer.changes.as_deref()?)
+        && progress.manners.first_different(newcomer.changes.as_deref()?).is_some()
         && (newcomer.cause == Cause::Order || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
     waits.then_some(Judgement::Delay(Cause::Order))
 }

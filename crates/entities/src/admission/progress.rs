@@ -16,11 +16,13 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::Applied;
+use super::changed::Changed;
 use super::entity::{Answer, Branch, Entity};
 use super::footprint::{Base, Footprint};
+use super::index::{Holder, Key, Scene};
 use super::interval::{Interval, Taken};
 use super::manners::Manners;
-use crate::model::{Change, Field, Model, Place};
+use crate::model::{Change, Field, Model, Place, Term};
 use crate::tx::{Slot, TxId};
 
 /// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
@@ -48,6 +50,7 @@ pub(super) struct Progress<M: Model> {
     has_too_many: bool,
     /// How many evaluations of events may still be spent on outcomes.
     credit: usize,
+    changed: Changed,
 }
 
 pub(super) struct Entry<M: Model> {
@@ -56,9 +59,22 @@ pub(super) struct Entry<M: Model> {
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
-    changes: Option<Vec<Change>>,
+    pub(super) changes: Option<Vec<Change>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
+}
+
+impl<M: Model> Scene for Progress<M> {
+    fn holder(&self, key: &Key) -> Holder {
+        match key {
+            Key::Manner(place) => self.manners.holder(place),
+            key => self.interval.holder(key),
+        }
+    }
+
+    fn between(&self, terms: &[Term]) -> Option<(i128, i128)> {
+        self.interval.ends(terms, self).map(|ends| (ends.low, ends.high))
+    }
 }
 
 impl<M: Model> Base for Progress<M> {
@@ -90,6 +106,7 @@ impl<M: Model> Progress<M> {
             outcomes_max,
             has_too_many: false,
             credit: 0,
+            changed: Changed::default(),
         }
     }
 
@@ -210,6 +227,16 @@ impl<M: Model> Progress<M> {
         self.next_slot = self.next_slot.max(slot);
     }
 
+    /// Notes from now on what changes, if `is_asked`.
+    pub(super) fn note_changes(&mut self, is_asked: bool) {
+        self.changed = Changed::begin(is_asked, is_asked && !self.is_exact());
+    }
+
+    /// What has changed since it was to be noted.
+    pub(super) fn take_changes(&mut self) -> Changed {
+        std::mem::take(&mut self.changed)
+    }
+
     /// Marks an open entry committed.
     pub(super) fn commit(&mut self, tx: TxId) {
         let i = self.position(tx).expect("only what is in progress is committed");
@@ -219,6 +246,7 @@ impl<M: Model> Progress<M> {
         self.open -= 1;
         self.line += usize::from(entry.answer.in_line);
         self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
+        self.changed.add_touched(entry);
         self.forget_outcomes(i);
     }
 
@@ -230,6 +258,7 @@ impl<M: Model> Progress<M> {
         self.slots.remove(&tx);
         self.open -= 1;
         self.interval.abort(entry.taken.as_ref());
+        self.changed.add_touched(&entry);
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         self.forget_outcomes(i);
     }
@@ -257,6 +286,13 @@ impl<M: Model> Progress<M> {
         self.slots.remove(&entry.branch.tx);
         self.line -= usize::from(entry.answer.in_line);
         self.interval.apply(entry.taken.as_ref(), entry.answer.in_line);
+        if entry.answer.in_line {
+            self.changed.add_touched(&entry);
+            self.changed.add(Key::Place(Place::LIFE_CYCLE));
+            self.changed.add(Key::Line);
+        } else {
+            self.changed.add_changes(&entry);
+        }
         self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         if entry.branch.work.has_event() {
             let state = self.entity.apply(&entry.branch, self.base().clone());
