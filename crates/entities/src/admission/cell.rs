@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::index::{Class, Holder};
 use crate::model::Image;
 
 /// Segments of one cell at most: what would open one more waits.
@@ -96,6 +97,16 @@ impl<V> Default for Cell<V> {
 }
 
 impl<V: PartialEq> Cell<V> {
+    /// What is in progress, if `value` names the class of a value.
+    pub(super) fn holder(&self, value: impl Fn(&V) -> Class) -> Holder {
+        let Some(first) = self.segments.first() else { return Holder::Nothing };
+        if self.segments.len() == 1 || self.is_of_class(&first.doing) {
+            Holder::Of(Class::of(&first.doing, value))
+        } else {
+            Holder::Several
+        }
+    }
+
     /// Whether everything in progress is of the class of `doing`.
     pub(super) fn is_of_class(&self, doing: &Doing<V>) -> bool {
         self.segments.iter().all(|segment| segment.doing.is_of_class(doing))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use enact_rebel::{Manner, Value};
 use serde::{Deserialize, Serialize};
 
-use super::interval::{Base as _, Footprint};
+use super::footprint::{Base as _, Footprint};
 use super::progress::Progress;
 use crate::EntityKey;
 use crate::model::{
@@ -80,9 +80,9 @@ pub(super) struct Shape<E> {
     pub(super) calls: Vec<Vec<Call<E>>>,
 }
 
-/// What is asked for is not the same in all outcomes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unsettled;
+/// What lies there is asked for and is not the same in all outcomes.
+#[derive(Clone, Debug)]
+pub(super) struct Unsettled(pub(super) Location);
 
 /// Why a branch cannot happen in one state.
 pub(super) struct Stop<E> {
@@ -368,14 +368,14 @@ impl<M: Model> Entity<M> {
                 Location::Number(field) => {
                     let ends = progress.interval.field(field, progress.number(field)?)?;
                     if ends.low != ends.high {
-                        return Some(Err(Unsettled));
+                        return Some(Err(Unsettled(Location::Number(field))));
                     }
                     let bounds = [Bound::AtLeast(ends.low), Bound::AtMost(ends.low)];
                     linear.thresholds.extend(bounds.map(|bound| Threshold::of(field, bound)));
                 }
                 Location::Place(place) => match progress.interval.settled_content(&place, progress) {
                     Some(value) => linear.holds.push(Content { place, value }),
-                    None => return Some(Err(Unsettled)),
+                    None => return Some(Err(Unsettled(Location::Place(place)))),
                 },
             }
         }

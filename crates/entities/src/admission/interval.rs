@@ -18,32 +18,10 @@
 use std::collections::BTreeMap;
 
 use super::cell::{Cell, Doing, Ends, Seat, View};
-use crate::model::{Bound, Content, Cover, Effects, Field, Linear, Location, Made, Place, Term, Threshold};
-
-/// The applied values.
-pub(super) trait Base {
-    /// The number in a field, if there is one.
-    fn number(&self, field: Field) -> Option<i128>;
-    /// What is in a place, if there is such a place.
-    fn content(&self, place: &Place) -> Option<String>;
-}
-
-/// What the work of one transaction does, cell by cell.
-#[derive(Clone, Debug)]
-pub(super) struct Footprint {
-    /// What it needs and does. If there is more to it, it needs nothing here.
-    pub(super) linear: Linear,
-    pub(super) more: Option<More>,
-}
-
-/// What is not linear.
-#[derive(Clone, Debug)]
-pub(super) struct More {
-    made: Vec<Made>,
-    hidden: Vec<Place>,
-    /// What it depends on in a way that thresholds and contents do not say.
-    reads: Vec<Location>,
-}
+use super::counted::{Counted, count};
+use super::footprint::{Base, Footprint, added, moves};
+use super::index::{Class, Holder, Key};
+use crate::model::{Bound, Content, Cover, Field, Linear, Location, Place, Term, Threshold};
 
 /// A footprint in progress, with its seats in the order of its changes: numbers first.
 #[derive(Clone, Debug)]
@@ -78,35 +56,17 @@ struct Needs {
     high: BTreeMap<i128, usize>,
 }
 
-/// Numbers and whole fields, each as often as it was entered.
-#[derive(Clone, Debug, Default)]
-struct Counted {
-    numbers: BTreeMap<Field, usize>,
-    fields: BTreeMap<u64, usize>,
-}
-
-impl Counted {
-    fn count(&mut self, at: &Location, change: impl Fn(usize) -> usize) {
-        match at {
-            Location::Number(field) => count(&mut self.numbers, *field, change),
-            Location::Place(place) => count(&mut self.fields, place.field, change),
-        }
-    }
-
-    fn has(&self, at: &Location) -> bool {
-        match at {
-            Location::Number(field) => self.numbers.contains_key(field),
-            Location::Place(place) => self.fields.contains_key(&place.field),
-        }
-    }
-}
-
-fn count<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K, change: impl Fn(usize) -> usize) {
-    let found = change(counts.get(&key).copied().unwrap_or(0));
-    match found {
-        0 => counts.remove(&key),
-        found => counts.insert(key, found),
-    };
+/// What a newcomer waits for that is possible and does not commute with all that is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// Nothing.
+    Nothing,
+    /// Something is changed in another way.
+    Class(Key, Class),
+    /// That one of these changes.
+    Changes(Vec<Key>),
+    /// The cells cannot tell.
+    Unknown,
 }
 
 /// What the thresholds of a newcomer say over all outcomes.
@@ -120,89 +80,6 @@ pub(super) enum Span {
     Mixed,
     /// The cells cannot tell.
     Unknown,
-}
-
-impl Footprint {
-    pub(super) const fn of(linear: Linear) -> Self {
-        Self { linear, more: None }
-    }
-
-    pub(super) fn of_effects(effects: Effects) -> Self {
-        let Effects { deltas, assigned, made, puts, hidden, reads } = effects;
-        let linear = Linear { deltas, assigned, puts, ..Linear::default() };
-        Self { linear, more: Some(More { made, hidden, reads }) }
-    }
-
-    /// The footprint as thresholds, contents and constants, if there is no more to it.
-    pub(super) fn as_linear(&self) -> Option<&Linear> {
-        self.more.is_none().then_some(&self.linear)
-    }
-
-    fn numbers(&self) -> impl Iterator<Item = (Field, Doing<i128>)> {
-        let deltas = self.linear.deltas.iter().map(|&(field, amount)| (field, Doing::Adds(amount)));
-        let assigned = self.linear.assigned.iter().map(|&(field, value)| (field, Doing::Gives(value)));
-        let made = self.more.iter().flat_map(|more| &more.made);
-        let made = made.map(|made| (made.field, Doing::Makes(made.function, made.image.clone())));
-        deltas.chain(assigned).chain(made)
-    }
-
-    fn places(&self) -> impl Iterator<Item = (&Place, Doing<String>)> {
-        let puts = self.linear.puts.iter().map(|put| (&put.place, Doing::Gives(put.value.clone())));
-        let hidden = self.more.iter().flat_map(|more| &more.hidden);
-        puts.chain(hidden.map(|place| (place, Doing::Hides)))
-    }
-
-    /// What it changes.
-    fn written(&self) -> impl Iterator<Item = Location> {
-        let numbers = self.numbers().map(|(field, _)| Location::Number(field));
-        numbers.chain(self.places().map(|(place, _)| Location::Place(place.clone())))
-    }
-
-    /// What it depends on or changes.
-    fn touched(&self) -> impl Iterator<Item = Location> {
-        let terms = self.linear.thresholds.iter().flat_map(|threshold| &threshold.terms);
-        let needed = terms.map(|term| Location::Number(term.field));
-        let held = self.linear.holds.iter().map(|hold| Location::Place(hold.place.clone()));
-        let read = self.more.iter().flat_map(|more| more.reads.iter().cloned());
-        self.written().chain(needed).chain(held).chain(read).chain([Location::Place(Place::LIFE_CYCLE)])
-    }
-
-    /// Whether it says what happens in `base`: all that it replaces is there. A number that comes in another currency than the one
-    /// that is there takes away what the cells are about.
-    pub(super) fn is_told_in(&self, base: &impl Base) -> bool {
-        let made = self.more.iter().flat_map(|more| &more.made).map(|made| made.field);
-        let mut numbers = self.linear.assigned.iter().map(|(field, _)| *field).chain(made);
-        self.linear.puts.iter().all(|put| base.content(&put.place).is_some())
-            && numbers.all(|field| base.number(field).is_some())
-    }
-}
-
-/// What the deltas of an event add to a sum.
-pub(super) fn added(linear: &Linear, terms: &[Term]) -> i128 {
-    let signed = |term: &Term| {
-        let delta = linear.delta(term.field);
-        if term.negative { delta.saturating_neg() } else { delta }
-    };
-    terms.iter().map(signed).fold(0, i128::saturating_add)
-}
-
-/// Whether `linear` changes a sum.
-fn moves(linear: &Linear, terms: &[Term]) -> bool {
-    added(linear, terms) != 0 || terms.iter().any(|term| linear.assigned.iter().any(|(field, _)| *field == term.field))
-}
-
-/// Whether the order of two events shows in what they leave.
-pub(super) fn differ_by_order(first: &Linear, second: &Linear) -> bool {
-    let adds = |linear: &Linear, field: Field| linear.deltas.iter().any(|(other, _)| *other == field);
-    let gives_other = |first: &Linear, second: &Linear| {
-        let is_other = |&(field, value): &(Field, i128)| {
-            adds(second, field) || second.assigned.iter().any(|&(other, found)| other == field && found != value)
-        };
-        first.assigned.iter().any(is_other)
-    };
-    let puts_other =
-        |put: &Content| second.puts.iter().any(|other| other.place == put.place && other.value != put.value);
-    gives_other(first, second) || gives_other(second, first) || first.puts.iter().any(puts_other)
 }
 
 impl Interval {
@@ -254,22 +131,34 @@ impl Interval {
             let (needs, value) = self.need(&footprint.linear, &threshold.terms, threshold.bound);
             *needs.entry(value).or_insert(0) += 1;
         }
-        for read in footprint.more.iter().flat_map(|more| &more.reads) {
+        for read in footprint.reads() {
             self.guarded.count(read, |count| count + 1);
         }
         Some(Taken { footprint, seats })
     }
 
-    /// Whether each number and place that `footprint` changes is changed in one way only, by it and by all that is in progress.
-    fn is_of_one_class_with(&self, footprint: &Footprint) -> bool {
-        let alone = |place: &Place| {
-            // A set as a whole and its elements are cells of their own.
+    /// A number or place that `footprint` changes in another way than what is in progress.
+    fn other_class(&self, footprint: &Footprint) -> Option<Obstacle> {
+        // A set as a whole and its elements are cells of their own.
+        let is_alone = |place: &Place| {
             self.cells_of(place).all(|other| other == place || place.element.is_some() && other.element.is_some())
         };
-        footprint.numbers().all(|(field, doing)| self.numbers.get(&field).is_none_or(|cell| cell.is_of_class(&doing)))
-            && footprint.places().all(|(place, doing)| {
-                alone(place) && self.places.get(place).is_none_or(|cell| cell.is_of_class(&doing))
-            })
+        for (field, doing) in footprint.numbers() {
+            if self.numbers.get(&field).is_some_and(|cell| !cell.is_of_class(&doing)) {
+                let class = Class::of(&doing, |value| Class::Number(*value));
+                return Some(Obstacle::Class(Key::Number(field), class));
+            }
+        }
+        for (place, doing) in footprint.places() {
+            if !is_alone(place) {
+                return Some(Obstacle::Changes(vec![Key::Place(place.clone()), Key::Elements(place.field)]));
+            }
+            if self.places.get(place).is_some_and(|cell| !cell.is_of_class(&doing)) {
+                let class = Class::of(&doing, |value| Class::Content(value.clone()));
+                return Some(Obstacle::Class(Key::Place(place.clone()), class));
+            }
+        }
+        None
     }
 
     /// An open event is committed: its changes are certain now, and nothing can disturb it any more.
@@ -437,6 +326,18 @@ impl Interval {
         }
     }
 
+    /// What is in progress in a number or a place.
+    pub(super) fn holder(&self, key: &Key) -> Holder {
+        let number = |field| self.numbers.get(field).map(|cell| cell.holder(|value| Class::Number(*value)));
+        let place = |place| self.places.get(place).map(|cell| cell.holder(|value| Class::Content(value.clone())));
+        let holder = match key {
+            Key::Number(field) => number(field),
+            Key::Place(found) => place(found),
+            Key::Elements(_) | Key::Manner(_) | Key::Line | Key::Any => Some(Holder::Several),
+        };
+        holder.unwrap_or(Holder::Nothing)
+    }
+
     /// Whether every open event stays possible in every outcome if `footprint` comes first, and leads to the same before it and
     /// after it; nothing if the cells cannot tell. What is in line, committed and not applied counts as what may come or not.
     ///
@@ -444,17 +345,48 @@ impl Interval {
     /// `low - min(0, d)`; after a newcomer with delta `e` it is `low - min(0, d) + min(0, e)`. So `low + min(0, e)` must
     /// reach `c + min(0, d)`, and only the greatest such number matters. The mirror image holds for upper bounds.
     pub(super) fn tolerates(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<bool> {
+        match self.obstacle(footprint, has_line, base) {
+            Obstacle::Nothing => Some(true),
+            Obstacle::Class(..) | Obstacle::Changes(_) => Some(false),
+            Obstacle::Unknown => None,
+        }
+    }
+
+    /// What keeps `footprint` from going before everything that is open.
+    pub(super) fn obstacle(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Obstacle {
         let linear = &footprint.linear;
-        let relies_on_other = |put: &Content| {
+        let relies_on_other = |put: &&Content| {
             self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
         };
-        if !self.is_of_one_class_with(footprint)
-            || linear.puts.iter().any(relies_on_other)
-            || footprint.written().any(|written| self.guarded.has(&written) || self.closed.has(&written))
-            || footprint.touched().any(|touched| self.closed_by_change.has(&touched))
-        {
-            return Some(false);
+        // Both are kept by whole field.
+        let as_whole = |location: Location| match location {
+            Location::Place(place) => Key::Place(place.whole()),
+            Location::Number(field) => Key::Number(field),
+        };
+        if let Some(obstacle) = self.other_class(footprint) {
+            return obstacle;
         }
+        if let Some(put) = linear.puts.iter().find(relies_on_other) {
+            return Obstacle::Changes(vec![Key::Place(put.place.clone())]);
+        }
+        let closed = footprint.written().find(|written| self.guarded.has(written) || self.closed.has(written));
+        let closed = closed.or_else(|| footprint.touched().find(|touched| self.closed_by_change.has(touched)));
+        if let Some(location) = closed {
+            return Obstacle::Changes(vec![as_whole(location)]);
+        }
+        let Some(needing) = self.needing(footprint, has_line, base) else { return Obstacle::Unknown };
+        match needing {
+            Ok(()) => Obstacle::Nothing,
+            Err(terms) => {
+                let numbers = terms.iter().map(|term| Key::Number(term.field));
+                Obstacle::Changes(numbers.chain([Key::Line]).collect())
+            }
+        }
+    }
+
+    /// The sum that an open event needs where `footprint` would not leave it; nothing if the cells cannot tell.
+    fn needing(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<Result<(), &[Term]>> {
+        let linear = &footprint.linear;
         let view = if has_line { View::Anywhere } else { View::End };
         for (terms, needs) in &self.needs {
             if !moves(linear, terms) {
@@ -466,10 +398,10 @@ impl Interval {
             let low_ok = needs.low.last_key_value().is_none_or(|(&need, _)| low >= need);
             let high_ok = needs.high.first_key_value().is_none_or(|(&need, _)| high <= need);
             if !(low_ok && high_ok) {
-                return reached.then_some(false);
+                return reached.then_some(Err(terms));
             }
         }
-        Some(true)
+        Some(Ok(()))
     }
 
     /// Whether the deltas of `first` might change, in some outcome, whether a threshold of `second` holds.
@@ -518,7 +450,7 @@ impl Interval {
     }
 
     fn forget_open(&mut self, footprint: &Footprint) {
-        for read in footprint.more.iter().flat_map(|more| &more.reads) {
+        for read in footprint.reads() {
             self.guarded.count(read, |count| count - 1);
         }
         let linear = &footprint.linear;
@@ -549,13 +481,6 @@ impl Interval {
             Bound::AtLeast(bound) => (&mut needs.low, bound + delta.min(0)),
             Bound::AtMost(bound) => (&mut needs.high, bound + delta.max(0)),
         }
-    }
-}
-
-impl Linear {
-    /// What is added to `field`.
-    pub(super) fn delta(&self, field: Field) -> i128 {
-        self.deltas.iter().find_map(|&(f, delta)| (f == field).then_some(delta)).unwrap_or(0)
     }
 }
 

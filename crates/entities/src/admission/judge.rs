@@ -16,7 +16,8 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
-use super::interval::{Footprint, Span, differ_by_order};
+use super::footprint::{Footprint, differ_by_order};
+use super::interval::Span;
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
 use super::queue::Delayed;
@@ -239,7 +240,7 @@ fn by_manner<M: Model>(
 ) -> Option<Judgement<M>> {
     let waits = strategy == Strategy::Serializable
         && !newcomer.sole
-        && progress.manners.differ_from(newcomer.changes.as_deref()?)
+        && progress.manners.first_different(newcomer.changes.as_deref()?).is_some()
         && (newcomer.cause == Cause::Order || progress.entity.step(&newcomer.branch, &progress.certain()).is_ok());
     waits.then_some(Judgement::Delay(Cause::Order))
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use enact_rebel::Manner;
 
+use super::index::{Class, Holder};
 use crate::model::{Change, Place};
 
 /// What is in progress, counted by place and manner.
@@ -33,12 +34,21 @@ impl Manners {
         }
     }
 
-    /// Whether `changes` meet another manner in some place.
-    pub(super) fn differ_from(&self, changes: &[Change]) -> bool {
-        let meets_other = |change: &Change| {
+    /// The first of `changes` that meets another manner in its place.
+    pub(super) fn first_different<'a>(&self, changes: &'a [Change]) -> Option<&'a Change> {
+        let meets_other = |change: &&Change| {
             self.0.get(&change.place).is_some_and(|found| found.keys().any(|manner| differ(*manner, change.manner)))
         };
-        changes.iter().any(meets_other)
+        changes.iter().find(meets_other)
+    }
+
+    pub(super) fn holder(&self, place: &Place) -> Holder {
+        let mut manners = self.0.get(place).into_iter().flat_map(BTreeMap::keys);
+        match (manners.next(), manners.next()) {
+            (None, _) => Holder::Nothing,
+            (Some(manner), None) => Holder::Of(Class::of_manner(*manner)),
+            (Some(_), Some(_)) => Holder::Several,
+        }
     }
 }
 

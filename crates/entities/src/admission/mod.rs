@@ -16,16 +16,19 @@
 //!   other, and the invariants after all of them.
 //! * A question is admitted when its answer is the same in all outcomes, and holds it like a promise. One for a field is decided
 //!   by field: it waits for what is open on this field, and delays what would change it.
-//! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and delayed ones are
-//!   judged again, in the order of arrival, until eight were judged in vain.
+//! * A commit makes a branch certain, an abort removes it; then every committed head is applied, and those delayed ones are judged
+//!   again that what has changed may settle.
 //!
 //! # What a decision costs
 //! Numbers, elements of sets, contents of fields and the life cycle have cells that are kept up to date: what is linear is compared
 //! with them, what is not is judged once in all states that they allow. What has several parts and changes a place in another manner
 //! than what is open there is delayed without an evaluation. What is left is evaluated in at most
-//! [`Limits::outcomes_max`] outcomes, eight times each; where that does not suffice, the newcomer is delayed. So a decision costs
-//! the same however much is open or delayed. With nothing open there is one outcome, so whatever [`Strategy::Locking`] would
-//! settle is settled.
+//! [`Limits::outcomes_max`] outcomes, eight times each; where that does not suffice, the newcomer is delayed.
+//!
+//! A delayed one is found by what it waits for (`index.rs`): the level of a sum, the class of changes in a cell, a turn, the bound, or
+//! else a change of some cell. So a decision judges those that it settles, and for each changed cell eight in vain at most, however
+//! much is open or delayed; what that leaves is looked at in the next call. With nothing open the first of all is judged, whatever
+//! it waits for. There is one outcome then, so whatever [`Strategy::Locking`] would settle is settled.
 //!
 //! # Why `apply` never fails
 //! Each admitted event was possible in all outcomes of those before it, and decisions only remove outcomes.
@@ -56,7 +59,8 @@
 //!
 //! # Fairness
 //! A delayed transaction counts the newcomers that were admitted past it although they could make it wait. After
-//! [`Limits::overtakes_max`] of them, such newcomers wait behind it. Those that do not concern it still pass.
+//! [`Limits::overtakes_max`] of them, such newcomers wait for its turn. Those that do not concern it still pass. A turn is always that
+//! of an earlier arrival, so that turns never form a circle.
 //!
 //! # Sources
 //! Path-Sensitive Atomic Commit, listing 1 and figures 1 to 3, corrected: heads are applied in a loop, a committed action
@@ -64,15 +68,22 @@
 //! escrow. The condition of [`Strategy::Serializable`] is forward commutativity.
 
 mod cell;
+mod changed;
+mod counted;
 mod entity;
+mod footprint;
+mod index;
 mod interval;
 mod judge;
 mod manners;
 mod progress;
 mod queue;
+mod range;
 mod release;
 mod strategies;
 mod wait;
+mod waking;
+mod watch;
 
 use std::sync::Arc;
 
@@ -81,9 +92,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
 use self::entity::{Entity, Shape, Step, Unsettled};
+use self::index::{Index, Key, Round};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
-use self::queue::{Delayed, Queue};
+use self::queue::{Arrival, Delayed, Queue};
+pub use self::range::{FieldRange, Range};
 pub use self::release::EarlyRelease;
 pub use self::strategies::{Strategies, UnknownClass};
 pub use self::wait::{Prospect, Wait, Why};
@@ -228,28 +241,6 @@ pub struct InProgress<E> {
     pub committed: bool,
 }
 
-/// The outcomes of one entity from end to end.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Range {
-    /// Whether the instance has been created in some outcome.
-    pub exists: bool,
-    /// The names of the life-cycle states it may be in.
-    pub states: Vec<String>,
-    /// The numeric fields; one that some outcome lacks is left out.
-    pub fields: Vec<FieldRange>,
-}
-
-/// The least and the greatest value of one field over all outcomes, as the model shows them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldRange {
-    /// The name of the field.
-    pub name: String,
-    /// The least value.
-    pub low: String,
-    /// The greatest value.
-    pub high: String,
-}
-
 /// Admits, delays and refuses the transactions of one entity, and applies their effects.
 ///
 /// Pure: the same calls give the same results.
@@ -319,11 +310,13 @@ pub struct Admission<M: Model> {
     strategy: Strategy,
     limits: Limits,
     delayed: Queue<M::Event>,
+    index: Index,
+    /// Through all that are delayed, where the cells do not tell whom a decision concerns.
+    round: Round,
+    /// The last of those that were looked at once more.
+    visited: Option<Key>,
+    judged: u64,
 }
-
-/// How many delayed ones are judged in vain after a decision before the others are left to a later one. What is first in line
-/// is so often what all others wait for that to ask them all would make each decision as dear as the line is long.
-const IN_VAIN_MAX: usize = 8;
 
 /// How many of those that wait a newcomer is compared with before it passes them. Those behind them are passed when their turn to be
 /// asked has come.
@@ -340,13 +333,23 @@ impl<M: Model> Admission<M> {
         limits: Limits,
     ) -> Self {
         let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(2));
-        Self { progress, strategy, limits, delayed: Queue::default() }
+        Self {
+            progress,
+            strategy,
+            limits,
+            delayed: Queue::default(),
+            index: Index::default(),
+            round: Round::default(),
+            visited: None,
+            judged: 0,
+        }
     }
 
     /// Gives the memory of empty collections back, if nothing is in progress.
     pub(crate) fn rest(&mut self) {
         if self.delayed.len() == 0 {
             self.delayed = Queue::default();
+            self.index = Index::default();
             self.progress.rest();
         }
     }
@@ -416,7 +419,7 @@ impl<M: Model> Admission<M> {
 
     /// The one state that everything still missing leads to, if it is only one.
     pub fn certain(&mut self) -> Option<M::State> {
-        self.meet();
+        self.lay_out_alone();
         if self.progress.is_exact() {
             return self.progress.interval.is_settled().then(|| self.progress.certain());
         }
@@ -436,46 +439,10 @@ impl<M: Model> Admission<M> {
 
     /// Names a transaction that is waited for.
     pub(crate) fn wait_for(&self, tx: TxId, why: Why) -> Wait {
-        let delayed = || self.delayed.find(tx).map(|delayed| &delayed.branch.work);
+        let delayed = || self.delayed.find(tx).map(|(_, delayed)| &delayed.branch.work);
         let work = self.progress.find(tx).map(|entry| &entry.branch.work).or_else(delayed);
         let event = work.map_or_else(String::new, |work| self.progress.entity.work_name(work));
         Wait { tx, event, why }
-    }
-
-    /// What all outcomes have in common and between which values they differ, or nothing if what is in progress is not
-    /// all linear and has more than [`Limits::outcomes_max`] outcomes.
-    pub fn range(&mut self) -> Option<Range> {
-        self.meet();
-        let entity = self.progress.entity.clone();
-        let mut range = Range { exists: entity.exists(self.base()), ..Range::default() };
-        let mut field = |field, low, high| {
-            let ((name, low), (_, high)) = (entity.show(field, low), entity.show(field, high));
-            range.fields.push(FieldRange { name, low, high });
-        };
-        let numbers = entity.numbers(self.base());
-        if self.progress.is_exact() && self.progress.interval.is_life_cycle_at_rest() {
-            let ends = |(number, base)| Some((number, self.progress.interval.field(number, base)?));
-            let ends: Option<Vec<_>> = numbers.iter().copied().map(ends).collect();
-            if let Some(ends) = ends {
-                ends.into_iter().for_each(|(number, ends)| field(number, ends.low, ends.high));
-                range.states = vec![entity.state_name(self.base()).to_owned()];
-                return Some(range);
-            }
-        }
-        self.progress.refill();
-        let outcomes = self.progress.outcomes()?;
-        for (number, _) in numbers {
-            let values: Option<Vec<i128>> = outcomes.iter().map(|state| entity.number(state, number)).collect();
-            if let Some(values) = values
-                && let (Some(&low), Some(&high)) = (values.iter().min(), values.iter().max())
-            {
-                field(number, low, high);
-            }
-        }
-        range.exists = outcomes.iter().any(|state| entity.exists(state));
-        let names: IndexSet<String> = outcomes.iter().map(|state| entity.state_name(state).to_owned()).collect();
-        range.states = names.into_iter().collect();
-        Some(range)
     }
 
     /// Takes a request and says what becomes of it.
@@ -499,22 +466,24 @@ impl<M: Model> Admission<M> {
         if is_alone && self.strategy != Strategy::LockingEarlyRelease {
             return self.request_alone(branch);
         }
-        self.meet();
+        self.lay_out_alone();
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch, self.progress.base());
         let changes = self.progress.entity.changes(&branch);
+        let (pins, cause, watches) = (false, Cause::Bound, Vec::new());
         let mut newcomer =
-            Delayed { branch, deadline, sole, certain, shape, pins: false, changes, cause: Cause::Bound, overtaken: 0 };
-        if let Some(verdict) = self.settle(&mut newcomer, self.delayed.len()) {
+            Delayed { branch, deadline, sole, certain, shape, pins, changes, cause, watches, overtaken: 0 };
+        if let Some(verdict) = self.settle(&mut newcomer, Arrival::END) {
             return verdict;
         }
         if !ordered {
-            return Verdict::OutOfOrder(self.explain(&newcomer));
+            return Verdict::OutOfOrder(self.explain(Arrival::END, &newcomer));
         }
         if self.delayed.len() >= self.limits.delayed_max {
             return Verdict::Busy;
         }
-        self.delayed.insert(self.delayed.len(), newcomer);
+        let arrival = self.delayed.arrive(&newcomer);
+        self.wait(arrival, Box::new(newcomer));
         Verdict::Delayed
     }
 
@@ -534,13 +503,13 @@ impl<M: Model> Admission<M> {
     }
 
     /// Finds out what the one that is alone in progress does place by place, as it will not be alone any more.
-    fn meet(&mut self) {
+    fn lay_out_alone(&mut self) {
         let Some(branch) = self.progress.alone() else { return };
         let entity = &self.progress.entity;
         let shape = entity.shape(branch, self.progress.base());
         let shape = shape.or_else(|| self.pin(branch)?.ok());
         let changes = entity.changes(branch);
-        self.progress.meet(shape.map(|shape| shape.footprint), changes);
+        self.progress.lay_out_alone(shape.map(|shape| shape.footprint), changes);
     }
 
     /// What a newcomer that only asks relies on, where fields are decided one by one.
@@ -550,13 +519,14 @@ impl<M: Model> Admission<M> {
         by_field.then(|| self.progress.entity.pin(&branch.work, &self.progress))?
     }
 
-    /// Judges one that stands behind the first `ahead` delayed ones; nothing if it has to wait.
-    fn settle(&mut self, newcomer: &mut Delayed<M::Event>, ahead: usize) -> Option<Verdict<M::Event>> {
+    /// Judges one with this place among the delayed ones; nothing if it has to wait.
+    fn settle(&mut self, newcomer: &mut Delayed<M::Event>, arrival: Arrival) -> Option<Verdict<M::Event>> {
+        self.judged += 1;
         // What a question relies on is what it finds by now.
         if newcomer.shape.is_none() || newcomer.pins {
             match self.pin(&newcomer.branch) {
                 Some(Ok(shape)) => (newcomer.shape, newcomer.pins) = (Some(shape), true),
-                Some(Err(Unsettled)) => {
+                Some(Err(Unsettled(_))) => {
                     newcomer.cause = Cause::Answer;
                     return None;
                 }
@@ -573,15 +543,15 @@ impl<M: Model> Admission<M> {
                 None
             }
             Judgement::Admit { answer, outcomes } => {
-                let overtaken = self.overtaken_by(newcomer, ahead);
-                for &i in &overtaken {
-                    if self.delayed.at(i).overtaken >= self.limits.overtakes_max {
-                        newcomer.cause = Cause::Turn(self.delayed.at(i).branch.tx);
+                let overtaken = match self.overtaken_by(newcomer, arrival) {
+                    Ok(overtaken) => overtaken,
+                    Err(tx) => {
+                        newcomer.cause = Cause::Turn(tx);
                         return None;
                     }
-                }
-                for i in overtaken {
-                    self.delayed.at(i).overtaken += 1;
+                };
+                for overtaken in overtaken {
+                    self.delayed.get_mut(overtaken).expect("it is delayed").overtaken += 1;
                 }
                 let slot = match (self.strategy, outcomes) {
                     (Strategy::LockingEarlyRelease, Some(after)) => {
@@ -600,10 +570,18 @@ impl<M: Model> Admission<M> {
         }
     }
 
-    fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, ahead: usize) -> Vec<usize> {
-        let progress = &mut self.progress;
-        let waiting = self.delayed.first(ASKED_MAX, ahead).enumerate();
-        waiting.filter(|(_, waiting)| hinders(progress, self.strategy, newcomer, waiting)).map(|(i, _)| i).collect()
+    /// Those before `arrival` that `newcomer` could make wait, or the first of them that has been overtaken often enough.
+    fn overtaken_by(&mut self, newcomer: &Delayed<M::Event>, arrival: Arrival) -> Result<Vec<Arrival>, TxId> {
+        let mut overtaken = Vec::new();
+        for (place, waiting) in self.delayed.before(arrival).take(ASKED_MAX) {
+            if hinders(&mut self.progress, self.strategy, newcomer, waiting) {
+                if waiting.overtaken >= self.limits.overtakes_max {
+                    return Err(waiting.branch.tx);
+                }
+                overtaken.push(place);
+            }
+        }
+        Ok(overtaken)
     }
 
     /// Takes the decision on `tx`, which is open, or for an abort may be delayed.
@@ -612,72 +590,54 @@ impl<M: Model> Admission<M> {
     /// If `tx` is not open, or committed already; and if the model refuses an effect that admission promised, which
     /// means that the model broke one of its laws.
     pub fn decide(&mut self, tx: TxId, decision: Decision) -> Consequences<M::Event> {
+        if decision == Decision::Abort
+            && let Some((arrival, delayed)) = self.delayed.remove(tx)
+        {
+            self.leave(arrival, &delayed);
+            return Consequences { settled: self.wake(), ..Consequences::default() };
+        }
+        self.progress.note_changes(self.delayed.len() > 0);
         match decision {
             Decision::Commit => self.progress.commit(tx),
-            Decision::Abort if self.withdraw(tx) => {
-                return Consequences { settled: self.retry(), ..Consequences::default() };
-            }
             Decision::Abort => self.progress.abort(tx),
         }
-        Consequences { applied: self.progress.drain(), settled: self.retry(), ..Consequences::default() }
+        let applied = self.progress.drain();
+        Consequences { applied, settled: self.wake(), ..Consequences::default() }
     }
 
-    fn withdraw(&mut self, tx: TxId) -> bool {
-        self.delayed.position(tx).and_then(|index| self.delayed.remove(index)).is_some()
-    }
-
-    /// Judges delayed ones again, in the order of arrival, until some were judged in vain. The first of them is settled if
-    /// nothing is open, so that one is open afterwards or none is delayed.
-    fn retry(&mut self) -> Vec<(TxId, Verdict<M::Event>)> {
-        let mut settled = Vec::new();
-        self.progress.refill();
-        let mut still = 0;
-        while still < IN_VAIN_MAX
-            && self.strategy.has_room(&self.progress, &self.limits)
-            && let Some(mut delayed) = self.delayed.remove(still)
-        {
-            match self.settle(&mut delayed, still) {
-                Some(verdict) => {
-                    settled.push((delayed.branch.tx, verdict));
-                    self.progress.refill();
-                }
-                None => {
-                    self.delayed.insert(still, delayed);
-                    still += 1;
-                }
-            }
-        }
-        settled
-    }
-
-    /// Removes every delayed transaction whose deadline has come; then judges the others again, since one of them may have
-    /// waited behind it.
+    /// Removes every delayed transaction whose deadline has come; then judges those again that may have waited behind it.
     pub fn expire(&mut self, now: Millis) -> Consequences<M::Event> {
         let late = self.delayed.take_late(now);
-        self.progress.refill();
         if late.is_empty() {
             return Consequences::default();
         }
-        let expired = late.iter().map(|delayed| (delayed.branch.tx, self.explain(delayed))).collect();
-        Consequences { expired, applied: Vec::new(), settled: self.retry() }
+        self.progress.refill();
+        let mut expired = Vec::with_capacity(late.len());
+        for (arrival, delayed) in &late {
+            expired.push((delayed.branch.tx, self.explain(*arrival, delayed)));
+        }
+        for (arrival, delayed) in late {
+            self.leave(arrival, &delayed);
+        }
+        Consequences { expired, applied: Vec::new(), settled: self.wake() }
     }
 
     /// What `tx` waits for, if it is delayed.
     pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
-        let i = self.delayed.position(tx)?;
-        let delayed = self.delayed.remove(i)?;
+        let (arrival, _) = self.delayed.find(tx)?;
+        let delayed = self.delayed.take(arrival)?;
         self.progress.refill();
-        let waits = self.explain(&delayed);
-        self.delayed.insert(i, delayed);
+        let waits = self.explain(arrival, &delayed);
+        self.delayed.put(arrival, delayed);
         Some(waits)
     }
 
-    fn explain(&mut self, waiting: &Delayed<M::Event>) -> Vec<Wait> {
+    fn explain(&mut self, arrival: Arrival, waiting: &Delayed<M::Event>) -> Vec<Wait> {
         if let Cause::Turn(tx) = waiting.cause
-            && let Some(ahead) = self.delayed.find(tx)
+            && let Some((_, ahead)) = self.delayed.find(self.index.turn_of(arrival, tx))
         {
             let event = self.progress.entity.work_name(&ahead.branch.work);
-            return vec![Wait { tx, event, why: Why::Turn }];
+            return vec![Wait { tx: ahead.branch.tx, event, why: Why::Turn }];
         }
         wait::explain(
             &mut self.progress,
@@ -686,6 +646,11 @@ impl<M: Model> Admission<M> {
             waiting.shape.as_ref().map(|shape| &shape.footprint),
             waiting.cause,
         )
+    }
+
+    /// How often a transaction has been judged so far: what admission has cost.
+    pub const fn judged(&self) -> u64 {
+        self.judged
     }
 
     /// Takes up again, in slot order, what was in progress before a restart, and goes on with `next_slot`.

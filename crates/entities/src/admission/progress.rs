@@ -7,7 +7,7 @@
 //!
 //! # Alone
 //! What finds nothing in progress is judged in the one state that there is, which also gives the state after it. Only when
-//! something else comes is it found out what it does place by place ([`Progress::meet`]); mostly it has been applied by then.
+//! something else comes is it found out what it does place by place ([`Progress::lay_out_alone`]); mostly it has been applied by then.
 //!
 //! # A base that breaks an invariant
 //! Under a stricter version of the contract the base may break an invariant. Then nothing that is told in advance is used, neither
@@ -20,11 +20,14 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use super::Applied;
+use super::changed::Changed;
 use super::entity::{Answer, Branch, Entity};
-use super::interval::{Base, Footprint, Interval, Taken};
+use super::footprint::{Base, Footprint};
+use super::index::{Holder, Key, Scene};
+use super::interval::{Interval, Taken};
 use super::manners::Manners;
 use super::release::Release;
-use crate::model::{Change, Field, Model, Place};
+use crate::model::{Change, Field, Model, Place, Term};
 use crate::tx::{Slot, TxId};
 
 /// Evaluations of events that a verdict may take for each outcome that is looked at: enough for one open event beside it.
@@ -57,6 +60,7 @@ pub(super) struct Progress<M: Model> {
     has_too_many: bool,
     /// How many evaluations of events may still be spent on outcomes.
     credit: usize,
+    changed: Changed,
 }
 
 pub(super) struct Entry<M: Model> {
@@ -65,13 +69,26 @@ pub(super) struct Entry<M: Model> {
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
-    changes: Option<Vec<Change>>,
+    pub(super) changes: Option<Vec<Change>>,
     /// Of one that was admitted under early release.
     pub(super) release: Option<Release<M::State>>,
     /// After this entry; those that are known are those of the first [`Progress::known`] entries.
     outcomes: Option<Outcomes<M::State>>,
     /// The state after it, as long as nothing has come beside it: then it has neither cells nor changes.
     alone: Option<M::State>,
+}
+
+impl<M: Model> Scene for Progress<M> {
+    fn holder(&self, key: &Key) -> Holder {
+        match key {
+            Key::Manner(place) => self.manners.holder(place),
+            key => self.interval.holder(key),
+        }
+    }
+
+    fn between(&self, terms: &[Term]) -> Option<(i128, i128)> {
+        self.interval.ends(terms, self).map(|ends| (ends.low, ends.high))
+    }
 }
 
 impl<M: Model> Base for Progress<M> {
@@ -106,6 +123,7 @@ impl<M: Model> Progress<M> {
             outcomes_max,
             has_too_many: false,
             credit: 0,
+            changed: Changed::default(),
         }
     }
 
@@ -236,7 +254,7 @@ impl<M: Model> Progress<M> {
     }
 
     /// Something comes beside the entry that is alone, which does this.
-    pub(super) fn meet(&mut self, footprint: Option<Footprint>, changes: Option<Vec<Change>>) {
+    pub(super) fn lay_out_alone(&mut self, footprint: Option<Footprint>, changes: Option<Vec<Change>>) {
         let taken = self.take(footprint, changes.as_deref());
         if let Some(entry) = self.entries.front_mut() {
             (entry.taken, entry.changes, entry.alone) = (taken, changes, None);
@@ -277,6 +295,16 @@ impl<M: Model> Progress<M> {
         self.next_slot = self.next_slot.max(slot);
     }
 
+    /// Notes from now on what changes, if `is_asked`.
+    pub(super) fn note_changes(&mut self, is_asked: bool) {
+        self.changed = Changed::begin(is_asked, is_asked && !self.is_exact());
+    }
+
+    /// What has changed since it was to be noted.
+    pub(super) fn take_changes(&mut self) -> Changed {
+        std::mem::take(&mut self.changed)
+    }
+
     /// Marks an open entry committed.
     pub(super) fn commit(&mut self, tx: TxId) {
         let i = self.position(tx).expect("only what is in progress is committed");
@@ -288,6 +316,7 @@ impl<M: Model> Progress<M> {
         self.line += usize::from(entry.answer.in_line);
         if entry.alone.is_none() {
             self.interval.commit(entry.taken.as_ref(), entry.answer.in_line);
+            self.changed.add_touched(entry);
             self.forget_outcomes(i);
         }
     }
@@ -302,6 +331,7 @@ impl<M: Model> Progress<M> {
         self.doom_behind(i, &entry);
         if entry.alone.is_none() {
             self.interval.abort(entry.taken.as_ref());
+            self.changed.add_touched(&entry);
             self.manners.leave(entry.changes.as_deref().unwrap_or_default());
             self.forget_outcomes(i);
         }
@@ -336,6 +366,13 @@ impl<M: Model> Progress<M> {
         self.line -= usize::from(entry.answer.in_line);
         if entry.alone.is_none() {
             self.interval.apply(entry.taken.as_ref(), entry.answer.in_line);
+            if entry.answer.in_line {
+                self.changed.add_touched(&entry);
+                self.changed.add(Key::Place(Place::LIFE_CYCLE));
+                self.changed.add(Key::Line);
+            } else {
+                self.changed.add_changes(&entry);
+            }
             self.manners.leave(entry.changes.as_deref().unwrap_or_default());
         }
         if entry.branch.work.has_event() {

@@ -1,11 +1,27 @@
 //! The delayed ones of one entity, in the order of arrival.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::entity::{Branch, Shape};
+use super::index::Watch;
 use super::judge::Cause;
 use crate::model::{Change, Linear};
 use crate::tx::{Attempt, Millis, TxId};
+
+/// The place of a delayed transaction among all of them: earlier ones arrived before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Arrival(pub(super) u64);
+
+impl Arrival {
+    /// Before all.
+    pub(super) const FIRST: Self = Self(0);
+    /// Behind all.
+    pub(super) const END: Self = Self(u64::MAX);
+
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
 
 /// A transaction that waits, or is about to.
 pub(super) struct Delayed<E> {
@@ -21,6 +37,8 @@ pub(super) struct Delayed<E> {
     /// Which places it may change, and how.
     pub(super) changes: Option<Vec<Change>>,
     pub(super) cause: Cause,
+    /// What wakes it.
+    pub(super) watches: Vec<Watch>,
     /// How many were admitted past it although they could make it wait.
     pub(super) overtaken: usize,
 }
@@ -32,78 +50,99 @@ impl<E> Delayed<E> {
     }
 }
 
-/// Finds a transaction, and the next deadline, without looking at all.
+/// Finds a transaction, its neighbours and the next deadline in logarithmic time.
 pub(super) struct Queue<E> {
-    line: VecDeque<Delayed<E>>,
-    attempts: HashMap<TxId, Attempt>,
+    line: BTreeMap<Arrival, Box<Delayed<E>>>,
+    known: HashMap<TxId, (Arrival, Attempt)>,
     deadlines: BTreeSet<(Millis, TxId)>,
+    next: Arrival,
 }
 
 impl<E> Default for Queue<E> {
     fn default() -> Self {
-        Self { line: VecDeque::new(), attempts: HashMap::new(), deadlines: BTreeSet::new() }
+        Self { line: BTreeMap::new(), known: HashMap::new(), deadlines: BTreeSet::new(), next: Arrival::FIRST }
     }
 }
 
 impl<E> Queue<E> {
     pub(super) fn len(&self) -> usize {
-        self.line.len()
+        self.known.len()
     }
 
     pub(super) fn attempt(&self, tx: TxId) -> Option<Attempt> {
-        self.attempts.get(&tx).copied()
+        self.known.get(&tx).map(|(_, attempt)| *attempt)
     }
 
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Those that arrived before the one at `end`, and at most the first `count`.
-    pub(super) fn first(&self, count: usize, end: usize) -> impl Iterator<Item = &Delayed<E>> {
-        self.line.range(..end.min(count).min(self.line.len()))
+    pub(super) fn first(&self) -> Option<Arrival> {
+        self.line.keys().next().copied()
     }
 
-    pub(super) fn at(&mut self, index: usize) -> &mut Delayed<E> {
-        &mut self.line[index]
+    /// The first one from `from` on and before `end`.
+    pub(super) fn within(&self, from: Arrival, end: Arrival) -> Option<Arrival> {
+        self.line.range(from..end).next().map(|(arrival, _)| *arrival)
     }
 
-    pub(super) fn find(&self, tx: TxId) -> Option<&Delayed<E>> {
-        self.position(tx).map(|index| &self.line[index])
+    /// Those that arrived before `end`, in the order of arrival.
+    pub(super) fn before(&self, end: Arrival) -> impl Iterator<Item = (Arrival, &Delayed<E>)> {
+        self.line.range(..end).map(|(arrival, delayed)| (*arrival, &**delayed))
     }
 
-    pub(super) fn position(&self, tx: TxId) -> Option<usize> {
-        self.attempts.get(&tx)?;
-        self.line.iter().position(|delayed| delayed.branch.tx == tx)
+    pub(super) fn get(&self, arrival: Arrival) -> Option<&Delayed<E>> {
+        self.line.get(&arrival).map(|delayed| &**delayed)
     }
 
-    /// Takes the one at `index` out; those behind it move up.
-    pub(super) fn remove(&mut self, index: usize) -> Option<Delayed<E>> {
-        let delayed = self.line.remove(index)?;
-        self.attempts.remove(&delayed.branch.tx);
-        self.deadlines.remove(&(delayed.deadline, delayed.branch.tx));
-        Some(delayed)
+    pub(super) fn get_mut(&mut self, arrival: Arrival) -> Option<&mut Delayed<E>> {
+        self.line.get_mut(&arrival).map(|delayed| &mut **delayed)
     }
 
-    /// Puts one before the one at `index`, or behind all.
-    pub(super) fn insert(&mut self, index: usize, delayed: Delayed<E>) {
-        self.attempts.insert(delayed.branch.tx, delayed.branch.attempt);
+    pub(super) fn find(&self, tx: TxId) -> Option<(Arrival, &Delayed<E>)> {
+        let (arrival, _) = self.known.get(&tx)?;
+        self.get(*arrival).map(|delayed| (*arrival, delayed))
+    }
+
+    /// Gives one a place behind all, into which it has to be [put](Self::put).
+    pub(super) fn arrive(&mut self, delayed: &Delayed<E>) -> Arrival {
+        let arrival = self.next;
+        self.next = arrival.next();
+        self.known.insert(delayed.branch.tx, (arrival, delayed.branch.attempt));
         self.deadlines.insert((delayed.deadline, delayed.branch.tx));
-        self.line.insert(index, delayed);
+        arrival
+    }
+
+    /// Takes one out to be judged. It is [put back](Self::put) into its place, or [forgotten](Self::forget).
+    pub(super) fn take(&mut self, arrival: Arrival) -> Option<Box<Delayed<E>>> {
+        self.line.remove(&arrival)
+    }
+
+    pub(super) fn put(&mut self, arrival: Arrival, delayed: Box<Delayed<E>>) {
+        self.line.insert(arrival, delayed);
+    }
+
+    pub(super) fn forget(&mut self, delayed: &Delayed<E>) {
+        self.known.remove(&delayed.branch.tx);
+        self.deadlines.remove(&(delayed.deadline, delayed.branch.tx));
+    }
+
+    pub(super) fn remove(&mut self, tx: TxId) -> Option<(Arrival, Box<Delayed<E>>)> {
+        let (arrival, _) = *self.known.get(&tx)?;
+        let delayed = self.take(arrival)?;
+        self.forget(&delayed);
+        Some((arrival, delayed))
     }
 
     /// Takes out all whose deadline has come, in the order of arrival.
-    pub(super) fn take_late(&mut self, now: Millis) -> Vec<Delayed<E>> {
-        if self.next_deadline().is_none_or(|next| next > now) {
-            return Vec::new();
-        }
+    pub(super) fn take_late(&mut self, now: Millis) -> Vec<(Arrival, Box<Delayed<E>>)> {
         let mut late = Vec::new();
-        for delayed in std::mem::take(self).line {
-            if delayed.deadline <= now {
-                late.push(delayed);
-            } else {
-                self.insert(self.len(), delayed);
-            }
+        while let Some(&(deadline, tx)) = self.deadlines.first()
+            && deadline <= now
+        {
+            late.extend(self.remove(tx));
         }
+        late.sort_unstable_by_key(|(arrival, _)| *arrival);
         late
     }
 }

@@ -82,7 +82,7 @@ impl<M: Model> Admission<M> {
     /// if `tx` does not hold it under `slot`, or under another strategy.
     pub fn precommit(&mut self, tx: TxId, slot: Slot) -> Consequences<M::Event> {
         let is_released = self.strategy == Strategy::LockingEarlyRelease && self.progress.release(tx, slot);
-        let settled = if is_released { self.retry() } else { Vec::new() };
+        let settled = if is_released { self.wake() } else { Vec::new() };
         Consequences { settled, ..Consequences::default() }
     }
 }
