@@ -489,6 +489,7 @@ impl<M: Model> Admission<M> {
 
     /// Judges one that finds nothing in progress and nobody waiting.
     fn request_alone(&mut self, branch: Branch<M::Event>) -> Verdict<M::Event> {
+        self.judged += 1;
         let entity = &self.progress.entity;
         match entity.step(&branch, self.progress.base()) {
             Ok(Step { state, answer }) => {
