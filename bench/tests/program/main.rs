@@ -2,6 +2,7 @@
 //! is looked at.
 
 mod actors;
+mod cost;
 mod defer;
 mod kernels;
 mod rebel;
