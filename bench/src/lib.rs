@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod actors;
+pub mod admission;
 pub mod cost;
 pub mod deadlines;
 pub mod defer;

@@ -2,6 +2,7 @@
 //! is looked at.
 
 mod actors;
+mod admission;
 mod cost;
 mod defer;
 mod kernels;

@@ -1,7 +1,9 @@
 //! The command line.
 
 use clap::{Parser, Subcommand};
-use enact_bench::{actors, cost, deadlines, defer, hot, kernels, neighbours, rebel, savina, stm, transfers, vacation};
+use enact_bench::{
+    actors, admission, cost, deadlines, defer, hot, kernels, neighbours, rebel, savina, stm, transfers, vacation,
+};
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status:
@@ -35,6 +37,8 @@ pub(crate) enum Benchmark {
     NeighboursSpin(neighbours::SpinOptions),
     /// How late answers are when ten times as much is asked as can be served
     Deadlines(deadlines::Options),
+    /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed
+    Admission(admission::Options),
     /// Transactional memory against locks and other libraries, by workload and number of threads
     Stm(stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions

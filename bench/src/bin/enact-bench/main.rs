@@ -14,7 +14,7 @@ use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
-    actors, cost, deadlines, defer, hot, in_words, kernels, neighbours, rebel, savina, stm, transfers,
+    actors, admission, cost, deadlines, defer, hot, in_words, kernels, neighbours, rebel, savina, stm, transfers,
     vacation,
 };
 
@@ -37,6 +37,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),
         Benchmark::NeighboursSpin(options) => neighbours::spin(options),
         Benchmark::Deadlines(options) => println!("{}", deadlines::run(options)?),
+        Benchmark::Admission(options) => println!("{}", admission::run(options)?),
         Benchmark::Stm(options) => println!("{}", stm::run(options)?),
         Benchmark::Defer(options) => println!("{}", defer::run(options)?),
         Benchmark::Savina(options) => {
