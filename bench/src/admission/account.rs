@@ -42,6 +42,8 @@ pub(super) struct Account {
     admission: Admission<Rebel>,
     open: VecDeque<Waiting>,
     delayed: VecDeque<Waiting>,
+    /// Open, or committed and not applied. Asking admission would copy them all, and the next call would find cold caches.
+    in_progress: usize,
     next_tx: u128,
     cents: i64,
     figures: Figures,
@@ -79,6 +81,7 @@ impl Account {
             admission,
             open: VecDeque::new(),
             delayed: VecDeque::new(),
+            in_progress: 0,
             next_tx: 1,
             cents: opening * 100,
             figures: Figures { request_ns, decision_ns, call_max_ns: 0, in_progress_max: 0, delayed_max: 0 },
@@ -133,7 +136,7 @@ impl Account {
         self.figures.request_ns.saturating_record(ns);
         let waiting = Waiting { tx, doing: doing.clone() };
         match verdict {
-            Verdict::Admitted(..) => self.open.push_back(waiting),
+            Verdict::Admitted(..) => self.admitted(waiting),
             Verdict::Delayed => self.delayed.push_back(waiting),
             Verdict::Rejected(_) => {}
             Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => {
@@ -169,20 +172,26 @@ impl Account {
         let ns = self.note(begin);
         let settled_count = (applied.len() + settled.len()).max(1) as u64;
         self.figures.decision_ns.saturating_record_n(ns / settled_count, settled_count);
+        self.in_progress -= applied.len() + usize::from(decision == Decision::Abort);
         for (tx, verdict) in settled {
             let place = self.delayed.iter().position(|waiting| waiting.tx == tx).expect("what is settled was delayed");
             let waiting = self.delayed.remove(place).expect("it is there");
             if let Verdict::Admitted(..) = verdict {
-                self.open.push_back(waiting);
+                self.admitted(waiting);
             }
         }
+    }
+
+    fn admitted(&mut self, admitted: Waiting) {
+        self.open.push_back(admitted);
+        self.in_progress += 1;
+        self.figures.in_progress_max = self.figures.in_progress_max.max(self.in_progress);
     }
 
     /// How long the call took that began at `begin`.
     fn note(&mut self, begin: Instant) -> u64 {
         let ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.figures.call_max_ns = self.figures.call_max_ns.max(ns);
-        self.figures.in_progress_max = self.figures.in_progress_max.max(self.admission.in_progress().count());
         ns
     }
 

@@ -87,6 +87,7 @@ mod tests {
             p50_ms: 1.0,
             p99_ms: 1.0,
             cpu_us: Some(cpu_us),
+            client_us: None,
             aim_of_locking: None,
         }
     }

@@ -12,7 +12,6 @@ mod spin;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -20,7 +19,7 @@ use self::mill::{Deposits, Turns};
 use self::spin::Spinning;
 pub use self::spin::{SPIN_COMMAND, SpinOptions, spin};
 use crate::measure::{self, median};
-use crate::served::{BenchError, Load, Served, Server, Tally, Workload, block_on};
+use crate::served::{BenchError, CpuTime, Load, Served, Server, Tally, Workload, block_on};
 
 /// The part of their rate beside another process that deposits are to keep beside a hot object.
 const KEPT_MIN: f64 = 0.9;
@@ -120,7 +119,8 @@ impl Run<'_> {
 
         let (alone, _) = self.window(&deposits, self.clients).await?;
         let (turns, cpu) = self.window(&Turns, hot_clients).await?;
-        let cpu = cpu.ok_or(BenchError::Server { doing: "reading its CPU time", cause: "no /proc".to_owned() })?;
+        let cpu =
+            cpu.server.ok_or(BenchError::Server { doing: "reading its CPU time", cause: "no /proc".to_owned() })?;
         let event_s = cpu.as_secs_f64() / in_seconds(turns.settled.max(1), 1);
 
         let served = self.start().await?;
@@ -154,8 +154,8 @@ impl Run<'_> {
         })
     }
 
-    /// One workload on a fresh server, with the CPU time of the server.
-    async fn window<W: Workload>(&self, workload: &W, clients: usize) -> Result<(Tally, Option<Duration>), BenchError> {
+    /// One workload on a fresh server, with the CPU time used.
+    async fn window<W: Workload>(&self, workload: &W, clients: usize) -> Result<(Tally, CpuTime), BenchError> {
         let served = self.start().await?;
         workload.open(&served, clients).await?;
         let (tally, cpu) = self.options.load.window(self.round).measure(&served, workload, clients).await?;

@@ -18,7 +18,7 @@ pub(crate) use self::process::{Served, Server};
 pub use self::report::{Report, Sample};
 pub(crate) use self::report::{groups, median_by};
 pub(crate) use self::tally::Tally;
-pub(crate) use self::window::{Request, Window, Workload};
+pub(crate) use self::window::{CpuTime, Request, Window, Workload};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]

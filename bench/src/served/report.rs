@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{BenchError, Tally};
+use super::{BenchError, CpuTime, Tally};
 use crate::measure::{self, median};
 
 /// One verified measurement.
@@ -30,15 +30,18 @@ pub struct Sample {
     /// CPU time of the server's threads for each acknowledged or refused request, in microseconds; nothing where the
     /// system does not tell.
     pub cpu_us: Option<f64>,
+    /// The same of the load generator.
+    pub client_us: Option<f64>,
     /// What part of the rate of locking is aimed at.
     pub aim_of_locking: Option<f64>,
 }
 
 impl Sample {
-    /// What clients saw in so many seconds, in which the server used `cpu`.
+    /// What clients saw in so many seconds, in which `cpu` was used.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-    pub(super) fn of(tally: &Tally, seconds: u64, cpu: Option<Duration>) -> Self {
-        let settled = (tally.settled > 0).then_some(tally.settled as f64);
+    pub(super) fn of(tally: &Tally, seconds: u64, cpu: CpuTime) -> Self {
+        let each_us =
+            |time: Option<Duration>| Some(time?.as_secs_f64() * 1e6 / tally.settled as f64).filter(|us| us.is_finite());
         Self {
             workload: String::new(),
             server: String::new(),
@@ -48,7 +51,8 @@ impl Sample {
             turned_away: tally.turned_away,
             p50_ms: tally.latency_ms(0.5),
             p99_ms: tally.latency_ms(0.99),
-            cpu_us: settled.and_then(|settled| Some(cpu?.as_secs_f64() * 1e6 / settled)),
+            cpu_us: each_us(cpu.server),
+            client_us: each_us(cpu.clients),
             aim_of_locking: None,
         }
     }
@@ -122,9 +126,11 @@ impl fmt::Display for Report {
             "p50 ms",
             "p99 ms",
             "CPU us",
+            "client us",
             "refused",
             "turned away",
         ]);
+        let us = |us: Option<f64>| us.map_or_else(String::new, |us| format!("{us:.1}"));
         for sample in self.medians() {
             let ratio = self.of_locking(sample);
             let aim = ratio.zip(sample.aim_of_locking).filter(|_| sample.server == "serializable");
@@ -139,13 +145,14 @@ impl fmt::Display for Report {
                 verdict.to_owned(),
                 format!("{:.2}", sample.p50_ms),
                 format!("{:.2}", sample.p99_ms),
-                sample.cpu_us.map_or_else(String::new, |us| format!("{us:.1}")),
+                us(sample.cpu_us),
+                us(sample.client_us),
                 sample.refused.to_string(),
                 sample.turned_away.to_string(),
             ]);
         }
         writeln!(f, "{table}")?;
-        writeln!(f, "CPU: of the server, for each acknowledged or refused request")?;
+        writeln!(f, "CPU: of the server for each acknowledged or refused request, and of the load generator")?;
         write!(f, "{} s a window; every window's result is what its acknowledged requests explain", self.seconds)
     }
 }
@@ -157,7 +164,7 @@ mod tests {
     /// A window of `hot` by one server, in which so many requests a second were acknowledged.
     fn sample(server: &str, per_second: f64) -> Sample {
         let aim_of_locking = Some(15.0);
-        let mut sample = Sample::of(&Tally::new(), 1, None);
+        let mut sample = Sample::of(&Tally::new(), 1, CpuTime { server: None, clients: None });
         sample.workload = "hot".to_owned();
         sample.server = server.to_owned();
         Sample { per_second, aim_of_locking, ..sample }

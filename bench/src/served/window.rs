@@ -9,6 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::time::sleep_until;
 
 use super::{Answer, BenchError, Client, Served, Tally};
+use crate::measure::Process;
 
 /// What the clients ask for, and how the result is verified.
 pub(crate) trait Workload {
@@ -50,14 +51,13 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Lets `clients` ask `served` for the requests of `workload`. Also returns the CPU time that the server used within the
-    /// window, where the system tells.
+    /// Lets `clients` ask `served` for the requests of `workload`. Also returns the CPU time used within the window.
     pub(crate) async fn measure<W: Workload>(
         &self,
         served: &Served,
         workload: &W,
         clients: usize,
-    ) -> Result<(Tally, Option<Duration>), BenchError> {
+    ) -> Result<(Tally, CpuTime), BenchError> {
         let mut connected = Vec::with_capacity(clients);
         for _ in 0..clients {
             connected.push(Client::connect(served.address()).await?);
@@ -69,7 +69,7 @@ impl Window {
             work(workload, client, draws, number, window.clone())
         };
         let tallies = futures_util::future::try_join_all(connected.into_iter().enumerate().map(work));
-        let cpu = async { Ok(cpu_time(served, &window).await) };
+        let cpu = async { Ok(CpuTime::within(&window, served).await) };
         let (tallies, cpu) = futures_util::future::try_join(tallies, cpu).await?;
         let mut total = Tally::new();
         tallies.iter().for_each(|tally| total.add(tally));
@@ -77,11 +77,28 @@ impl Window {
     }
 }
 
-async fn cpu_time(served: &Served, window: &Range<Instant>) -> Option<Duration> {
-    sleep_until(window.start.into()).await;
-    let before = served.cpu_time();
-    sleep_until(window.end.into()).await;
-    served.cpu_time()?.checked_sub(before?)
+/// The CPU time that was used within a window, where the system tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CpuTime {
+    /// By all threads of the server.
+    pub(crate) server: Option<Duration>,
+    /// By the load generator.
+    pub(crate) clients: Option<Duration>,
+}
+
+impl CpuTime {
+    async fn within(window: &Range<Instant>, served: &Served) -> Self {
+        sleep_until(window.start.into()).await;
+        let before = Self::so_far(served);
+        sleep_until(window.end.into()).await;
+        let after = Self::so_far(served);
+        let used = |before: Option<Duration>, after: Option<Duration>| after?.checked_sub(before?);
+        Self { server: used(before.server, after.server), clients: used(before.clients, after.clients) }
+    }
+
+    fn so_far(served: &Served) -> Self {
+        Self { server: served.cpu_time(), clients: Process::own().cpu_time() }
+    }
 }
 
 /// Asks until the window has ended.
