@@ -5,11 +5,15 @@
 #![forbid(unsafe_code)]
 
 pub mod actors;
+pub mod admission;
+pub mod cost;
+pub mod deadlines;
 pub mod defer;
 mod document;
 pub mod hot;
 pub mod kernels;
 pub mod measure;
+pub mod neighbours;
 mod peers;
 pub mod rebel;
 pub mod savina;

@@ -32,7 +32,7 @@ const STEPS: [Step; 16] = [
     Step { name: "attacks on the released program", budget_minutes: 2, run: attacks },
     Step { name: "kills of the released program", budget_minutes: 1, run: kills },
     Step { name: "the report in a browser", budget_minutes: 1, run: report_in_a_browser },
-    Step { name: "transfers against the served bank", budget_minutes: 1, run: transfers },
+    Step { name: "benchmarks of the served bank", budget_minutes: 1, run: benchmarks_of_the_served_bank },
     Step { name: "models of transactions under shuttle", budget_minutes: 3, run: transactions_under_shuttle },
     Step { name: "models of actors under shuttle", budget_minutes: 2, run: actors_under_shuttle },
     Step { name: "models under loom", budget_minutes: 6, run: under_loom },
@@ -168,11 +168,20 @@ fn report_in_a_browser() -> Outcome {
 }
 
 /// A few seconds of load on the program that the main command has built; the money is counted.
-fn transfers() -> Outcome {
-    let mut transfers = Command::new(target().join("debug/enact-bench"));
-    transfers.args(["transfers", "--clients", "1,8", "--seconds", "1", "--warm-up", "0", "--rounds", "1", "--program"]);
-    transfers.arg(target().join("release/enact"));
-    run_to_end(transfers)
+fn benchmarks_of_the_served_bank() -> Outcome {
+    for benchmark in [
+        "transfers --clients 1,8",
+        "cost --clients 8 --accounts 10 --requests health,deposit-hot,transfer",
+        "hot --clients 8 --mixes withdrawals-near-zero,constants-different --admission locking,serializable",
+        "neighbours --clients 2 --hot-clients 1 --accounts 10",
+        "deadlines --clients 64 --accounts 10 --deadline-ms 5",
+    ] {
+        let mut command = Command::new(target().join("debug/enact-bench"));
+        command.args(benchmark.split(' ')).args(["--seconds", "1", "--warm-up", "0", "--rounds", "1", "--program"]);
+        command.arg(target().join("release/enact"));
+        run_to_end(command)?;
+    }
+    Ok(())
 }
 
 fn models(package: &str, checker: &str, tests: &str) -> Command {

@@ -1,23 +1,24 @@
 //! A served contract as a process of its own, and clients of it.
 
 mod client;
+mod head;
 mod load;
+mod process;
 mod report;
+mod tally;
+mod window;
 
 use std::io;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::time::Duration;
-
-use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use std::path::PathBuf;
 
 pub(crate) use self::client::{Answer, Client};
 pub use self::load::Load;
-pub(crate) use self::load::{Request, Tally, Workload};
+pub(crate) use self::load::block_on;
+pub(crate) use self::process::{Served, Server};
 pub use self::report::{Report, Sample};
+pub(crate) use self::report::{groups, median_by};
+pub(crate) use self::tally::Tally;
+pub(crate) use self::window::{CpuTime, Request, Window, Workload};
 
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
@@ -46,9 +47,9 @@ pub enum BenchError {
     #[error("money was not conserved: there are EUR {found}.00 but EUR {expected}.00 was paid in")]
     NotConserved {
         /// Sum of the balances read back.
-        found: u64,
+        found: i64,
         /// Sum paid in.
-        expected: u64,
+        expected: i64,
     },
     /// The report could not be written.
     #[error("cannot write {}: {cause}", path.display())]
@@ -58,60 +59,4 @@ pub enum BenchError {
         /// What went wrong.
         cause: io::Error,
     },
-}
-
-/// `enact serve` on a fresh data directory and a free port; killed when dropped.
-pub(crate) struct Served {
-    process: Child,
-    address: SocketAddr,
-    directory: TempDir,
-}
-
-impl Served {
-    /// Serves the contract `spec`.
-    pub(crate) async fn start(
-        program: &Path,
-        parent: &Path,
-        spec: &str,
-        admission: &str,
-        sync_min: Option<Duration>,
-    ) -> Result<Self, BenchError> {
-        let failed = |cause: String| BenchError::Server { doing: "starting", cause };
-        let directory = tempfile::Builder::new()
-            .prefix("enact-bench-")
-            .tempdir_in(parent)
-            .map_err(|cause| failed(format!("no data directory in {}: {cause}", parent.display())))?;
-        let file = directory.path().join("bench.rebel");
-        std::fs::write(&file, spec).map_err(|cause| failed(cause.to_string()))?;
-        let mut process = Command::new(program)
-            .arg("serve")
-            .arg(&file)
-            .args(["--listen", "127.0.0.1:0", "--admission", admission, "--data"])
-            .arg(directory.path().join("data"))
-            .args(sync_min.map(|time| format!("--sync-min={}us", time.as_micros())))
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|cause| failed(format!("{}: {cause}", program.display())))?;
-        let stdout = process.stdout.take().expect("stdout is piped");
-        let mut lines = BufReader::new(stdout).lines();
-        while let Some(line) = lines.next_line().await.map_err(|cause| failed(cause.to_string()))? {
-            if let Some(address) = line.strip_prefix("listening on http://") {
-                let address = address.parse().map_err(|_| failed(format!("no address in `{line}`")))?;
-                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Ok(Self { process, address, directory });
-            }
-        }
-        Err(failed("it ended before it listened; its message stands above".to_owned()))
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
-        let failed = |cause: io::Error| BenchError::Server { doing: "stopping", cause: cause.to_string() };
-        self.process.kill().await.map_err(failed)?;
-        self.directory.close().map_err(failed)
-    }
 }

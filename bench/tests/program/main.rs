@@ -2,6 +2,8 @@
 //! is looked at.
 
 mod actors;
+mod admission;
+mod cost;
 mod defer;
 mod kernels;
 mod rebel;

@@ -1,7 +1,9 @@
 //! The command line.
 
 use clap::{Parser, Subcommand};
-use enact_bench::{actors, defer, hot, kernels, rebel, savina, stm, transfers, vacation};
+use enact_bench::{
+    actors, admission, cost, deadlines, defer, hot, kernels, neighbours, rebel, savina, stm, transfers, vacation,
+};
 
 const EXIT_STATUS_HELP: &str = "\
 Exit status:
@@ -21,8 +23,22 @@ pub(crate) struct Cli {
 pub(crate) enum Benchmark {
     /// Money transfers over HTTP against a bank that `enact` serves, by number of clients
     Transfers(transfers::Options),
+    /// What a command over HTTP costs the server, beside an empty request and a server that has nothing but a log
+    Cost(cost::Options),
+    /// The floor of `cost`
+    #[command(name = cost::FLOOR_COMMAND, hide = true)]
+    CostFloor(cost::FloorOptions),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
+    /// What a hot object costs its neighbours, beside a process that uses as much of the machine
+    Neighbours(neighbours::Options),
+    /// The busy process of `neighbours`
+    #[command(name = neighbours::SPIN_COMMAND, hide = true)]
+    NeighboursSpin(neighbours::SpinOptions),
+    /// How late answers are when ten times as much is asked as can be served
+    Deadlines(deadlines::Options),
+    /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed
+    Admission(admission::Options),
     /// Transactional memory against locks and other libraries, by workload and number of threads
     Stm(stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions

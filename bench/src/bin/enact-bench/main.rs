@@ -13,7 +13,10 @@ use std::{env, io};
 use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
-use enact_bench::{actors, defer, hot, in_words, kernels, rebel, savina, stm, transfers, vacation};
+use enact_bench::{
+    actors, admission, cost, deadlines, defer, hot, in_words, kernels, neighbours, rebel, savina, stm, transfers,
+    vacation,
+};
 
 fn main() -> ExitCode {
     match run(&Cli::parse().benchmark) {
@@ -28,7 +31,13 @@ fn main() -> ExitCode {
 fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
     match benchmark {
         Benchmark::Transfers(options) => println!("{}", transfers::run(options)?),
+        Benchmark::Cost(options) => println!("{}", cost::run(options, &env::current_exe()?)?),
+        Benchmark::CostFloor(options) => cost::serve_floor(options)?,
         Benchmark::Hot(options) => println!("{}", hot::run(options)?),
+        Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),
+        Benchmark::NeighboursSpin(options) => neighbours::spin(options),
+        Benchmark::Deadlines(options) => println!("{}", deadlines::run(options)?),
+        Benchmark::Admission(options) => println!("{}", admission::run(options)?),
         Benchmark::Stm(options) => println!("{}", stm::run(options)?),
         Benchmark::Defer(options) => println!("{}", defer::run(options)?),
         Benchmark::Savina(options) => {

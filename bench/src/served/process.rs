@@ -1,0 +1,117 @@
+//! The served program as a process of its own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::BenchError;
+use crate::measure::Process;
+
+/// A server that can be started.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    /// What the tables call it.
+    pub(crate) name: String,
+    program: PathBuf,
+    role: Role,
+}
+
+#[derive(Debug, Clone)]
+enum Role {
+    /// `enact serve` with this admission strategy.
+    Enact { admission: String },
+    /// This program, with this argument.
+    Own { command: &'static str },
+}
+
+impl Server {
+    /// `enact serve` with this admission strategy, under whose name it goes.
+    pub(crate) fn enact(program: &Path, admission: &str) -> Self {
+        let role = Role::Enact { admission: admission.to_owned() };
+        Self { name: admission.to_owned(), program: program.to_owned(), role }
+    }
+
+    /// A server that the program `own` is under `command`.
+    pub(crate) fn own(name: &str, own: &Path, command: &'static str) -> Self {
+        Self { name: name.to_owned(), program: own.to_owned(), role: Role::Own { command } }
+    }
+
+    /// The command that serves from `directory` and says where on its first line.
+    fn command(&self, directory: &Path, spec: &Path, sync_min: Option<Duration>) -> Command {
+        let mut command = Command::new(&self.program);
+        match &self.role {
+            Role::Enact { admission } => {
+                command.arg("serve").arg(spec).args(["--listen", "127.0.0.1:0", "--admission", admission]);
+                command.args(["--log", "warn"]);
+            }
+            Role::Own { command: role } => _ = command.arg(role),
+        }
+        command.arg("--data").arg(directory.join("data"));
+        command.args(sync_min.map(|time| format!("--sync-min={}us", time.as_micros())));
+        command
+    }
+}
+
+/// A running server on a fresh data directory and a free port; killed when dropped.
+pub(crate) struct Served {
+    process: Child,
+    id: u32,
+    address: SocketAddr,
+    directory: TempDir,
+}
+
+impl Served {
+    /// Serves the contract `spec` from a directory in `parent`.
+    pub(crate) async fn start(
+        server: &Server,
+        parent: &Path,
+        spec: &str,
+        sync_min: Option<Duration>,
+    ) -> Result<Self, BenchError> {
+        let failed = |cause: String| BenchError::Server { doing: "starting", cause };
+        let directory = tempfile::Builder::new()
+            .prefix("enact-bench-")
+            .tempdir_in(parent)
+            .map_err(|cause| failed(format!("no data directory in {}: {cause}", parent.display())))?;
+        let file = directory.path().join("bench.rebel");
+        std::fs::write(&file, spec).map_err(|cause| failed(cause.to_string()))?;
+        let mut process = server
+            .command(directory.path(), &file, sync_min)
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|cause| failed(format!("{}: {cause}", server.program.display())))?;
+        let id = process.id().expect("nothing has awaited its end");
+        let stdout = process.stdout.take().expect("stdout is piped");
+        let mut lines = BufReader::new(stdout).lines();
+        while let Some(line) = lines.next_line().await.map_err(|cause| failed(cause.to_string()))? {
+            if let Some(address) = line.strip_prefix("listening on http://") {
+                let address = address.parse().map_err(|_| failed(format!("no address in `{line}`")))?;
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return Ok(Self { process, id, address, directory });
+            }
+        }
+        Err(failed("it ended before it listened; its message stands above".to_owned()))
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The CPU time that it has used so far, where the system tells.
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
+        Process::of(self.id).cpu_time()
+    }
+
+    pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
+        let failed = |cause: io::Error| BenchError::Server { doing: "stopping", cause: cause.to_string() };
+        self.process.kill().await.map_err(failed)?;
+        self.directory.close().map_err(failed)
+    }
+}
