@@ -607,6 +607,8 @@ impl Model for Rebel {
         self.classes.get(entity.class()).is_none_or(|known| !known.timeless.contains(event.event()))
     }
 
+    /// Only [`Relation::Never`] is taken from the table of the class. What it calls invariant holds up to the range of
+    /// numbers: two additions that each fit may not fit together, and to admit both would promise what cannot be done.
     fn relation(&self, entity: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
         // Where something may be due first, what the event itself would be told is not all.
         let known = self.classes.get(entity.class()).filter(|known| !known.class.is_timed());

@@ -2,10 +2,6 @@
 //!
 //! It runs the expressions that [`evaluate`](crate::evaluate) runs and promises: the value of an expression, if it has
 //! one, is among those its abstract value stands for. What it cannot tell is [`Abstract::Any`].
-//!
-//! # Users
-//! Admission judges an event in all states that may be ([`Class::judge`], [`Class::effects`]), the tables of relations show which events
-//! are refused beside which, and the lints which guards can never hold.
 
 use std::cell::Cell;
 

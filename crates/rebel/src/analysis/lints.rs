@@ -129,7 +129,7 @@ impl<'a> Lints<'a> {
             |transition: &Transition| transition.variant.is_none() && self.class.is_initial(&transition.source);
         let created = alive.iter().filter(|(transition, _)| is_creation(transition));
         for (_, domain) in created {
-            let after = apply(body, domain);
+            let (after, _) = apply(body, domain);
             for invariant in &self.class.invariants {
                 if after.truth(&invariant.expr) == Some(false) {
                     let message = format!("`{}` always breaks this invariant", event.name);

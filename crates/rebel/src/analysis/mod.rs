@@ -1,15 +1,12 @@
 //! What can be told of events before they happen.
 //!
 //! * [`Class::relation`] - of two events, whatever the instance and the arguments: a table made when the
-//!   specification is checked. Admission refuses by it at once what cannot happen beside an open event.
+//!   specification is checked.
 //! * [`Class::linear`] - of one call, whatever the instance: the thresholds it needs and the amounts it adds.
 //! * [`Class::changes`] - of one call, whatever the instance: which places it changes, and how.
 //! * [`Class::effects`] - of one call, whatever the instance: what it does to each field, and on which others it depends.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
 //! * [`footprint`] - of one event, whatever the instance and the arguments: which places it touches, with all that it calls.
-//!
-//! The intervals of numbers and the abstract interpreter over them serve all but footprints: relations, the judgement of admission, images
-//! of effects, and what the checker warns of.
 //!
 //! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
@@ -22,7 +19,9 @@ mod interval;
 mod linear;
 mod lints;
 mod outline;
+mod preservation;
 mod relation;
+mod sameness;
 
 use std::cell::Cell;
 
@@ -30,6 +29,7 @@ pub use self::change::{Change, Manner};
 pub use self::effects::Effects;
 pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};
+pub(crate) use self::sameness::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::limits::{FUEL, RELATED_EVENTS_MAX};
 use crate::model::Class;
@@ -39,7 +39,13 @@ use crate::model::Class;
 pub enum Relation {
     /// Refused either way: in every instance in which the open event can be in progress, and in what it makes of it.
     Never,
-    /// That is not shown: the verdict may depend on the values, and on how the open event ends.
+    /// The same verdict either way, and the same [`Class::syncs`]: one evaluation in the base decides.
+    ///
+    /// Up to the range of numbers. Amounts that add up past it are a fault that only one of the two ways meets, and
+    /// an evaluation in the base cannot see it: an admission by this relation also asks [`Class::judge`], or bounds
+    /// amounts otherwise.
+    Invariant,
+    /// Neither is shown: the verdict may depend on how the open event ends.
     Dynamic,
 }
 

@@ -1,33 +1,36 @@
-//! The static table of path-sensitive admission: which event is refused while which other one is in progress.
+//! The static tables of path-sensitive admission: how one event's verdict depends on another that is in progress.
 //!
 //! # Question
 //! An event `open` was accepted in some instance `s` and may yet commit (leading to `s'`) or abort (leaving `s`). Is
-//! `incoming` refused in `s` and in `s'`, whatever the instance and the arguments?
+//! `incoming` accepted in `s` and in `s'` alike, whatever the instance and the arguments?
 //!
 //! # Method
 //! For every state that `open` leaves, the abstract instance `s` is everything that its guards let through (in the
-//! initial state: the initial instance). `s'` is `s` with the effects of `open`, as far as the invariants let it. `incoming` is refused
-//! there if the state has no such event, or a guard or invariant is false for all numbers left.
+//! initial state: the initial instance). `s'` is `s` with the effects of `open`, as far as the invariants let it. Then:
+//! * *refused in both* - the state has no such event, or a guard or invariant is false for all numbers left;
+//! * *same verdict* - every guard, currency match, call and invariant of `incoming` is the same in `s` and `s'`, because
+//!   it reads only what `open` keeps, because the numbers decide it equally, or because `incoming` preserves it.
 //!
 //! What fails as a whole is tried again in pieces, split where the guards compare fields with constants. Whatever is
 //! not shown is [`Relation::Dynamic`]; so is everything once the steps allowed for a class are used up.
 //!
 //! # What it assumes
 //! Invariants hold in every instance but an initial one: instances come from [`Class::next`] or passed
-//! [`Class::verify`].
+//! [`Class::verify`]. The range of numbers is left out: see [`Relation::Invariant`].
 //!
 //! # Source
-//! The table is one of the two of static local coordination avoidance; deriving it from the specification is ours. The other one, of
-//! events with the same verdict either way, holds only up to the range of numbers, and admission shows as much for each event with
-//! its arguments, by [`Class::judge`].
+//! The two tables are those of static local coordination avoidance; deriving them from the specification is ours.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Relation;
 use super::abstraction::{Abstract, Domain};
 use super::interval::{Interval, pieces};
-use crate::model::expr::{ExprKind, Rule};
+use super::preservation::is_preserved;
+use super::sameness::{Kept, Pair};
+use crate::model::expr::{EffectOperator, Expr, ExprKind, Operator, Rule, Update};
 use crate::model::{Body, Class, Event, Transition};
 
 /// Abstract evaluation steps for the table of a class.
@@ -52,42 +55,84 @@ struct Question<'a> {
     fuel: &'a Cell<u32>,
 }
 
+/// What is shown for a part of the instances; the stronger is the smaller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Shown {
+    Refused,
+    Same,
+    Nothing,
+}
+
 impl<'a> Question<'a> {
     fn relation(&self) -> Relation {
-        let is_refused = self.open.transitions.iter().all(|open| self.refused_beside(open));
-        if is_refused && self.fuel.get() > 0 { Relation::Never } else { Relation::Dynamic }
-    }
-
-    fn refused_beside(&self, open: &Transition) -> bool {
         if self.fuel.get() == 0 {
-            return false;
+            return Relation::Dynamic;
         }
-        let whole = base(self.class, self.open, open, self.fuel);
-        let is_refused = |part: Domain<'a>| self.fuel.get() > 0 && self.refused_in_part(open, part);
-        is_refused(whole.clone()) || self.split(open, whole).is_some_and(|parts| parts.into_iter().all(is_refused))
+        let shown = self.open.transitions.iter().map(|open| self.transition(open)).max();
+        match shown.unwrap_or(Shown::Refused) {
+            _ if self.fuel.get() == 0 => Relation::Dynamic,
+            Shown::Refused => Relation::Never,
+            Shown::Same => Relation::Invariant,
+            Shown::Nothing => Relation::Dynamic,
+        }
     }
 
-    /// Whether it is refused in the instances of `before`, and in what `open` makes of them.
-    fn refused_in_part(&self, open: &Transition, mut before: Domain<'a>) -> bool {
+    fn transition(&self, open: &Transition) -> Shown {
+        let whole = base(self.class, self.open, open, self.fuel);
+        let shown = self.part(open, whole.clone());
+        if shown != Shown::Nothing {
+            return shown;
+        }
+        let Some(parts) = self.split(open, whole) else { return Shown::Nothing };
+        let mut weakest = Shown::Refused;
+        for part in parts {
+            weakest = weakest.max(self.part(open, part));
+            if weakest == Shown::Nothing || self.fuel.get() == 0 {
+                return Shown::Nothing;
+            }
+        }
+        weakest
+    }
+
+    /// What is shown for the instances of `before`.
+    fn part(&self, open: &Transition, mut before: Domain<'a>) -> Shown {
         // The domains of a part are copies of this one.
         const COPIES: usize = 8;
         if !before.burn(COPIES * before.fields.len()) {
-            return false;
+            return Shown::Nothing;
         }
         let is_initial = self.class.is_initial(&open.source);
         let invariants = if is_initial { &[] } else { self.class.invariants.as_slice() };
         let assumed = invariants.iter().chain(&open.body.guards);
         if !assumed.into_iter().all(|rule| before.assume(&rule.expr)) {
-            return true;
+            return Shown::Refused;
         }
-        let mut after = apply(&open.body, &before);
+        let (mut after, kept) = apply(&open.body, &before);
         if !self.class.invariants.iter().all(|rule| after.assume(&rule.expr)) {
-            return true;
+            return Shown::Refused;
         }
         before.params = params(self.incoming);
         after.params.clone_from(&before.params);
+        self.shown(open, &before, &after, &kept)
+    }
+
+    fn shown(&self, open: &Transition, before: &Domain<'a>, after: &Domain<'a>, kept: &[Kept]) -> Shown {
         let refused = |state, domain| self.incoming.variants(state).all(|way| self.refused(way, domain));
-        refused(&open.source, &before) && refused(&open.target, &after)
+        if refused(&open.source, before) && refused(&open.target, after) {
+            return Shown::Refused;
+        }
+        // Which variant happens may be decided differently, and the time of a timer may fault.
+        if self.class.is_timed() || self.incoming.has_variants(&open.source) || self.incoming.has_variants(&open.target)
+        {
+            return Shown::Nothing;
+        }
+        let in_source = self.incoming.transition(&open.source);
+        let in_target = self.incoming.transition(&open.target);
+        let (Some(in_source), Some(in_target)) = (in_source, in_target) else { return Shown::Nothing };
+        let exists = !self.class.is_initial(&open.source);
+        let is_same = Arc::ptr_eq(&in_source.body, &in_target.body)
+            && self.same_verdict(&in_source.body, exists, &Pair { before, after, kept });
+        if is_same { Shown::Same } else { Shown::Nothing }
     }
 
     /// Whether `incoming`, or this variant of it, is refused in all instances of `domain`.
@@ -96,8 +141,39 @@ impl<'a> Question<'a> {
         if !transition.body.guards.iter().all(|guard| domain.assume(&guard.expr)) {
             return true;
         }
-        let mut after = apply(&transition.body, &domain);
+        let (mut after, _) = apply(&transition.body, &domain);
         !self.class.invariants.iter().all(|rule| after.assume(&rule.expr))
+    }
+
+    /// Whether everything that decides on an event with this body is the same before and after. The instance before
+    /// satisfies the invariants if it `exists`; the one after does.
+    fn same_verdict(&self, body: &Body, exists: bool, pair: &Pair<'a, '_>) -> bool {
+        let is_same = |pair: &Pair<'a, '_>, expr: &Expr| pair.same(expr) && pair.same_mismatch(expr);
+        if !body.guards.iter().all(|guard| is_same(pair, &guard.expr))
+            || !body.effects.iter().all(|effect| pair.same_mismatch(&effect.value))
+            || !body.statements.iter().all(|statement| pair.same_statement(statement))
+            || !body.returned.as_ref().is_none_or(|returned| returned.is_plain())
+        {
+            return false;
+        }
+        // The invariants only decide where the guards hold, which is in both or in neither.
+        let (mut before, mut after) = (pair.before.clone(), pair.after.clone());
+        let holds = |domain: &mut Domain<'a>| body.guards.iter().all(|guard| domain.assume(&guard.expr));
+        if !holds(&mut before) || !holds(&mut after) {
+            return true;
+        }
+        let mut kept = pair.kept.to_vec();
+        for effect in &body.effects {
+            let (value, currency) = (pair.same(&effect.value), pair.same_currency(&effect.value));
+            kept[effect.field.index] = Kept { value, currency };
+        }
+        let (result_before, result_after) = (apply(body, &before).0, apply(body, &after).0);
+        let results = Pair { before: &result_before, after: &result_after, kept: &kept };
+        self.class.invariants.iter().all(|rule| {
+            let holds_in_both =
+                exists && [&before, &after].into_iter().all(|domain| is_preserved(&rule.expr, body, domain));
+            holds_in_both || is_same(&results, &rule.expr)
+        })
     }
 
     /// `whole` in pieces, split where rules compare a field with a constant, and at zero.
@@ -144,13 +220,50 @@ fn params(event: &Event) -> Vec<Abstract> {
     params.into_iter().map(|param| Abstract::all(&param.ty)).collect()
 }
 
-/// The instances after the effects.
-pub(super) fn apply<'a>(body: &Body, before: &Domain<'a>) -> Domain<'a> {
+/// The instances after the effects, and what they keep.
+pub(super) fn apply<'a>(body: &Body, before: &Domain<'a>) -> (Domain<'a>, Vec<Kept>) {
     let mut after = before.clone();
+    let mut kept = vec![Kept { value: true, currency: true }; before.fields.len()];
     for effect in &body.effects {
-        after.fields[effect.field.index] = before.value(&effect.value).0;
+        let index = effect.field.index;
+        let value = before.value(&effect.value).0;
+        let is_itself = matches!(&effect.value.kind, ExprKind::Field(slot) if slot.index == index);
+        kept[index] = Kept { value: is_itself, currency: has_currency_of(before, &effect.value, index, &[]) };
+        after.fields[index] = value;
     }
-    after
+    (after, kept)
+}
+
+/// Whether `expr`, where it has a value, is in the currency of the field; `locals` says it of the locals.
+fn has_currency_of(domain: &Domain<'_>, expr: &Expr, slot: usize, locals: &[bool]) -> bool {
+    let has = |expr: &Expr| has_currency_of(domain, expr, slot, locals);
+    match &expr.kind {
+        _ if !domain.burn(1) => false,
+        ExprKind::Field(field) => field.index == slot,
+        ExprKind::Local(index) => locals.get(*index).copied().unwrap_or(false),
+        ExprKind::Arithmetic(Operator::Add | Operator::Subtract, _, left, right) => has(left) || has(right),
+        ExprKind::Arithmetic(Operator::Multiply, _, amount, _)
+        | ExprKind::Share(_, amount, _)
+        | ExprKind::Negate(_, amount) => has(amount),
+        ExprKind::If(_, accepted, otherwise) => has(accepted) && has(otherwise),
+        ExprKind::Updated(of, updates) => has(of) && updates.iter().all(|update| keeps_currency(update, &has)),
+        ExprKind::Let(named) => has_currency_of(domain, &named.value, slot, &[]),
+        ExprKind::Call(function, arguments) => {
+            let locals: Vec<bool> = arguments.iter().map(has).collect();
+            has_currency_of(domain, &function.body, slot, &locals)
+        }
+        _ => false,
+    }
+}
+
+/// Whether an amount, where it has a value after the update, is in the currency that it had, if what it becomes `has` that.
+fn keeps_currency(update: &Update, has: &dyn Fn(&Expr) -> bool) -> bool {
+    match update {
+        Update::At { way, operator, value } => way.is_empty() && (*operator != EffectOperator::Becomes || has(value)),
+        Update::If(_, accepted, otherwise) => accepted.iter().chain(otherwise).all(|inner| keeps_currency(inner, has)),
+        // The elements are among the locals, of which nothing is said.
+        Update::For(_, updates) => updates.iter().all(|inner| keeps_currency(inner, has)),
+    }
 }
 
 /// Where to split the fields that the rules read: at zero, and at the constants they are compared with.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::expression::Context;
 use super::{Checker, Declared, FunctionHeader, graph};
+use crate::analysis::may_mismatch;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::evaluate::{Evaluator, Scope};
 use crate::model::Function;
@@ -136,7 +137,7 @@ impl Checker {
                 let header = FunctionHeader {
                     params,
                     result,
-                    function: Arc::new(Function { body: body.expr }),
+                    function: Arc::new(Function { may_mismatch: may_mismatch(&body.expr), body: body.expr }),
                     depth: body.depth,
                 };
                 self.functions.insert(function.name.name.clone(), header);

@@ -98,3 +98,37 @@ pub enum Builtin {
     /// The country of an account number.
     Country,
 }
+
+impl Builtin {
+    /// Whether it may lack a value of operands that have one, for another reason than the range of numbers.
+    pub(crate) fn is_partial(&self) -> bool {
+        !matches!(
+            self,
+            Builtin::Negate
+                | Builtin::Widen(_)
+                | Builtin::Amount
+                | Builtin::Zero
+                | Builtin::Round(..)
+                | Builtin::Absolute
+                | Builtin::Rank(_)
+                | Builtin::Has
+                | Builtin::Get
+                | Builtin::Keys
+                | Builtin::Values
+                | Builtin::Without
+                | Builtin::Length
+                | Builtin::StartsWith
+                | Builtin::EndsWith
+                | Builtin::Contains
+                | Builtin::Trim
+                | Builtin::Year
+                | Builtin::Month
+                | Builtin::Day
+                | Builtin::Weekday
+                | Builtin::Start
+                | Builtin::Date
+                | Builtin::Time
+                | Builtin::Country
+        )
+    }
+}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Builtin, Function};
+use crate::analysis::may_mismatch;
 use crate::source::Span;
 pub use crate::syntax::tree::{Comparison, EffectOperator};
 use crate::value::{Name, RecordType, Rounding, Type, Value};
@@ -194,6 +195,8 @@ pub struct Let {
     pub value: Expr,
     /// What its value depends on: fields, parameters, questions and the like, each once.
     pub(crate) leaves: Vec<Expr>,
+    /// Whether it may lack a value for another reason than the range of numbers.
+    pub(crate) may_mismatch: bool,
 }
 
 impl PartialEq for Let {
@@ -212,7 +215,7 @@ impl Let {
                 leaves.push(expr.clone());
             }
         });
-        Self { name, index, leaves, value }
+        Self { name, index, may_mismatch: may_mismatch(&value), leaves, value }
     }
 }
 
@@ -393,6 +396,20 @@ impl Expr {
                 _ => false,
             },
             _ => false,
+        }
+    }
+
+    /// Whether it may lack a value where its operands have one, for another reason than the range of numbers.
+    pub(crate) fn is_partial(&self) -> bool {
+        match &self.kind {
+            ExprKind::Present(_)
+            | ExprKind::Updated(..)
+            | ExprKind::Map(_)
+            | ExprKind::Refer(..)
+            | ExprKind::Range(..) => true,
+            ExprKind::Apply(builtin, _) => builtin.is_partial(),
+            ExprKind::Aggregate(aggregate) if matches!(aggregate.fold, Fold::Map) => true,
+            _ => self.needs_one_currency(),
         }
     }
 

@@ -498,6 +498,11 @@ impl Event {
         self.transitions.iter().find(|transition| transition.source == *state)
     }
 
+    /// Whether it has variants in `state`.
+    pub(crate) fn has_variants(&self, state: &Name) -> bool {
+        self.transition(state).is_some_and(|first| first.variant.is_some())
+    }
+
     /// What it may do in `state`, in the order of the text.
     pub(crate) fn variants<'a>(&'a self, state: &'a Name) -> impl Iterator<Item = &'a Transition> {
         self.transitions.iter().filter(move |transition| transition.source == *state)
@@ -548,8 +553,9 @@ impl Body {
 
 /// A function of the language. It reads nothing but its parameters, which are its locals.
 #[derive(Debug, PartialEq)]
-#[non_exhaustive]
 pub struct Function {
     /// What it computes.
     pub body: Expr,
+    /// Whether it, or a function it calls, may lack a value for another reason than the range of numbers.
+    pub(crate) may_mismatch: bool,
 }
