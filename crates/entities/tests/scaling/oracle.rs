@@ -14,7 +14,7 @@ pub(crate) struct Met {
     pub(crate) refused: u64,
     pub(crate) admitted: u64,
     pub(crate) delayed: u64,
-    pub(crate) in_line: u64,
+    pub(crate) alone: u64,
     pub(crate) delayed_alone: u64,
 }
 
@@ -26,7 +26,7 @@ impl Add for Met {
             refused: self.refused + other.refused,
             admitted: self.admitted + other.admitted,
             delayed: self.delayed + other.delayed,
-            in_line: self.in_line + other.in_line,
+            alone: self.alone + other.alone,
             delayed_alone: self.delayed_alone + other.delayed_alone,
         }
     }
@@ -34,8 +34,8 @@ impl Add for Met {
 
 impl Met {
     pub(crate) fn is_all(&self) -> bool {
-        let Self { refused, admitted, delayed, in_line, delayed_alone } = *self;
-        [refused, admitted, delayed, in_line, delayed_alone].iter().all(|count| *count > 0)
+        let Self { refused, admitted, delayed, alone, delayed_alone } = *self;
+        [refused, admitted, delayed, alone, delayed_alone].iter().all(|count| *count > 0)
     }
 }
 

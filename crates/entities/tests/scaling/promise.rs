@@ -15,7 +15,7 @@ use crate::oracle::{AT, Met, Oracle};
 use crate::universe::Universe;
 
 /// States in which an event is in progress, for each event; and how many are tried for each.
-const BEGINS: usize = 30;
+const BEGINS: usize = 40;
 const TRIES: usize = 60;
 
 pub(crate) struct Promise<'a> {
@@ -183,7 +183,6 @@ impl Promise<'_> {
             (true, true) => admitted,
         };
         // What is more than thresholds and constants stands behind all that is open, also where it could come before.
-        let stands_in_line = alone == Told::InLine;
         let is_exact = self.scaling.events()[pair.incoming].precision == Precision::Exact;
         let alone = if alone == Told::InLine && verdict.commutes && !is_exact { Told::Admitted } else { alone };
         let as_if_nothing_were_open = if verdict.is_possible { Told::Admitted } else { Told::Rejected };
@@ -225,7 +224,7 @@ impl Promise<'_> {
             refused: count(part == Told::Rejected),
             admitted: count(part == Told::Admitted),
             delayed: count(part == Told::Delayed),
-            in_line: count(stands_in_line),
+            alone: count(part == Told::Delayed && alone != Told::Delayed),
             delayed_alone: count(alone == Told::Delayed),
         }
     }

@@ -33,6 +33,7 @@ class Thing
   prices: Map[String, Integer] = {}
   notes: List[String] = []
   item: Item
+  next: Item? = none
 
   invariant \"not below zero\": pieces >= 0
 
@@ -47,6 +48,7 @@ class Thing
       pre: count > 0, pieces - count >= 0
       post: this.pieces -= count
     on Move(count: Integer)
+      pre: pieces + count <= 3
       post: this.pieces += count
     on Cap(to: Integer)
       post: this.most = to
@@ -131,13 +133,23 @@ class Thing
         return: true
       variant odd
         return: false
+    on Offer(to: Item)
+      post: this.next = to
+    on Follow()
+      post: this.item = next!
+    on Park(): parked
     on Home(): used
   locked
+    on Park(): stored
     on Unlock(): used
     on Home(): used
     on Put(count: Integer)
       pre: count > 0
       post: this.pieces += count
+  parked
+    on Park(): parked
+  stored
+    on Park(): stored
   final closed
 ";
 
@@ -159,6 +171,22 @@ class Thing
   final stopped
 ";
 
+/// A class of which one event changes two fields that are compared as a sum.
+pub(crate) const SUM: &str = "
+class Thing
+  label: String @identity
+  free: Integer = 0
+  held: Integer = 0
+  invariant free + held <= 9
+  initial blank
+    on Begin(): used
+  used
+    on Hold(count: Integer)
+      post: this.free -= count, this.held += count
+    on Put(count: Integer)
+      post: this.free += count
+";
+
 /// The event in progress, the one that arrives, what becomes of them, and the weightiest reason: the place, and what each does there.
 pub(crate) type Row = (&'static str, &'static str, Concurrency, Option<(&'static str, Does, Does)>);
 
@@ -172,6 +200,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("Put",      "Begin",    Never,      None),
     ("Home",     "Home",     Together,   None),
     ("Home",     "Put",      Turns,      Some(("its state", Moves, Stays))),
+    ("Park",     "Park",     InLine,     Some(("its state", Moves, Moves))),
     // Numbers that are added to.
     ("Put",      "Put",      Together,   None),
     ("Take",     "Put",      Together,   None),
@@ -233,5 +262,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("Send",     "Put",      InLine,     Some(("pieces", Calls, Adds))),
     ("Put",      "Tell",     Turns,      Some(("pieces", Adds, Returns))),
     ("Tell",     "Put",      InLine,     Some(("pieces", Returns, Adds))),
+    // An effect that may have no value.
+    ("Offer",    "Follow",   Turns,      Some(("next", AssignsArguments, Needs))),
     ("Put",      "Halve",    Turns,      Some(("pieces", Adds, Needs))),
 ];

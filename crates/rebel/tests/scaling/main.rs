@@ -91,8 +91,7 @@ fn events_are_exact_conservative_or_opaque_for_a_reason() {
 /// Which pieces are free decides nothing: all that move them get along. Ends of the fields do not show that.
 #[test]
 fn a_sum_of_fields_that_one_event_changes_is_told() {
-    let text = "class Thing\n  free: Integer = 0\n  held: Integer = 0\n  invariant free + held <= 9\n  initial blank\n    on Begin(): used\n  used\n    on Hold(count: Integer)\n      post: this.free -= count, this.held += count\n    on Put(count: Integer)\n      post: this.free += count\n";
-    let scaling = scaling(text);
+    let scaling = scaling(cases::SUM);
     let sums: Vec<_> = scaling.events().iter().map(|profile| (&*profile.event, profile.sum.is_some())).collect();
     assert_eq!(sums, [("Begin", false), ("Hold", true), ("Put", false)]);
 }
