@@ -132,6 +132,9 @@ pub(crate) struct Check {
     /// Print which places each event touches, of which objects, in which way, and because of which lines
     #[arg(long)]
     pub(crate) footprint: bool,
+    /// Print which events may be in progress at one entity together, why others wait, and what would help
+    #[arg(long)]
+    pub(crate) scaling: bool,
     /// Print what was found as JSON on standard output
     #[arg(long)]
     pub(crate) json: bool,

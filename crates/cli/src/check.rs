@@ -7,19 +7,22 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::lines::Lines;
-use crate::{args, footprint, spec};
+use crate::{args, footprint, scaling, spec};
 
 pub(crate) fn run(args: &args::Check) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
-    let lines = args.footprint.then(|| Lines::of(&sources));
-    let spec = if args.json { check_for_programs(sources, lines.as_ref())? } else { spec::check(sources)? };
+    let lines = Lines::of(&sources);
+    let spec = if args.json { check_for_programs(sources, args, &lines)? } else { spec::check(sources)? };
     let warnings = spec.warnings().diagnostics().len() + spec.warnings().omitted();
     if args.deny_warnings && warnings > 0 {
         return Err(Failure::Warnings { warnings });
     }
     if !args.json {
-        if let Some(lines) = lines {
+        if args.footprint {
             print(&footprint::tables(&spec, &lines))?;
+        }
+        if args.scaling {
+            print(&scaling::tables(&spec, &lines))?;
         }
         let classes = spec.classes().len();
         let events = spec.classes().map(|class| class.events().len()).sum::<usize>();
@@ -39,14 +42,16 @@ fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// As [`spec::check`], with the findings as one JSON document on standard output, and with the lines of the sources the
-/// footprints of all events.
-fn check_for_programs(sources: Vec<Source>, lines: Option<&Lines>) -> Result<Spec, Failure> {
+/// As [`spec::check`], with the findings as one JSON document on standard output, and with what is asked for besides.
+fn check_for_programs(sources: Vec<Source>, args: &args::Check, lines: &Lines) -> Result<Spec, Failure> {
     match check(sources) {
         Ok(spec) => {
             let mut document = document(spec.warnings());
-            if let Some(lines) = lines {
+            if args.footprint {
                 document["footprints"] = footprint::document(&spec, lines);
+            }
+            if args.scaling {
+                document["scaling"] = scaling::document(&spec, lines);
             }
             print(&format!("{document}\n"))?;
             Ok(spec)

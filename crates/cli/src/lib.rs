@@ -18,6 +18,7 @@ mod footprint;
 mod journal;
 mod lines;
 mod log;
+mod scaling;
 mod serve;
 mod spec;
 mod token;

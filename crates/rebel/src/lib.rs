@@ -93,6 +93,7 @@
 //! * [`ir`] - the specification as a tree, for programs that draw it, check it or make something else of it.
 //! * [`Class::relation`], [`Class::linear`], [`Class::changes`], [`Class::judge`] - what admission may know in advance.
 //! * [`footprint`] - which places of which instances an event touches, and which events commute.
+//! * [`scaling`] - which events of a class may be in progress at one instance at the same time.
 //! * [`Value`], [`Instance`], [`EventCall`] - what is stored and sent; serialised with names and text forms.
 //!
 //! # What it never does
@@ -122,11 +123,11 @@ mod syntax;
 mod value;
 mod violation;
 
-pub use self::analysis::footprint;
 pub use self::analysis::{
     Bound, Change, Content, Delta, Effects, Judgement, Linear, Manner, Outline, Place, Relation, Term, Threshold,
     Verdict,
 };
+pub use self::analysis::{footprint, scaling};
 pub use self::caller::{Caller, CallerError};
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};

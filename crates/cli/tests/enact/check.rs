@@ -182,6 +182,84 @@ fn a_footprint_is_printed_as_the_reference_shows_it() {
     assert!(!printed.contains('\x1b') && ended.stderr.is_empty());
 }
 
+#[test]
+fn a_scaling_report_is_printed_as_the_reference_shows_it() {
+    const COMMAND: &str = "$ enact check --scaling examples/bank.rebel\n";
+    let page = include_str!("../../../../docs/rebel.md");
+    let (_, shown) = page.split_once(COMMAND).expect("the page shows a report");
+    let (shown, _) = shown.split_once("```").expect("it ends");
+    let mut check = program();
+    check.args(["check", "--scaling", "examples/bank.rebel"]).current_dir("../..");
+    let ended = check.output().expect("it runs");
+    let printed = String::from_utf8(ended.stdout).expect("UTF-8");
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(printed.contains(&format!("\n\n{shown}\n")), "{printed}");
+    let account = "
+  2 Deposit        - + + t l t l l l
+  3 CollectFee     - + + t l t l l l
+  4 Withdraw       - + + t l t l l -
+";
+    assert!(printed.contains(account), "{printed}");
+    let waits = "
+    t  compares balance (44), added to by Deposit (35), CollectFee (39), Withdraw (45)
+";
+    assert!(printed.contains(waits), "{printed}");
+    assert!(printed.contains("\ndo not scale: Account.Interest, Account.LimitOverdraft\n"), "{printed}");
+    assert!(printed.ends_with("\nno errors: 4 classes, 19 events, 0 warnings\n"), "{printed}");
+    assert!(!printed.contains('\x1b') && ended.stderr.is_empty());
+}
+
+#[test]
+fn a_scaling_report_fits_a_terminal_of_a_hundred_columns() {
+    let mut files: Vec<_> =
+        fs::read_dir("../../examples").expect("examples").map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    for file in files {
+        let mut check = program();
+        let ended = check.args(["check", "--scaling"]).arg(&file).output().expect("it runs");
+        assert_eq!(ended.status.code(), Some(0), "{file:?}");
+        let printed = String::from_utf8(ended.stdout).expect("UTF-8");
+        // The one line without a limit names the class and its file.
+        let is_wide = |line: &&str| line.chars().count() > 100 && !line.contains("are decided without");
+        let wide: Vec<&str> = printed.lines().filter(is_wide).collect();
+        assert!(wide.is_empty(), "{file:?}: {wide:#?}");
+    }
+}
+
+#[test]
+fn a_scaling_report_is_a_document_for_programs() {
+    let ended = enact(&["check", "--scaling", "--json", "../../examples/bank.rebel"]);
+    let document: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert_eq!((ended.status.code(), &document["omitted"]), (Some(0), &0.into()));
+    assert!(document.get("footprints").is_none());
+    let account = &document["scaling"][0];
+    assert_eq!((&account["class"], &account["timer"]), (&"Account".into(), &serde_json::Value::Null));
+    let pairs = account["pairs"].as_array().expect("pairs");
+    assert_eq!(pairs.len(), 81);
+    let pair = |open: &str, incoming: &str| {
+        pairs.iter().find(|pair| pair["open"] == *open && pair["incoming"] == *incoming).expect("the pair")
+    };
+    let waits = pair("Deposit", "Withdraw");
+    let reason = &waits["reasons"][0];
+    let line = |side: &str| reason[side]["because"]["begin"]["line"].clone();
+    assert_eq!((&waits["concurrency"], &reason["place"]), (&"while-far".into(), &"balance".into()));
+    assert_eq!((&reason["open"]["does"], line("open")), (&"adds".into(), 35.into()));
+    assert_eq!((&reason["incoming"]["does"], line("incoming")), (&"compares".into(), 44.into()));
+    assert_eq!(pair("Deposit", "Deposit")["concurrency"], "together");
+    assert_eq!(pair("Deposit", "Open")["concurrency"], "never");
+    let interest = pair("Interest", "Interest");
+    assert_eq!(interest["concurrency"], "in-line");
+    assert_eq!(interest["reasons"][0]["equalTogether"], true);
+    assert!(interest["reasons"][0]["help"][0].as_str().expect("a help").contains("this.f += e"));
+    let event = account["events"].as_array().expect("events").iter().find(|event| event["event"] == "Interest");
+    let event = event.expect("the event");
+    assert_eq!((&event["known"], &event["scales"]), (&"conservative".into(), &false.into()));
+    assert_eq!(
+        (&event["because"]["begin"]["line"], &event["because"]["text"]),
+        (&49.into(), &"an effect that is no sum".into())
+    );
+}
+
 const SAFE: &str = "module safe\nabstract class Safe\n  gold: Integer = 0\n  invariant gold >= 0\n  initial none_\n    on Build(): built\n  built\n";
 const VAULT: &str = "module vault\nimport safe: Safe\nclass Vault extends Safe\n  built\n    on Take(pieces: Integer)\n      post: this.gold -= pieces\n    on Rob(other: Vault)\n      sync: other.Take(1)\n";
 

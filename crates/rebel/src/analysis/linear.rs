@@ -16,11 +16,12 @@ mod folding;
 
 use std::mem::discriminant;
 
-use self::folding::Folding;
+pub(super) use self::folding::Obstacle;
+use self::folding::{Constants, Folding};
 use crate::instance::{EventCall, Instance};
-use crate::model::Class;
 use crate::model::expr::Rule;
-use crate::value::{Currency, Key, Name, Timestamp, Value};
+use crate::model::{Body, Class, Event};
+use crate::value::{Currency, Key, Name, Timestamp, Type, Value};
 
 /// A call that happens exactly if the instance is in one of its states, all its thresholds hold and all its places have the
 /// contents that it needs, and then stays in that state, adds its deltas, and puts numbers and contents.
@@ -209,7 +210,7 @@ impl Class {
         }
         deltas.retain(|delta| delta.amount != 0);
         // An invariant reads neither parameters nor the time, so any call will do to fold it.
-        let mut invariants = Folding::new(self, key, first, at);
+        let mut invariants = Folding::new(self, Constants::Of(key, first, at));
         let names = deltas.iter().chain(&assigned).map(|delta| &delta.field);
         let changed: Vec<&Name> = names.chain(puts.iter().map(|content| &content.place.field)).collect();
         for invariant in self.invariants.iter().filter(|invariant| reads_changed(invariant, &changed)) {
@@ -238,13 +239,46 @@ impl Class {
             if transition.source != transition.target || transition.variant.is_some() {
                 return None;
             }
-            let found = Folding::new(self, key, call, at).body(&transition.body)?;
+            let found = Folding::new(self, Constants::Of(key, call, at)).body(&transition.body).ok()?;
             if *common.get_or_insert_with(|| found.clone()) != found {
                 return None;
             }
             states.push(transition.source.clone());
         }
         Some(Linear { states, ..common? })
+    }
+}
+
+impl Class {
+    /// What keeps the calls of `event` from having the form of [`Class::linear`], whatever the arguments and the instance; `None` if
+    /// nothing does but arguments that are refused anyway. Timers, variants and the states that it leads to are not looked at.
+    pub(super) fn obstacle(&self, event: &Event) -> Option<Obstacle> {
+        let bodies = event.transitions.iter().map(|transition| &*transition.body);
+        bodies.into_iter().find_map(|body| self.obstacle_in(body).err())
+    }
+
+    fn obstacle_in(&self, body: &Body) -> Result<(), Obstacle> {
+        let Linear { mut thresholds, deltas, assigned, puts, .. } = Folding::new(self, Constants::Any).body(body)?;
+        let names = deltas.iter().chain(&assigned).map(|delta| &delta.field);
+        let changed: Vec<&Name> = names.chain(puts.iter().map(|content| &content.place.field)).collect();
+        for invariant in self.invariants.iter().filter(|invariant| reads_changed(invariant, &changed)) {
+            let mut folding = Folding::new(self, Constants::Any);
+            let found = folding.condition(&invariant.expr).filter(|()| folding.holds.is_empty());
+            found.ok_or(Obstacle::Condition(invariant.expr.span()))?;
+            let is_assigned = |term: &Term| assigned.iter().any(|known| known.field == term.field);
+            thresholds.extend(folding.thresholds.into_iter().filter(|found| !found.terms.iter().any(is_assigned)));
+        }
+        // The currency of an amount follows from what it is compared with, or from what is added.
+        let is_open = |term: &Term| self.fields.iter().any(|field| field.name == term.field && field.ty == Type::Money);
+        let adds = |term: &Term| deltas.iter().any(|delta| delta.field == term.field);
+        let thresholds = strongest(&thresholds).unwrap_or_default();
+        let lacks_currency = |found: &&Threshold| {
+            found.currency.is_none() && found.terms.iter().any(is_open) && !found.terms.iter().any(adds)
+        };
+        let Some(lacking) = thresholds.iter().find(lacks_currency) else { return Ok(()) };
+        let mut rules = body.guards.iter().chain(&self.invariants);
+        let rule = rules.find(|rule| rule.reads.iter().any(|(name, _)| *name == lacking.terms[0].field));
+        rule.map_or(Ok(()), |rule| Err(Obstacle::Condition(rule.expr.span())))
     }
 }
 

@@ -7,6 +7,7 @@
 //! * [`Class::effects`] - of one call, whatever the instance: what it does to each field, and on which others it depends.
 //! * [`Class::judge`] - of one call in all instances that lie within an [`Outline`].
 //! * [`footprint`] - of one event, whatever the instance and the arguments: which places it touches, with all that it calls.
+//! * [`scaling`] - of two events, whatever the instance and the arguments: what admission will make of them together.
 //!
 //! All are sound: what they tell is what [`Class::next`] answers. None tells everything.
 
@@ -22,6 +23,7 @@ mod outline;
 mod preservation;
 mod relation;
 mod sameness;
+pub mod scaling;
 
 use std::cell::Cell;
 

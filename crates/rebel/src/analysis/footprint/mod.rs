@@ -54,6 +54,7 @@
 mod calls;
 mod commutes;
 mod names;
+mod parts;
 mod reads;
 mod term;
 mod updates;
@@ -63,6 +64,8 @@ use std::fmt;
 
 use self::calls::Footprints;
 pub use self::commutes::Commutes;
+pub(super) use self::names::class_of;
+pub(super) use self::parts::{Part, Role, parts};
 pub use self::term::Term;
 use crate::model::Spec;
 use crate::source::Span;

@@ -193,7 +193,7 @@ impl<'a> Names<'a> {
 }
 
 /// The class of the instances that a type refers to.
-pub(super) fn class_of(ty: &Type) -> Option<&Name> {
+pub(in crate::analysis) fn class_of(ty: &Type) -> Option<&Name> {
     match ty.present() {
         Type::Reference { class, .. } => Some(class),
         _ => None,

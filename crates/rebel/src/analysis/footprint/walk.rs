@@ -20,7 +20,7 @@ type What = (Term, Name, Place, Mode);
 
 /// Touches, each once, in the order in which they were met.
 #[derive(Default)]
-struct Touches {
+pub(super) struct Touches {
     met: Vec<Touch>,
     positions: HashMap<What, usize>,
 }
@@ -57,7 +57,7 @@ impl Touches {
     }
 
     /// Those of one instance together, and among them those of one place.
-    fn in_order(self) -> Vec<Touch> {
+    pub(super) fn in_order(self) -> Vec<Touch> {
         let mut touches = self.met;
         let (mut instances, mut places) = (HashMap::new(), HashMap::new());
         let mut ranks = Vec::new();
@@ -82,17 +82,17 @@ const LETS_MAX: usize = 1_000;
 /// A walk through one event.
 pub(super) struct Walk<'a, 'f> {
     found: &'f Footprints<'a>,
-    class: &'a Class,
+    pub(super) class: &'a Class,
     pub(super) names: Names<'a>,
     /// Whether what the event calls counts.
     follows_calls: bool,
     /// The effects of the part that is looked at.
-    effects: &'a [Effect],
+    pub(super) effects: &'a [Effect],
     /// Whether what is looked at reads the fields of an instance that the event has just created.
     creates: bool,
     /// The fields that may have got other values by now, of whichever instance.
     written: BTreeSet<Name>,
-    touches: Touches,
+    pub(super) touches: Touches,
     /// Named values that have been looked at as a whole.
     pub(super) known: HashSet<*const Let>,
     /// How many are still looked through.
@@ -194,7 +194,7 @@ impl<'a, 'f> Walk<'a, 'f> {
     }
 
     /// What an effect does to its field, and what it reads.
-    fn effect(&mut self, effect: &'a Effect) {
+    pub(super) fn effect(&mut self, effect: &'a Effect) {
         let (field, span) = (&effect.field.name, effect.value.span());
         match form(field, &effect.value) {
             Form::Adds(others) => {
@@ -258,7 +258,7 @@ impl<'a, 'f> Walk<'a, 'f> {
         timers.filter(|timer| begins || changes(effects, &timer.at)).for_each(|timer| self.read(&timer.at));
     }
 
-    fn statement(&mut self, statement: &'a Statement) {
+    pub(super) fn statement(&mut self, statement: &'a Statement) {
         match statement {
             Statement::Act { target, class, act, span, .. } => self.act(target, class, act, *span),
             Statement::If(condition, inner, _) => {

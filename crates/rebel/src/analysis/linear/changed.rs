@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::folding::{Folding, Sum, kind_of, kind_of_type, reads_fields, whole};
+use super::folding::{Folding, Sum, kind_of, kind_of_type, reads_fields, stand_in, whole};
 use super::{Content, Delta, Place, Term};
 use crate::evaluate::Done;
-use crate::model::expr::{EffectOperator, Expr, ExprKind, NumberKind};
+use crate::model::expr::{EffectOperator, Expr, ExprKind, NumberKind, Update};
 use crate::value::{Currency, Name, Type, Value};
 
 /// Elements that one call puts into sets or takes out at most: each is looked for among the others.
@@ -52,14 +52,18 @@ impl Folding<'_> {
                 let value = self.constant(value)?;
                 self.becomes(field, value, changed)
             }
+            ExprKind::If(condition, accepted, otherwise) if self.is_of_any_call() && !reads_fields(condition) => {
+                self.effect(field, accepted, changed)?;
+                self.effect(field, otherwise, changed)
+            }
             ExprKind::If(condition, accepted, otherwise) if !reads_fields(condition) => {
                 let Value::Boolean(truth) = self.constant(condition)? else { return None };
                 self.effect(field, if truth { accepted } else { otherwise }, changed)
             }
             ExprKind::Updated(_, updates) => {
+                let Some(mut evaluator) = self.evaluator() else { return self.any_of(field, updates, changed) };
                 // Where no field has a value, nothing that is evaluated reads one.
-                let done = self.constants().done(updates, &[]).ok()?;
-                self.updates(field, &done, changed)
+                self.updates(field, &evaluator.done(updates, &[]).ok()?, changed)
             }
             ExprKind::Insert(set, element) | ExprKind::Remove(set, element) => {
                 let is_in = matches!(value.kind, ExprKind::Insert(..));
@@ -76,6 +80,26 @@ impl Folding<'_> {
                 Some(())
             }
         }
+    }
+
+    /// What the updates may make of a field in any call.
+    fn any_of(&mut self, field: &Name, updates: &[Update], changed: &mut Changed) -> Option<()> {
+        updates.iter().try_for_each(|update| match update {
+            Update::At { way, value, .. } if !way.is_empty() || reads_fields(value) => None,
+            Update::At { operator: EffectOperator::Becomes, value, .. } => {
+                self.becomes(field, stand_in(value.ty()), changed)
+            }
+            Update::At { operator, value, .. } => {
+                let done = Done { way: Vec::new(), operator: *operator, value: stand_in(value.ty()) };
+                self.updates(field, &[done], changed)
+            }
+            Update::If(governing, ..) | Update::For(governing, _) if reads_fields(governing) => None,
+            Update::If(_, accepted, otherwise) => {
+                self.any_of(field, accepted, changed)?;
+                self.any_of(field, otherwise, changed)
+            }
+            Update::For(_, inner) => self.any_of(field, inner, changed),
+        })
     }
 
     fn becomes(&self, field: &Name, value: Value, changed: &mut Changed) -> Option<()> {

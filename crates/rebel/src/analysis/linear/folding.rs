@@ -1,13 +1,16 @@
 //! One call, folded over the expressions of its event: what is a constant of the call is evaluated, and the rest has to be a sum of
 //! fields, or a place with one content.
 
+use std::sync::Arc;
+
 use super::changed::Changed;
 use super::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 use crate::analysis::interval::Interval;
 use crate::evaluate::Evaluator;
 use crate::instance::EventCall;
-use crate::model::expr::{Comparison, Expr, ExprKind, NumberKind, Operator};
+use crate::model::expr::{Comparison, Effect, Expr, ExprKind, NumberKind, Operator};
 use crate::model::{Body, Class};
+use crate::source::Span;
 use crate::value::{Bindings, Currency, Key, Name, Timestamp, Type, Value};
 
 /// Fields in one sum at most, so that sums of numbers in range stay far below the end of 128 bits.
@@ -42,12 +45,27 @@ impl Sum {
     }
 }
 
+/// What the expressions that read no field are evaluated with.
+#[derive(Clone, Copy)]
+pub(super) enum Constants<'a> {
+    Of(&'a Key, &'a EventCall, Timestamp),
+    /// Any call: each of them has a value of its type, which says nothing, and each condition holds.
+    Any,
+}
+
+/// What keeps the calls of an event from being linear, and where that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::analysis) enum Obstacle {
+    Condition(Span),
+    Effect(Span),
+    Call(Span),
+    Result(Span),
+}
+
 /// Folds one call over the expressions of its event.
 pub(super) struct Folding<'a> {
     pub(super) class: &'a Class,
-    key: &'a Key,
-    call: &'a EventCall,
-    at: Timestamp,
+    constants: Constants<'a>,
     pub(super) thresholds: Vec<Threshold>,
     pub(super) holds: Vec<Content>,
     /// How many named values are still looked through.
@@ -58,36 +76,46 @@ pub(super) struct Folding<'a> {
 const LETS_MAX: usize = 1_000;
 
 impl<'a> Folding<'a> {
-    pub(super) fn new(class: &'a Class, key: &'a Key, call: &'a EventCall, at: Timestamp) -> Self {
-        Self { class, key, call, at, thresholds: Vec::new(), holds: Vec::new(), lets: LETS_MAX }
+    pub(super) fn new(class: &'a Class, constants: Constants<'a>) -> Self {
+        Self { class, constants, thresholds: Vec::new(), holds: Vec::new(), lets: LETS_MAX }
+    }
+
+    pub(super) fn is_of_any_call(&self) -> bool {
+        matches!(self.constants, Constants::Any)
     }
 
     /// The linear form of a body, without its states.
-    pub(super) fn body(mut self, body: &Body) -> Option<Linear> {
+    pub(super) fn body(mut self, body: &Body) -> Result<Linear, Obstacle> {
         let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
-        if expressions.into_iter().any(reads_fields) {
-            return None;
+        if let Some(dependent) = expressions.into_iter().find(|expr| reads_fields(expr)) {
+            return Err(Obstacle::Call(dependent.span()));
         }
         // What is returned has a value.
-        if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain()) {
-            let is_fixed = !reads_fields(&returned.value) && self.constant(&returned.value).is_some();
-            is_fixed.then_some(())?;
+        if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain())
+            && (reads_fields(&returned.value) || self.constant(&returned.value).is_none())
+        {
+            return Err(Obstacle::Result(returned.value.span()));
         }
         for guard in &body.guards {
-            self.condition(&guard.expr)?;
+            self.condition(&guard.expr).ok_or(Obstacle::Condition(guard.expr.span()))?;
         }
         let mut changed = Changed::default();
         for effect in &body.effects {
-            self.effect(&effect.field.name, &effect.value, &mut changed)?;
+            let done = self.effect(&effect.field.name, &effect.value, &mut changed);
+            done.ok_or(Obstacle::Effect(effect.value.span()))?;
         }
         let Changed { deltas, assigned, puts } = changed;
         // A threshold on a number that the call replaces would need more than sums to be kept true for it.
-        let is_assigned = |term: &Term| assigned.iter().any(|assigned: &Delta| assigned.field == term.field);
-        if self.thresholds.iter().flat_map(|threshold| &threshold.terms).any(is_assigned) {
-            return None;
+        let is_compared = |effect: &&Effect| {
+            let name = &effect.field.name;
+            assigned.iter().any(|assigned: &Delta| assigned.field == *name)
+                && self.thresholds.iter().flat_map(|threshold| &threshold.terms).any(|term| term.field == *name)
+        };
+        if let Some(effect) = body.effects.iter().find(is_compared) {
+            return Err(Obstacle::Effect(effect.value.span()));
         }
         let Self { thresholds, holds, .. } = self;
-        Some(Linear { states: Vec::new(), thresholds, holds, deltas, assigned, puts })
+        Ok(Linear { states: Vec::new(), thresholds, holds, deltas, assigned, puts })
     }
 
     /// That an element, a constant, is in a field that is a set, or not.
@@ -242,12 +270,29 @@ impl<'a> Folding<'a> {
     }
 
     pub(super) fn constant(&self, expr: &Expr) -> Option<Value> {
-        self.constants().value(expr, &[]).ok()
+        match self.evaluator() {
+            Some(mut evaluator) => evaluator.value(expr, &[]).ok(),
+            None => Some(stand_in(expr.ty())),
+        }
     }
 
-    /// What evaluates expressions that read no field.
-    pub(super) fn constants(&self) -> Evaluator<'a> {
-        Evaluator::new(self.class.scope(self.key, Bindings::nothing(), Some(self.call), self.at))
+    /// What evaluates expressions that read no field, unless it is for any call.
+    pub(super) fn evaluator(&self) -> Option<Evaluator<'a>> {
+        match self.constants {
+            Constants::Of(key, call, at) => {
+                Some(Evaluator::new(self.class.scope(key, Bindings::nothing(), Some(call), at)))
+            }
+            Constants::Any => None,
+        }
+    }
+}
+
+/// A value of the kind of number that the type is, all amounts in one currency; of other types, what stands for them.
+pub(super) fn stand_in(ty: &Type) -> Value {
+    match ty {
+        Type::MoneyOf(_) => stand_in(&Type::Money),
+        Type::Set(_) => Value::Set(Arc::default()),
+        _ => Value::of_number(ty, "EUR".parse().ok(), 1).unwrap_or(Value::Boolean(true)),
     }
 }
 
