@@ -114,15 +114,15 @@ pub use enact_rebel::Manner;
 
 pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, FieldRange, InProgress, Limits, Prospect, Range,
-    Rejection, Request, Strategy, Unanswered, Verdict, Wait, Why,
+    Rejection, Request, Strategy, Unanswered, Undecided, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ManualClock, ReadError, Receipt,
-    ShutdownError, SubmitError, SystemClock, WallClock, timer_key,
+    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, Link, ManualClock, ReadError, Receipt,
+    ShutdownError, SubmitError, SystemClock, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -224,6 +224,15 @@ pub trait Model: Send + Sync + 'static {
         self.numbers(key, state).into_iter().find_map(|(f, value)| (f == field).then_some(value))
     }
 
+    /// The name of a place that is not the life cycle, such as `holder`; what is numbered as a place may be a number.
+    fn place_name(&self, key: &EntityKey, place: &Place) -> String {
+        let _ = key;
+        match &place.element {
+            None => Field(place.field).to_string(),
+            Some(element) => format!("{element} in {}", Field(place.field)),
+        }
+    }
+
     /// What is in a place, or nothing if the state has no such field.
     fn content(&self, key: &EntityKey, state: &Self::State, place: &Place) -> Option<String> {
         let _ = (key, state, place);

@@ -685,6 +685,16 @@ impl Model for Rebel {
         place.content_in(state).map(|value| value.to_string())
     }
 
+    fn place_name(&self, entity: &EntityKey, place: &Place) -> String {
+        let fields = self.classes.get(entity.class()).map_or(&[][..], |known| known.class.fields());
+        let declared = usize::try_from(place.field).ok().and_then(|index| fields.get(index));
+        let name = declared.map_or_else(|| "it".to_owned(), |field| field.name().to_string());
+        match &place.element {
+            None => name,
+            Some(element) => format!("{element} in {name}"),
+        }
+    }
+
     fn show(&self, entity: &EntityKey, field: Field, value: i128) -> (String, String) {
         let unknown = || (field.to_string(), value.to_string());
         let Some(known) = self.classes.get(entity.class()) else { return unknown() };

@@ -396,7 +396,7 @@ fn told<E>(verdict: &Verdict<E>) -> &'static str {
         Verdict::Admitted(..) => "admitted",
         Verdict::Rejected(_) => "rejected",
         Verdict::Delayed => "delayed",
-        Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => "turned away",
+        Verdict::Unanswered(_) | Verdict::OutOfOrder | Verdict::Busy => "turned away",
     }
 }
 

@@ -134,6 +134,14 @@ impl<M: Model> Entity<M> {
         self.model.content(&self.key, state, place)
     }
 
+    pub(super) fn place_name(&self, place: &Place) -> String {
+        if *place == Place::LIFE_CYCLE { "it".to_owned() } else { self.model.place_name(&self.key, place) }
+    }
+
+    pub(super) fn location(&self, state: &M::State, field: &str) -> Option<Location> {
+        self.model.location(&self.key, state, field)
+    }
+
     /// Whether what the model tells of events in advance holds of `state`.
     pub(super) fn is_sound(&self, state: &M::State) -> bool {
         self.model.is_sound(&self.key, state)
@@ -448,6 +456,11 @@ impl<M: Model> Entity<M> {
             }
             Action::Ask(Question::Result(event)) => format!("asks for {}", self.model.event_name(event)).into(),
         }
+    }
+
+    /// The name of the first event of `work`, if it has one.
+    pub(super) fn first_event<'a>(&'a self, work: &'a Work<M::Event>) -> Option<&'a str> {
+        work.events().next().map(|event| self.model.event_name(event))
     }
 
     /// The name of what a branch does: its events, or else its conditions and questions; each once in a row.

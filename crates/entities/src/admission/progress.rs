@@ -55,7 +55,7 @@ pub(super) struct Entry<M: Model> {
     pub(super) answer: Answer<M::Event>,
     pub(super) committed: bool,
     pub(super) taken: Option<Taken>,
-    changes: Option<Vec<Change>>,
+    pub(super) changes: Option<Vec<Change>>,
     /// After this entry; those that are known belong to a prefix of the entries.
     outcomes: Option<Outcomes<M::State>>,
 }
@@ -122,6 +122,10 @@ impl<M: Model> Progress<M> {
 
     pub(super) const fn open_count(&self) -> usize {
         self.open
+    }
+
+    pub(super) const fn outcomes_max(&self) -> usize {
+        self.outcomes_max
     }
 
     /// Whether one in line is committed and not applied. What is not in line may have to go before it in the order of all, and

@@ -52,6 +52,11 @@ impl<E> Queue<E> {
         self.attempts.get(&tx).copied()
     }
 
+    /// How many have a smaller id.
+    pub(super) fn older_than(&self, tx: TxId) -> usize {
+        self.attempts.keys().filter(|&&other| other < tx).count()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

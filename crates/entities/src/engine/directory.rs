@@ -140,6 +140,11 @@ impl<M: Model, J: Journal> Directory<M, J> {
         Ok(live)
     }
 
+    /// The entity `key`, if it is live.
+    pub(super) fn find(&self, key: &EntityKey) -> Option<Arc<Live<M, J>>> {
+        self.shard(key).lock().live.get(key).filter(|live| !live.actor.has_ended()).map(Arc::clone)
+    }
+
     /// The caller is done with `live`, which is put away if there is nothing to keep.
     pub(super) fn release(&self, live: &Arc<Live<M, J>>) {
         if live.footprint.has_records() {

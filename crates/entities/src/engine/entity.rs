@@ -259,6 +259,11 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         Ok(due)
     }
 
+    /// What `tx` waits for here, if it waits.
+    pub(super) fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
+        self.participant.as_mut().ok()?.waits_for(tx)
+    }
+
     /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.
     pub(super) fn decide(&mut self, cx: &Cx<Self>, decide: Decide, record: Option<Seq>) -> Forward<()> {
         self.votes.remove(&(decide.tx, decide.attempt));

@@ -74,7 +74,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     async fn execute(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
-        let admitted = requests::admit(&engine, &command.key, command.idempotency.as_ref());
+        let admitted = requests::admit(&engine, self.tx, &command.key, command.idempotency.as_ref());
         match progress.wait(Stage::Key, admitted).await {
             Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), repeatable).await,
             Ok(Err(reply)) => self.tell_client(reply),
@@ -214,7 +214,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         if slot.is_none() || !self.in_line {
             self.acks.push(ack);
         } else {
-            self.progress.stand_in_line();
+            self.progress.stand_in_line(to);
             if let Err(cause) = ack.await {
                 // It is in the journal, where the entity finds it when it is recovered.
                 tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
@@ -329,14 +329,15 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             },
             Reply::TimedOut { waits_for, .. } if waits_for.is_empty() => Err(self.progress.give_up()),
             Reply::TimedOut { entity, waits_for } => {
-                Err(SubmitError::Timeout { tx: self.tx, awaited: Awaited::Entity(entity), waits_for })
+                let awaited = Awaited::Entity(entity);
+                Err(SubmitError::Timeout { tx: self.tx, awaited, waits_for, graph: Vec::new() })
             }
             Reply::Busy { .. } => Err(SubmitError::Overloaded { retry_after: RETRY_AFTER }),
             Reply::NotRecorded => {
                 Err(self.failure.take().unwrap_or(SubmitError::Overloaded { retry_after: RETRY_AFTER }))
             }
-            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed }),
-            Reply::KeyInUse => Err(SubmitError::KeyInUse),
+            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed, graph: Vec::new() }),
+            Reply::KeyInUse => Err(SubmitError::KeyInUse { tx: self.tx, graph: Vec::new() }),
             Reply::KeyReused => Err(SubmitError::KeyReused),
         }
     }
@@ -360,6 +361,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
 impl<M: Model, J: Journal> Drop for Transaction<M, J> {
     fn drop(&mut self) {
+        self.engine.under_way.end(self.tx);
         if !self.ended {
             // Nobody is left to tell the participants; recovery will.
             self.engine.fail(format!("the coordinator of {} ended before its transaction", self.tx));

@@ -248,7 +248,7 @@ impl<M: Model> Net<M> {
         match vote {
             Vote::Yes { .. } if was_delayed => self.marks.insert("delayed, then admitted"),
             Vote::No(_) if was_delayed => self.marks.insert("delayed, then rejected"),
-            Vote::OutOfOrder(_) => self.marks.insert("asked out of order and restarted"),
+            Vote::OutOfOrder => self.marks.insert("asked out of order and restarted"),
             Vote::Expired(_) => self.marks.insert("delayed until the deadline"),
             _ => false,
         };
