@@ -1,36 +1,39 @@
 //! The graph of waits that a timeout carries: who waits for whom, across entities, down to what decides it.
 mod support;
 
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
-use enact_entities::{Awaited, Command, EngineOptions, Link, ReadError, ReadMode, SubmitError};
+use enact_actors::System;
+use enact_entities::{Awaited, Command, Engine, EngineOptions, Link, ReadError, ReadMode, SubmitError};
 use enact_journal::Memory;
-use support::bank::Event;
-use support::client::{Bank, LONG, bank, book, command, open, repeatable, until};
+use support::bank::{Event, Hand};
+use support::client::{Bank, LONG, book, command, open, repeatable, until};
 use support::key;
 use tokio::task::JoinHandle;
 
 type Submitted = JoinHandle<Result<enact_entities::Receipt, SubmitError>>;
 
-/// Submits, again and again as long as a probe with the same key is running.
-fn submit(bank: &Bank<Memory>, command: Command<Event>) -> Submitted {
-    let bank = bank.clone();
-    tokio::spawn(async move {
-        loop {
-            match bank.submit(command.clone()).await {
-                Err(SubmitError::KeyInUse { .. }) => tokio::task::yield_now().await,
-                answer => return answer,
-            }
-        }
-    })
+/// A bank on one thread, which takes up transactions in the order in which they are submitted.
+fn bank(journal: &Memory) -> Bank<Memory> {
+    let system = System::builder().workers(1).build().expect("the system starts");
+    Engine::new(Hand { hints: true }, journal.clone(), system, EngineOptions::default())
 }
 
-/// What the command under the same key waits for, with the graph behind it; nothing if it does not run yet.
+/// Submits a command that has to wait, so that whatever is submitted later comes later.
+async fn submit(bank: &Bank<Memory>, command: Command<Event>) -> Submitted {
+    let bank = bank.clone();
+    let mut submitted = Box::pin(async move { bank.submit(command).await });
+    let begun = poll_fn(|cx| Poll::Ready(submitted.as_mut().poll(cx).is_pending())).await;
+    assert!(begun, "it has to wait");
+    tokio::spawn(submitted)
+}
+
+/// What the command under the same key waits for, with the graph behind it.
 async fn probe(bank: &Bank<Memory>, command: &Command<Event>) -> Vec<Link> {
-    let probe = Command { deadline: Duration::from_millis(1), ..command.clone() };
-    match bank.submit(probe).await {
+    match bank.submit(command.clone()).await {
         Err(SubmitError::KeyInUse { graph, .. }) => graph,
-        Err(SubmitError::Timeout { .. }) => Vec::new(),
         other => panic!("it depends on others: {other:?}"),
     }
 }
@@ -39,14 +42,14 @@ async fn probe(bank: &Bank<Memory>, command: &Command<Event>) -> Vec<Link> {
 /// for it at B.
 async fn chain() -> (Memory, Bank<Memory>, [Submitted; 2]) {
     let journal = Memory::new();
-    let bank = bank(&journal, EngineOptions::default());
+    let bank = bank(&journal);
     for account in ["Account/A", "Account/B"] {
         open(&bank, account, 10_000).await;
     }
     journal.hold();
-    let withdrawal = submit(&bank, command("Account/B", Event::Withdraw(6_000)));
+    let withdrawal = submit(&bank, command("Account/B", Event::Withdraw(6_000))).await;
     until(|| journal.waiting_count() > 0).await;
-    let transfer = submit(&bank, book(1, "Account/B", "Account/A", 6_000));
+    let transfer = submit(&bank, book(1, "Account/B", "Account/A", 6_000)).await;
     (journal, bank, [withdrawal, transfer])
 }
 
@@ -126,7 +129,7 @@ async fn a_client_that_asks_for_a_command_under_way_by_its_key_is_told_what_it_w
     })
     .await;
     let dependent = repeatable(command("Account/A", Event::Withdraw(15_000)), "later", 1);
-    let late = submit(&bank, dependent.clone());
+    let late = submit(&bank, dependent.clone()).await;
     let links = graph(3, async |_| probe(&bank, &dependent).await).await;
     assert_eq!((&links[0].addressed, &links[0].awaited), (&key("Account/A"), &Awaited::Entity(key("Account/A"))));
     is_chain(&links[1..]);
@@ -140,19 +143,19 @@ async fn a_client_that_asks_for_a_command_under_way_by_its_key_is_told_what_it_w
 #[tokio::test(flavor = "multi_thread")]
 async fn a_graph_ends_after_sixteen_links() {
     let journal = Memory::new();
-    let bank = bank(&journal, EngineOptions::default());
+    let bank = bank(&journal);
     let account = |number: usize| format!("Account/{number:02}");
     for number in 1..=20 {
         open(&bank, &account(number), 10_000).await;
     }
     journal.hold();
-    let mut all = vec![submit(&bank, command(&account(20), Event::Deposit(5_000)))];
+    let mut all = vec![submit(&bank, command(&account(20), Event::Deposit(5_000))).await];
     until(|| journal.waiting_count() > 0).await;
     for number in (1..20).rev() {
         let amount = if number == 19 { 12_000 } else { 15_000 };
         let transfer = book(number, &account(number + 1), &account(number), amount);
         let transfer = repeatable(transfer, "transfer", 1);
-        all.push(submit(&bank, transfer.clone()));
+        all.push(submit(&bank, transfer.clone()).await);
         while probe(&bank, &transfer).await.first().is_none_or(|link| link.waits_for.is_empty()) {
             tokio::task::yield_now().await;
         }
