@@ -121,8 +121,8 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, Link, ManualClock, ReadError, Receipt,
-    ShutdownError, SubmitError, SystemClock, Waits, WallClock, timer_key,
+    Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, EntityError, EventCount, Link, ManualClock,
+    Metrics, OTHER, ReadError, Receipt, ShutdownError, SubmitError, SystemClock, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

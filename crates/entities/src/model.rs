@@ -33,6 +33,11 @@ pub trait Model: Send + Sync + 'static {
     /// The name of an event with its arguments.
     type Event: Clone + Eq + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// The classes with the names of their events, as far as they are to be counted.
+    fn classes(&self) -> Vec<(String, Vec<String>)> {
+        Vec::new()
+    }
+
     /// The state of an instance before its first event, or nothing if the class does not exist.
     fn initial(&self, key: &EntityKey) -> Option<Self::State>;
 

@@ -441,6 +441,11 @@ impl Model for Rebel {
     type State = Instance;
     type Event = EventCall;
 
+    fn classes(&self) -> Vec<(String, Vec<String>)> {
+        let events = |class: &Class| class.events().iter().map(|event| event.name().to_string()).collect();
+        self.spec.classes().map(|class| (class.name().to_string(), events(class))).collect()
+    }
+
     fn initial(&self, entity: &EntityKey) -> Option<Instance> {
         let (known, key) = self.class(entity).ok()?;
         (key.to_string() == entity.id()).then(|| known.initial.clone())

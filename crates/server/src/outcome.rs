@@ -46,7 +46,7 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             let detail = format!(
                 "the deadline passed while the record of the command was written to disk: it may yet take effect; {advice}"
             );
-            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase(Some("record"), None)
+            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("record", None)
         }
         SubmitError::InDoubt { tx, doubt: Doubt::InLine, graph } => {
             let advice = if repeatable {
@@ -63,7 +63,7 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
                  are decided; {advice}"
             );
             let problem = Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx);
-            let Some((own, rest)) = graph.split_first() else { return problem.with_phase(Some("line"), None) };
+            let Some((own, rest)) = graph.split_first() else { return problem.with_phase("line", None) };
             waiting(problem, &own.awaited, &own.waits_for, rest)
         }
         SubmitError::InDoubt { tx, .. } => {
@@ -210,34 +210,15 @@ fn explained(refusal: &Refusal, reason: &Reason) -> RefusalReason {
 
 /// Names what is waited for, and what that waits for.
 fn waiting(problem: Problem, awaited: &Awaited, waits_for: &[Wait], graph: &[Link]) -> Problem {
-    let (phase, entity) = phase(awaited);
-    let linked = |link: &Link| {
-        let (phase, entity) = self::phase(&link.awaited);
-        Linked {
-            transaction: link.tx.to_string(),
-            addressed: link.addressed.to_string(),
-            phase,
-            entity: entity.map(ToString::to_string),
-            waits_for: waits(&link.waits_for),
-        }
+    let linked = |link: &Link| Linked {
+        transaction: link.tx.to_string(),
+        addressed: link.addressed.to_string(),
+        phase: link.awaited.phase(),
+        entity: link.awaited.entity().map(ToString::to_string),
+        waits_for: waits(&link.waits_for),
     };
-    problem.with_phase(phase, entity).with_waits(waits(waits_for), graph.iter().map(linked).collect())
-}
-
-/// The name of what is waited for, and the instance if it is one.
-fn phase(awaited: &Awaited) -> (Option<&'static str>, Option<&EntityKey>) {
-    match awaited {
-        Awaited::Queue => (Some("queue"), None),
-        Awaited::Key => (Some("key"), None),
-        Awaited::Load(entity) => (Some("load"), Some(entity)),
-        Awaited::Entity(entity) => (Some("entity"), Some(entity)),
-        Awaited::Due(entity) => (Some("due"), Some(entity)),
-        Awaited::Journal => (Some("journal"), None),
-        Awaited::Record => (Some("record"), None),
-        Awaited::Line(entity) => (Some("line"), Some(entity)),
-        // A phase that this server does not know has no name.
-        _ => (None, None),
-    }
+    let graph = graph.iter().map(linked).collect();
+    problem.with_phase(awaited.phase(), awaited.entity()).with_waits(waits(waits_for), graph)
 }
 
 fn waits(waits_for: &[Wait]) -> Vec<WaitedFor> {

@@ -149,7 +149,8 @@ pub(crate) struct InvalidParameter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = enact::WaitedFor)]
 pub(crate) struct WaitedFor {
-    /// What waits for it there: an event, or conditions or questions; empty if it is a read.
+    /// What waits for it there: an event, or conditions or questions; left out if it is a read.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) waiting: String,
     /// The transaction; of several that do the same there and matter alike, the first.
     pub(crate) transaction: String,
@@ -176,8 +177,7 @@ pub(crate) struct Linked {
     /// The instance that its command addresses, `Class/id`.
     pub(crate) addressed: String,
     /// What it waits for, as in `phase` of the problem.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) phase: Option<&'static str>,
+    pub(crate) phase: &'static str,
     /// The instance that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) entity: Option<String>,
@@ -277,8 +277,8 @@ impl Problem {
     }
 
     /// Names what the request waited for, and the instance if it is one.
-    pub(crate) fn with_phase(mut self, phase: Option<&'static str>, entity: Option<&EntityKey>) -> Self {
-        self.body.phase = phase;
+    pub(crate) fn with_phase(mut self, phase: &'static str, entity: Option<&EntityKey>) -> Self {
+        self.body.phase = Some(phase);
         self.body.entity = entity.map(ToString::to_string);
         self
     }

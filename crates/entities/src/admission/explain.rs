@@ -31,18 +31,16 @@ pub(crate) struct Culprit<'a> {
     pub(crate) cause: &'static str,
 }
 
-/// All causes of a delay, as they are counted.
-pub(crate) const CAUSES: [&str; 6] = ["verdict", "answer", "order", "outcomes", "bound", "turn"];
-
 impl Cause {
+    /// Its name, as it is counted.
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Verdict => CAUSES[0],
-            Self::Answer => CAUSES[1],
-            Self::Order => CAUSES[2],
-            Self::Outcomes => CAUSES[3],
-            Self::Bound => CAUSES[4],
-            Self::Turn(_) => CAUSES[5],
+            Self::Verdict => "verdict",
+            Self::Answer => "answer",
+            Self::Order => "order",
+            Self::Outcomes => "outcomes",
+            Self::Bound => "bound",
+            Self::Turn(_) => "turn",
         }
     }
 }

@@ -79,7 +79,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
 use self::entity::{Entity, Shape, Unsettled};
-pub(crate) use self::explain::{CAUSES, Culprit};
+pub(crate) use self::explain::Culprit;
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Delayed, Queue};

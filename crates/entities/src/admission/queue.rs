@@ -76,7 +76,7 @@ impl<E> Queue<E> {
 
     pub(super) fn position(&self, tx: TxId) -> Option<usize> {
         self.attempts.get(&tx)?;
-        self.line.iter().position(|delayed| delayed.branch.tx == tx)
+        self.line.iter().rposition(|delayed| delayed.branch.tx == tx)
     }
 
     /// Takes the one at `index` out; those behind it move up.

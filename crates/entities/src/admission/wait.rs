@@ -159,27 +159,43 @@ impl fmt::Display for Named<'_> {
     }
 }
 
-fn all_of(undecided: &[Undecided], what: &str) -> String {
-    let all: Vec<String> = undecided.iter().map(ToString::to_string).collect();
-    if all.is_empty() { what.to_owned() } else { all.join(", ") + ": it" }
+impl Wait {
+    /// What is not decided, and on whom it depends; nothing if it is another kind of wait.
+    pub(crate) fn dependency(&self) -> Option<(String, String)> {
+        let Self { waiting, tx, event, others, why } = self;
+        let fact = |undecided: &[Undecided], what: String| {
+            let all: Vec<String> = undecided.iter().map(ToString::to_string).collect();
+            if all.is_empty() { what + " depends" } else { all.join(", ") + ": it depends" }
+        };
+        match why {
+            Why::Verdict { undecided, if_committed, if_aborted } => {
+                let fact = fact(undecided, format!("whether {waiting} is possible"));
+                let follows = format!("{if_committed} if it commits, {if_aborted} if it aborts");
+                let on = match (if_committed, if_aborted, others) {
+                    (Prospect::Depends, Prospect::Depends, _) => Named(self).to_string(),
+                    (_, _, 0) => format!("{event} of {tx} ({follows})"),
+                    (_, _, others) => format!("{} {event} (the first of {tx}; each: {follows})", others + 1),
+                };
+                Some((fact, on))
+            }
+            Why::Answer { undecided } => {
+                Some((fact(undecided, format!("what follows from {waiting}")), Named(self).to_string()))
+            }
+            Why::Value { undecided } => Some((fact(undecided, "the value".to_owned()), Named(self).to_string())),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((fact, on)) = self.dependency() {
+            return write!(f, "{fact} on {on}");
+        }
         let Self { waiting, tx, event, .. } = self;
         let named = Named(self);
         let (are, them) = if self.others == 0 { ("is", "it") } else { ("are", "them") };
         match &self.why {
-            Why::Verdict { undecided, if_committed, if_aborted } => {
-                write!(f, "{} depends on {named}", all_of(undecided, &format!("whether {waiting} is possible")))?;
-                match (if_committed, if_aborted) {
-                    (Prospect::Depends, Prospect::Depends) => Ok(()),
-                    _ => write!(f, " ({if_committed} if it commits, {if_aborted} if it aborts)"),
-                }
-            }
-            Why::Answer { undecided } => {
-                write!(f, "{} depends on {named}", all_of(undecided, &format!("what follows from {waiting}")))
-            }
             Why::Order { place, older, in_part } => {
                 match place {
                     Some(place) => write!(f, "{named} {are} open on {place}; {waiting} takes its turn after {them}")?,
@@ -197,23 +213,20 @@ impl fmt::Display for Wait {
             Why::Unapplied => {
                 write!(
                     f,
-                    "{named} {are} decided and {are} applied after those before {them}; {waiting} is a part of a \
-                           larger transaction and waits until then"
+                    "{named} {are} decided and {are} applied after those before {them}; {waiting} is a part of a larger \
+                     transaction and waits until then"
                 )
             }
             Why::Line => write!(f, "{waiting} is decided and stands in line behind {named} which {are} not"),
             Why::Outcomes { outcomes_max } => {
                 write!(
                     f,
-                    "more than {outcomes_max} outcomes are possible while {named} {are} undecided; {waiting} waits \
-                           for fewer"
+                    "more than {outcomes_max} outcomes are possible while {named} {are} undecided; {waiting} waits for fewer"
                 )
             }
             Why::Bound { open } => {
-                write!(
-                    f,
-                    "{open} are open, as many as may be; {waiting} waits until one is decided, such as {event} of {tx}"
-                )
+                let one = format!("{event} of {tx}");
+                write!(f, "{open} are open, as many as may be; {waiting} waits until one is decided, such as {one}")
             }
             Why::Turn { overtaken } => {
                 write!(f, "{named} came earlier")?;
@@ -224,8 +237,8 @@ impl fmt::Display for Wait {
                 }
                 write!(f, "; {waiting} takes its turn after it")
             }
-            Why::Value { undecided } => write!(f, "{} depends on {named}", all_of(undecided, "the value")),
             Why::After => write!(f, "the read is to see {named} which {are} not applied yet"),
+            Why::Verdict { .. } | Why::Answer { .. } | Why::Value { .. } => Ok(()),
         }
     }
 }

@@ -39,6 +39,7 @@ use super::entity::{EntityActor, EntityActorRef, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
+use super::metrics::Counts;
 use super::queueing::Queueing;
 use super::timers::Timers;
 use crate::model::Model;
@@ -99,6 +100,7 @@ pub(super) struct Maker<M, J> {
     pub(super) memory: Arc<Memory>,
     pub(super) queueing: Arc<Queueing>,
     pub(super) timers: Arc<Timers>,
+    pub(super) counts: Arc<Counts>,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -231,7 +233,13 @@ impl<M: Model, J: Journal> Maker<M, J> {
         let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
         let (queueing, timers) = (Arc::clone(&self.queueing), Arc::clone(&self.timers));
-        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing, timers };
+        let told = Told {
+            loading: Arc::clone(&loading),
+            footprint: Arc::clone(&footprint),
+            queueing,
+            timers,
+            counts: self.counts.class(key.class()),
+        };
         let entity = EntityActor::new(key.clone(), model, journal, self.clock, self.options.clone(), told);
         let actor = self.system.spawn(entity);
         actor.tell().load(Instant::now());

@@ -106,6 +106,33 @@ pub enum Awaited {
     Line(EntityKey),
 }
 
+impl Awaited {
+    /// The names of all of them, for programs.
+    pub(crate) const PHASES: [&str; 8] = ["queue", "key", "load", "entity", "due", "journal", "record", "line"];
+
+    /// Its name, for programs.
+    pub const fn phase(&self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Key => "key",
+            Self::Load(_) => "load",
+            Self::Entity(_) => "entity",
+            Self::Due(_) => "due",
+            Self::Journal => "journal",
+            Self::Record => "record",
+            Self::Line(_) => "line",
+        }
+    }
+
+    /// The entity, if it is one.
+    pub const fn entity(&self) -> Option<&EntityKey> {
+        match self {
+            Self::Load(entity) | Self::Entity(entity) | Self::Due(entity) | Self::Line(entity) => Some(entity),
+            Self::Queue | Self::Key | Self::Journal | Self::Record => None,
+        }
+    }
+}
+
 /// A transaction that is waited for, and what it waits for itself: a node of the graph of waits with the edges that leave it.
 ///
 /// Displayed as `0192… on Transfer/T1 waits at Account/B: balance is between …`.
@@ -293,6 +320,9 @@ impl EntityError {
     }
 }
 
+/// How many links of a graph are put into words.
+const LINKS_SAID: usize = 4;
+
 /// What a request waits for, in words: for what, or at which entity for whom; and what those wait for in turn.
 ///
 /// Displayed as `for Account/A to be read from the journal` or `at Account/A: balance is between …`.
@@ -307,9 +337,21 @@ impl fmt::Display for Waits<'_> {
             Awaited::Entity(entity) if !waits_for.is_empty() => write!(f, "at {entity}: ")?,
             awaited => write!(f, "for {awaited}")?,
         }
+        let mut fact_before = None;
         for (i, wait) in waits_for.iter().enumerate() {
-            write!(f, "{}{wait}", if i == 0 { "" } else { "; " })?;
+            // What several depend on is said once.
+            match wait.dependency() {
+                Some((fact, on)) if fact_before.as_ref() == Some(&fact) => write!(f, " and on {on}")?,
+                dependency => {
+                    write!(f, "{}{wait}", if i == 0 { "" } else { "; " })?;
+                    fact_before = dependency.map(|(fact, _)| fact);
+                }
+            }
         }
-        graph.iter().try_for_each(|link| write!(f, "; {link}"))
+        graph.iter().take(LINKS_SAID).try_for_each(|link| write!(f, "; {link}"))?;
+        match graph.len().saturating_sub(LINKS_SAID) {
+            0 => Ok(()),
+            others => write!(f, "; {others} more"),
+        }
     }
 }

@@ -25,6 +25,7 @@ mod firing;
 mod graph;
 mod loading;
 mod memory;
+mod metrics;
 mod progress;
 mod queueing;
 mod requests;
@@ -53,6 +54,8 @@ use self::disk::{Change, Changes};
 pub use self::error::{Awaited, Doubt, EntityError, Link, ReadError, ShutdownError, SubmitError, Waits};
 use self::firing::Firings;
 use self::graph::UnderWay;
+use self::metrics::Counts;
+pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
 use self::progress::Progress;
 use self::queueing::Queueing;
 use self::requests::{Answers, Running};
@@ -168,6 +171,7 @@ struct Shared<M: Model, J: Journal> {
     queueing: Arc<Queueing>,
     running: Running,
     under_way: UnderWay,
+    counts: Arc<Counts>,
     answers: Answers,
     in_flight: AtomicUsize,
     in_flight_max: usize,
@@ -193,6 +197,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
         participant.ask_after = Millis::NEVER;
         let queueing = Arc::new(Queueing::new());
+        let counts = Arc::new(Counts::of(model.classes()));
         let maker = Maker {
             system: system.clone(),
             model: Arc::clone(&model),
@@ -202,6 +207,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             memory: Arc::default(),
             queueing: Arc::clone(&queueing),
             timers: Arc::clone(&timers),
+            counts: Arc::clone(&counts),
         };
         let shared = Shared {
             model,
@@ -216,6 +222,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             directory: Directory::new(maker, options.live_bytes_max),
             running: Running::default(),
             under_way: UnderWay::default(),
+            counts,
             answers: Answers::kept_for(options.keep_answers),
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
@@ -272,7 +279,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
         deadline: Duration,
     ) -> Result<View<M::State>, ReadError> {
         let grace = moment(deadline) + GRACE;
-        match self.read_in_time(key, mode, after, deadline).await {
+        let answer = self.read_in_time(key, mode, after, deadline).await;
+        let answer = answer.inspect_err(|error| self.shared.counts.read(error));
+        match answer {
             Err(ReadError::Timeout { awaited, waits_for, mut graph }) => {
                 self.shared.trace(&awaited, &waits_for, &mut graph, grace).await;
                 Err(ReadError::Timeout { awaited, waits_for, graph })
@@ -317,6 +326,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             let left = over.saturating_duration_since(Instant::now());
             match self.read_now(key, mode, after, left).await {
                 Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
+                Err(ReadError::Timeout { waits_for, .. }) if is_late && waits_for.is_empty() => break,
                 view => return view,
             }
             if is_late {
@@ -356,6 +366,19 @@ impl<M: Model, J: Journal> Engine<M, J> {
         };
         self.shared.directory.release(&live);
         answer
+    }
+
+    /// What has been counted since the engine was opened.
+    ///
+    /// # Complexity
+    /// Linear in the events that the contract declares and in the pairs of them that have waited.
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            commands: self.shared.in_flight.load(Ordering::Relaxed),
+            entity_bytes: self.live_bytes(),
+            timers: self.timer_count(),
+            ..self.shared.counts.metrics()
+        }
     }
 
     /// The time that a command would have now.
@@ -542,7 +565,10 @@ impl<M: Model, J: Journal> Shared<M, J> {
         };
         match answer {
             Ok(receipt) => Ok(receipt),
-            Err(error) => Err(self.explained(error, over).await),
+            Err(error) => {
+                self.counts.command(&error);
+                Err(self.explained(error, over).await)
+            }
         }
     }
 
