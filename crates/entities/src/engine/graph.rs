@@ -65,7 +65,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
                 SubmitError::InDoubt { tx, doubt, graph }
             }
             SubmitError::KeyInUse { tx, mut graph } => {
-                self.follow(VecDeque::from([tx]), &mut graph, Instant::now() + GRACE).await;
+                self.follow(VecDeque::from([tx]), &mut graph, Instant::now() + GRACE.span()).await;
                 SubmitError::KeyInUse { tx, graph }
             }
             error => error,

@@ -69,7 +69,7 @@ use crate::record::Idempotency;
 use crate::tx::{Millis, Timestamp, TxId};
 
 /// How long after its deadline a request still listens to entities that say what it waited for, and what that waits for.
-const GRACE: Duration = Duration::from_millis(10);
+const GRACE: Millis = Millis(10);
 
 /// How long the journal has at least to close, however long commands took to end.
 const CLOSING_MIN: Duration = Duration::from_secs(1);
@@ -278,7 +278,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         after: Option<TxId>,
         deadline: Duration,
     ) -> Result<View<M::State>, ReadError> {
-        let grace = moment(deadline) + GRACE;
+        let grace = moment(deadline) + GRACE.span();
         let answer = self.read_in_time(key, mode, after, deadline).await;
         let answer = answer.inspect_err(|error| self.shared.counts.read(error));
         match answer {
@@ -538,7 +538,7 @@ async fn within<T: Send + 'static>(
 ) -> Option<Result<T, ActorError>> {
     match timeout(span, &mut answer).await {
         Ok(answer) => Some(answer),
-        Err(_) if is_told() => timeout(GRACE, answer).await.ok(),
+        Err(_) if is_told() => timeout(GRACE.span(), answer).await.ok(),
         Err(_) => None,
     }
 }
@@ -553,7 +553,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         at: Option<Timestamp>,
     ) -> Result<Receipt, SubmitError> {
         let span = command.deadline;
-        let over = moment(span) + GRACE;
+        let over = moment(span) + GRACE.span();
         let progress = Arc::new(Progress::new(tx, command.key.clone(), moment(span)));
         self.under_way.begin(tx, &progress);
         let (answer, client) = Promise::pair();

@@ -17,7 +17,7 @@ use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::timers::Note;
-use super::{Command, Receipt, Shared, Ticket};
+use super::{Command, GRACE, Receipt, Shared, Ticket};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
 use crate::message::{Decide, Prepare, Said, ToCoordinator, ToParticipant, Vote};
@@ -93,6 +93,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let mut options = CoordinatorOptions::new(Durability::Shared);
         // Within one process no message is lost.
         options.resend_after = Millis::NEVER;
+        options.grace = GRACE;
         let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
         let at = at.unwrap_or_else(|| self.engine.time.time());
         self.at = at;
