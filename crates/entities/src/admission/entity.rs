@@ -463,6 +463,14 @@ impl<M: Model> Entity<M> {
         work.events().next().map(|event| self.model.event_name(event))
     }
 
+    /// The same as [`work_name`](Self::work_name), without a copy if it is one thing.
+    pub(super) fn name<'a>(&'a self, work: &'a Work<M::Event>) -> Cow<'a, str> {
+        match work.actions.as_slice() {
+            [only] => self.action_name(only),
+            _ => self.work_name(work).into(),
+        }
+    }
+
     /// The name of what a branch does: its events, or else its conditions and questions; each once in a row.
     pub(super) fn work_name(&self, work: &Work<M::Event>) -> String {
         let has_event = work.has_event();

@@ -118,7 +118,7 @@ pub(super) fn explain_line<M: Model>(progress: &Progress<M>, tx: TxId) -> Vec<Wa
     let waiting = progress.find(tx).map(|entry| progress.entity.work_name(&entry.branch.work)).unwrap_or_default();
     let mut kinds = Kinds::of(waiting);
     let before = progress.entries().take_while(|entry| entry.branch.tx != tx);
-    before.filter(|entry| !entry.committed).for_each(|entry| kinds.add(progress, entry, Why::Line));
+    before.filter(|entry| !entry.committed).for_each(|entry| kinds.add(progress, entry, &Why::Line));
     kinds.found
 }
 
@@ -133,17 +133,18 @@ impl Kinds {
         Self { waiting, found: Vec::new() }
     }
 
-    fn add<M: Model>(&mut self, progress: &Progress<M>, entry: &Entry<M>, why: Why) {
-        let event = progress.entity.work_name(&entry.branch.work);
-        if let Some(known) = self.found.iter_mut().find(|wait| wait.event == event && wait.why == why) {
+    fn add<M: Model>(&mut self, progress: &Progress<M>, entry: &Entry<M>, why: &Why) {
+        let event = progress.entity.name(&entry.branch.work);
+        if let Some(known) = self.found.iter_mut().find(|wait| wait.event == event && wait.why == *why) {
             known.others += 1;
         } else if self.found.len() < KINDS_MAX {
-            self.found.push(Wait { waiting: self.waiting.clone(), tx: entry.branch.tx, event, others: 0, why });
+            let (waiting, tx, event) = (self.waiting.clone(), entry.branch.tx, event.into_owned());
+            self.found.push(Wait { waiting, tx, event, others: 0, why: why.clone() });
         }
     }
 
     fn everything_open<M: Model>(&mut self, progress: &Progress<M>, why: &Why) {
-        progress.open().for_each(|(_, entry)| self.add(progress, entry, why.clone()));
+        progress.open().for_each(|(_, entry)| self.add(progress, entry, why));
     }
 
     fn by_verdict<M: Model>(&mut self, progress: &mut Progress<M>, waiting: &Delayed<M::Event>) {
@@ -153,9 +154,17 @@ impl Kinds {
             Some(linear) if progress.is_exact() && only_numbers => by_interval(progress, linear),
             _ => by_outcomes(progress, &waiting.branch),
         };
+        let mut last: Option<(Prospect, Prospect, Why)> = None;
         for (position, if_committed, if_aborted) in found {
-            let why = Why::Verdict { undecided: undecided.clone(), if_committed, if_aborted };
-            self.add(progress, entry(progress, position), why);
+            let is_like = |(committed, aborted, _): &(Prospect, Prospect, Why)| {
+                (*committed, *aborted) == (if_committed, if_aborted)
+            };
+            let why = match last.take().filter(is_like) {
+                Some((.., why)) => why,
+                None => Why::Verdict { undecided: undecided.clone(), if_committed, if_aborted },
+            };
+            self.add(progress, entry(progress, position), &why);
+            last = Some((if_committed, if_aborted, why));
         }
     }
 
@@ -179,12 +188,13 @@ impl Kinds {
                 places.push(location);
             }
         }
+        let why = Why::Answer { undecided };
         for (_, entry) in progress.open() {
             let writes = |location: &Location| {
                 entry.taken.as_ref().is_none_or(|taken| taken.footprint.written().any(|written| written == *location))
             };
             if places.iter().any(writes) {
-                self.add(progress, entry, Why::Answer { undecided: undecided.clone() });
+                self.add(progress, entry, &why);
             }
         }
     }
@@ -197,13 +207,20 @@ impl Kinds {
         older: usize,
     ) {
         let in_part = strategy == Strategy::Serializable && !waiting.sole;
+        let turn = |place: Option<String>| Why::Order { place, older, in_part };
+        let mut last: Option<(Place, Why)> = None;
         for position in 0..progress.entries().count() {
             let other = entry(progress, position);
             let why = if other.committed {
                 (other.answer.in_line && in_part).then_some(Why::Unapplied)
             } else if let Some(place) = meeting_place(other, waiting) {
-                let place = Some(progress.entity.place_name(&place));
-                Some(Why::Order { place, older, in_part })
+                let why = match last.take().filter(|(known, _)| known == place) {
+                    Some((_, why)) => why,
+                    None => turn(Some(progress.entity.place_name(place))),
+                };
+                self.add(progress, other, &why);
+                last = Some((place.clone(), why));
+                continue;
             } else if let Some((change, on)) = needs_broken(progress, other, waiting) {
                 Some(Why::Reliance { change, on })
             } else if is_told_apart(other, waiting) {
@@ -211,12 +228,11 @@ impl Kinds {
             } else {
                 (conflicts(progress, strategy, position, &waiting.branch) == Some(true)).then(|| {
                     let broken = word_broken(progress, entry(progress, position), &waiting.branch);
-                    broken
-                        .map_or(Why::Order { place: None, older, in_part }, |(change, on)| Why::Reliance { change, on })
+                    broken.map_or_else(|| turn(None), |(change, on)| Why::Reliance { change, on })
                 })
             };
             if let Some(why) = why {
-                self.add(progress, entry(progress, position), why);
+                self.add(progress, entry(progress, position), &why);
             }
         }
     }
@@ -227,11 +243,11 @@ fn entry<M: Model>(progress: &Progress<M>, position: usize) -> &Entry<M> {
 }
 
 /// The first place that both change, each in another manner.
-fn meeting_place<M: Model>(other: &Entry<M>, waiting: &Delayed<M::Event>) -> Option<Place> {
+fn meeting_place<'a, M: Model>(other: &Entry<M>, waiting: &'a Delayed<M::Event>) -> Option<&'a Place> {
     let (one, two) = (waiting.changes.as_ref()?, other.changes.as_ref()?);
     let meets =
         |change: &&Change| two.iter().any(|other| other.place == change.place && differ(other.manner, change.manner));
-    one.iter().find(meets).map(|change| change.place.clone())
+    one.iter().find(meets).map(|change| &change.place)
 }
 
 /// Whether the footprints of both say all, so that nothing has to be evaluated.
