@@ -139,7 +139,7 @@ impl Account {
             Verdict::Admitted(..) => self.admitted(waiting),
             Verdict::Delayed => self.delayed.push_back(waiting),
             Verdict::Rejected(_) => {}
-            Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => {
+            Verdict::Unanswered(_) | Verdict::OutOfOrder | Verdict::Busy => {
                 unreachable!("nothing is asked, the order is kept, and there is room: {verdict:?}")
             }
         }

@@ -114,15 +114,15 @@ pub use enact_rebel::Manner;
 
 pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, EarlyRelease, FieldRange, InProgress, Limits, Prospect,
-    Range, Rejection, Request, Strategies, Strategy, Unanswered, UnknownClass, Verdict, Wait, Why,
+    Range, Rejection, Request, Strategies, Strategy, Unanswered, Undecided, UnknownClass, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DiskState, Doubt, Engine, EngineOptions, EntityError, ManualClock, ReadError, Receipt,
-    ShutdownError, SubmitError, SystemClock, WallClock, timer_key,
+    Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, EntityError, EventCount, Link, ManualClock,
+    Metrics, OTHER, ReadError, Receipt, ShutdownError, SubmitError, SystemClock, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -93,8 +93,8 @@ pub enum Vote<E> {
     No(Rejection<E>),
     /// It cannot say before these are answered, and has kept nothing.
     Unanswered(Unanswered<E>),
-    /// It would have to wait for these, which a request out of order may not.
-    OutOfOrder(Vec<Wait>),
+    /// It would have to wait, which a request out of order may not.
+    OutOfOrder,
     /// It waited for these until the deadline.
     Expired(Vec<Wait>),
     /// Too many wait here already.

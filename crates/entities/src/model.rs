@@ -34,6 +34,11 @@ pub trait Model: Send + Sync + 'static {
     /// The name of an event with its arguments.
     type Event: Clone + Eq + Debug + Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// The classes with the names of their events, as far as they are to be counted.
+    fn classes(&self) -> Vec<(String, Vec<String>)> {
+        Vec::new()
+    }
+
     /// The state of an instance before its first event, or nothing if the class does not exist.
     fn initial(&self, key: &EntityKey) -> Option<Self::State>;
 
@@ -223,6 +228,15 @@ pub trait Model: Send + Sync + 'static {
     /// The value of one numeric field, or nothing if the state has no such field.
     fn number(&self, key: &EntityKey, state: &Self::State, field: Field) -> Option<i128> {
         self.numbers(key, state).into_iter().find_map(|(f, value)| (f == field).then_some(value))
+    }
+
+    /// The name of a place that is not the life cycle, such as `holder`; what is numbered as a place may be a number.
+    fn place_name(&self, key: &EntityKey, place: &Place) -> String {
+        let _ = key;
+        match &place.element {
+            None => Field(place.field).to_string(),
+            Some(element) => format!("{element} in {}", Field(place.field)),
+        }
     }
 
     /// What is in a place, or nothing if the state has no such field.

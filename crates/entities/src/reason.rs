@@ -138,7 +138,6 @@ fn with_values(f: &mut fmt::Formatter<'_>, text: &str, values: &[(String, String
 
 /// An event that was refused, where, and why: every reason, not only the first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
-#[error("{entity} refuses {event}: {}", Reasons(reasons))]
 pub struct Refusal {
     /// The entity that refuses.
     pub entity: EntityKey,
@@ -150,6 +149,19 @@ pub struct Refusal {
     /// the state that the transaction leaves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub callers: Vec<Caller>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entity, event, reasons, callers } = self;
+        let is_condition = |reason: &Reason| matches!(reason, Reason::Condition { .. });
+        match callers.last() {
+            Some(caller) if reasons.iter().all(is_condition) => {
+                write!(f, "{entity} does not meet what {caller} demands: {}", Reasons(reasons))
+            }
+            _ => write!(f, "{entity} refuses {event}: {}", Reasons(reasons)),
+        }
+    }
 }
 
 /// An event that calls another one, or asks.

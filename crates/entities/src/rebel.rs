@@ -453,6 +453,11 @@ impl Model for Rebel {
     type State = Instance;
     type Event = EventCall;
 
+    fn classes(&self) -> Vec<(String, Vec<String>)> {
+        let events = |class: &Class| class.events().iter().map(|event| event.name().to_string()).collect();
+        self.spec.classes().map(|class| (class.name().to_string(), events(class))).collect()
+    }
+
     fn initial(&self, entity: &EntityKey) -> Option<Instance> {
         let (known, key) = self.class(entity).ok()?;
         (key.to_string() == entity.id()).then(|| known.initial.clone())
@@ -698,6 +703,16 @@ impl Model for Rebel {
         };
         let place = rebel::Place { field: Arc::clone(field.name()), element };
         place.content_in(state).map(|value| value.to_string())
+    }
+
+    fn place_name(&self, entity: &EntityKey, place: &Place) -> String {
+        let fields = self.classes.get(entity.class()).map_or(&[][..], |known| known.class.fields());
+        let declared = usize::try_from(place.field).ok().and_then(|index| fields.get(index));
+        let name = declared.map_or_else(|| "it".to_owned(), |field| field.name().to_string());
+        match &place.element {
+            None => name,
+            Some(element) => format!("{element} in {name}"),
+        }
     }
 
     fn show(&self, entity: &EntityKey, field: Field, value: i128) -> (String, String) {

@@ -131,6 +131,11 @@ pub struct Millis(pub u64);
 impl Millis {
     /// A moment that never comes.
     pub const NEVER: Self = Self(u64::MAX);
+
+    /// The span as the standard library has it.
+    pub(crate) const fn span(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0)
+    }
 }
 
 impl Add for Millis {

@@ -8,19 +8,22 @@ use std::time::Duration;
 
 use enact_actors::{System, actor};
 use enact_entities::{
-    Awaited, Command, Doubt, Engine, EngineOptions, ReadError, ReadMode, Receipt, ShutdownError, SubmitError,
+    Awaited, Command, Doubt, Durability, Engine, EngineOptions, Millis, ReadError, ReadMode, Receipt, ShutdownError,
+    Strategy, SubmitError,
 };
 use enact_journal::{
     AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError as JournalReadError, Record,
     Seq, Snapshot, SnapshotError,
 };
 use enact_journal_kit::sim::{Hang, SimDisk};
-use support::bank::{Event, Hand};
+use support::bank::{Bank as _, Event, Hand};
 use support::client::{
     Bank, LONG, balance, bank_over, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable,
     until,
 };
 use support::key;
+use support::world::{Packet, World};
+use tokio::time::Instant;
 
 /// A disk that hangs, until dropped: a test that fails must not wait for its journal.
 struct Hanging<'a>(&'a SimDisk);
@@ -55,7 +58,7 @@ fn deposit(cents: i128) -> Command<Event> {
 async fn answer<J: Journal>(bank: &Bank<J>, command: &Command<Event>) -> Result<Receipt, SubmitError> {
     loop {
         match bank.submit(command.clone()).await {
-            Err(SubmitError::KeyInUse) => tokio::task::yield_now().await,
+            Err(SubmitError::KeyInUse { .. }) => tokio::task::yield_now().await,
             answer => return answer,
         }
     }
@@ -148,9 +151,17 @@ async fn a_command_that_stands_in_line_at_its_deadline_is_recorded_and_answered_
     comes_to(&None, async |deadline| {
         number.fetch_add(1, Ordering::Relaxed);
         match answer(&bank, &Command { deadline, ..last() }).await {
-            Err(SubmitError::InDoubt { doubt: Doubt::InLine, .. }) => None,
+            Err(SubmitError::InDoubt { doubt: Doubt::InLine, tx, graph }) => {
+                let [interest, transfer] = &graph[..] else { panic!("two wait: {graph:?}") };
+                assert_eq!((interest.tx, &interest.awaited), (tx, &Awaited::Line(key("Account/A"))));
+                assert_eq!((interest.waits_for[0].event.as_str(), interest.waits_for[0].tx), ("Withdraw", transfer.tx));
+                assert_eq!(transfer.awaited, Awaited::Load(key("Account/B")));
+                None
+            }
             // The transfer has not come to A.
             Ok(_) => Some(Awaited::Queue),
+            // Its deadline came too early.
+            Err(SubmitError::InDoubt { doubt: Doubt::Recording, .. }) => Some(Awaited::Record),
             Err(SubmitError::Timeout { awaited, .. }) => Some(awaited),
             other => panic!("it is possible whatever becomes of the transfer: {other:?}"),
         }
@@ -171,7 +182,9 @@ async fn a_record_that_is_being_written_at_the_deadline_is_in_doubt_until_it_is_
         let hanging = Hanging::on(&disk, what);
         let doubtful = repeatable(deposit(7), "d-2", 2);
         is_left_in_doubt(&bank, doubtful.clone()).await;
-        assert_eq!(bank.submit(doubtful.clone()).await, Err(SubmitError::KeyInUse), "{what:?}");
+        let again = bank.submit(doubtful.clone()).await;
+        let Err(SubmitError::KeyInUse { tx, graph }) = again else { panic!("{what:?}: {again:?}") };
+        assert!(matches!(&graph[..], [link] if link.tx == tx && link.awaited == Awaited::Record), "{graph:?}");
         assert_eq!(bank.failure(), None);
         drop(hanging);
         assert!(answer(&bank, &doubtful).await.expect("it is recorded").replayed, "{what:?}");
@@ -250,6 +263,38 @@ async fn a_journal_that_cannot_take_the_record_is_named_at_the_deadline() {
     assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
 }
 
+/// Ten new commands for each turn that the entity takes: its queue only grows, and no tick comes through.
+#[test]
+fn a_deadline_is_served_by_the_first_turn_after_it_however_long_the_queue_is() {
+    let mut world = World::new(Strategy::Serializable, Durability::Shared);
+    world.account("Account/A", 100);
+    let open = world.event("Account/A", Hand::withdraw(60));
+    world.run_except(|packet| packet.is_decision() && packet.tx() == open);
+    let mut delayed = Vec::new();
+    for _ in 0..50 {
+        delayed.push(world.event("Account/A", Hand::withdraw(60)));
+        world.run_except(Packet::is_decision);
+        world.now = world.now + Millis(1);
+    }
+    let (mut turns, mut late) = (0, 0);
+    while turns < 2_000 {
+        for _ in 0..10 {
+            world.event("Account/A", Hand::deposit(1));
+        }
+        let next = world.net.iter().position(|packet| matches!(packet, Packet::Down(..)) && !packet.is_decision());
+        world.deliver(next.expect("there is always more"));
+        turns += 1;
+        let next = world.participants[&key("Account/A")].admission().next_deadline();
+        late += usize::from(next.is_some_and(|deadline| deadline <= world.now));
+        world.now = world.now + Millis(1);
+    }
+    assert_eq!(late, 0, "turns after which a deadline had come and was not served");
+    let queued = world.net.iter().filter(|packet| packet.is_prepare()).count();
+    assert!(queued > 15_000, "the load is ten times what is served: {queued}");
+    let admission = world.participants[&key("Account/A")].admission();
+    assert!(delayed.iter().all(|tx| admission.delayed_attempt(*tx).is_none()), "all have been told");
+}
+
 struct Busy;
 
 #[actor]
@@ -274,6 +319,47 @@ async fn an_engine_without_a_free_thread_is_named_at_the_deadline_and_nothing_ha
     kept.await.expect("no panic");
     assert_eq!(balance(&bank, "Account/A").await, 10_000);
     assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
+}
+
+/// The entity has delayed the command, and its thread is taken away before it can say so.
+#[tokio::test]
+async fn a_deadline_is_answered_within_20_ms_also_if_the_entity_does_not_get_to_say_why() {
+    let system = System::builder().workers(1).build().expect("the system starts");
+    let journal = Memory::new();
+    let bank = Engine::new(Hand { hints: true }, journal.clone(), system.clone(), EngineOptions::default());
+    open(&bank, "Account/A", 10_000).await;
+    journal.hold();
+    let submit = |command: Command<Event>| {
+        let bank = bank.clone();
+        tokio::spawn(async move { bank.submit(command).await })
+    };
+    let first = submit(command("Account/A", Event::Withdraw(6_000)));
+    until(|| journal.waiting_count() > 0).await;
+    let dependent = repeatable(command("Account/A", Event::Withdraw(6_000)), "w", 1);
+    let late = submit(dependent.clone());
+    // Its key is held as soon as it has begun.
+    tokio::task::yield_now().await;
+    let is_delayed = async || match bank.submit(dependent.clone()).await {
+        Err(SubmitError::KeyInUse { graph, .. }) => graph.first().is_some_and(|link| !link.waits_for.is_empty()),
+        other => panic!("it waits: {other:?}"),
+    };
+    while !is_delayed().await {
+        tokio::task::yield_now().await;
+    }
+    let (over, waits) = mpsc::channel();
+    let busy = system.spawn(Busy);
+    let kept = busy.until(waits);
+    let submitted = Instant::now();
+    // From here on time passes only while nothing else happens.
+    tokio::time::pause();
+    let answer = late.await.expect("no panic");
+    assert!(Instant::now() <= submitted + LONG + Duration::from_millis(20), "{:?} late", submitted.elapsed() - LONG);
+    assert!(matches!(&answer, Err(SubmitError::Timeout { awaited: Awaited::Entity(_), .. })), "{answer:?}");
+    tokio::time::resume();
+    over.send(()).expect("the worker waits");
+    kept.await.expect("no panic");
+    journal.release();
+    first.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

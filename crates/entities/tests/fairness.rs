@@ -70,7 +70,8 @@ fn g_a_newcomer_that_waits_behind_another_says_so_and_one_that_does_not_concern_
     assert_eq!(account.request(request(2, Hand::withdraw(150))), Verdict::Delayed);
     assert_eq!(account.request(request(3, Hand::deposit(100))), Verdict::Delayed);
     let waits = account.waits_for(tx(3)).expect("it is delayed");
-    assert_eq!((waits[0].tx, waits[0].event.as_str(), waits[0].why), (tx(2), "Withdraw", Why::Turn));
+    assert_eq!((waits[0].tx, waits[0].event.as_str()), (tx(2), "Withdraw"));
+    assert_eq!(waits[0].why, Why::Turn { overtaken: 0 });
     // From the outcomes it can be seen that 20 more change nothing for 150: neither 120 nor 220 lies across.
     let mut account = self::account(false, Strategy::Psac, Limits { overtakes_max: 0, ..Limits::default() });
     account.request(request(1, Hand::deposit(100)));

@@ -36,7 +36,7 @@ fn said<E>(verdict: &Verdict<E>) -> Said {
         Verdict::Admitted(..) => Admitted,
         Verdict::Delayed => Delayed,
         Verdict::Rejected(_) => Rejected,
-        Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => panic!("no figure has this"),
+        Verdict::Unanswered(_) | Verdict::OutOfOrder | Verdict::Busy => panic!("no figure has this"),
     }
 }
 

@@ -110,7 +110,7 @@ fn e_conditions_in_rebel_refuse_in_the_words_of_the_contract() {
     let mut bank = Bench::new(BANK, Durability::Shared);
     assert_eq!(
         bank.refusal("Pledge/P", "Make", &[("from", "A")]),
-        "Account/A refuses the donor must exist, the donor must not be blocked: \
+        "Account/A does not meet what Pledge/P.Make demands: \
          the donor must exist, and it is in state init; the donor must not be blocked, and it is in state init"
     );
     bank.done("Account/A", "Open", &[("initialDeposit", "EUR 100.00")]);
@@ -397,7 +397,7 @@ fn told<E>(verdict: &Verdict<E>) -> &'static str {
         Verdict::Admitted(..) => "admitted",
         Verdict::Rejected(_) => "rejected",
         Verdict::Delayed => "delayed",
-        Verdict::Unanswered(_) | Verdict::OutOfOrder(_) | Verdict::Busy => "turned away",
+        Verdict::Unanswered(_) | Verdict::OutOfOrder | Verdict::Busy => "turned away",
     }
 }
 

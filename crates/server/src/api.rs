@@ -22,7 +22,7 @@ use crate::openapi::Access;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
 use crate::tokens::Tokens;
-use crate::{ask, command, credentials, limits, openapi, outcome, read};
+use crate::{ask, command, credentials, limits, metrics, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -86,10 +86,11 @@ pub(crate) struct Readiness {
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
 /// | `GET /openapi.json` | this interface, described for programs |
+/// | `GET /metrics` | what the engine counts, in the text format of Prometheus; never turned away |
 /// | `GET /health` | whether the server serves; never turned away |
 /// | `GET /health/ready` | whether its disk takes commands; never turned away |
 ///
-/// Every answer of it is JSON. Nothing a request contains makes it panic.
+/// Every answer of it is JSON, but for `/metrics`. Nothing a request contains makes it panic.
 pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
     let access = if options.tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
     let openapi = Bytes::from(openapi::document(engine.model().spec(), engine.strategies(), access));
@@ -98,6 +99,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
     let routes = Router::new()
         .route("/health", get(health::<J>))
         .route("/health/ready", get(readiness::<J>))
+        .route("/metrics", get(metrics::metrics::<J>))
         .route("/openapi.json", get(describe::<J>))
         .route("/{class}/{id}", get(read::read::<J>).post(command::creation::<J>))
         .route("/{class}/{id}/{event}", get(ask::ask::<J>).post(command::command::<J>))

@@ -17,7 +17,7 @@
 //! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
 //! | no answer | may have happened | send it again with the same `Idempotency-Key` |
 //!
-//! Every body is JSON; one that is not a success is problem details (RFC 9457). Only what is no HTTP at all, or has a
+//! Every body is JSON, but for `/metrics`; one that is not a success is problem details (RFC 9457). Only what is no HTTP at all, or has a
 //! head too large to be read, is answered with a bare status.
 //!
 //! # Who may ask
@@ -87,6 +87,7 @@ mod host;
 mod json;
 mod limits;
 mod listener;
+mod metrics;
 mod openapi;
 mod outcome;
 mod places;

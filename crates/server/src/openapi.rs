@@ -30,6 +30,7 @@ use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
+use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
 use crate::value::to_json;
@@ -50,6 +51,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
     let mut paths = PathsBuilder::new()
         .path("/health", PathItem::new(HttpMethod::Get, health()))
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
+        .path("/metrics", PathItem::new(HttpMethod::Get, metrics(access)))
         .path("/openapi.json", PathItem::new(HttpMethod::Get, description(access)));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
@@ -287,6 +289,15 @@ fn readiness() -> Operation {
         .response("200", found)
         .response("503", problem("The disk is full or slow, or the server has failed; `disk` says which"));
     operation.response("default", problem("The request is not taken")).build()
+}
+
+fn metrics(access: Access) -> Operation {
+    let text = ObjectBuilder::new().schema_type(JsonType::String);
+    let content = ContentBuilder::new().schema(Some(text)).build();
+    let found =
+        ResponseBuilder::new().description("All counts, in the text format of Prometheus").content(TEXT, content);
+    let operation = OperationBuilder::new().operation_id(Some("metrics")).summary(Some("Ask what the engine counts"));
+    everywhere(operation.response("200", found.build()), access).build()
 }
 
 fn description(access: Access) -> Operation {

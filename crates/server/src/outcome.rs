@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use axum::http::HeaderValue;
-use enact_entities::{Awaited, DiskState, Doubt, EntityError, ReadError, Reason, Refusal, SubmitError, Wait};
+use enact_entities::{
+    Awaited, DiskState, Doubt, EntityError, Link, ReadError, Reason, Refusal, SubmitError, Wait, Waits,
+};
 use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_rebel::{Class, StateKind};
 
 use crate::envelope::IDEMPOTENCY_REPLAYED;
-use crate::problem::{Problem, ProblemKind, RefusalReason, WaitedFor};
+use crate::problem::{Linked, Problem, ProblemKind, RefusalReason, WaitedFor};
 use crate::read::never_created;
 
 /// When a client is advised to come back whose request met a disk that could not be read.
@@ -27,16 +29,15 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
                 problem
             }
         }
-        SubmitError::Timeout { tx, awaited, waits_for } => {
+        SubmitError::Timeout { tx, awaited, waits_for, graph } => {
             let detail = format!(
-                "the deadline passed while the command waited for {}; it had no effect, send it again, with the same \
+                "the deadline passed while the command waited {}; the command had no effect, send it again, with the same \
                  Idempotency-Key if it has one",
-                listed(awaited, waits_for)
+                Waits(awaited, waits_for, graph)
             );
-            let problem = Problem::new(ProblemKind::Timeout, detail).with_transaction(tx);
-            waiting(problem, awaited).with_waits(waits(waits_for))
+            waiting(Problem::new(ProblemKind::Timeout, detail), awaited, waits_for, graph).with_transaction(tx)
         }
-        SubmitError::InDoubt { tx, doubt: Doubt::Recording } => {
+        SubmitError::InDoubt { tx, doubt: Doubt::Recording, .. } => {
             let advice = if repeatable {
                 "send it again with the same Idempotency-Key for its one answer, which it has as soon as the disk answers"
             } else {
@@ -47,17 +48,23 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             );
             Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("record", None)
         }
-        SubmitError::InDoubt { tx, doubt: Doubt::InLine } => {
+        SubmitError::InDoubt { tx, doubt: Doubt::InLine, graph } => {
             let advice = if repeatable {
                 "send it again with the same Idempotency-Key for its answer"
             } else {
                 "read the instance later to see it, and give commands an Idempotency-Key to be able to send them again"
             };
+            let before = match graph.split_first() {
+                Some((own, rest)) => Waits(&own.awaited, &own.waits_for, rest).to_string(),
+                None => "for others that are undecided".to_owned(),
+            };
             let detail = format!(
-                "the deadline passed while the command, which is recorded, stood behind others that are undecided: it takes effect \
-                 when they are decided; {advice}"
+                "the deadline passed while the command, which is recorded, waited {before}; it takes effect when those before it \
+                 are decided; {advice}"
             );
-            Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx).with_phase("line", None)
+            let problem = Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx);
+            let Some((own, rest)) = graph.split_first() else { return problem.with_phase("line", None) };
+            waiting(problem, &own.awaited, &own.waits_for, rest)
         }
         SubmitError::InDoubt { tx, .. } => {
             let advice = if repeatable {
@@ -75,9 +82,17 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             let detail = "this Idempotency-Key was sent with another request before; nothing was done, use a new one";
             Problem::new(ProblemKind::KeyReused, detail)
         }
-        SubmitError::KeyInUse => {
-            let detail = "a request with this Idempotency-Key is still running; send it again later for its answer";
-            Problem::new(ProblemKind::KeyInUse, detail)
+        SubmitError::KeyInUse { tx, graph } => {
+            let Some((own, rest)) = graph.split_first() else {
+                let detail = "a request with this Idempotency-Key is just ending; send it again for its answer";
+                return Problem::new(ProblemKind::KeyInUse, detail).with_transaction(tx);
+            };
+            let waits = Waits(&own.awaited, &own.waits_for, rest);
+            let detail = format!(
+                "a request with this Idempotency-Key is still running and waits {waits}; send it again later for its answer"
+            );
+            waiting(Problem::new(ProblemKind::KeyInUse, detail), &own.awaited, &own.waits_for, rest)
+                .with_transaction(tx)
         }
         SubmitError::Failed { .. } => engine_failed(),
         SubmitError::Entity(error) => unusable(error),
@@ -89,13 +104,11 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
 /// The problem of a read.
 pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
     match error {
-        ReadError::Timeout { awaited, waits_for } => {
+        ReadError::Timeout { awaited, waits_for, graph } => {
             let advice = if waits_for.is_empty() { "try again" } else { "`?mode=applied` does not wait for them" };
-            let detail = format!(
-                "the deadline passed while the read of {key} waited for {}; {advice}",
-                listed(awaited, waits_for)
-            );
-            waiting(Problem::new(ProblemKind::Timeout, detail), awaited).with_waits(waits(waits_for))
+            let waits = Waits(awaited, waits_for, graph);
+            let detail = format!("the deadline passed while the read of {key} waited {waits}; {advice}");
+            waiting(Problem::new(ProblemKind::Timeout, detail), awaited, waits_for, graph)
         }
         ReadError::Stopping => stopping(),
         ReadError::Entity(error) => unusable(error),
@@ -195,31 +208,26 @@ fn explained(refusal: &Refusal, reason: &Reason) -> RefusalReason {
     }
 }
 
-/// Names what the engine was at when the deadline passed.
-fn waiting(problem: Problem, awaited: &Awaited) -> Problem {
-    match awaited {
-        Awaited::Queue => problem.with_phase("queue", None),
-        Awaited::Key => problem.with_phase("key", None),
-        Awaited::Load(entity) => problem.with_phase("load", Some(entity)),
-        Awaited::Entity(entity) => problem.with_phase("entity", Some(entity)),
-        Awaited::Journal => problem.with_phase("journal", None),
-        // A phase that this server does not know has no name.
-        _ => problem,
-    }
-}
-
-fn listed(awaited: &Awaited, waits_for: &[Wait]) -> String {
-    if waits_for.is_empty() {
-        return awaited.to_string();
-    }
-    waits_for.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+/// Names what is waited for, and what that waits for.
+fn waiting(problem: Problem, awaited: &Awaited, waits_for: &[Wait], graph: &[Link]) -> Problem {
+    let linked = |link: &Link| Linked {
+        transaction: link.tx.to_string(),
+        addressed: link.addressed.to_string(),
+        phase: link.awaited.phase(),
+        entity: link.awaited.entity().map(ToString::to_string),
+        waits_for: waits(&link.waits_for),
+    };
+    let graph = graph.iter().map(linked).collect();
+    problem.with_phase(awaited.phase(), awaited.entity()).with_waits(waits(waits_for), graph)
 }
 
 fn waits(waits_for: &[Wait]) -> Vec<WaitedFor> {
     let waited = |wait: &Wait| WaitedFor {
+        waiting: wait.waiting.clone(),
         transaction: wait.tx.to_string(),
         event: wait.event.clone(),
-        why: wait.why.to_string(),
+        others: wait.others,
+        why: wait.to_string(),
     };
     waits_for.iter().map(waited).collect()
 }

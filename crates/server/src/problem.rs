@@ -149,12 +149,41 @@ pub(crate) struct InvalidParameter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = enact::WaitedFor)]
 pub(crate) struct WaitedFor {
-    /// The transaction.
+    /// What waits for it there: an event, or conditions or questions; left out if it is a read.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) waiting: String,
+    /// The transaction; of several that do the same there and matter alike, the first.
     pub(crate) transaction: String,
     /// Its event at the instance where it was met.
     pub(crate) event: String,
-    /// What depends on it.
+    /// How many others there are like it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) others: usize,
+    /// What depends on it, with the values of the moment.
     pub(crate) why: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// A transaction that is waited for, and what it waits for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = enact::Link)]
+pub(crate) struct Linked {
+    /// The transaction.
+    pub(crate) transaction: String,
+    /// The instance that its command addresses, `Class/id`.
+    pub(crate) addressed: String,
+    /// What it waits for, as in `phase` of the problem.
+    pub(crate) phase: &'static str,
+    /// The instance that it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) entity: Option<String>,
+    /// The transactions that it waits for there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits_for: Vec<WaitedFor>,
 }
 
 /// An answer that is not a success, rendered as problem details of media type [`PROBLEM_JSON`].
@@ -186,9 +215,10 @@ pub(crate) struct ProblemBody {
     /// Each part of the request that does not fit its declaration.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     parameters: Vec<InvalidParameter>,
-    /// What the request waited for when its deadline passed: a thread (`queue`), the look-up of its idempotency key
-    /// (`key`), the records of `entity` (`load`), `entity` itself (`entity`), the journal to take its record (`journal`) or
-    /// to have written it (`record`).
+    /// What the request waited for when its deadline passed, or waits for at the moment: a thread (`queue`), the look-up of
+    /// its idempotency key (`key`), the records of `entity` (`load`), `entity` itself (`entity`), what is due there (`due`), the
+    /// journal to take its record (`journal`) or to have written it (`record`), or those before it at `entity`, where it is
+    /// recorded and in line (`line`).
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<&'static str>,
     /// The instance that it waited for, `Class/id`.
@@ -200,6 +230,9 @@ pub(crate) struct ProblemBody {
     /// The open transactions that it waited for there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     waits_for: Vec<WaitedFor>,
+    /// What those wait for in turn, and so on, as far as that was known at once: at most 16 transactions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wait_graph: Vec<Linked>,
 }
 
 impl Problem {
@@ -218,6 +251,7 @@ impl Problem {
             entity: None,
             disk: None,
             waits_for: Vec::new(),
+            wait_graph: Vec::new(),
         };
         Self { body: Box::new(body), headers: Vec::new() }
     }
@@ -255,9 +289,10 @@ impl Problem {
         self
     }
 
-    /// Names the transactions that the request waited for.
-    pub(crate) fn with_waits(mut self, waits_for: Vec<WaitedFor>) -> Self {
+    /// Names the transactions that the request waited for, and what those wait for in turn.
+    pub(crate) fn with_waits(mut self, waits_for: Vec<WaitedFor>, wait_graph: Vec<Linked>) -> Self {
         self.body.waits_for = waits_for;
+        self.body.wait_graph = wait_graph;
         self
     }
 

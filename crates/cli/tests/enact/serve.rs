@@ -107,6 +107,127 @@ async fn every_admission_strategy_serves() {
     }
 }
 
+/// A server whose disk takes a while for each record.
+fn slow(place: &Place, flags: &[&str]) -> Served {
+    let mut command = serve(&place.spec(), &place.data(), FREE_PORT);
+    command.args(["--sync-min", "300ms"]).args(flags);
+    Served::start(command)
+}
+
+/// The status and the body of the answer to `event` within `deadline`. Payments go to account B.
+async fn answer(
+    server: &Served,
+    account: &str,
+    event: &str,
+    amount: &str,
+    deadline: &str,
+) -> (StatusCode, serde_json::Value) {
+    let request = reqwest::Client::new().post(server.url(&format!("/Account/{account}/{event}")));
+    let body = match event {
+        "Open" => json!({ "initialDeposit": amount }),
+        "Pay" => json!({ "amount": amount, "to": "B" }),
+        _ => json!({ "amount": amount }),
+    };
+    let answer = request.header("enact-deadline-ms", deadline).json(&body).send().await.expect("serving");
+    (answer.status(), answer.json().await.expect("every answer is JSON"))
+}
+
+const PATIENT: &str = "30000";
+
+/// Does `round` with a new account, EUR 100.00 on it, until it shows something: one in which the disk was too fast shows nothing.
+async fn shown<T>(server: &Served, mut round: impl AsyncFnMut(&str) -> Option<T>) -> T {
+    assert_eq!(answer(server, "B", "Open", "EUR 0.00", PATIENT).await.0, 200);
+    for number in 0..100 {
+        let account = format!("A{number}");
+        assert_eq!(answer(server, &account, "Open", "EUR 100.00", PATIENT).await.0, 200);
+        if let Some(shown) = round(&account).await {
+            return shown;
+        }
+    }
+    panic!("it has no effect");
+}
+
+#[tokio::test]
+async fn open_max_is_how_many_events_of_one_object_are_undecided_at_once() {
+    for (flags, may_be_two) in [(&["--open-max", "1"][..], false), (&[], true)] {
+        let place = Place::new();
+        let server = slow(&place, flags);
+        let second = shown(&server, async |account| {
+            // Deposits commute, so nothing but the limit keeps the second one out.
+            let (_, (status, second)) = tokio::join!(
+                answer(&server, account, "Deposit", "EUR 1.00", PATIENT),
+                answer(&server, account, "Deposit", "EUR 2.00", "100")
+            );
+            let is_shown = status == 504 && (second["phase"] == "record" || second["waits_for"].is_array());
+            is_shown.then_some(second)
+        })
+        .await;
+        let is_bound = second["detail"].as_str().is_some_and(|text| text.contains("1 are open, as many as may be"));
+        assert_eq!((second["phase"] == "record", is_bound), (may_be_two, !may_be_two), "{second:#}");
+    }
+}
+
+#[tokio::test]
+async fn delayed_max_is_how_many_events_wait_at_one_object_before_the_next_is_turned_away() {
+    for (flags, is_turned_away) in [(&["--delayed-max", "0"][..], true), (&[], false)] {
+        let place = Place::new();
+        let server = slow(&place, flags);
+        let status = shown(&server, async |account| {
+            // The second one depends on the first.
+            let (_, (status, second)) = tokio::join!(
+                answer(&server, account, "Pay", "EUR 60.00", PATIENT),
+                answer(&server, account, "Pay", "EUR 60.00", "100")
+            );
+            (status == 503 || second["waits_for"].is_array()).then_some(status)
+        })
+        .await;
+        assert_eq!(status == 503, is_turned_away, "{status}");
+    }
+}
+
+/// How many payments have waited for another one.
+async fn payments_delayed(server: &Served) -> u64 {
+    let series = "enact_delayed_total{class=\"Account\",event=\"Pay\",waits_for=\"Pay\",cause=\"verdict\"} ";
+    let metrics = reqwest::get(server.url("/metrics")).await.expect("serving").text().await.expect("text");
+    let count = metrics.lines().find_map(|line| line.strip_prefix(series));
+    count.map_or(0, |count| count.parse().expect("a count"))
+}
+
+#[tokio::test]
+async fn overtakes_max_is_how_many_events_pass_one_that_waits() {
+    for (flags, has_turn) in [(&["--overtakes-max", "0"][..], true), (&[], false)] {
+        let place = Place::new();
+        let server = slow(&place, flags);
+        let third = shown(&server, async |account| {
+            let before = payments_delayed(&server).await;
+            let payments = async {
+                tokio::join!(
+                    answer(&server, account, "Pay", "EUR 60.00", PATIENT),
+                    answer(&server, account, "Pay", "EUR 60.00", PATIENT)
+                )
+            };
+            let deposit = async {
+                // It could change whether the payment that waits is possible.
+                while payments_delayed(&server).await == before {}
+                answer(&server, account, "Deposit", "EUR 50.00", "100").await.1
+            };
+            let mut deposit = std::pin::pin!(deposit);
+            let mut payments = std::pin::pin!(payments);
+            let third = tokio::select! {
+                third = &mut deposit => third,
+                // Neither waited for the other.
+                _ = &mut payments => return None,
+            };
+            payments.await;
+            (third["phase"] == "record" || third["waits_for"].is_array()).then_some(third)
+        })
+        .await;
+        let text = third["detail"].as_str().expect("a text");
+        let is_behind = text.contains("Pay of ") && text.contains(" came earlier; Deposit takes its turn after it");
+        assert_eq!((is_behind, third["phase"] == "record"), (has_turn, !has_turn), "{third:#}");
+    }
+}
+
 #[tokio::test]
 async fn answers_are_kept_as_long_as_it_is_told_also_over_a_restart() {
     for (keep, is_replayed) in [("1h", true), ("0s", false)] {

@@ -134,6 +134,14 @@ impl<M: Model> Entity<M> {
         self.model.content(&self.key, state, place)
     }
 
+    pub(super) fn place_name(&self, place: &Place) -> String {
+        if *place == Place::LIFE_CYCLE { "it".to_owned() } else { self.model.place_name(&self.key, place) }
+    }
+
+    pub(super) fn location(&self, state: &M::State, field: &str) -> Option<Location> {
+        self.model.location(&self.key, state, field)
+    }
+
     /// Whether what the model tells of events in advance holds of `state`.
     pub(super) fn is_sound(&self, state: &M::State) -> bool {
         self.model.is_sound(&self.key, state)
@@ -447,6 +455,19 @@ impl<M: Model> Entity<M> {
                 format!("asks whether {} is possible", self.model.event_name(event)).into()
             }
             Action::Ask(Question::Result(event)) => format!("asks for {}", self.model.event_name(event)).into(),
+        }
+    }
+
+    /// The name of the first event of `work`, if it has one.
+    pub(super) fn first_event<'a>(&'a self, work: &'a Work<M::Event>) -> Option<&'a str> {
+        work.events().next().map(|event| self.model.event_name(event))
+    }
+
+    /// The same as [`work_name`](Self::work_name), without a copy if it is one thing.
+    pub(super) fn name<'a>(&'a self, work: &'a Work<M::Event>) -> Cow<'a, str> {
+        match work.actions.as_slice() {
+            [only] => self.action_name(only),
+            _ => self.work_name(work).into(),
         }
     }
 

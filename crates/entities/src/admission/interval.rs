@@ -253,6 +253,11 @@ impl Interval {
             .map_or(Some(Ends { low: base, high: base, reached: true }), |cell| cell.ends(base, view))
     }
 
+    /// The places that something in progress changes.
+    pub(super) fn changing(&self) -> impl Iterator<Item = &Place> {
+        self.places.keys()
+    }
+
     /// How the state behind everything may differ from the base.
     pub(super) fn cover(&self, base: &impl Base) -> Cover {
         let mut cover = Cover::default();
@@ -422,7 +427,7 @@ impl Interval {
     }
 
     /// How far `linear` may move the ends of a sum, down and up.
-    fn moved(&self, linear: &Linear, terms: &[Term], base: &impl Base) -> Option<(i128, i128)> {
+    pub(super) fn moved(&self, linear: &Linear, terms: &[Term], base: &impl Base) -> Option<(i128, i128)> {
         let delta = added(linear, terms);
         let (mut down, mut up) = (delta.min(0), delta.max(0));
         for term in terms {

@@ -59,6 +59,6 @@ pub(super) fn meet_differently(one: &[Change], other: &[Change]) -> bool {
     one.iter().any(meets)
 }
 
-fn differ(one: Manner, other: Manner) -> bool {
+pub(super) fn differ(one: Manner, other: Manner) -> bool {
     one != other || one == Manner::Other
 }

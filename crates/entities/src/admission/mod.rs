@@ -71,6 +71,7 @@ mod cell;
 mod changed;
 mod counted;
 mod entity;
+mod explain;
 mod footprint;
 mod index;
 mod interval;
@@ -92,6 +93,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
 use self::entity::{Entity, Shape, Step, Unsettled};
+pub(crate) use self::explain::Culprit;
 use self::index::{Index, Key, Round};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
@@ -99,7 +101,7 @@ use self::queue::{Arrival, Delayed, Queue};
 pub use self::range::{FieldRange, Range};
 pub use self::release::EarlyRelease;
 pub use self::strategies::{Strategies, UnknownClass};
-pub use self::wait::{Prospect, Wait, Why};
+pub use self::wait::{Prospect, Undecided, Wait, Why};
 use crate::EntityKey;
 use crate::model::{Due, Model};
 use crate::tx::{Attempt, Millis, Slot, TxId};
@@ -197,7 +199,7 @@ pub enum Verdict<E> {
     /// It waits in the list of the delayed.
     Delayed,
     /// It would have to wait and may not; nothing is kept of it.
-    OutOfOrder(Vec<Wait>),
+    OutOfOrder,
     /// It would have to wait and the list is full; nothing is kept of it.
     Busy,
 }
@@ -437,12 +439,31 @@ impl<M: Model> Admission<M> {
         model.due(key, &self.progress.certain())
     }
 
-    /// Names a transaction that is waited for.
-    pub(crate) fn wait_for(&self, tx: TxId, why: Why) -> Wait {
+    /// What a read waits for: to see what `after` does, if that is here, or for what is not decided.
+    pub(crate) fn waits_of_read(&self, after: Option<TxId>) -> Vec<Wait> {
+        let Some(tx) = after else { return explain::explain_value(&self.progress) };
         let delayed = || self.delayed.find(tx).map(|(_, delayed)| &delayed.branch.work);
         let work = self.progress.find(tx).map(|entry| &entry.branch.work).or_else(delayed);
         let event = work.map_or_else(String::new, |work| self.progress.entity.work_name(work));
-        Wait { tx, event, why }
+        vec![Wait { waiting: String::new(), tx, event, others: 0, why: Why::After }]
+    }
+
+    /// Whom `tx` waits for, if it is delayed, without a look at values.
+    ///
+    /// # Complexity
+    /// That of finding `tx`, and of a look at a bounded number of those in progress.
+    pub(crate) fn culprit(&self, tx: TxId) -> Option<Culprit<'_>> {
+        let entity = &self.progress.entity;
+        let (_, waiting) = self.delayed.find(tx)?;
+        let awaited = match waiting.cause {
+            Cause::Turn(ahead) => self.delayed.find(ahead).map(|(_, ahead)| &ahead.branch),
+            _ => explain::culprit(&self.progress, waiting),
+        };
+        Some(Culprit {
+            waiting: entity.first_event(&waiting.branch.work),
+            awaited: awaited.and_then(|awaited| entity.first_event(&awaited.work)),
+            cause: waiting.cause.name(),
+        })
     }
 
     /// Takes a request and says what becomes of it.
@@ -477,7 +498,7 @@ impl<M: Model> Admission<M> {
             return verdict;
         }
         if !ordered {
-            return Verdict::OutOfOrder(self.explain(Arrival::END, &newcomer));
+            return Verdict::OutOfOrder;
         }
         if self.delayed.len() >= self.limits.delayed_max {
             return Verdict::Busy;
@@ -623,8 +644,11 @@ impl<M: Model> Admission<M> {
         Consequences { expired, applied: Vec::new(), settled: self.wake() }
     }
 
-    /// What `tx` waits for, if it is delayed.
+    /// What `tx` waits for, if it is delayed, or committed and in line.
     pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
+        if self.progress.find(tx).is_some_and(|entry| entry.committed && entry.answer.in_line) {
+            return Some(explain::explain_line(&self.progress, tx));
+        }
         let (arrival, _) = self.delayed.find(tx)?;
         let delayed = self.delayed.take(arrival)?;
         self.progress.refill();
@@ -637,16 +661,12 @@ impl<M: Model> Admission<M> {
         if let Cause::Turn(tx) = waiting.cause
             && let Some((_, ahead)) = self.delayed.find(self.index.turn_of(arrival, tx))
         {
-            let event = self.progress.entity.work_name(&ahead.branch.work);
-            return vec![Wait { tx: ahead.branch.tx, event, why: Why::Turn }];
+            let name = |branch: &Branch<M::Event>| self.progress.entity.work_name(&branch.work);
+            let (tx, why) = (ahead.branch.tx, Why::Turn { overtaken: ahead.overtaken });
+            return vec![Wait { waiting: name(&waiting.branch), tx, event: name(&ahead.branch), others: 0, why }];
         }
-        wait::explain(
-            &mut self.progress,
-            self.strategy,
-            &waiting.branch,
-            waiting.shape.as_ref().map(|shape| &shape.footprint),
-            waiting.cause,
-        )
+        let older = self.delayed.older_than(waiting.branch.tx);
+        explain::explain(&mut self.progress, self.strategy, waiting, older)
     }
 
     /// How often a transaction has been judged so far: what admission has cost.

@@ -159,6 +159,10 @@ impl<M: Model> Progress<M> {
         self.open
     }
 
+    pub(super) const fn outcomes_max(&self) -> usize {
+        self.outcomes_max
+    }
+
     /// Whether one in line is committed and not applied. What is not in line may have to go before it in the order of all, and
     /// cannot here.
     pub(super) const fn has_line(&self) -> bool {

@@ -73,6 +73,11 @@ impl<E> Queue<E> {
         self.known.get(&tx).map(|(_, attempt)| *attempt)
     }
 
+    /// How many have a smaller id.
+    pub(super) fn older_than(&self, tx: TxId) -> usize {
+        self.known.keys().filter(|&&other| other < tx).count()
+    }
+
     pub(super) fn next_deadline(&self) -> Option<Millis> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

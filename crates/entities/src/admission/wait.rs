@@ -1,53 +1,89 @@
-//! What a delayed transaction waits for, in words.
+//! What a delayed transaction waits for, and what decides it: in words, with the values of the moment.
+//!
+//! Nothing of this is kept. It is worked out when somebody asks: at a deadline, or because a client wants to know.
 
 use std::fmt;
 
-use super::Strategy;
-use super::cell::Ends;
-use super::entity::Branch;
-use super::footprint::{Footprint, added};
-use super::interval::{Span, holds_over};
-use super::judge::{Cause, conflicts};
-use super::progress::Progress;
-use crate::model::{Linear, Model, Threshold};
 use crate::tx::TxId;
 
-/// One transaction that another one waits for, and what depends on it.
+/// What one transaction waits for at one entity: another transaction, or several that do the same there and matter alike.
 ///
-/// Displayed as `Deposit of 0192…: passes if it commits, fails if it aborts`.
+/// Displayed as `balance is between EUR 20.00 and EUR 100.00 and must be at least EUR 60.00: it depends on Withdraw of 0192…
+/// (fails if it commits, passes if it aborts)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The transaction waited for.
+    /// What waits: the names of its events here, or its conditions or questions; nothing if it is a read.
+    pub waiting: String,
+    /// The transaction waited for; of several, the one that was admitted first.
     pub tx: TxId,
-    /// What that transaction does at this entity: the name of its event, or its conditions.
+    /// What that transaction does at this entity: the names of its events, or its conditions or questions.
     pub event: String,
-    /// What depends on it.
+    /// How many others do the same and are waited for alike.
+    pub others: usize,
+    /// Why.
     pub why: Why,
 }
 
-/// What depends on a transaction that is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a transaction is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// Whether the waiting event is possible.
+    /// Whether the waiting event is possible depends on it.
     Verdict {
+        /// What the waiting event needs and is not decided.
+        undecided: Vec<Undecided>,
         /// What becomes of the waiting event if the other commits.
         if_committed: Prospect,
         /// What becomes of the waiting event if the other aborts.
         if_aborted: Prospect,
     },
-    /// What the waiting event calls, or the state it leads to.
-    Answer,
-    /// The order of the two matters, or the waiting event would falsify what the other relies on.
-    Order,
+    /// What the waiting one is told depends on it: the answers to its questions, what its events call, or the state they lead to.
+    Answer {
+        /// What it asks for and is not decided.
+        undecided: Vec<Undecided>,
+    },
+    /// The order of the two shows.
+    Order {
+        /// The place that both change, each in its own way; nothing if what they do has to be evaluated to tell.
+        place: Option<String>,
+        /// How many older transactions are delayed here.
+        older: usize,
+        /// Whether it would not have to wait as the only part of its transaction.
+        in_part: bool,
+    },
+    /// The waiting event would take away what the other relies on.
+    Reliance {
+        /// What the waiting event would do.
+        change: String,
+        /// What the other relies on.
+        on: String,
+    },
+    /// It is committed and not applied, because it stands in line. What has several parts waits until it is applied.
+    Unapplied,
+    /// It stands before the waiting one, which is committed and in line, and is not decided.
+    Line,
     /// There are too many outcomes to look at until it is decided.
-    Outcomes,
+    Outcomes {
+        /// How many are looked at.
+        outcomes_max: usize,
+    },
     /// As many are open as may be.
-    Bound,
+    Bound {
+        /// How many.
+        open: usize,
+    },
     /// It came earlier and has been overtaken often enough.
-    Turn,
-    /// The value that a read asks for.
-    Value,
+    Turn {
+        /// How often.
+        overtaken: usize,
+    },
+    /// The value that a read asks for depends on it.
+    Value {
+        /// What is not decided.
+        undecided: Vec<Undecided>,
+    },
+    /// A read is to see what it does.
+    After,
 }
 
 /// What becomes of a waiting event once one other is decided.
@@ -61,24 +97,148 @@ pub enum Prospect {
     Depends,
 }
 
-impl fmt::Display for Wait {
+/// Something that is not decided, as the contract names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undecided {
+    /// A number, or a sum of them.
+    Number {
+        /// Its name.
+        name: String,
+        /// The least value that it may come to have.
+        low: String,
+        /// The greatest value that it may come to have.
+        high: String,
+        /// What is needed of it, such as `at least EUR 60.00`, if anything is.
+        needed: Option<String>,
+    },
+    /// What is no number; the life cycle is called `it`.
+    Content {
+        /// Its name.
+        name: String,
+        /// What it may come to be.
+        contents: Vec<String>,
+        /// What it needs to be, if that matters.
+        needed: Option<String>,
+    },
+    /// A rule that is broken in some outcome, with what it sees there.
+    Rule {
+        /// The rule in the words of its author.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}: {}", self.event, self.tx, self.why)
+        let needed = match self {
+            Self::Number { name, low, high, needed } => {
+                write!(f, "{name} is between {low} and {high}")?;
+                needed
+            }
+            Self::Content { name, contents, needed } => {
+                let quoted = |text: &String| if text.is_empty() { "\"\"".to_owned() } else { text.clone() };
+                write!(f, "{name} is {}", contents.iter().map(quoted).collect::<Vec<_>>().join(" or "))?;
+                needed
+            }
+            Self::Rule { reason } => return write!(f, "one outcome refuses it, by: {reason}"),
+        };
+        needed.iter().try_for_each(|needed| write!(f, " and must be {needed}"))
     }
 }
 
-impl fmt::Display for Why {
+/// Those waited for: `Withdraw of 0192…`, or `12 Deposit (the first of 0192…)`.
+struct Named<'a>(&'a Wait);
+
+impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Verdict { if_committed, if_aborted } => {
-                write!(f, "{if_committed} if it commits, {if_aborted} if it aborts")
+        let Wait { tx, event, others, .. } = self.0;
+        match others {
+            0 => write!(f, "{event} of {tx}"),
+            others => write!(f, "{} {event} (the first of {tx})", others + 1),
+        }
+    }
+}
+
+impl Wait {
+    /// What is not decided, and on whom it depends; nothing if it is another kind of wait.
+    pub(crate) fn dependency(&self) -> Option<(String, String)> {
+        let Self { waiting, tx, event, others, why } = self;
+        let fact = |undecided: &[Undecided], what: String| {
+            let all: Vec<String> = undecided.iter().map(ToString::to_string).collect();
+            if all.is_empty() { what + " depends" } else { all.join(", ") + ": it depends" }
+        };
+        match why {
+            Why::Verdict { undecided, if_committed, if_aborted } => {
+                let fact = fact(undecided, format!("whether {waiting} is possible"));
+                let follows = format!("{if_committed} if it commits, {if_aborted} if it aborts");
+                let on = match (if_committed, if_aborted, others) {
+                    (Prospect::Depends, Prospect::Depends, _) => Named(self).to_string(),
+                    (_, _, 0) => format!("{event} of {tx} ({follows})"),
+                    (_, _, others) => format!("{} {event} (the first of {tx}; each: {follows})", others + 1),
+                };
+                Some((fact, on))
             }
-            Self::Answer => f.write_str("what happens next depends on it"),
-            Self::Order => f.write_str("it must be decided first"),
-            Self::Outcomes => f.write_str("too much is undecided"),
-            Self::Bound => f.write_str("too many are open"),
-            Self::Turn => f.write_str("it has its turn first"),
-            Self::Value => f.write_str("the value depends on it"),
+            Why::Answer { undecided } => {
+                Some((fact(undecided, format!("what follows from {waiting}")), Named(self).to_string()))
+            }
+            Why::Value { undecided } => Some((fact(undecided, "the value".to_owned()), Named(self).to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((fact, on)) = self.dependency() {
+            return write!(f, "{fact} on {on}");
+        }
+        let Self { waiting, tx, event, .. } = self;
+        let named = Named(self);
+        let (are, them) = if self.others == 0 { ("is", "it") } else { ("are", "them") };
+        match &self.why {
+            Why::Order { place, older, in_part } => {
+                match place {
+                    Some(place) => write!(f, "{named} {are} open on {place}; {waiting} takes its turn after {them}")?,
+                    None => write!(f, "the order of {waiting} and {named} shows; it takes its turn after {them}")?,
+                }
+                if *older > 0 {
+                    write!(f, ", {older} older {} before it", if *older == 1 { "one is" } else { "ones are" })?;
+                }
+                if *in_part { write!(f, " (alone, it would not have to wait)") } else { Ok(()) }
+            }
+            Why::Reliance { change, on } => {
+                let relies = if self.others == 0 { "relies" } else { "rely" };
+                write!(f, "{waiting} would {change}; {named} {relies} on {on}")
+            }
+            Why::Unapplied => {
+                write!(
+                    f,
+                    "{named} {are} decided and {are} applied after those before {them}; {waiting} is a part of a larger \
+                     transaction and waits until then"
+                )
+            }
+            Why::Line => write!(f, "{waiting} is decided and stands in line behind {named} which {are} not"),
+            Why::Outcomes { outcomes_max } => {
+                write!(
+                    f,
+                    "more than {outcomes_max} outcomes are possible while {named} {are} undecided; {waiting} waits for fewer"
+                )
+            }
+            Why::Bound { open } => {
+                let one = format!("{event} of {tx}");
+                write!(f, "{open} are open, as many as may be; {waiting} waits until one is decided, such as {one}")
+            }
+            Why::Turn { overtaken } => {
+                write!(f, "{named} came earlier")?;
+                match overtaken {
+                    0 => {}
+                    1 => write!(f, " and was passed once")?,
+                    times => write!(f, " and was passed {times} times")?,
+                }
+                write!(f, "; {waiting} takes its turn after it")
+            }
+            Why::After => write!(f, "the read is to see {named} which {are} not applied yet"),
+            Why::Verdict { .. } | Why::Answer { .. } | Why::Value { .. } => Ok(()),
         }
     }
 }
@@ -91,135 +251,4 @@ impl fmt::Display for Prospect {
             Self::Depends => "depends on others",
         })
     }
-}
-
-/// The open transactions that `branch` waits for because of `cause`; never none of them, as long as one is open.
-///
-/// # Complexity
-/// Under [`Cause::Verdict`] and [`Cause::Order`] all outcomes are looked at once per open transaction.
-pub(super) fn explain<M: Model>(
-    progress: &mut Progress<M>,
-    strategy: Strategy,
-    branch: &Branch<M::Event>,
-    footprint: Option<&Footprint>,
-    cause: Cause,
-) -> Vec<Wait> {
-    let found = match cause {
-        // What is released stands and falls with all before it.
-        _ if strategy == Strategy::LockingEarlyRelease => Vec::new(),
-        Cause::Verdict => match footprint.and_then(Footprint::as_linear) {
-            Some(linear) if progress.is_exact() => by_interval(progress, linear),
-            _ => by_outcomes(progress, branch),
-        },
-        Cause::Order => in_the_way(progress, strategy, branch),
-        _ => Vec::new(),
-    };
-    if found.is_empty() { everything_open(progress, cause) } else { found }
-}
-
-fn everything_open<M: Model>(progress: &Progress<M>, cause: Cause) -> Vec<Wait> {
-    let why = match cause {
-        Cause::Verdict => Why::Verdict { if_committed: Prospect::Depends, if_aborted: Prospect::Depends },
-        Cause::Answer => Why::Answer,
-        Cause::Order => Why::Order,
-        Cause::Outcomes => Why::Outcomes,
-        Cause::Bound => Why::Bound,
-        Cause::Turn(_) => Why::Turn,
-    };
-    (0..).zip(progress.entries()).filter(|(_, entry)| !entry.committed).map(|(i, _)| wait(progress, i, why)).collect()
-}
-
-fn wait<M: Model>(progress: &Progress<M>, position: usize, why: Why) -> Wait {
-    let branch = &progress.entries().nth(position).expect("the position is valid").branch;
-    Wait { tx: branch.tx, event: progress.entity.work_name(&branch.work), why }
-}
-
-fn open_positions<M: Model>(progress: &Progress<M>) -> Vec<usize> {
-    progress.open().map(|(position, _)| position).collect()
-}
-
-fn in_the_way<M: Model>(progress: &mut Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Vec<Wait> {
-    let mut waits = Vec::new();
-    for position in open_positions(progress) {
-        if conflicts(progress, strategy, position, branch) == Some(true) {
-            waits.push(wait(progress, position, Why::Order));
-        }
-    }
-    waits
-}
-
-fn by_outcomes<M: Model>(progress: &mut Progress<M>, branch: &Branch<M::Event>) -> Vec<Wait> {
-    let mut waits = Vec::new();
-    for position in open_positions(progress) {
-        let Some(pairs) = progress.outcomes_with_and_without(position) else { continue };
-        let verdicts: Vec<(bool, bool)> = pairs
-            .iter()
-            .map(|(with, without)| {
-                (progress.entity.step(branch, with).is_ok(), progress.entity.step(branch, without).is_ok())
-            })
-            .collect();
-        if verdicts.iter().any(|(with, without)| with != without) {
-            let if_committed = prospect(verdicts.iter().map(|verdict| verdict.0));
-            let if_aborted = prospect(verdicts.iter().map(|verdict| verdict.1));
-            waits.push(wait(progress, position, Why::Verdict { if_committed, if_aborted }));
-        }
-    }
-    waits
-}
-
-fn prospect(verdicts: impl Iterator<Item = bool>) -> Prospect {
-    let (mut passes, mut fails) = (false, false);
-    for verdict in verdicts {
-        passes |= verdict;
-        fails |= !verdict;
-    }
-    match (passes, fails) {
-        (true, false) => Prospect::Passes,
-        (false, true) => Prospect::Fails,
-        _ => Prospect::Depends,
-    }
-}
-
-fn by_interval<M: Model>(progress: &Progress<M>, linear: &Linear) -> Vec<Wait> {
-    let undecided: Vec<(&Threshold, Ends)> = linear
-        .thresholds
-        .iter()
-        .filter_map(|threshold| {
-            let ends = progress.interval.ends(&threshold.terms, progress)?;
-            (holds_over(threshold.bound, ends.low, ends.high) != Span::All).then_some((threshold, ends))
-        })
-        .collect();
-    let mut waits = Vec::new();
-    for position in open_positions(progress) {
-        let entry = progress.entries().nth(position).expect("the position is valid");
-        let Some(open) = entry.taken.as_ref().map(|taken| &taken.footprint.linear) else { continue };
-        if undecided.iter().all(|(threshold, _)| added(open, &threshold.terms) == 0) {
-            continue;
-        }
-        // Deciding an open event moves one end of the range: its delta is certain, or gone.
-        let prospect = |committed: bool| {
-            let spans = undecided.iter().map(|(threshold, ends)| {
-                let delta = added(open, &threshold.terms);
-                let (low, high) = if committed {
-                    (ends.low.saturating_add(delta.max(0)), ends.high.saturating_add(delta.min(0)))
-                } else {
-                    (ends.low.saturating_sub(delta.min(0)), ends.high.saturating_sub(delta.max(0)))
-                };
-                holds_over(threshold.bound, low, high)
-            });
-            spans.fold(Prospect::Passes, |prospect, span| match (prospect, span) {
-                (Prospect::Fails, _) | (_, Span::None) => Prospect::Fails,
-                (prospect, Span::All) => prospect,
-                _ => Prospect::Depends,
-            })
-        };
-        let (if_committed, if_aborted) = (prospect(true), prospect(false));
-        waits.push(wait(progress, position, Why::Verdict { if_committed, if_aborted }));
-    }
-    // One that settles the matter says more than all those that do not.
-    let undecided = Why::Verdict { if_committed: Prospect::Depends, if_aborted: Prospect::Depends };
-    if waits.iter().any(|wait| wait.why != undecided) {
-        waits.retain(|wait| wait.why != undecided);
-    }
-    waits
 }

@@ -486,7 +486,7 @@ impl<M: Model> Coordinator<M> {
             }
             Vote::No(rejection) => transaction.refused(&*model, bounds, from, rejection),
             Vote::Unanswered(unanswered) => transaction.inquire(&*model, bounds, from, unanswered),
-            Vote::OutOfOrder(_) => {
+            Vote::OutOfOrder => {
                 transaction.asked = None;
                 return self.restart(tx, now, out);
             }

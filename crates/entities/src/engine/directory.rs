@@ -39,6 +39,7 @@ use super::entity::{EntityActor, EntityActorRef, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
+use super::metrics::Counts;
 use super::queueing::Queueing;
 use super::timers::Timers;
 use crate::admission::Strategies;
@@ -102,6 +103,7 @@ pub(super) struct Maker<M, J> {
     pub(super) memory: Arc<Memory>,
     pub(super) queueing: Arc<Queueing>,
     pub(super) timers: Arc<Timers>,
+    pub(super) counts: Arc<Counts>,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -141,6 +143,11 @@ impl<M: Model, J: Journal> Directory<M, J> {
         drop(shard);
         drop(put_away);
         Ok(live)
+    }
+
+    /// The entity `key`, if it is live.
+    pub(super) fn find(&self, key: &EntityKey) -> Option<Arc<Live<M, J>>> {
+        self.shard(key).lock().live.get(key).filter(|live| !live.actor.has_ended()).map(Arc::clone)
     }
 
     /// The caller is done with `live`, which is put away if there is nothing to keep.
@@ -229,7 +236,13 @@ impl<M: Model, J: Journal> Maker<M, J> {
         let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
         let (queueing, timers) = (Arc::clone(&self.queueing), Arc::clone(&self.timers));
-        let told = Told { loading: Arc::clone(&loading), footprint: Arc::clone(&footprint), queueing, timers };
+        let told = Told {
+            loading: Arc::clone(&loading),
+            footprint: Arc::clone(&footprint),
+            queueing,
+            timers,
+            counts: self.counts.class(key.class()),
+        };
         let options = ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() };
         let entity = EntityActor::new(key.clone(), model, journal, self.clock, options, told);
         let actor = self.system.spawn(entity);

@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
+use super::metrics::{ClassCounts, EventIds};
 use super::queueing::Queueing;
 use super::timers::Timers;
 use crate::admission::{Decision, Wait};
@@ -31,6 +32,12 @@ pub(super) type Reading<S> = Result<View<S>, Vec<Wait>>;
 /// Owes somebody an answer, unless the entity cannot be used.
 type Debt<T> = Resolver<Result<T, EntityError>>;
 
+/// A vote that is owed, and on what.
+struct Voting<M: Model> {
+    vote: Debt<Vote<M::Event>>,
+    events: Option<EventIds>,
+}
+
 /// What others are told of an entity.
 pub(super) struct Told {
     /// What has become of `load`, before anything is answered.
@@ -40,6 +47,8 @@ pub(super) struct Told {
     pub(super) queueing: Arc<Queueing>,
     /// When to look at the entity.
     pub(super) timers: Arc<Timers>,
+    /// What is counted of its class, if that is.
+    pub(super) counts: Option<Arc<ClassCounts>>,
 }
 
 pub(super) struct EntityActor<M: Model, J: Journal> {
@@ -50,7 +59,7 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     options: ParticipantOptions,
     told: Told,
     participant: Result<Participant<M>, EntityError>,
-    votes: HashMap<(TxId, Attempt), Debt<Vote<M::Event>>>,
+    votes: HashMap<(TxId, Attempt), Voting<M>>,
     /// Answers that are owed as soon as a commit is acknowledged.
     commits: HashMap<TxId, Resolver<()>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
@@ -134,8 +143,9 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
                 // Questions have no receiver here: a coordinator lives as long as its transaction.
                 match message.said {
                     Said::Vote(vote) => {
-                        if let Some(waiting) = self.votes.remove(&(message.tx, message.attempt)) {
-                            waiting.resolve(Ok(vote));
+                        if let Some(voting) = self.votes.remove(&(message.tx, message.attempt)) {
+                            self.count(&vote, voting.events.as_ref());
+                            voting.vote.resolve(Ok(vote));
                         }
                     }
                     Said::Ack(_) => {
@@ -156,6 +166,23 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             Output::ReadExpired { id, waits_for } => self.answer_read(id, Err(waits_for)),
             Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.key),
             Output::Append { .. } | Output::Halt => unreachable!("with a shared journal a participant writes nothing"),
+        }
+    }
+
+    fn count(&self, vote: &Vote<M::Event>, events: Option<&EventIds>) {
+        match (&self.told.counts, events, vote) {
+            (Some(counts), Some(events), Vote::Yes { answer, .. }) => counts.admitted(events, answer.in_line),
+            (Some(counts), _, Vote::No(rejection)) => counts.refused(&rejection.refusal.event),
+            _ => {}
+        }
+    }
+
+    /// Counts a transaction that has not got its vote.
+    fn count_delay(&self, id: (TxId, Attempt)) {
+        if let (Some(counts), Ok(participant), true) =
+            (&self.told.counts, &self.participant, self.votes.contains_key(&id))
+        {
+            participant.admission().culprit(id.0).into_iter().for_each(|culprit| counts.delayed(culprit));
         }
     }
 
@@ -245,8 +272,12 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             return cx.reply(Err(cause.clone()));
         }
         let (vote, resolver) = Promise::pair();
-        self.votes.insert((prepare.request.branch.tx, prepare.request.branch.attempt), resolver);
+        let id = (prepare.request.branch.tx, prepare.request.branch.attempt);
+        let names = prepare.request.branch.work.events().map(|event| self.model.event_name(event));
+        let events = self.told.counts.as_ref().map(|counts| counts.ids(names));
+        self.votes.insert(id, Voting { vote: resolver, events });
         self.step(cx, Input::Prepare(prepare));
+        self.count_delay(id);
         cx.forward(vote)
     }
 
@@ -262,6 +293,11 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     /// Tells that the decision to commit has its place in the journal.
     pub(super) fn precommit(&mut self, cx: &Cx<Self>, precommit: Precommit) {
         self.step(cx, Input::Precommit(precommit));
+    }
+
+    /// What `tx` waits for here, if it waits.
+    pub(super) fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
+        self.participant.as_mut().ok()?.waits_for(tx)
     }
 
     /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.

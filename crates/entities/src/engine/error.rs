@@ -26,7 +26,7 @@ pub enum SubmitError {
         replayed: bool,
     },
     /// The deadline passed before anything was recorded. The command has no effect and will have none.
-    #[error("{tx} waited until its deadline for {}", Waits(awaited, waits_for))]
+    #[error("{tx} waited until its deadline {}", Waits(awaited, waits_for, graph))]
     Timeout {
         /// The transaction.
         tx: TxId,
@@ -34,6 +34,8 @@ pub enum SubmitError {
         awaited: Awaited,
         /// The transactions that it waited for at an entity, as far as that has said so.
         waits_for: Vec<Wait>,
+        /// What those wait for in turn, as far as that was known at once.
+        graph: Vec<Link>,
     },
     /// Too much is under way. The command has no effect; send it again later.
     #[error("overloaded; try again in {} ms", retry_after.as_millis())]
@@ -54,13 +56,20 @@ pub enum SubmitError {
         tx: TxId,
         /// Why, and until when.
         doubt: Doubt,
+        /// For one that is [in line](Doubt::InLine): itself with what stands before it, and what that waits for in turn.
+        graph: Vec<Link>,
     },
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,
     /// The request with this idempotency key has not been answered yet.
     #[error("the request with this idempotency key is still being processed")]
-    KeyInUse,
+    KeyInUse {
+        /// The transaction of that request.
+        tx: TxId,
+        /// What it waits for, and what that waits for in turn; without links if it has ended meanwhile.
+        graph: Vec<Link>,
+    },
     /// The engine is shutting down.
     #[error("the engine is stopping")]
     Stopping,
@@ -87,8 +96,63 @@ pub enum Awaited {
     Load(EntityKey),
     /// This entity: what it was asked before, or transactions that are open there.
     Entity(EntityKey),
+    /// The event that is due at this entity and comes first.
+    Due(EntityKey),
     /// The journal, before it could take the record.
     Journal,
+    /// The journal, to have written the record.
+    Record,
+    /// Those that stand before it at this entity, where it is committed and in line.
+    Line(EntityKey),
+}
+
+impl Awaited {
+    /// The names of all of them, for programs.
+    pub(crate) const PHASES: [&str; 8] = ["queue", "key", "load", "entity", "due", "journal", "record", "line"];
+
+    /// Its name, for programs.
+    pub const fn phase(&self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Key => "key",
+            Self::Load(_) => "load",
+            Self::Entity(_) => "entity",
+            Self::Due(_) => "due",
+            Self::Journal => "journal",
+            Self::Record => "record",
+            Self::Line(_) => "line",
+        }
+    }
+
+    /// The entity, if it is one.
+    pub const fn entity(&self) -> Option<&EntityKey> {
+        match self {
+            Self::Load(entity) | Self::Entity(entity) | Self::Due(entity) | Self::Line(entity) => Some(entity),
+            Self::Queue | Self::Key | Self::Journal | Self::Record => None,
+        }
+    }
+}
+
+/// A transaction that is waited for, and what it waits for itself: a node of the graph of waits with the edges that leave it.
+///
+/// Displayed as `0192… on Transfer/T1 waits at Account/B: balance is between …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The transaction.
+    pub tx: TxId,
+    /// The entity that its command addresses.
+    pub addressed: EntityKey,
+    /// What it waits for.
+    pub awaited: Awaited,
+    /// The transactions that it waits for there, as far as the entity has said so.
+    pub waits_for: Vec<Wait>,
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tx, addressed, awaited, waits_for } = self;
+        write!(f, "{tx} on {addressed} waits {}", Waits(awaited, waits_for, &[]))
+    }
 }
 
 impl fmt::Display for Awaited {
@@ -97,8 +161,11 @@ impl fmt::Display for Awaited {
             Self::Queue => f.write_str("its turn to begin"),
             Self::Key => f.write_str("the look-up of its idempotency key in the journal"),
             Self::Load(entity) => write!(f, "{entity} to be read from the journal"),
-            Self::Entity(entity) => write!(f, "{entity}"),
+            Self::Entity(entity) => write!(f, "{entity}, which has not come to it"),
+            Self::Due(entity) => write!(f, "what is due at {entity} and comes first"),
             Self::Journal => f.write_str("the journal to be ready for its record"),
+            Self::Record => f.write_str("the disk to have written its record"),
+            Self::Line(entity) => write!(f, "those before it in line at {entity}"),
         }
     }
 }
@@ -148,12 +215,14 @@ pub enum ShutdownError {
 #[non_exhaustive]
 pub enum ReadError {
     /// The deadline passed before there was an answer.
-    #[error("the read waited until its deadline for {}", Waits(awaited, waits_for))]
+    #[error("the read waited until its deadline {}", Waits(awaited, waits_for, graph))]
     Timeout {
         /// What it waited for.
         awaited: Awaited,
         /// The transactions that it waited for to be decided, as far as the entity has said so.
         waits_for: Vec<Wait>,
+        /// What those wait for in turn, as far as that was known at once.
+        graph: Vec<Link>,
     },
     /// The engine is shutting down.
     #[error("the engine is stopping")]
@@ -180,7 +249,7 @@ pub enum ReadError {
 impl ReadError {
     /// The deadline passed before what is due had happened.
     pub(super) fn behind_due(entity: &EntityKey) -> Self {
-        Self::Timeout { awaited: Awaited::Entity(entity.clone()), waits_for: Vec::new() }
+        Self::Timeout { awaited: Awaited::Due(entity.clone()), waits_for: Vec::new(), graph: Vec::new() }
     }
 
     /// What is due cannot happen.
@@ -189,7 +258,11 @@ impl ReadError {
             SubmitError::Stopping => Self::Stopping,
             SubmitError::Failed { why } => Self::Failed { why },
             SubmitError::Entity(cause) => Self::Entity(cause),
-            SubmitError::Timeout { awaited, waits_for, .. } => Self::Timeout { awaited, waits_for },
+            SubmitError::Timeout { tx, awaited, waits_for, graph } => {
+                let due = Link { tx, addressed: entity.clone(), awaited, waits_for };
+                let graph = std::iter::once(due).chain(graph).collect();
+                Self::Timeout { awaited: Awaited::Due(entity.clone()), waits_for: Vec::new(), graph }
+            }
             cause => Self::Due { entity: entity.clone(), cause: Box::new(cause) },
         }
     }
@@ -247,16 +320,38 @@ impl EntityError {
     }
 }
 
-struct Waits<'a>(&'a Awaited, &'a [Wait]);
+/// How many links of a graph are put into words.
+const LINKS_SAID: usize = 4;
+
+/// What a request waits for, in words: for what, or at which entity for whom; and what those wait for in turn.
+///
+/// Displayed as `for Account/A to be read from the journal` or `at Account/A: balance is between …`.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits<'a>(pub &'a Awaited, pub &'a [Wait], pub &'a [Link]);
 
 impl fmt::Display for Waits<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.1.is_empty() {
-            return self.0.fmt(f);
+        let Self(awaited, waits_for, graph) = self;
+        match awaited {
+            Awaited::Line(entity) if !waits_for.is_empty() => write!(f, "in line at {entity}: ")?,
+            Awaited::Entity(entity) if !waits_for.is_empty() => write!(f, "at {entity}: ")?,
+            awaited => write!(f, "for {awaited}")?,
         }
-        for (i, wait) in self.1.iter().enumerate() {
-            write!(f, "{}{wait}", if i == 0 { "" } else { "; " })?;
+        let mut fact_before = None;
+        for (i, wait) in waits_for.iter().enumerate() {
+            // What several depend on is said once.
+            match wait.dependency() {
+                Some((fact, on)) if fact_before.as_ref() == Some(&fact) => write!(f, " and on {on}")?,
+                dependency => {
+                    write!(f, "{}{wait}", if i == 0 { "" } else { "; " })?;
+                    fact_before = dependency.map(|(fact, _)| fact);
+                }
+            }
         }
-        Ok(())
+        graph.iter().take(LINKS_SAID).try_for_each(|link| write!(f, "; {link}"))?;
+        match graph.len().saturating_sub(LINKS_SAID) {
+            0 => Ok(()),
+            others => write!(f, "; {others} more"),
+        }
     }
 }

@@ -25,9 +25,9 @@ use enact_sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::SubmitError;
-use super::{Command, Shared, Ticket};
+use super::{Command, Shared, Ticket, clock};
 use crate::model::{Due, Model};
-use crate::tx::Timestamp;
+use crate::tx::{Timestamp, TxId};
 
 /// How many entities the engine looks at at a time.
 const FIRINGS_MAX: usize = 32;
@@ -43,7 +43,18 @@ type Happening = watch::Receiver<Option<Result<(), SubmitError>>>;
 
 /// The due events that are happening.
 #[derive(Debug, Default)]
-pub(super) struct Firings(Mutex<HashMap<(EntityKey, Timestamp), Happening>>);
+pub(super) struct Firings {
+    happening: Mutex<HashMap<(EntityKey, Timestamp), Happening>>,
+    /// The transactions in which they happen.
+    transactions: Mutex<HashMap<EntityKey, TxId>>,
+}
+
+impl Firings {
+    /// The transaction in which what is due at `entity` happens, if it does.
+    pub(super) fn transaction(&self, entity: &EntityKey) -> Option<TxId> {
+        self.transactions.lock().get(entity).copied()
+    }
+}
 
 impl<M: Model, J: Journal> Shared<M, J> {
     /// Lets the next event of an entity happen that is due at `by`, or notes that it was refused. Says whether there was one.
@@ -63,13 +74,13 @@ impl<M: Model, J: Journal> Shared<M, J> {
     async fn happening(self: &Arc<Self>, entity: &EntityKey, due: Due<M::Event>) -> Result<(), SubmitError> {
         let id = (entity.clone(), due.at);
         let mut happening = {
-            let mut all = self.firings.0.lock();
+            let mut all = self.firings.happening.lock();
             let begin = || {
                 let (ended, happening) = watch::channel(None);
                 let (engine, id) = (Arc::clone(self), id.clone());
                 tokio::spawn(async move {
                     let result = engine.fire(&id.0, due).await;
-                    engine.firings.0.lock().remove(&id);
+                    engine.firings.happening.lock().remove(&id);
                     ended.send_replace(Some(result));
                 });
                 happening
@@ -78,7 +89,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         };
         let ended = happening.wait_for(Option::is_some).await.map(|ended| ended.clone());
         ended.ok().flatten().unwrap_or_else(|| {
-            self.firings.0.lock().remove(&id);
+            self.firings.happening.lock().remove(&id);
             Err(SubmitError::Failed { why: "a due event ended before it was decided".to_owned() })
         })
     }
@@ -101,7 +112,11 @@ impl<M: Model, J: Journal> Shared<M, J> {
     async fn happen(self: &Arc<Self>, entity: &EntityKey, event: M::Event, at: Timestamp) -> Result<(), SubmitError> {
         let ticket = Ticket::inner(self)?;
         let command = Command { key: entity.clone(), event, idempotency: None, deadline: DEADLINE };
-        self.carry(ticket, command, Some(at)).await.map(drop)
+        let tx = clock::tx_id();
+        self.firings.transactions.lock().insert(entity.clone(), tx);
+        let result = self.carry(ticket, tx, command, Some(at)).await;
+        self.firings.transactions.lock().remove(entity);
+        result.map(drop)
     }
 
     /// Looks at entities when their timers say so, for ever.

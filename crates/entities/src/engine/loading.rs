@@ -61,7 +61,8 @@ impl Stage {
             Self::Queue => Awaited::Queue,
             Self::Key => Awaited::Key,
             Self::Entity { key, loading } if loading.is_going_on() => Awaited::Load(key),
-            Self::Entity { key, .. } | Self::Due(key) => Awaited::Entity(key),
+            Self::Entity { key, .. } => Awaited::Entity(key),
+            Self::Due(key) => Awaited::Due(key),
             Self::Journal => Awaited::Journal,
         }
     }

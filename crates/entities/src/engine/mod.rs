@@ -24,8 +24,10 @@ mod disk;
 mod entity;
 mod error;
 mod firing;
+mod graph;
 mod loading;
 mod memory;
+mod metrics;
 mod progress;
 mod queueing;
 mod requests;
@@ -51,8 +53,11 @@ use self::committer::Committer;
 use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
-pub use self::error::{Awaited, Doubt, EntityError, ReadError, ShutdownError, SubmitError};
+pub use self::error::{Awaited, Doubt, EntityError, Link, ReadError, ShutdownError, SubmitError, Waits};
 use self::firing::Firings;
+use self::graph::UnderWay;
+use self::metrics::Counts;
+pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
 use self::progress::Progress;
 use self::queueing::Queueing;
 use self::requests::{Answers, Running};
@@ -65,8 +70,8 @@ use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
 use crate::tx::{Millis, Timestamp, TxId};
 
-/// How long after its deadline a request still listens to an entity that says what it waited for.
-const GRACE: Duration = Duration::from_millis(100);
+/// How long after its deadline a request still listens to entities that say what it waited for, and what that waits for.
+const GRACE: Millis = Millis(10);
 
 /// How long the journal has at least to close, however long commands took to end.
 const CLOSING_MIN: Duration = Duration::from_secs(1);
@@ -168,6 +173,8 @@ struct Shared<M: Model, J: Journal> {
     committer: Committer<J>,
     queueing: Arc<Queueing>,
     running: Running,
+    under_way: UnderWay,
+    counts: Arc<Counts>,
     answers: Answers,
     /// Names the coordinators of all transactions, which participants of this process never have to look for.
     coordinator: EntityKey,
@@ -196,6 +203,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
         participant.ask_after = Millis::NEVER;
         let queueing = Arc::new(Queueing::new());
+        let counts = Arc::new(Counts::of(model.classes()));
         let maker = Maker {
             system: system.clone(),
             model: Arc::clone(&model),
@@ -206,6 +214,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             memory: Arc::default(),
             queueing: Arc::clone(&queueing),
             timers: Arc::clone(&timers),
+            counts: Arc::clone(&counts),
         };
         let shared = Shared {
             model,
@@ -220,6 +229,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
             firings: Firings::default(),
             directory: Directory::new(maker, options.live_bytes_max),
             running: Running::default(),
+            under_way: UnderWay::default(),
+            counts,
             answers: Answers::kept_for(options.keep_answers),
             coordinator: EntityKey::new(".transaction", "engine").expect("a valid name"),
             in_flight: AtomicUsize::new(0),
@@ -260,7 +271,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// later.
     pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
         let ticket = Ticket::take(&self.shared)?;
-        self.shared.carry(ticket, command, None).await
+        self.shared.carry(ticket, clock::tx_id(), command, None).await
     }
 
     /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is
@@ -275,6 +286,26 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Cancel safety
     /// Dropping the future has no effect on anything else.
     pub async fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> Result<View<M::State>, ReadError> {
+        let grace = moment(deadline) + GRACE.span();
+        let answer = self.read_in_time(key, mode, after, deadline).await;
+        let answer = answer.inspect_err(|error| self.shared.counts.read(error));
+        match answer {
+            Err(ReadError::Timeout { awaited, waits_for, mut graph }) => {
+                self.shared.trace(&awaited, &waits_for, &mut graph, grace).await;
+                Err(ReadError::Timeout { awaited, waits_for, graph })
+            }
+            answer => answer,
+        }
+    }
+
+    /// Reads behind what is due.
+    async fn read_in_time(
         &self,
         key: &EntityKey,
         mode: ReadMode,
@@ -309,6 +340,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             let left = over.saturating_duration_since(Instant::now());
             match self.read_now(key, mode, after, left).await {
                 Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
+                Err(ReadError::Timeout { waits_for, .. }) if is_late && waits_for.is_empty() => break,
                 view => return view,
             }
             if is_late {
@@ -339,13 +371,28 @@ impl<M: Model, J: Journal> Engine<M, J> {
         let reading = live.actor.read(mode, after, self.shared.clock.after(deadline), live.sent());
         let answer = match within(deadline, reading, || stage.is_told()).await {
             Some(Ok(Ok(Ok(view)))) => Ok(view),
-            Some(Ok(Ok(Err(waits_for)))) => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for }),
+            Some(Ok(Ok(Err(waits_for)))) => {
+                Err(ReadError::Timeout { awaited: stage.awaited(), waits_for, graph: Vec::new() })
+            }
             Some(Ok(Err(cause))) => Err(cause.into()),
             Some(Err(cause)) => Err(live.ended(&cause).into()),
-            None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new() }),
+            None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new(), graph: Vec::new() }),
         };
         self.shared.directory.release(&live);
         answer
+    }
+
+    /// What has been counted since the engine was opened.
+    ///
+    /// # Complexity
+    /// Linear in the events that the contract declares and in the pairs of them that have waited.
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            commands: self.shared.in_flight.load(Ordering::Relaxed),
+            entity_bytes: self.live_bytes(),
+            timers: self.timer_count(),
+            ..self.shared.counts.metrics()
+        }
     }
 
     /// The time that a command would have now.
@@ -461,7 +508,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Panics
     /// Outside of a tokio runtime with timers.
     pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
-        let over = after(deadline);
+        let over = moment(deadline);
         self.shared.stopping.store(true, Ordering::SeqCst);
         let all_ended = async {
             loop {
@@ -475,7 +522,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         if timeout_at(over, all_ended).await.is_err() {
             tracing::warn!("commands were still under way when the time to stop was over");
         }
-        let closing = over.max(after(CLOSING_MIN));
+        let closing = over.max(moment(CLOSING_MIN));
         // What is not kept costs the next start some time.
         let _ = timeout_at(over, self.shared.save_timers(true)).await;
         match timeout_at(closing, self.shared.journal.close()).await {
@@ -493,7 +540,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// The moment `span` from now, at most thirty years.
-fn after(span: Duration) -> Instant {
+fn moment(span: Duration) -> Instant {
     Instant::now() + span.min(FAR)
 }
 
@@ -505,7 +552,7 @@ async fn within<T: Send + 'static>(
 ) -> Option<Result<T, ActorError>> {
     match timeout(span, &mut answer).await {
         Ok(answer) => Some(answer),
-        Err(_) if is_told() => timeout(GRACE, answer).await.ok(),
+        Err(_) if is_told() => timeout(GRACE.span(), answer).await.ok(),
         Err(_) => None,
     }
 }
@@ -515,18 +562,27 @@ impl<M: Model, J: Journal> Shared<M, J> {
     async fn carry(
         self: &Arc<Self>,
         ticket: Ticket<M, J>,
+        tx: TxId,
         command: Command<M::Event>,
         at: Option<Timestamp>,
     ) -> Result<Receipt, SubmitError> {
-        let tx = clock::tx_id();
         let span = command.deadline;
-        let progress = Arc::new(Progress::new(tx, after(span)));
+        let over = moment(span) + GRACE.span();
+        let progress = Arc::new(Progress::new(tx, command.key.clone(), moment(span)));
+        self.under_way.begin(tx, &progress);
         let (answer, client) = Promise::pair();
         let transaction = self.system.spawn(Transaction::new(tx, ticket, client, Arc::clone(&progress)));
         transaction.tell().run(command, self.clock.after(span), at);
-        match within(span, answer, || progress.is_told()).await {
-            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed })),
+        let answer = match within(span, answer, || progress.is_told()).await {
+            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed, graph: Vec::new() })),
             None => Err(progress.give_up()),
+        };
+        match answer {
+            Ok(receipt) => Ok(receipt),
+            Err(error) => {
+                self.counts.command(&error);
+                Err(self.explained(error, over).await)
+            }
         }
     }
 

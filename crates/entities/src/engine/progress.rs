@@ -10,6 +10,7 @@
 //! about: a client that hears of a timeout has had no effect, and all others hear that it is in doubt.
 use std::mem;
 
+use enact_journal::EntityKey;
 use enact_sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
@@ -21,6 +22,8 @@ use crate::tx::TxId;
 #[derive(Debug)]
 pub(super) struct Progress {
     tx: TxId,
+    /// The entity that the command addresses.
+    addressed: EntityKey,
     deadline: Instant,
     state: Mutex<State>,
 }
@@ -30,7 +33,7 @@ enum State {
     Waiting(Stage),
     GivenUp(Awaited),
     Recording,
-    InLine,
+    InLine(EntityKey),
 }
 
 /// The client has given up, or the deadline has passed: nothing more may be done for the command.
@@ -38,8 +41,23 @@ enum State {
 pub(super) struct Late;
 
 impl Progress {
-    pub(super) fn new(tx: TxId, deadline: Instant) -> Self {
-        Self { tx, deadline, state: Mutex::new(State::Waiting(Stage::Queue)) }
+    pub(super) fn new(tx: TxId, addressed: EntityKey, deadline: Instant) -> Self {
+        Self { tx, addressed, deadline, state: Mutex::new(State::Waiting(Stage::Queue)) }
+    }
+
+    /// The entity that the command addresses.
+    pub(super) const fn addressed(&self) -> &EntityKey {
+        &self.addressed
+    }
+
+    /// What the command waits for at the moment.
+    pub(super) fn awaited(&self) -> Awaited {
+        match &*self.state.lock() {
+            State::Waiting(stage) => stage.clone().awaited(),
+            State::GivenUp(awaited) => awaited.clone(),
+            State::Recording => Awaited::Record,
+            State::InLine(entity) => Awaited::Line(entity.clone()),
+        }
     }
 
     pub(super) const fn tx(&self) -> TxId {
@@ -53,7 +71,7 @@ impl Progress {
                 *at = stage;
                 Ok(())
             }
-            State::GivenUp(_) | State::Recording | State::InLine => Err(Late),
+            State::GivenUp(_) | State::Recording | State::InLine(_) => Err(Late),
         }
     }
 
@@ -74,9 +92,9 @@ impl Progress {
         }
     }
 
-    /// The record is durable, and what stands before it is not decided.
-    pub(super) fn stand_in_line(&self) {
-        *self.state.lock() = State::InLine;
+    /// The record is durable, and what stands before it at `entity` is not decided.
+    pub(super) fn stand_in_line(&self, entity: &EntityKey) {
+        *self.state.lock() = State::InLine(entity.clone());
     }
 
     /// Whether the command waits for an entity that tells at the deadline what it waits for itself.
@@ -87,17 +105,17 @@ impl Progress {
     /// Gives the command up, if that is still possible; what its client is told.
     pub(super) fn give_up(&self) -> SubmitError {
         let mut state = self.state.lock();
-        let in_doubt = |doubt| SubmitError::InDoubt { tx: self.tx, doubt };
-        if matches!(&*state, State::InLine) {
+        let in_doubt = |doubt| SubmitError::InDoubt { tx: self.tx, doubt, graph: Vec::new() };
+        if matches!(&*state, State::InLine(_)) {
             return in_doubt(Doubt::InLine);
         }
         let awaited = match mem::replace(&mut *state, State::Recording) {
-            State::Recording | State::InLine => return in_doubt(Doubt::Recording),
+            State::Recording | State::InLine(_) => return in_doubt(Doubt::Recording),
             State::Waiting(stage) => stage.awaited(),
             State::GivenUp(awaited) => awaited,
         };
         *state = State::GivenUp(awaited.clone());
-        SubmitError::Timeout { tx: self.tx, awaited, waits_for: Vec::new() }
+        SubmitError::Timeout { tx: self.tx, awaited, waits_for: Vec::new(), graph: Vec::new() }
     }
 }
 
@@ -106,7 +124,7 @@ mod tests {
     use super::*;
 
     fn progress() -> Progress {
-        Progress::new(TxId::from_u128(1), Instant::now())
+        Progress::new(TxId::from_u128(1), EntityKey::new("Account", "A").expect("a key"), Instant::now())
     }
 
     #[test]

@@ -26,7 +26,7 @@ use super::error::{EntityError, SubmitError};
 use super::{Receipt, Shared};
 use crate::model::Model;
 use crate::record::{AnswerRecord, Idempotency, Record};
-use crate::tx::Timestamp;
+use crate::tx::{Timestamp, TxId};
 
 /// Milliseconds of time whose answers are forgotten together.
 const SPAN: i64 = 6 * 60 * 60 * 1000;
@@ -126,9 +126,9 @@ fn digest(addressed: &EntityKey, request: &Idempotency) -> String {
     })
 }
 
-/// The requests that are running, by the digests of their keys, with their fingerprints.
+/// The requests that are running, by the digests of their keys, with their fingerprints and transactions.
 #[derive(Debug, Default)]
-pub(super) struct Running(Mutex<HashMap<String, [u8; 32]>>);
+pub(super) struct Running(Mutex<HashMap<String, ([u8; 32], TxId)>>);
 
 /// A request that holds its key until it is dropped.
 pub(super) struct Repeatable<'a> {
@@ -157,10 +157,11 @@ impl Drop for Held<'_> {
 /// Lets a request to `addressed` in that is new; otherwise says what it is told instead.
 pub(super) async fn admit<'a, M: Model, J: Journal>(
     engine: &'a Arc<Shared<M, J>>,
+    tx: TxId,
     addressed: &EntityKey,
     request: &Idempotency,
 ) -> Result<Repeatable<'a>, Result<Receipt, SubmitError>> {
-    let held = hold(&engine.running, addressed, request).map_err(Err)?;
+    let held = hold(&engine.running, tx, addressed, request).map_err(Err)?;
     match engine.answers.find::<M, J>(&engine.journal, &held.digest, engine.time.time()).await {
         Ok((None, place)) => Ok(Repeatable { place, _held: held }),
         Ok((Some(answer), _)) => Err(replay(answer, request)),
@@ -168,14 +169,21 @@ pub(super) async fn admit<'a, M: Model, J: Journal>(
     }
 }
 
-fn hold<'a>(running: &'a Running, addressed: &EntityKey, request: &Idempotency) -> Result<Held<'a>, SubmitError> {
+fn hold<'a>(
+    running: &'a Running,
+    tx: TxId,
+    addressed: &EntityKey,
+    request: &Idempotency,
+) -> Result<Held<'a>, SubmitError> {
     let digest = digest(addressed, request);
     let mut requests = running.0.lock();
     match requests.get(&digest) {
-        Some(fingerprint) if *fingerprint == request.fingerprint => Err(SubmitError::KeyInUse),
+        Some((fingerprint, tx)) if *fingerprint == request.fingerprint => {
+            Err(SubmitError::KeyInUse { tx: *tx, graph: Vec::new() })
+        }
         Some(_) => Err(SubmitError::KeyReused),
         None => {
-            requests.insert(digest.clone(), request.fingerprint);
+            requests.insert(digest.clone(), (request.fingerprint, tx));
             Ok(Held { running, digest })
         }
     }
@@ -201,7 +209,6 @@ mod tests {
 
     use super::*;
     use crate::record::Done;
-    use crate::tx::TxId;
     use crate::{Rebel, Record};
 
     const DAY: i64 = 24 * 60 * 60 * 1000;

@@ -17,7 +17,7 @@ use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::timers::Note;
-use super::{Command, Receipt, Shared, Ticket};
+use super::{Command, GRACE, Receipt, Shared, Ticket};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
 use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
@@ -84,7 +84,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             return self.coordinate(command, (deadline, at), None).await;
         };
         // Rare states of this future lie elsewhere, so that all others are small.
-        let admitted = Box::pin(requests::admit(&engine, &command.key, request));
+        let admitted = Box::pin(requests::admit(&engine, self.tx, &command.key, request));
         match progress.wait(Stage::Key, admitted).await {
             Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), Some(repeatable)).await,
             Ok(Err(reply)) => self.tell_client(reply),
@@ -103,6 +103,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let mut options = CoordinatorOptions::new(Durability::Shared);
         // Within one process no message is lost.
         options.resend_after = Millis::NEVER;
+        options.grace = GRACE;
         // It runs one transaction, and repeated requests find their answers in the journal.
         (options.recent_max, options.answers_max) = (0, 0);
         let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
@@ -227,7 +228,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         if slot.is_none() || !self.in_line {
             self.acks.push(ack);
         } else {
-            self.progress.stand_in_line();
+            self.progress.stand_in_line(to);
             if let Err(cause) = ack.await {
                 // It is in the journal, where the entity finds it when it is recovered.
                 tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
@@ -355,14 +356,15 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             },
             Reply::TimedOut { waits_for, .. } if waits_for.is_empty() => Err(self.progress.give_up()),
             Reply::TimedOut { entity, waits_for } => {
-                Err(SubmitError::Timeout { tx: self.tx, awaited: Awaited::Entity(entity), waits_for })
+                let awaited = Awaited::Entity(entity);
+                Err(SubmitError::Timeout { tx: self.tx, awaited, waits_for, graph: Vec::new() })
             }
             Reply::Busy { .. } => Err(SubmitError::Overloaded { retry_after: RETRY_AFTER }),
             Reply::NotRecorded => {
                 Err(self.failure.take().unwrap_or(SubmitError::Overloaded { retry_after: RETRY_AFTER }))
             }
-            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed }),
-            Reply::KeyInUse => Err(SubmitError::KeyInUse),
+            Reply::InDoubt => Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed, graph: Vec::new() }),
+            Reply::KeyInUse => Err(SubmitError::KeyInUse { tx: self.tx, graph: Vec::new() }),
             Reply::KeyReused => Err(SubmitError::KeyReused),
         }
     }
@@ -386,6 +388,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
 impl<M: Model, J: Journal> Drop for Transaction<M, J> {
     fn drop(&mut self) {
+        self.engine.under_way.end(self.tx);
         if !self.ended {
             // Nobody is left to tell the participants; recovery will.
             self.engine.fail(format!("the coordinator of {} ended before its transaction", self.tx));

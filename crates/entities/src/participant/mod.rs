@@ -247,13 +247,18 @@ impl<M: Model> Participant<M> {
         self.standings.is_empty() && self.unacknowledged.is_empty() && self.writes.is_empty() && self.reads.is_empty()
     }
 
+    /// What `tx` waits for, if it is delayed, or committed and in line.
+    pub fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
+        self.admission.waits_for(tx)
+    }
+
     /// When the participant wants to be woken by [`Input::Tick`], if nothing happens before.
     pub fn next_deadline(&self) -> Option<Millis> {
         let ask = self.asks.first().map(|&(at, _)| at);
         [ask, self.admission.next_deadline(), self.reads.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Takes one input and says what is to be done, in this order.
+    /// Takes one input and says what is to be done, in this order. A deadline that has come is served first, whatever the input is.
     ///
     /// # Panics
     /// If the model refuses an effect that it allowed before, which breaks its laws.
@@ -261,6 +266,11 @@ impl<M: Model> Participant<M> {
         let mut out = Vec::new();
         if self.halted {
             return out;
+        }
+        // Whatever stands in the queue before the tick, the first turn after a deadline serves it.
+        if self.admission.next_deadline().is_some_and(|deadline| deadline <= now) {
+            let consequences = self.admission.expire(now);
+            self.follow(consequences, now, &mut out);
         }
         match input {
             Input::Prepare(prepare) => self.prepare(prepare, now, &mut out),
@@ -271,7 +281,7 @@ impl<M: Model> Participant<M> {
             Input::Decide(decide) => self.decide(decide, now, &mut out),
             Input::Written { write, result } => self.written(write, result, now, &mut out),
             Input::Read(read) => self.reads.arrive(read, self.admission.next_slot()),
-            Input::Tick => self.tick(now, &mut out),
+            Input::Tick => self.ask(now, &mut out),
         }
         if !self.halted {
             self.answer_reads(now, &mut out);
@@ -323,7 +333,7 @@ impl<M: Model> Participant<M> {
             Verdict::Admitted(slot, answer) => return self.admitted(tx, slot, answer, now, out),
             Verdict::Rejected(rejection) => Vote::No(rejection),
             Verdict::Unanswered(unanswered) => Vote::Unanswered(unanswered),
-            Verdict::OutOfOrder(waits) => Vote::OutOfOrder(waits),
+            Verdict::OutOfOrder => Vote::OutOfOrder,
             Verdict::Busy => Vote::Busy,
         };
         self.turn_away(tx, vote, out);
@@ -531,12 +541,6 @@ impl<M: Model> Participant<M> {
             let consequences = self.admission.decide(tx, Decision::Abort);
             self.follow(consequences, now, out);
         }
-    }
-
-    fn tick(&mut self, now: Millis, out: &mut Outputs<M>) {
-        let consequences = self.admission.expire(now);
-        self.follow(consequences, now, out);
-        self.ask(now, out);
     }
 
     /// Asks for every decision that is overdue.

@@ -2,7 +2,7 @@
 //!
 //! A read never blocks a transaction and holds nothing. It waits at most for what was in progress when it came.
 
-use crate::admission::{Admission, Range, Wait, Why};
+use crate::admission::{Admission, Range, Wait};
 use crate::model::Model;
 use crate::tx::{Millis, Slot, TxId};
 
@@ -131,9 +131,5 @@ fn is_here<M: Model>(admission: &Admission<M>, tx: TxId) -> bool {
 }
 
 fn waits_of<M: Model>(read: &Read, admission: &Admission<M>) -> Vec<Wait> {
-    let name = |tx| admission.wait_for(tx, Why::Value);
-    match read.after.filter(|&tx| is_here(admission, tx)) {
-        Some(tx) => vec![name(tx)],
-        None => admission.in_progress().filter(|entry| !entry.committed).map(|entry| name(entry.branch.tx)).collect(),
-    }
+    admission.waits_of_read(read.after.filter(|&tx| is_here(admission, tx)))
 }

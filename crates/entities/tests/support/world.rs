@@ -257,7 +257,7 @@ impl<M: Model> Net<M> {
             Vote::Yes { early: Some(EarlyRelease { depends_on: Some(_) }), .. } => self.marks.insert("released early"),
             Vote::Yes { .. } if was_delayed => self.marks.insert("delayed, then admitted"),
             Vote::No(_) if was_delayed => self.marks.insert("delayed, then rejected"),
-            Vote::OutOfOrder(_) => self.marks.insert("asked out of order and restarted"),
+            Vote::OutOfOrder => self.marks.insert("asked out of order and restarted"),
             Vote::Expired(_) => self.marks.insert("delayed until the deadline"),
             _ => false,
         };

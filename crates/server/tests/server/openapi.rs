@@ -70,6 +70,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         "post /Transfer/{id}/Book",
         "get /health",
         "get /health/ready",
+        "get /metrics",
         "get /openapi.json",
     ];
     assert_eq!(operations, expected);

@@ -81,7 +81,10 @@ async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_f
         bank.post_with("/Account/A/Withdraw", &headers, r#"{"amount":"EUR 60.00"}"#).await
     })
     .await;
-    problem(&late, 504, "timeout", &["waited for Withdraw of ", "no effect", "Idempotency-Key"]);
+    let says = "waited at Account/A: balance + limit is between EUR 40.00 and EUR 100.00 and must be at least EUR 60.00: it depends on \
+                Withdraw of ";
+    let follows = " (fails if it commits, passes if it aborts)";
+    problem(&late, 504, "timeout", &[says, follows, "no effect", "Idempotency-Key"]);
     assert!(late.body["transaction"].is_string());
     let waits = late.body["waits_for"].as_array().expect("a list");
     assert_eq!(waits.len(), 1);
@@ -93,7 +96,8 @@ async fn a_deadline_that_passes_while_waiting_is_504_and_names_what_was_waited_f
         bank.ask(request.body(Body::empty()).expect("valid")).await
     })
     .await;
-    problem(&read, 504, "timeout", &["waited for Withdraw of ", "mode=applied"]);
+    let says = "waited at Account/A: balance is between EUR 40.00 and EUR 100.00: it depends on Withdraw of ";
+    problem(&read, 504, "timeout", &[says, "mode=applied"]);
 
     bank.journal.release();
     let done = open.await.expect("answered");

@@ -1,0 +1,61 @@
+//! `GET /metrics`: what the engine counts, in the text format of Prometheus.
+
+use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use enact_entities::Metrics;
+use enact_journal::Journal;
+
+use crate::api::Api;
+
+/// The media type of the format.
+pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) async fn metrics<J: Journal>(State(api): State<Arc<Api<J>>>) -> Response {
+    let mut text = String::new();
+    write(&mut text, &api.engine.metrics()).expect("a string takes all that is written to it");
+    ([(header::CONTENT_TYPE, TEXT)], text).into_response()
+}
+
+/// Names of classes and events are identifiers, so no label needs an escape.
+fn write(text: &mut String, metrics: &Metrics) -> fmt::Result {
+    let mut events = |name: &str, help: &str, count: fn(&enact_entities::EventCount) -> u64| {
+        head(text, name, "counter", help)?;
+        metrics.events.iter().try_for_each(|event| {
+            writeln!(text, "{name}{{class=\"{}\",event=\"{}\"}} {}", event.class, event.event, count(event))
+        })
+    };
+    events("enact_admitted_total", "Events that an instance admitted.", |event| event.admitted)?;
+    events("enact_in_line_total", "Admitted events that stood in line.", |event| event.in_line)?;
+    events("enact_refused_total", "Events that an instance refused.", |event| event.refused)?;
+    let name = "enact_delayed_total";
+    head(text, name, "counter", "Events that waited for another one at their instance, and why.")?;
+    for delay in &metrics.delays {
+        writeln!(
+            text,
+            "{name}{{class=\"{}\",event=\"{}\",waits_for=\"{}\",cause=\"{}\"}} {}",
+            delay.class, delay.event, delay.waits_for, delay.cause, delay.count
+        )?;
+    }
+    let name = "enact_timeouts_total";
+    head(text, name, "counter", "Commands and reads whose deadline passed, by what they waited for.")?;
+    for (phase, count) in &metrics.timeouts {
+        writeln!(text, "{name}{{phase=\"{phase}\"}} {count}")?;
+    }
+    for (name, help, value) in [
+        ("enact_commands", "Commands under way.", metrics.commands),
+        ("enact_instance_bytes", "About how many bytes of memory instances take.", metrics.entity_bytes),
+        ("enact_timers", "Instances with a timer that has not fired.", metrics.timers),
+    ] {
+        head(text, name, "gauge", help)?;
+        writeln!(text, "{name} {value}")?;
+    }
+    Ok(())
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Result {
+    writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+}
