@@ -386,7 +386,7 @@ fn a_thousand_that_wait_for_one_turn_follow_it_to_the_next() {
     let open = store.ask("Price", &[1]);
     let others = [store.ask("Price", &[2]), store.ask("Price", &[3])];
     let turns: Vec<TxId> = (0..MANY).map(|_| store.ask("Price", &[1])).collect();
-    assert!(store.explain(turns[999]).contains("it has its turn first"));
+    assert!(store.explain(turns[999]).contains("came earlier"));
     assert_eq!(store.commit(open), [others[0]]);
     assert!(store.in_vain <= 8, "{}", store.in_vain);
     assert_eq!(store.commit(others[0]), [others[1]]);
