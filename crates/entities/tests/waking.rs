@@ -10,8 +10,9 @@ use enact_entities::{
     Strategy, Timestamp, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Source, Value, check};
+use support::bank::{Bank, Event, Hand};
 use support::chance::{Chance, for_seeds};
-use support::tx;
+use support::{key, tx};
 
 /// Numbers that are added to, replaced, read and doubled, elements, and a life cycle.
 const CONTRACT: &str = "
@@ -226,7 +227,10 @@ fn a_thousand_different_constants_go_one_by_one_and_each_decision_judges_the_nex
     let mut store = Store::serializable(0);
     let all: Vec<TxId> = (0..MANY).map(|to| store.ask("Price", &[to])).collect();
     for pair in all.windows(2) {
+        // As long as another one is open, the next one is not found because it is the first of all.
+        let other = store.ask("Floor", &[1]);
         assert_eq!(store.commit(pair[0]), [pair[1]]);
+        assert_eq!(store.commit(other), []);
     }
     assert_eq!(store.in_vain, 0);
 }
@@ -360,6 +364,32 @@ fn readers_pass_a_writer_a_bounded_number_of_times() {
 }
 
 #[test]
+fn a_writer_goes_when_the_last_reader_is_decided_that_relies_on_what_it_changes() {
+    for decision in [Decision::Commit, Decision::Abort] {
+        let mut store = Store::serializable(0);
+        let readers = [store.ask("Quote", &[5]), store.ask("Quote", &[5])];
+        let writer = store.ask("Price", &[6]);
+        store.ask("Floor", &[1]);
+        assert_eq!(store.decide(readers[0], decision), []);
+        assert_eq!(store.decide(readers[1], decision), [writer], "{decision:?}");
+    }
+}
+
+#[test]
+fn what_one_in_line_held_back_goes_when_that_is_applied() {
+    let mut store = Store::serializable(8);
+    let open = store.ask("Floor", &[1]);
+    let in_line = store.ask_as("Floor", &[2], true);
+    assert_eq!(store.commit(in_line), []);
+    // It has nothing in common with it, which is not told of what is judged by outcomes.
+    let held_back = store.ask("Double", &[]);
+    assert_eq!(store.delayed, [held_back]);
+    let other = store.ask("Tag", &[1]);
+    assert_eq!(store.commit(open), [held_back]);
+    assert_eq!(store.open, [other, held_back]);
+}
+
+#[test]
 fn those_that_find_another_cell_in_the_way_are_judged_eight_at_a_time() {
     let mut store = Store::serializable(0);
     let price = store.ask("Price", &[-1]);
@@ -393,6 +423,80 @@ fn a_thousand_that_wait_for_one_turn_follow_it_to_the_next() {
     let settled = store.commit(others[1]);
     assert_eq!(settled[0], turns[0]);
     store.drain(Decision::Commit);
+}
+
+#[test]
+fn a_thousand_whose_turn_comes_wait_for_the_next_one_that_stops_the_first() {
+    let limits = Limits { overtakes_max: 0, ..Limits::default() };
+    let mut store = Store::new(Strategy::Serializable, limits, 0);
+    store.ask("Price", &[1]);
+    let others = [store.ask("Price", &[2]), store.ask("Price", &[3])];
+    let turns: Vec<TxId> = (0..MANY).map(|_| store.ask("Price", &[1])).collect();
+    assert_eq!(store.abort(others[0]), []);
+    assert_eq!(store.in_vain, 1);
+    assert!(store.explain(turns[999]).starts_with(&format!("Price of {}: it has its turn", others[1])));
+    assert_eq!(store.abort(others[1]), turns);
+}
+
+#[test]
+fn what_a_call_leaves_is_looked_at_in_the_next_ones() {
+    let mut store = Store::serializable(0);
+    let price = store.ask("Price", &[-1]);
+    store.ask("Floor", &[-1]);
+    for n in 0..20 {
+        store.ask("Both", &[n, n]);
+    }
+    // It could go once the price is free, and stands behind twenty that cannot.
+    let behind = store.ask("Price", &[7]);
+    assert_eq!(store.commit(price), []);
+    let settled: Vec<TxId> = (0..3)
+        .flat_map(|_| {
+            let elsewhere = store.ask("Add", &[1]);
+            store.commit(elsewhere)
+        })
+        .collect();
+    assert_eq!(settled, [behind]);
+}
+
+/// An account with 100 euros that admits as in the paper.
+fn account(model: Arc<Hand>) -> Admission<Hand> {
+    let base = Hand::account(&model, "opened", 100);
+    let limits = Limits { overtakes_max: usize::MAX, ..Limits::default() };
+    Admission::new(model, key("Account/A"), base, Slot::FIRST, Strategy::Psac, limits)
+}
+
+fn ask(account: &mut Admission<Hand>, n: u128, event: Event) -> Verdict<Event> {
+    let branch = Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
+    account.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole: false })
+}
+
+#[test]
+fn one_that_waits_for_a_level_is_asked_when_something_is_decided_of_which_the_cells_do_not_tell() {
+    let mut account = account(Hand::load());
+    assert!(matches!(ask(&mut account, 1, Hand::deposit(100)), Verdict::Admitted(..)));
+    assert_eq!(ask(&mut account, 2, Hand::withdraw(150)), Verdict::Delayed);
+    assert!(matches!(ask(&mut account, 3, Hand::interest(100)), Verdict::Admitted(..)));
+    let settled = account.decide(tx(3), Decision::Commit).settled;
+    assert!(matches!(settled[..], [(settled, Verdict::Admitted(..))] if settled == tx(2)), "200 or 400: {settled:?}");
+}
+
+#[test]
+fn where_cells_tell_nothing_those_behind_the_first_are_asked_in_turn() {
+    let mut account = account(Hand::plain());
+    for (n, amount) in [(1, 1_000), (2, 50)] {
+        assert!(matches!(ask(&mut account, n, Hand::deposit(amount)), Verdict::Admitted(..)));
+    }
+    for n in 10..30 {
+        assert_eq!(ask(&mut account, n, Hand::withdraw(500)), Verdict::Delayed);
+    }
+    assert_eq!(ask(&mut account, 30, Hand::withdraw(120)), Verdict::Delayed);
+    // With the fifty it is possible whatever becomes of the thousand.
+    let mut settled = account.decide(tx(2), Decision::Commit).settled;
+    for n in 100..105 {
+        assert!(matches!(ask(&mut account, n, Hand::deposit(1)), Verdict::Admitted(..)));
+        settled.extend(account.decide(tx(n), Decision::Abort).settled);
+    }
+    assert!(matches!(settled[..], [(settled, Verdict::Admitted(..))] if settled == tx(30)), "{settled:?}");
 }
 
 #[test]
