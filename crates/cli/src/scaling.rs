@@ -221,7 +221,7 @@ fn is_alike(one: &Reason, other: &Reason) -> bool {
 }
 
 fn share(decided: usize, pairs: usize) -> String {
-    let percent = if pairs == 0 { 100 } else { decided * 100 / pairs };
+    let percent = (decided * 100).checked_div(pairs).unwrap_or(100);
     format!("{decided} of {pairs} pairs ({percent} %) are decided without looking at values")
 }
 

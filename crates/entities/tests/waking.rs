@@ -467,7 +467,7 @@ fn account(model: Arc<Hand>) -> Admission<Hand> {
 
 fn ask(account: &mut Admission<Hand>, n: u128, event: Event) -> Verdict<Event> {
     let branch = Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-    account.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole: false })
+    account.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole: false, certain: false })
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Asked, Attempt, Branch, EntityKey, Limits, Millis, Model as _, Question, Rebel, Request, Slot, Strategy,
-    TxId, Verdict,
+    Admission, Asked, Attempt, Branch, Calls, EntityKey, Limits, Millis, Model as _, Question, Rebel, Request, Slot,
+    Strategy, TxId, Verdict,
 };
 use enact_rebel::scaling::{Concurrency, Pair, Precision, Scaling};
 use enact_rebel::{EventCall, Instance, Value};
@@ -240,17 +240,14 @@ impl Promise<'_> {
     ) {
         let linear = self.model.linear(oracle.key, std::slice::from_ref(call), AT);
         let effects = self.model.effects(oracle.key, state, call, AT);
-        match self.scaling.events()[at].precision {
-            Precision::Exact => assert!(linear.is_some(), "{}: exact", told()),
-            Precision::Conservative(..) => assert!(linear.is_some() || effects.is_some(), "{}: conservative", told()),
-            Precision::Opaque(..) => {
-                let is_known = linear.is_some() || effects.is_some();
-                let asks = self.model.has_result(oracle.key, call) && !self.model.has_fixed_result(oracle.key, call);
-                let calls = self.model.calls(oracle.key, None, call, AT);
-                let depends = !matches!(calls, enact_entities::Calls::Known(_));
-                assert!(!is_known || asks || depends, "{}: opaque, {:?}", told(), self.scaling.events()[at]);
-            }
-        }
+        let asks = self.model.has_result(oracle.key, call) && !self.model.has_fixed_result(oracle.key, call);
+        let is_fixed = !asks && matches!(self.model.calls(oracle.key, None, call, AT), Calls::Known(_));
+        let is_rightly = match self.scaling.events()[at].precision {
+            Precision::Exact => is_fixed && linear.is_some(),
+            Precision::Conservative(..) => is_fixed && (linear.is_some() || effects.is_some()),
+            Precision::Opaque(..) => !is_fixed || linear.is_none() && effects.is_none(),
+        };
+        assert!(is_rightly, "{}: {:?}", told(), self.scaling.events()[at]);
     }
 
     /// Whether two calls have no value in common, and none that the contract names itself.

@@ -65,7 +65,7 @@ use std::fmt;
 use self::calls::Footprints;
 pub use self::commutes::Commutes;
 pub(super) use self::names::class_of;
-pub(super) use self::parts::{Part, Role, parts};
+pub(super) use self::parts::{Part, Parts, Role};
 pub use self::term::Term;
 use crate::model::Spec;
 use crate::source::Span;

@@ -44,22 +44,30 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The parts of `event`, each once: guards and invariants first.
-pub(in crate::analysis) fn parts<'a>(spec: &'a Spec, class: &'a Class, event: &'a Event) -> Vec<Part<'a>> {
-    let found = Footprints::new(spec);
-    let mut walk = Walk::new(&found, class, false);
-    let (mut parts, mut seen) = (Vec::new(), HashSet::new());
-    for way in &event.transitions {
-        if seen.insert(Arc::as_ptr(&way.body)) {
-            walk.parts_of(&way.body, &mut parts);
-        }
-        let timers = class.timers.iter().filter(|timer| timer.states.contains(&way.target));
-        for timer in timers.filter(|timer| way.source != way.target || changes(&way.body, &timer.at)) {
-            let touches = walk.after(&way.body, |walk| walk.read(&timer.at));
-            parts.push(Part { role: Role::Timer, touches });
-        }
+/// The parts of the events of one specification.
+pub(in crate::analysis) struct Parts<'a>(Footprints<'a>);
+
+impl<'a> Parts<'a> {
+    pub(in crate::analysis) fn new(spec: &'a Spec) -> Self {
+        Self(Footprints::new(spec))
     }
-    parts
+
+    /// Those of `event`, each once: guards and invariants first.
+    pub(in crate::analysis) fn of(&self, class: &'a Class, event: &'a Event) -> Vec<Part<'a>> {
+        let mut walk = Walk::new(&self.0, class, false);
+        let (mut parts, mut seen) = (Vec::new(), HashSet::new());
+        for way in &event.transitions {
+            if seen.insert(Arc::as_ptr(&way.body)) {
+                walk.parts_of(&way.body, &mut parts);
+            }
+            let timers = class.timers.iter().filter(|timer| timer.states.contains(&way.target));
+            for timer in timers.filter(|timer| way.source != way.target || changes(&way.body, &timer.at)) {
+                let touches = walk.after(&way.body, |walk| walk.read(&timer.at));
+                parts.push(Part { role: Role::Timer, touches });
+            }
+        }
+        parts
+    }
 }
 
 impl<'a> Walk<'a, '_> {

@@ -25,14 +25,15 @@ mod pair;
 mod precision;
 
 use std::cell::Cell;
+use std::collections::HashMap;
 
 use self::pair::Side;
 pub use self::precision::{Because, Precision};
 use super::Relation;
-use super::footprint::Place;
+use super::footprint::{Parts, Place, class_of};
 use super::relation;
-use crate::model::expr::{Act, Asks, Expr, ExprKind, Statement};
-use crate::model::{Class, Event, Spec};
+use crate::model::expr::{Act, Asks, ExprKind, Statement};
+use crate::model::{Class, Spec};
 use crate::source::Span;
 use crate::value::Name;
 
@@ -214,83 +215,77 @@ impl Spec {
     /// # Complexity
     /// The pairs of each class times what its events touch.
     pub fn scaling(&self) -> impl Iterator<Item = Scaling> {
-        self.classes.iter().filter(|class| !class.is_external).map(|class| self.scaling_of(class))
+        let (parts, asked) = (Parts::new(self), self.asked());
+        let classes = self.classes.iter().filter(|class| !class.is_external);
+        classes.map(move |class| scaling(class, &parts, &asked))
     }
-
-    fn scaling_of(&self, class: &Class) -> Scaling {
-        let fuel = Cell::new(relation::FUEL);
-        let events: Vec<&Event> = class.events.iter().filter(|event| !event.read).collect();
-        let sides: Vec<Side<'_>> = events.iter().map(|event| Side::new(self, class, event)).collect();
-        let mut pairs = Vec::with_capacity(sides.len() * sides.len());
-        for (open, first) in sides.iter().enumerate() {
-            for (incoming, second) in sides.iter().enumerate() {
-                let reasons = match class.relation(&first.event.name, &second.event.name) {
-                    Some(Relation::Never) => None,
-                    _ => Some(pair::reasons(class, first, second, &fuel)),
-                };
-                let concurrency = match &reasons {
-                    None => Concurrency::Never,
-                    Some(reasons) => reasons.first().map_or(Concurrency::Together, |reason| reason.concurrency),
-                };
-                pairs.push(Pair { open, incoming, concurrency, reasons: reasons.unwrap_or_default() });
-            }
-        }
-        let profile = |side: &Side<'_>| Profile {
-            event: side.event.name.clone(),
-            span: side.event.span,
-            precision: side.precision,
-            sum: side.sum(),
-            moves: side.event.transitions.iter().all(|way| way.source != way.target),
-            asked: self.asked(&class.name, &side.event.name),
-        };
-        let timer = class.timers.first().map(|timer| timer.span);
-        Scaling {
-            class: class.name.clone(),
-            span: class.span,
-            events: sides.iter().map(profile).collect(),
-            pairs,
-            timer,
-        }
-    }
-
-    /// Where it is asked whether the event is possible.
-    fn asked(&self, class: &Name, event: &Name) -> Vec<Span> {
-        let mut found = Vec::new();
+    /// Where it is asked whether an event is possible.
+    fn asked(&self) -> Asked<'_> {
+        let mut found = Asked::new();
         let bodies = self.classes.iter().flat_map(|class| &class.events).flat_map(|event| &event.transitions);
         for body in bodies.map(|transition| &transition.body) {
-            body.statements.iter().for_each(|statement| asks_in(statement, class, event, &mut found));
+            body.statements.iter().for_each(|statement| asks_in(statement, &mut found));
             for expr in body.expressions() {
                 expr.walk(&mut |expr| {
                     if let ExprKind::Ask(of, query) = &expr.kind
-                        && let Asks::Possible { event: asked, .. } = &query.asks
-                        && asked == event
-                        && is_of(of, class)
+                        && let Asks::Possible { event, .. } = &query.asks
+                        && let Some(class) = class_of(of.ty())
                     {
-                        found.push(expr.span());
+                        found.entry((class, event)).or_default().push(expr.span());
                     }
                 });
             }
         }
-        found.sort_unstable();
-        found.dedup();
+        for spans in found.values_mut() {
+            spans.sort_unstable();
+            spans.dedup();
+        }
         found
     }
 }
 
-fn asks_in(statement: &Statement, class: &Name, event: &Name, found: &mut Vec<Span>) {
+/// By class and event.
+type Asked<'a> = HashMap<(&'a Name, &'a Name), Vec<Span>>;
+
+/// How the events of `class` get along.
+fn scaling(class: &Class, parts: &Parts<'_>, asked: &Asked<'_>) -> Scaling {
+    let fuel = Cell::new(relation::FUEL);
+    let events = class.events.iter().filter(|event| !event.read);
+    let sides: Vec<Side<'_>> = events.map(|event| Side::new(parts, class, event)).collect();
+    let mut pairs = Vec::with_capacity(sides.len() * sides.len());
+    for (open, first) in sides.iter().enumerate() {
+        for (incoming, second) in sides.iter().enumerate() {
+            let reasons = match class.relation(&first.event.name, &second.event.name) {
+                Some(Relation::Never) => None,
+                _ => Some(pair::reasons(class, first, second, &fuel)),
+            };
+            let concurrency = match &reasons {
+                None => Concurrency::Never,
+                Some(reasons) => reasons.first().map_or(Concurrency::Together, |reason| reason.concurrency),
+            };
+            pairs.push(Pair { open, incoming, concurrency, reasons: reasons.unwrap_or_default() });
+        }
+    }
+    let profile = |side: &Side<'_>| Profile {
+        event: side.event.name.clone(),
+        span: side.event.span,
+        precision: side.precision,
+        sum: side.sum(),
+        moves: side.event.transitions.iter().all(|way| way.source != way.target),
+        asked: asked.get(&(&class.name, &side.event.name)).cloned().unwrap_or_default(),
+    };
+    let timer = class.timers.first().map(|timer| timer.span);
+    Scaling { class: class.name.clone(), span: class.span, events: sides.iter().map(profile).collect(), pairs, timer }
+}
+
+fn asks_in<'a>(statement: &'a Statement, found: &mut Asked<'a>) {
     match statement {
-        Statement::Act { class: of, act: Act::Impossible { event: asked, .. }, span, .. } => {
-            if of == class && asked == event {
-                found.push(*span);
-            }
+        Statement::Act { class, act: Act::Impossible { event, .. }, span, .. } => {
+            found.entry((class, event)).or_default().push(*span);
         }
         Statement::Act { .. } => {}
         Statement::If(_, inner, _) | Statement::For(_, inner, _) => {
-            inner.iter().for_each(|statement| asks_in(statement, class, event, found));
+            inner.iter().for_each(|statement| asks_in(statement, found));
         }
     }
-}
-
-fn is_of(expr: &Expr, class: &Name) -> bool {
-    super::footprint::class_of(expr.ty()) == Some(class)
 }

@@ -9,11 +9,11 @@ use super::{Concurrency, Does, Precision, Reason, life_cycle};
 use crate::analysis::Relation;
 use crate::analysis::abstraction::Abstract;
 use crate::analysis::effect::reads;
-use crate::analysis::footprint::{Commutes, Mode, Part, Place, Role, Term, Touch, parts};
+use crate::analysis::footprint::{Commutes, Mode, Part, Parts, Place, Role, Term, Touch};
 use crate::analysis::preservation::is_preserved;
 use crate::analysis::relation::base;
 use crate::model::expr::{EffectOperator, Expr, ExprKind, Rule, Update};
-use crate::model::{Builtin, Class, Event, Spec};
+use crate::model::{Builtin, Class, Event};
 use crate::source::Span;
 
 /// One of two events, with all that is asked of it.
@@ -25,8 +25,8 @@ pub(super) struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    pub(super) fn new(spec: &'a Spec, class: &'a Class, event: &'a Event) -> Self {
-        let parts = parts(spec, class, event);
+    pub(super) fn new(parts: &Parts<'a>, class: &'a Class, event: &'a Event) -> Self {
+        let parts = parts.of(class, event);
         Self { event, precision: Precision::of(class, event), changes: changes(class, &parts), parts }
     }
 
@@ -141,15 +141,21 @@ fn disturb(class: &Class, open: &Side<'_>, incoming: &Side<'_>, fuel: &Cell<u32>
     // Admission does not know what the open one needs, and lets nothing that it knows change what that reads.
     let is_guarded = matches!(open.precision, Precision::Conservative(..)) && incoming.precision == Precision::Exact;
     for (part, touch, does) in open.depends() {
-        let keeps = match part.role {
-            Role::Guard(rule) | Role::Invariant(rule) => is_same_verdict || survives(class, rule, incoming.event, fuel),
+        let survives = || match part.role {
+            Role::Guard(rule) | Role::Invariant(rule) => {
+                is_same_verdict
+                    || reads_currency(&rule.expr, &touch.place)
+                    || survives(class, rule, incoming.event, fuel)
+            }
             Role::Call => is_same_verdict,
             _ => false,
         };
+        let mut keeps = None;
         for (write, span) in incoming.written() {
             let Some(concurrency) = meeting(touch, write).or_else(|| is_same_field(touch, write, is_guarded)) else {
                 continue;
             };
+            let keeps = *keeps.get_or_insert_with(survives);
             if keeps && !is_guarded {
                 continue;
             }
