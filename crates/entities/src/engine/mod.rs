@@ -194,6 +194,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 
     /// The same with another clock.
+    ///
+    /// # Panics
+    /// Never.
     pub fn with_clock(model: M, journal: J, system: System, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
         let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start(time.time()));
         let timers = Arc::new(Timers::new());

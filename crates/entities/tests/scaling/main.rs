@@ -48,7 +48,7 @@ fn play(name: &str, sources: Vec<Source>, samples: impl Fn(&str) -> u64) -> Vec<
     let of_class = |scaling: enact_rebel::scaling::Scaling| {
         let told = format!("ENACT_SEED={seed} {name} {}", scaling.class());
         let found =
-            promise::Promise { model: &model, scaling: &scaling, text: &text, told: &told }.check(seed, &samples);
+            promise::Promise { model: &model, scaling: &scaling, text: &text, told: &told }.check(seed, samples);
         scaling.pairs().iter().zip(found).map(|(pair, met)| (promise::name(&scaling, pair), met)).collect::<Vec<_>>()
     };
     spec.scaling().flat_map(of_class).collect()

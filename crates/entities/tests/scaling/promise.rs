@@ -63,7 +63,7 @@ impl Promise<'_> {
                 let (state, open) = &begins[chance.below(begins.len())];
                 let call = universe.call(&mut chance, events[pair.incoming]);
                 let (after, _) = oracle.step(state, open).expect("it is possible");
-                let incoming = self.answered(&oracle, &universe, &mut chance, &[state, &after], call);
+                let incoming = self.answered(&oracle, &universe, &mut chance, &[state, &after], &call);
                 // Left out: amounts of another currency than the one that is there, and what is due first.
                 let has_dollars = format!("{state:?} {open:?} {incoming:?}").contains("USD");
                 let leads_to_due = [state, &after]
@@ -96,7 +96,7 @@ impl Promise<'_> {
                 continue;
             }
             let call = universe.call(chance, event);
-            let call = self.answered(oracle, universe, chance, &[&state], call);
+            let call = self.answered(oracle, universe, chance, &[&state], &call);
             if oracle.step(&state, &call).is_some_and(|(after, _)| !oracle.is_due(&after)) {
                 return Some((state, call));
             }
@@ -111,11 +111,11 @@ impl Promise<'_> {
         universe: &Universe<'_>,
         chance: &mut Chance,
         states: &[&Instance],
-        call: EventCall,
+        call: &EventCall,
     ) -> EventCall {
         let mut answers: Vec<(Asked<EventCall>, Option<Value>)> = Vec::new();
         loop {
-            let call = self.model.answered(&call, &answers);
+            let call = self.model.answered(call, &answers);
             let asks = |state: &&Instance| self.model.questions(oracle.key, state, &call, AT).unwrap_or_default();
             let asked = states.iter().map(asks).find(|asked| !asked.is_empty());
             let Some(asked) = asked.filter(|_| answers.len() < 20) else { return call };
