@@ -434,7 +434,7 @@ fn a_thousand_whose_turn_comes_wait_for_the_next_one_that_stops_the_first() {
     let turns: Vec<TxId> = (0..MANY).map(|_| store.ask("Price", &[1])).collect();
     assert_eq!(store.abort(others[0]), []);
     assert_eq!(store.in_vain, 1);
-    assert!(store.explain(turns[999]).starts_with(&format!("Price of {}: it has its turn", others[1])));
+    assert!(store.explain(turns[999]).starts_with(&format!("Price of {} came earlier", others[1])));
     assert_eq!(store.abort(others[1]), turns);
 }
 

@@ -3,7 +3,7 @@
 //! Changes of one *class* commute: additions, the same value, the same function. Neighbours in the order of slots that are of one
 //! class share a *segment*, so that a cell has few of them however much is open, and its values follow from one end to the other.
 
-use std::fmt;
+use std::{cell, fmt};
 
 use super::index::{Class, Holder};
 use crate::model::Image;
@@ -69,6 +69,18 @@ struct Segment<V> {
     open: usize,
     committed: usize,
     sums: Sums,
+    /// What was last found out of functions.
+    reach: cell::Cell<Option<Reach>>,
+}
+
+/// Where some changes by one function lead.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    from: (i128, i128),
+    /// How many changes there are, and how many of them happen for certain.
+    members: usize,
+    certain: usize,
+    to: (i128, i128),
 }
 
 /// Amounts by what has become of them.
@@ -134,7 +146,8 @@ impl<V: PartialEq> Cell<V> {
         if !self.segments.last().is_some_and(|last| last.doing.is_of_class(doing)) {
             let seat = Seat(self.next);
             self.next += 1;
-            let segment = Segment { seat, doing: doing.clone(), open: 0, committed: 0, sums: Sums::default() };
+            let (doing, sums, reach) = (doing.clone(), Sums::default(), cell::Cell::default());
+            let segment = Segment { seat, doing, open: 0, committed: 0, sums, reach };
             self.segments.push(segment);
         }
         let segment = self.segments.last_mut().expect("there is one");
@@ -242,16 +255,30 @@ impl Cell<i128> {
                 }
                 Doing::Makes(_, image) => {
                     ends.reached = false;
-                    for member in 0..segment.open + segment.committed {
-                        let (low, high) = image(ends.low, ends.high)?;
-                        (ends.low, ends.high) =
-                            if member < certain { (low, high) } else { (ends.low.min(low), ends.high.max(high)) };
-                    }
+                    (ends.low, ends.high) = segment.reached(image, (ends.low, ends.high), certain)?;
                 }
                 Doing::Hides => return None,
             }
         }
         Some(ends)
+    }
+}
+
+impl<V> Segment<V> {
+    /// Between which values a number lies behind all changes, of which the first `certain` ones happen; nothing if that is not known.
+    ///
+    /// One more change behind those that were looked at last costs one look at the function.
+    fn reached(&self, image: &Image, from: (i128, i128), certain: usize) -> Option<(i128, i128)> {
+        let members = self.open + self.committed;
+        let known = self.reach.get().filter(|known| known.from == from && known.certain == certain);
+        let known = known.filter(|known| known.members <= members);
+        let (mut to, first) = known.map_or((from, 0), |known| (known.to, known.members));
+        for member in first..members {
+            let (low, high) = image(to.0, to.1)?;
+            to = if member < certain { (low, high) } else { (to.0.min(low), to.1.max(high)) };
+        }
+        self.reach.set(Some(Reach { from, members, certain, to }));
+        Some(to)
     }
 }
 
