@@ -29,7 +29,7 @@ pub struct FieldRange {
 
 impl<M: Model> Admission<M> {
     /// What all outcomes have in common and between which values they differ, or nothing if what is in progress is not
-    /// all linear and has more than [`Limits::outcomes_max`] outcomes.
+    /// all linear and has more than [`Limits::outcomes_max`](super::Limits::outcomes_max) outcomes.
     pub fn range(&mut self) -> Option<Range> {
         self.lay_out_alone();
         let entity = self.progress.entity.clone();
