@@ -1,4 +1,4 @@
-//! The graph of waits that a timeout carries: who waits for whom, across entities, down to what decides it.
+//! The graph of waits that a timeout carries: which transaction waits for which, across entities, down to what decides it.
 mod support;
 
 use std::future::{Future, poll_fn};

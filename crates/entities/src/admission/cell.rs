@@ -298,3 +298,43 @@ impl Cell<String> {
         Some(contents)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn follow((low, high): (i128, i128)) -> (i128, i128) {
+        (low / 2 + 10, high / 3 + 40)
+    }
+
+    proptest! {
+        /// However a cell came to what it holds, its ends are those of each change followed anew.
+        #[test]
+        fn where_functions_lead_does_not_depend_on_what_was_asked_before(
+            steps in prop::collection::vec((0..4_u8, 0..3_i128, any::<bool>()), 1..60),
+        ) {
+            let doing = Doing::Makes(Some(1), Arc::new(|low, high| Some(follow((low, high)))));
+            let mut cell = Cell::<i128>::default();
+            let (mut open, mut committed) = (Vec::new(), Vec::new());
+            for (step, base, is_end) in steps {
+                match step {
+                    0 => open.push(cell.open(&doing)),
+                    1 => committed.extend(open.pop().inspect(|seat| cell.commit(*seat, &doing))),
+                    2 => open.pop().into_iter().for_each(|seat| cell.abort(seat, &doing)),
+                    _ => committed.pop().into_iter().for_each(|seat| cell.apply(seat, &doing)),
+                }
+                let (view, certain) = if is_end { (View::End, committed.len()) } else { (View::Anywhere, 0) };
+                let expected = (0..open.len() + committed.len()).fold((base, base), |ends, member| {
+                    let (low, high) = follow(ends);
+                    if member < certain { (low, high) } else { (ends.0.min(low), ends.1.max(high)) }
+                });
+                let ends = cell.ends(base, view).expect("it is known");
+                prop_assert_eq!((ends.low, ends.high), expected);
+            }
+        }
+    }
+}

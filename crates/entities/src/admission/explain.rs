@@ -22,7 +22,7 @@ const KINDS_MAX: usize = 16;
 /// How many of those in progress a [`culprit`] is looked for among.
 const SUSPECTS_MAX: usize = 16;
 
-/// Who waits for whom, and why, without a word on values: what is counted.
+/// Which event waits for which other one, and why, without a word on values: what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Culprit<'a> {
     /// The first event of the waiting transaction here, if it has one.

@@ -1,4 +1,4 @@
-//! Who waits for whom, across entities: what a client is told at its deadline.
+//! Which transaction waits for which, across entities: what a client is told at its deadline.
 //!
 //! # Problem
 //! An entity knows which transactions are waited for there. What those wait for in turn, perhaps at another entity, only their
