@@ -112,7 +112,7 @@ pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router 
 impl<J: Journal> Api<J> {
     /// Admits a request of `peer` that has arrived whole.
     pub(crate) fn admit(&self, peer: &Peer) -> Result<Admitted, Problem> {
-        peer.admit(&self.in_flight, self.engine.queue_delay())
+        peer.admit(&self.in_flight)
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {

@@ -27,6 +27,7 @@ use crate::envelope;
 use crate::host::Hosts;
 use crate::places::{Answering, Connection};
 use crate::problem::{Problem, ProblemKind};
+use crate::processor::Waits;
 use crate::shares::{Share, Shares};
 
 /// Greatest length of a request target (path and query), in bytes.
@@ -49,6 +50,8 @@ pub(crate) fn guard(router: Router, hosts: Hosts) -> Router {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
     connection: Option<Arc<Connection>>,
+    /// How long connections wait for a thread.
+    waits: Option<Arc<Waits>>,
     held_up: Duration,
 }
 
@@ -60,8 +63,8 @@ pub(crate) struct Admitted {
 }
 
 impl Peer {
-    pub(crate) fn of(connection: Arc<Connection>) -> Self {
-        Self { connection: Some(connection), held_up: Duration::ZERO }
+    pub(crate) fn of(connection: Arc<Connection>, waits: Arc<Waits>) -> Self {
+        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO }
     }
 
     /// For how long the request was held up, because its connection had been told to come back later.
@@ -79,12 +82,13 @@ impl Peer {
         self.held_up = begin.elapsed();
     }
 
-    /// Admits a request that has arrived whole; of `delay`, see [`Shares::take`].
-    pub(crate) fn admit(&self, shares: &Arc<Shares>, delay: Option<Duration>) -> Result<Admitted, Problem> {
+    /// Admits a request that has arrived whole.
+    pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
         let overloaded = || {
             let detail = "more requests are in flight than this server takes; nothing was done, try again";
             Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
         };
+        let delay = self.waits.as_ref().and_then(|waits| waits.delay());
         let share = shares
             .take(self.connection.as_ref().map(|connection| connection.client()), delay)
             .ok_or_else(overloaded)?;
@@ -201,7 +205,8 @@ mod tests {
         let places = Places::new(2);
         let client = Client::at([127, 0, 0, 1].into());
         let (first, second) = (places.enter(client).await.expect("free"), places.enter(client).await.expect("free"));
-        let [peer, other] = [&first, &second].map(|place| Peer::of(Arc::clone(place.connection())));
+        let [peer, other] =
+            [&first, &second].map(|place| Peer::of(Arc::clone(place.connection()), Arc::new(Waits::new())));
         let later = RETRY_AFTER + second.connection().part_of(RETRY_AFTER);
         assert_eq!(asked(&router, &peer, "/full", 9_000).await, (503, Duration::ZERO));
         assert_eq!(asked(&router, &peer, "/health", 9_000).await, (200, Duration::ZERO));

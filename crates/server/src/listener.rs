@@ -26,7 +26,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use crate::limits::{HEADERS_MAX, Peer};
-use crate::places::{Client, Place, Places};
+use crate::places::{Client, Places};
 use crate::processor::Processor;
 use crate::unread::UnreadTimeout;
 
@@ -182,7 +182,8 @@ impl Listener {
                 debug!(%address, "every connection is being answered, none is left for this one");
                 continue;
             };
-            let connection = graceful.watch(connection(stream, router.clone(), limits, &place));
+            let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()));
+            let connection = graceful.watch(connection(stream, router.clone(), limits, peer));
             processor.spawn(client, async move {
                 tokio::select! {
                     ended = connection => if let Err(error) = ended {
@@ -222,12 +223,11 @@ fn connection(
     stream: TcpStream,
     router: Router,
     limits: Limits,
-    place: &Place,
+    peer: Peer,
 ) -> impl GracefulConnection<Error = hyper::Error> + use<> {
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "answers on this connection may be delayed");
     }
-    let peer = Peer::of(Arc::clone(place.connection()));
     let answers = TowerToHyperService::new(router);
     let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());

@@ -9,7 +9,7 @@
 //! that is never exceeded. So one client gets at most half of them, a second one half of the rest, and a client that asks
 //! one thing at a time is refused only if there are as many such clients as requests at most.
 //!
-//! How many there are follows from how long messages wait for a thread: fewer in proportion when that is more than
+//! How many there are follows from how long connections with work wait for a thread: fewer in proportion when that is more than
 //! [`DELAY`], at most by a half and at least by an eighth, and an eighth more when clients ask for more and it is not.
 //! Waits that have other causes, such as a disk or transactions of others, do not count: fewer requests would not make
 //! them shorter.
@@ -26,9 +26,9 @@ use parking_lot::Mutex;
 
 use crate::places::Client;
 
-/// How long a message should wait for a thread, on average. A command is a dozen messages.
-const DELAY: Duration = Duration::from_micros(750);
-/// However long messages wait, there are this many: so few requests are no queue.
+/// How long a connection with work should wait for a thread, on average. A command is two polls of its connection.
+const DELAY: Duration = Duration::from_micros(3_000);
+/// However long connections wait, there are this many: so few requests are no queue.
 const LIMIT_MIN: usize = 32;
 
 /// The right to have requests answered, shared by all clients.
@@ -63,7 +63,7 @@ impl Shares {
     }
 
     /// A share for `client`, unless it has as many as are left. Requests without a connection are one client. If `delay` is
-    /// given, messages have waited for a thread for that long since it last was.
+    /// given, connections have waited for a thread for that long since it last was.
     pub(crate) fn take(self: &Arc<Self>, client: Option<Client>, delay: Option<Duration>) -> Option<Share> {
         let mut taken = self.taken.lock();
         if let Some(delay) = delay {

@@ -13,7 +13,6 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::request::Builder;
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, WallClock};
 use enact_journal::Memory;
 use enact_naive::{Call, Outcome, World};
@@ -127,10 +126,9 @@ impl Served {
         let lines: Vec<_> = callers.values().map(|(caller, token)| token.line(caller)).collect();
         let tokens = Tokens::parse(lines.join("\n").as_bytes()).expect("well formed");
         let options = Options { tokens: Some(tokens), ..Options::loopback([127, 0, 0, 1].into()) };
-        let system = System::builder().workers(2).build().expect("two threads");
         let clock = Arc::new(ManualClock::new(enact_entities::Timestamp(BEGIN)));
         let model = Rebel::new(spec.clone());
-        let engine = Engine::with_clock(model, Memory::new(), system, EngineOptions::default(), clock.clone());
+        let engine = Engine::with_clock(model, Memory::new(), EngineOptions::default(), clock.clone());
         Self {
             router: router(engine, options),
             spec,

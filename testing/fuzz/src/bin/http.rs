@@ -7,7 +7,6 @@ use arbitrary::Arbitrary;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
@@ -102,9 +101,8 @@ struct Server {
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let spec = check(vec![Source::new("bank.rebel", BANK)]).unwrap_or_else(|error| panic!("{error}"));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let system = System::builder().workers(1).build().expect("a thread");
     let options = EngineOptions { live_bytes_max: 64 << 20, ..EngineOptions::default() };
-    let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), system, options);
+    let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), options);
     Server { runtime, router: router(engine, Options::loopback([127, 0, 0, 1].into())) }
 });
 

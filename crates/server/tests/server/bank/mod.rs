@@ -3,7 +3,6 @@
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
@@ -68,8 +67,7 @@ impl Bank {
         options: impl FnOnce(Options) -> Options,
     ) -> Self {
         let spec = check(vec![Source::new("bank.rebel", contract)]).unwrap_or_else(|e| panic!("{e}"));
-        let system = System::builder().workers(2).build().expect("two threads");
-        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, engine);
+        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), engine);
         let router = router(engine.clone(), options(Options::loopback([127, 0, 0, 1].into())));
         Self { journal, engine, router }
     }
