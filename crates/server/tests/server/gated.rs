@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use enact_actors::System;
@@ -14,7 +13,7 @@ use enact_journal::{
     SnapshotError,
 };
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -84,7 +83,7 @@ class Lease
 pub(crate) struct Served<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) router: Router,
+    pub(crate) router: Router<J>,
 }
 
 impl<J: Journal> Clone for Served<J> {
