@@ -40,6 +40,9 @@ impl EntityKey {
     ///
     /// # Errors
     /// When a part is empty, too long, or has a byte outside the alphabet.
+    ///
+    /// # Panics
+    /// Never.
     pub fn new(class: &str, id: &str) -> Result<Self, EntityKeyError> {
         check_name("class", class)?;
         check_name("id", id)?;

@@ -1,5 +1,6 @@
 //! Reads a whole log and checks every byte of it.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -177,7 +178,7 @@ impl Verifier {
             }
         }
         self.found.damages.extend(self.mark.check_count(segment_count).err());
-        self.found.entity_count = self.tips.values().map(|class| class.len()).sum();
+        self.found.entity_count = self.tips.values().map(HashMap::len).sum();
         Ok(())
     }
 
