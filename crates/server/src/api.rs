@@ -139,20 +139,19 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let api = Arc::clone(&self.0);
-        Box::pin(async move { Ok(api.answer(request).await) })
+        Box::pin(Arc::clone(&self.0).answer(request))
     }
 }
 
 impl<J: Journal> Api<J> {
-    async fn answer<B>(&self, request: Request<B>) -> Response
+    async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Result<Response, Infallible>
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
     {
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
-        if is_head { without_body(response) } else { response }
+        Ok(if is_head { without_body(response) } else { response })
     }
 
     /// Answers a request that has passed the limits.

@@ -135,7 +135,7 @@ impl<J: Journal> Reading<'_, J> {
     /// An instance as it is whatever becomes of open transactions.
     async fn state(&self, key: &EntityKey) -> Result<Instance, Problem> {
         let left = self.until.checked_duration_since(Instant::now()).unwrap_or(Duration::ZERO);
-        match self.api.engine.read(key, ReadMode::Certain, None, left).await {
+        match Box::pin(self.api.engine.read(key, ReadMode::Certain, None, left)).await {
             Ok(View::One { state, .. }) => Ok(state),
             Ok(View::Range(_)) => Err(outcome::engine_failed()),
             Err(error) => Err(outcome::of_read(&error, key)),

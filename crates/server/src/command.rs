@@ -1,15 +1,17 @@
 //! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls; and
 //! `POST /{Class}/{Event}`: the same for an instance that the event creates, whose id follows from the idempotency key.
 
+use std::fmt::Display;
+
 use axum::Json;
 use axum::body::{Bytes, HttpBody};
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Command, Idempotency, Receipt};
+use enact_entities::{Command, Idempotency, Receipt, TxId};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind, Type, Value};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value as JsonValue;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -27,7 +29,9 @@ use crate::{body, envelope, outcome, value};
 #[schema(as = enact::Committed)]
 pub(crate) struct Committed<'a> {
     /// The transaction; give it to a read as `after` to see its effect.
-    transaction: String,
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    transaction: TxId,
     /// The identity of the addressed instance.
     id: &'a str,
     /// The life-cycle state in which the command left the addressed instance.
@@ -177,16 +181,20 @@ where
         (admitted, Command { key, event: call, idempotency, deadline })
     };
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
-    let submitted = api.engine.submit(command).await;
+    // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
+    let submitted = Box::pin(api.engine.submit(command)).await;
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
+}
+
+fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn done(receipt: Receipt, key: &EntityKey) -> Response {
     let Receipt { tx, state, result, replayed } = receipt;
     let state = state.expect("a command is an event, and an event leads to a state");
-    let (transaction, id) = (tx.to_string(), key.id());
     let result = result.as_ref().map(value::to_json);
-    let mut response = Json(Committed { transaction, id, state, result }).into_response();
+    let mut response = Json(Committed { transaction: tx, id: key.id(), state, result }).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -60,7 +60,8 @@ pub(crate) async fn read<J: Journal>(
         return Err(Problem::invalid(unfit));
     };
     let _admitted = api.admit(peer)?;
-    match api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up())).await {
+    let reading = api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
+    match Box::pin(reading).await {
         Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
         Ok(_) => Err(never_created(&key)),
