@@ -88,6 +88,7 @@ mod listener;
 mod metrics;
 mod openapi;
 mod outcome;
+mod path;
 mod places;
 mod problem;
 mod processor;
@@ -98,7 +99,7 @@ mod tokens;
 mod unread;
 mod value;
 
-pub use api::{IN_FLIGHT_MAX, Options, router};
+pub use api::{IN_FLIGHT_MAX, Options, Router, router};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError};

@@ -19,6 +19,7 @@
 //! Zhou and others, *Overload Control for Scaling `WeChat` Microservices*, 2018, for the average wait.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,15 +70,19 @@ impl Shares {
         if let Some(delay) = delay {
             taken.adapt(self.max, delay);
         }
-        let own = taken.by_client.get(&client).copied().unwrap_or(0);
-        let is_entitled = if own == 0 { taken.count < self.max } else { own < taken.limit.saturating_sub(taken.count) };
+        let Taken { limit, peak, was_full, count, by_client } = &mut *taken;
+        let own = by_client.entry(client);
+        let is_entitled = match &own {
+            Entry::Vacant(_) => *count < self.max,
+            Entry::Occupied(own) => *own.get() < limit.saturating_sub(*count),
+        };
         if !is_entitled {
-            taken.was_full = true;
+            *was_full = true;
             return None;
         }
-        taken.count += 1;
-        taken.peak = taken.peak.max(taken.count);
-        taken.by_client.insert(client, own + 1);
+        *count += 1;
+        *peak = (*peak).max(*count);
+        *own.or_insert(0) += 1;
         Some(Share { of: Arc::clone(self), client })
     }
 }
@@ -101,10 +106,10 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock();
         taken.count -= 1;
-        let own = taken.by_client.get_mut(&self.client).expect("counted when taken");
-        *own -= 1;
-        if *own == 0 {
-            taken.by_client.remove(&self.client);
+        let Entry::Occupied(mut own) = taken.by_client.entry(self.client) else { panic!("counted when taken") };
+        *own.get_mut() -= 1;
+        if *own.get() == 0 {
+            own.remove();
         }
     }
 }

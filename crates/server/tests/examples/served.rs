@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::request::Builder;
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -20,7 +19,7 @@ use enact_rebel::{
     Caller, Class, Due, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timely, Timestamp,
     Type, Value, Violation, check,
 };
-use enact_server::{Options, Token, Tokens, caller_from_outside, router};
+use enact_server::{Options, Router, Token, Tokens, caller_from_outside, router};
 use serde_json::{Value as Json, json};
 use tower::ServiceExt;
 
@@ -58,7 +57,7 @@ impl From<Command> for Step {
 pub(crate) struct Served {
     spec: Arc<Spec>,
     clock: Arc<ManualClock>,
-    router: Router,
+    router: Router<Memory>,
     callers: BTreeMap<&'static str, (Caller, Token)>,
     /// The instances as `Spec::step_in_time` says they are.
     mirror: BTreeMap<Reference, Instance>,

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, Timestamp};
@@ -13,7 +12,7 @@ use enact_journal::{
     SnapshotError,
 };
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -83,7 +82,7 @@ class Lease
 pub(crate) struct Served<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) router: Router,
+    pub(crate) router: Router<J>,
 }
 
 impl<J: Journal> Clone for Served<J> {

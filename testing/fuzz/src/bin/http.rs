@@ -4,13 +4,12 @@
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -95,7 +94,7 @@ impl Path<'_> {
 
 struct Server {
     runtime: Runtime,
-    router: Router,
+    router: Router<Memory>,
 }
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| {

@@ -1,12 +1,11 @@
 //! A bank served without sockets, over a journal in memory.
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -14,7 +13,7 @@ use tower::ServiceExt;
 pub(crate) struct Bank {
     pub(crate) journal: Memory,
     pub(crate) engine: Engine<Rebel, Memory>,
-    router: Router,
+    router: Router<Memory>,
 }
 
 /// An answer, already checked to be JSON of the right media type.
@@ -72,7 +71,7 @@ impl Bank {
         Self { journal, engine, router }
     }
 
-    pub(crate) fn router(&self) -> Router {
+    pub(crate) fn router(&self) -> Router<Memory> {
         self.router.clone()
     }
 
