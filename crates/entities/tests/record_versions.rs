@@ -42,8 +42,8 @@ class Thing
   line: Line
 
   initial unmade
-    on Make(newBoolean: Boolean, newInteger: Integer, newMoney: Money, newPercentage: Percentage, newCurrency: Currency, newText: String,
-        newIban: Iban, newDate: Date, newTimestamp: Timestamp, newThing: Thing, newColour: Colour, newAmounts: Set[Money],
+    on Make(newBoolean: Boolean, newInteger: Integer, newMoney: Money, newPercentage: Percentage, newCurrency: Currency,
+        newText: String, newIban: Iban, newDate: Date, newTimestamp: Timestamp, newThing: Thing, newColour: Colour, newAmounts: Set[Money],
         newDecimal: Decimal(2), newTime: Time, newDuration: Duration, newPeriod: Period, newId: Id, newAbsent: Integer?,
         newDates: List[Date], newPrices: Map[Iban, Money], newLine: Line): made
       post: this.boolean = newBoolean
