@@ -1,6 +1,6 @@
 //! Admission by field: what is told of numbers, elements and contents is what all outcomes say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use enact_entities::{
@@ -226,14 +226,14 @@ impl Reference<'_> {
 
     /// The states that the entries leave in the order of slots, each with or without those of which `is_sure` does not hold; those of
     /// which `is_left_out` holds never happen.
-    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> Vec<Instance> {
-        let mut states = vec![self.base.clone()];
+    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> HashSet<Instance> {
+        let mut states = HashSet::from([self.base.clone()]);
         for (index, entry) in self.entries.iter().enumerate() {
             if is_left_out(index) {
                 continue;
             }
             let happened = states.iter().filter_map(|state| self.next(state, &entry.event));
-            let happened: Vec<Instance> = happened.collect();
+            let happened: HashSet<Instance> = happened.collect();
             if is_sure(index) {
                 states = happened;
             } else {
