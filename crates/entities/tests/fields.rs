@@ -79,6 +79,10 @@ class Goal
       post: this.side = to
     on Lower(by: Integer)
       post: this.up -= by
+    on Turn()
+      post: this.up = 0 - up
+    on Judge()
+      post: this.frozen = saved > 2
     on Copy()
       post: this.limit = saved
     on Note(text: Integer)
@@ -312,6 +316,8 @@ fn act() -> impl Generator<Value = Act> {
         2 => prop::sample::select(vec!["50%", "200%"]).prop_map(|rate| {
             Act::Ask("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
         }),
+        2 => Just(Act::Ask("Turn", vec![])),
+        1 => Just(Act::Ask("Judge", vec![])),
         1 => Just(Act::Ask("Copy", vec![])),
         1 => Just(Act::Ask("Clear", vec![])),
         2 => (3_i64..7).prop_map(|least| Act::Ask("Need", vec![Value::Integer(least)])),
@@ -532,6 +538,15 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
         // ... as far as the invariant over both allows: -2 needs the 2 that might be taken.
         (&[("Take", &n(2)), ("Limit", &n(-2))], &["admitted", "delayed"]),
         (&[("Freeze", &[]), ("Freeze", &[]), ("Take", &n(1))], &["admitted", "admitted", "delayed"]),
+        // Equal functions commute, and a level that one of them relies on is reached whichever comes first.
+        (&[("Turn", &[]), ("Turn", &[]), ("Turn", &[])], &["admitted", "admitted", "admitted"]),
+        (&[("Double", &[]), ("Double", &[]), ("Save", &[Value::Integer(1), Value::Integer(7)])], &["admitted", "admitted", "delayed"]),
+        (&[("Double", &[]), ("Turn", &[]), ("Freeze", &[])], &["admitted", "admitted", "admitted"]),
+        // A function makes nothing of what another one relies on, or is made of.
+        (&[("Need", &n(5)), ("Turn", &[])], &["admitted", "delayed"]),
+        (&[("Need", &n(-5)), ("Turn", &[])], &["admitted", "admitted"]),
+        (&[("Take", &n(1)), ("Judge", &[])], &["admitted", "delayed"]),
+        (&[("Save", &[Value::Integer(1), Value::Integer(7)]), ("Copy", &[])], &["admitted", "delayed"]),
         // What is relied on is not falsified.
         (&[("Take", &n(1)), ("Freeze", &[])], &["admitted", "delayed"]),
         (&[("Boast", &n(2)), ("Limit", &n(1))], &["admitted", "delayed"]),
