@@ -81,8 +81,11 @@ class Goal
       post: this.up -= by
     on Turn()
       post: this.up = 0 - up
-    on Judge()
-      post: this.frozen = saved > 2
+    on Judge(most: Integer)
+      post: this.frozen = saved > most
+    on Rest()
+      pre: not frozen
+      post: this.asked += 1
     on Copy()
       post: this.limit = saved
     on Note(text: Integer)
@@ -317,7 +320,8 @@ fn act() -> impl Generator<Value = Act> {
             Act::Ask("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
         }),
         2 => Just(Act::Ask("Turn", vec![])),
-        1 => Just(Act::Ask("Judge", vec![])),
+        1 => (2_i64..5).prop_map(|most| Act::Ask("Judge", vec![Value::Integer(most)])),
+        1 => Just(Act::Ask("Rest", vec![])),
         1 => Just(Act::Ask("Copy", vec![])),
         1 => Just(Act::Ask("Clear", vec![])),
         2 => (3_i64..7).prop_map(|least| Act::Ask("Need", vec![Value::Integer(least)])),
@@ -523,6 +527,7 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
     let n = |number: i64| [Value::Integer(number)];
     let text = |text: &str| [Value::String(text.into())];
     let (euro, dollar) = ([money("EUR 1.00")], [money("USD 1.00")]);
+    let half = [Value::parse(&Type::Percentage, "50%").expect("a rate")];
     #[rustfmt::skip]
     let rows: &[Row] = &[
         // Another element is another place.
@@ -545,7 +550,9 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
         // A function makes nothing of what another one relies on, or is made of.
         (&[("Need", &n(5)), ("Turn", &[])], &["admitted", "delayed"]),
         (&[("Need", &n(-5)), ("Turn", &[])], &["admitted", "admitted"]),
-        (&[("Take", &n(1)), ("Judge", &[])], &["admitted", "delayed"]),
+        (&[("Rest", &[]), ("Judge", &n(2))], &["admitted", "delayed"]),
+        (&[("Save", &[Value::Integer(1), Value::Integer(7)]), ("Judge", &n(3))], &["admitted", "delayed"]),
+        (&[("Thirds", &half), ("Thirds", &half), ("Double", &[])], &["admitted", "admitted", "delayed"]),
         (&[("Save", &[Value::Integer(1), Value::Integer(7)]), ("Copy", &[])], &["admitted", "delayed"]),
         // What is relied on is not falsified.
         (&[("Take", &n(1)), ("Freeze", &[])], &["admitted", "delayed"]),
@@ -578,6 +585,20 @@ fn what_is_committed_in_line_is_no_support_for_what_may_come_before_it() {
     goal.decide(TxId::from_u128(2), Decision::Commit);
     assert!(goal.find(TxId::from_u128(2)).is_some_and(|entry| entry.committed && entry.answer.in_line));
     assert_eq!(ask(&mut goal, 4, "Lower", 3, false), "delayed");
+}
+
+/// What is made of a number may be made of one in another currency, once that has come to be there.
+#[test]
+fn a_function_behind_another_currency_is_one_of_that_currency() {
+    let model = contract();
+    let base = opened(&model);
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let rate = Value::parse(&Type::Percentage, "50%").expect("a rate");
+    assert_eq!(told(&goal.request(request(1, event(&model, "Price", &[money("USD 1.00")]), false))), "admitted");
+    assert_eq!(told(&goal.request(request(2, event(&model, "Thirds", &[rate]), true))), "admitted");
+    goal.decide(TxId::from_u128(1), Decision::Commit);
+    let discount = event(&model, "Discount", &[money("USD 1.00")]);
+    assert_eq!(told(&goal.request(request(3, discount, true))), "delayed", "half a dollar may be left");
 }
 
 #[test]

@@ -107,10 +107,12 @@ impl Interval {
     /// Takes up an admitted event; `None` is one without a footprint.
     ///
     /// A sum that would overflow makes the event count as one without; the return value says which it is. So does a number
-    /// that is assigned behind one without: that one may replace the number by one in another currency, of which these cells say
-    /// nothing.
+    /// that is assigned, or made of what was there, behind one without: that one may replace the number by one in another currency,
+    /// of which these cells say nothing.
     pub(super) fn open(&mut self, footprint: Option<Footprint>) -> Option<Taken> {
-        let keeps_currency = |footprint: &Footprint| footprint.linear.assigned.is_empty() || self.is_exact();
+        let replaces =
+            |footprint: &Footprint| !footprint.linear.assigned.is_empty() || footprint.made().next().is_some();
+        let keeps_currency = |footprint: &Footprint| self.is_exact() || !replaces(footprint);
         let fitting = footprint.filter(|footprint| self.fits(footprint) && keeps_currency(footprint));
         let Some(footprint) = fitting else {
             self.others += 1;
