@@ -3,7 +3,7 @@
 //! 1. The bound on open transactions.
 //! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
 //! 3. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
-//!    judgement of all states that they allow for one that is not.
+//!    judgement of all states that they allow for one that is not. Whether it may go before what is open is read off them as well.
 //! 4. The manners in which places are changed: what meets in one place in different ones has an order.
 //! 5. All outcomes.
 //!
