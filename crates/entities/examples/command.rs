@@ -97,7 +97,7 @@ impl Bank {
                         inputs.push_back(CoordinatorInput::Written { write, result: Written::Durable });
                     }
                     CoordinatorOutput::Send { to, message } => {
-                        let up = self.tell(to, message).into_iter();
+                        let up = self.tell(&to, message).into_iter();
                         inputs.extend(up.map(CoordinatorInput::Heard));
                     }
                     CoordinatorOutput::Reply { reply, .. } => told = Some(reply),
@@ -111,7 +111,7 @@ impl Bank {
     /// What an entity says to a message.
     fn tell(
         &mut self,
-        to: EntityKey,
+        to: &EntityKey,
         message: ToParticipant<EventCall>,
     ) -> Vec<enact_entities::ToCoordinator<EventCall>> {
         let input = match message {
@@ -123,7 +123,7 @@ impl Bank {
             Participant::new(Arc::clone(&self.model), to.clone(), options).expect("the class is declared")
         });
         let outputs = participant.step(input, Millis(0));
-        black_box(self.model.bytes(&to, participant.admission().base()));
+        black_box(self.model.bytes(to, participant.admission().base()));
         let up = outputs.into_iter().filter_map(|output| match output {
             Output::Send(up) => Some(up),
             _ => None,

@@ -1,6 +1,6 @@
 //! Admission by field: what is told of numbers, elements and contents is what all outcomes say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use enact_entities::{
@@ -79,6 +79,13 @@ class Goal
       post: this.side = to
     on Lower(by: Integer)
       post: this.up -= by
+    on Turn()
+      post: this.up = 0 - up
+    on Judge(most: Integer)
+      post: this.frozen = saved > most
+    on Rest()
+      pre: not frozen
+      post: this.asked += 1
     on Copy()
       post: this.limit = saved
     on Note(text: Integer)
@@ -226,14 +233,14 @@ impl Reference<'_> {
 
     /// The states that the entries leave in the order of slots, each with or without those of which `is_sure` does not hold; those of
     /// which `is_left_out` holds never happen.
-    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> Vec<Instance> {
-        let mut states = vec![self.base.clone()];
+    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> HashSet<Instance> {
+        let mut states = HashSet::from([self.base.clone()]);
         for (index, entry) in self.entries.iter().enumerate() {
             if is_left_out(index) {
                 continue;
             }
             let happened = states.iter().filter_map(|state| self.next(state, &entry.event));
-            let happened: Vec<Instance> = happened.collect();
+            let happened: HashSet<Instance> = happened.collect();
             if is_sure(index) {
                 states = happened;
             } else {
@@ -312,6 +319,9 @@ fn act() -> impl Generator<Value = Act> {
         2 => prop::sample::select(vec!["50%", "200%"]).prop_map(|rate| {
             Act::Ask("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
         }),
+        2 => Just(Act::Ask("Turn", vec![])),
+        1 => (2_i64..5).prop_map(|most| Act::Ask("Judge", vec![Value::Integer(most)])),
+        1 => Just(Act::Ask("Rest", vec![])),
         1 => Just(Act::Ask("Copy", vec![])),
         1 => Just(Act::Ask("Clear", vec![])),
         2 => (3_i64..7).prop_map(|least| Act::Ask("Need", vec![Value::Integer(least)])),
@@ -517,6 +527,7 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
     let n = |number: i64| [Value::Integer(number)];
     let text = |text: &str| [Value::String(text.into())];
     let (euro, dollar) = ([money("EUR 1.00")], [money("USD 1.00")]);
+    let half = [Value::parse(&Type::Percentage, "50%").expect("a rate")];
     #[rustfmt::skip]
     let rows: &[Row] = &[
         // Another element is another place.
@@ -532,6 +543,17 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
         // ... as far as the invariant over both allows: -2 needs the 2 that might be taken.
         (&[("Take", &n(2)), ("Limit", &n(-2))], &["admitted", "delayed"]),
         (&[("Freeze", &[]), ("Freeze", &[]), ("Take", &n(1))], &["admitted", "admitted", "delayed"]),
+        // Equal functions commute, and a level that one of them relies on is reached whichever comes first.
+        (&[("Turn", &[]), ("Turn", &[]), ("Turn", &[])], &["admitted", "admitted", "admitted"]),
+        (&[("Double", &[]), ("Double", &[]), ("Save", &[Value::Integer(1), Value::Integer(7)])], &["admitted", "admitted", "delayed"]),
+        (&[("Double", &[]), ("Turn", &[]), ("Freeze", &[])], &["admitted", "admitted", "admitted"]),
+        // A function makes nothing of what another one relies on, or is made of.
+        (&[("Need", &n(5)), ("Turn", &[])], &["admitted", "delayed"]),
+        (&[("Need", &n(-5)), ("Turn", &[])], &["admitted", "admitted"]),
+        (&[("Rest", &[]), ("Judge", &n(2))], &["admitted", "delayed"]),
+        (&[("Save", &[Value::Integer(1), Value::Integer(7)]), ("Judge", &n(3))], &["admitted", "delayed"]),
+        (&[("Thirds", &half), ("Thirds", &half), ("Double", &[])], &["admitted", "admitted", "delayed"]),
+        (&[("Save", &[Value::Integer(1), Value::Integer(7)]), ("Copy", &[])], &["admitted", "delayed"]),
         // What is relied on is not falsified.
         (&[("Take", &n(1)), ("Freeze", &[])], &["admitted", "delayed"]),
         (&[("Boast", &n(2)), ("Limit", &n(1))], &["admitted", "delayed"]),
@@ -563,6 +585,20 @@ fn what_is_committed_in_line_is_no_support_for_what_may_come_before_it() {
     goal.decide(TxId::from_u128(2), Decision::Commit);
     assert!(goal.find(TxId::from_u128(2)).is_some_and(|entry| entry.committed && entry.answer.in_line));
     assert_eq!(ask(&mut goal, 4, "Lower", 3, false), "delayed");
+}
+
+/// What is made of a number may be made of one in another currency, once that has come to be there.
+#[test]
+fn a_function_behind_another_currency_is_one_of_that_currency() {
+    let model = contract();
+    let base = opened(&model);
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let rate = Value::parse(&Type::Percentage, "50%").expect("a rate");
+    assert_eq!(told(&goal.request(request(1, event(&model, "Price", &[money("USD 1.00")]), false))), "admitted");
+    assert_eq!(told(&goal.request(request(2, event(&model, "Thirds", &[rate]), true))), "admitted");
+    goal.decide(TxId::from_u128(1), Decision::Commit);
+    let discount = event(&model, "Discount", &[money("USD 1.00")]);
+    assert_eq!(told(&goal.request(request(3, discount, true))), "delayed", "half a dollar may be left");
 }
 
 #[test]

@@ -275,14 +275,14 @@ use When::{Asked as On, Loaded, Read};
 
 /// The method; what is admitted before it panics; when it does.
 const ROWS: &[(&str, &[&str], When)] = &[
-    ("state_name", &["Goal/A Save 5"], On("Goal/A Pay 1 B")),
+    ("state_name", &["Offer/A Add 5"], On("Offer/A Add 1")),
     ("exists", &["Goal/A Save 5"], Read(ReadMode::Applied)),
     ("exists", &["Goal/A Save 5"], On("Check/1 IfThere A")),
     ("event_name", &["Goal/A Save 5"], On("Goal/A Save 0")),
-    ("next", &["Goal/A Save 5"], On("Goal/A Pay 1 B")),
-    ("broken", &["Goal/A Save 5"], On("Goal/A Pay 1 B")),
-    ("questions", &["Goal/A Save 5"], On("Goal/A Pay 1 B")),
-    ("calls", &["Goal/A Save 5"], On("Goal/A Pay 1 B")),
+    ("next", &["Offer/A Add 5"], On("Offer/A Add 1")),
+    ("broken", &["Offer/A Add 5"], On("Offer/A Add 1")),
+    ("questions", &["Offer/A Add 5"], On("Offer/A Add 1")),
+    ("calls", &["Offer/A Add 5"], On("Offer/A Add 1")),
     ("result", &["Goal/A Save 5"], On("Check/1 OfWorth A 1")),
     ("has_fixed_result", &["Goal/A Save 5"], On("Check/1 OfWorth A 1")),
     ("value", &["Goal/A Save 5"], On("Check/1 OfHolder A")),

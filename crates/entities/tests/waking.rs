@@ -381,12 +381,23 @@ fn what_one_in_line_held_back_goes_when_that_is_applied() {
     let open = store.ask("Floor", &[1]);
     let in_line = store.ask_as("Floor", &[2], true);
     assert_eq!(store.commit(in_line), []);
-    // It has nothing in common with it, which is not told of what is judged by outcomes.
-    let held_back = store.ask("Double", &[]);
+    // It has no field in common with it, which is not told of what moves the life cycle.
+    let held_back = store.ask("Pause", &[]);
     assert_eq!(store.delayed, [held_back]);
-    let other = store.ask("Tag", &[1]);
     assert_eq!(store.commit(open), [held_back]);
-    assert_eq!(store.open, [other, held_back]);
+    assert_eq!(store.open, [held_back]);
+}
+
+#[test]
+fn a_function_of_another_field_passes_what_stands_in_line() {
+    let mut store = Store::serializable(8);
+    let open = store.ask("Floor", &[1]);
+    let in_line = store.ask_as("Floor", &[2], true);
+    store.commit(in_line);
+    let doubles: Vec<TxId> = (0..3).map(|_| store.ask("Double", &[])).collect();
+    let other = store.ask("Add", &[1]);
+    assert_eq!(store.delayed, [other]);
+    assert_eq!(store.open, [vec![open], doubles].concat());
 }
 
 #[test]

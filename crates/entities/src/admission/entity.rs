@@ -344,7 +344,8 @@ impl<M: Model> Entity<M> {
         let footprint = match (linear, events.as_slice()) {
             (Some(linear), _) => Footprint::of(linear),
             (None, [event]) if !branch.work.relies() => {
-                Footprint::of_effects(self.model.effects(&self.key, base, event, branch.at)?)
+                let at = self.model.reads_time(&self.key, event).then_some(branch.at);
+                Footprint::of_effects(self.model.effects(&self.key, base, event, branch.at)?, at)
             }
             (None, _) => return None,
         };

@@ -268,7 +268,7 @@ fn needs_broken<M: Model>(
     let theirs = &other.taken.as_ref()?.footprint;
     let broken = |threshold: &&Threshold| {
         let ends = progress.interval.ends(&threshold.terms, progress)?;
-        let (down, up) = progress.interval.moved(&mine.linear, &threshold.terms, progress)?;
+        let (down, up) = progress.interval.moved(mine, &threshold.terms, progress)?;
         let own = added(&theirs.linear, &threshold.terms);
         // Both ends count the one that relies on them; what it relies on it finds before it.
         let found = match threshold.bound {
@@ -458,8 +458,9 @@ fn prospect(verdicts: impl Iterator<Item = bool>) -> Prospect {
 }
 
 fn moves_any<M: Model>(entry: &Entry<M>, linear: &Linear) -> bool {
-    let Some(open) = entry.taken.as_ref().map(|taken| &taken.footprint.linear) else { return true };
-    linear.thresholds.iter().any(|threshold| added(open, &threshold.terms) != 0)
+    let Some(footprint) = entry.taken.as_ref().map(|taken| &taken.footprint) else { return true };
+    let open = &footprint.linear;
+    linear.thresholds.iter().any(|threshold| footprint.moves(&threshold.terms))
         || linear.holds.iter().any(|hold| open.puts.iter().any(|put| put.place == hold.place))
         || open.puts.iter().any(|put| put.place == Place::LIFE_CYCLE)
 }
@@ -475,9 +476,11 @@ fn by_interval<M: Model>(progress: &Progress<M>, linear: &Linear) -> Vec<(usize,
         .collect();
     let mut found = Vec::new();
     for (position, entry) in progress.open() {
-        let Some(open) = entry.taken.as_ref().map(|taken| &taken.footprint.linear) else { continue };
+        let Some(footprint) = entry.taken.as_ref().map(|taken| &taken.footprint) else { continue };
+        let open = &footprint.linear;
         let is_term = |field| undecided.iter().any(|(needs, _)| needs.terms.iter().any(|term| term.field == field));
-        if open.assigned.iter().any(|&(field, _)| is_term(field)) {
+        let made = footprint.made().map(|made| made.field);
+        if open.assigned.iter().map(|&(field, _)| field).chain(made).any(is_term) {
             found.push((position, Prospect::Depends, Prospect::Depends));
             continue;
         }

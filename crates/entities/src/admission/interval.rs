@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::cell::{Cell, Doing, Ends, Seat, View};
 use super::counted::{Counted, count};
-use super::footprint::{Base, Footprint, added, moves};
+use super::footprint::{Base, Footprint, Twins, added};
 use super::index::{Class, Holder, Key};
 use crate::model::{Bound, Content, Cover, Field, Linear, Location, Place, Term, Threshold};
 
@@ -38,8 +38,8 @@ pub(super) struct Interval {
     /// What the open events need to find in places, each with the number of them.
     relied: BTreeMap<Place, BTreeMap<String, usize>>,
     needs: BTreeMap<Vec<Term>, Needs>,
-    /// What they depend on otherwise.
-    guarded: Counted,
+    /// The whole fields that they depend on otherwise, with the number of those that do, by what they do.
+    guarded: BTreeMap<Key, BTreeMap<Option<Twins>, usize>>,
     /// What is touched, and what is changed, by those that are in line, committed and not applied.
     closed: Counted,
     closed_by_change: Counted,
@@ -107,10 +107,12 @@ impl Interval {
     /// Takes up an admitted event; `None` is one without a footprint.
     ///
     /// A sum that would overflow makes the event count as one without; the return value says which it is. So does a number
-    /// that is assigned behind one without: that one may replace the number by one in another currency, of which these cells say
-    /// nothing.
+    /// that is assigned, or made of what was there, behind one without: that one may replace the number by one in another currency,
+    /// of which these cells say nothing.
     pub(super) fn open(&mut self, footprint: Option<Footprint>) -> Option<Taken> {
-        let keeps_currency = |footprint: &Footprint| footprint.linear.assigned.is_empty() || self.is_exact();
+        let replaces =
+            |footprint: &Footprint| !footprint.linear.assigned.is_empty() || footprint.made().next().is_some();
+        let keeps_currency = |footprint: &Footprint| self.is_exact() || !replaces(footprint);
         let fitting = footprint.filter(|footprint| self.fits(footprint) && keeps_currency(footprint));
         let Some(footprint) = fitting else {
             self.others += 1;
@@ -132,7 +134,7 @@ impl Interval {
             *needs.entry(value).or_insert(0) += 1;
         }
         for read in footprint.reads() {
-            self.guarded.count(read, |count| count + 1);
+            count(self.guarded.entry(whole(read)).or_default(), footprint.twins(), |count| count + 1);
         }
         Some(Taken { footprint, seats })
     }
@@ -359,25 +361,23 @@ impl Interval {
 
     /// What keeps `footprint` from going before everything that is open.
     pub(super) fn obstacle(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Obstacle {
-        let linear = &footprint.linear;
-        let relies_on_other = |put: &&Content| {
-            self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
-        };
-        // Both are kept by whole field.
-        let as_whole = |location: Location| match location {
-            Location::Place(place) => Key::Place(place.whole()),
-            Location::Number(field) => Key::Number(field),
-        };
         if let Some(obstacle) = self.other_class(footprint) {
             return obstacle;
         }
-        if let Some(put) = linear.puts.iter().find(relies_on_other) {
-            return Obstacle::Changes(vec![Key::Place(put.place.clone())]);
+        if let Some(place) = self.relied_on_otherwise(footprint) {
+            return Obstacle::Changes(vec![Key::Place(place.clone())]);
         }
-        let closed = footprint.written().find(|written| self.guarded.has(written) || self.closed.has(written));
+        let twins = footprint.twins();
+        let is_guarded = |written: &Location| {
+            let readers = self.guarded.get(&whole(written)).into_iter().flat_map(BTreeMap::keys);
+            // Of two that do the same the second is possible wherever the first one stands.
+            readers.into_iter().any(|reader| reader.is_none() || *reader != twins)
+        };
+        let closed = footprint.written().find(|written| is_guarded(written) || self.closed.has(written));
         let closed = closed.or_else(|| footprint.touched().find(|touched| self.closed_by_change.has(touched)));
-        if let Some(location) = closed {
-            return Obstacle::Changes(vec![as_whole(location)]);
+        let mixed = || footprint.reads().find(|read| self.has_cell(read)).filter(|_| footprint.mixes()).cloned();
+        if let Some(location) = closed.or_else(mixed) {
+            return Obstacle::Changes(vec![whole(&location)]);
         }
         let Some(needing) = self.needing(footprint, has_line, base) else { return Obstacle::Unknown };
         match needing {
@@ -389,16 +389,32 @@ impl Interval {
         }
     }
 
+    /// A place in which an open event relies on something else than what `footprint` leaves there.
+    fn relied_on_otherwise<'a>(&'a self, footprint: &'a Footprint) -> Option<&'a Place> {
+        let relies_on_other = |put: &&Content| {
+            self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
+        };
+        let put = footprint.linear.puts.iter().find(relies_on_other).map(|put| &put.place);
+        put.or_else(|| footprint.hidden().find(|hidden| self.relied.keys().any(|relied| relied.field == hidden.field)))
+    }
+
+    /// Whether something in progress changes what is there.
+    fn has_cell(&self, location: &Location) -> bool {
+        match location {
+            Location::Number(field) => self.numbers.contains_key(field),
+            Location::Place(place) => self.cells_of(&place.whole()).next().is_some(),
+        }
+    }
+
     /// The sum that an open event needs where `footprint` would not leave it; nothing if the cells cannot tell.
     fn needing(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<Result<(), &[Term]>> {
-        let linear = &footprint.linear;
         let view = if has_line { View::Anywhere } else { View::End };
         for (terms, needs) in &self.needs {
-            if !moves(linear, terms) {
+            if !footprint.moves(terms) {
                 continue;
             }
             let Ends { low, high, reached } = self.ends_in(view, terms, base)?;
-            let (down, up) = self.moved(linear, terms, base)?;
+            let (down, up) = self.moved(footprint, terms, base)?;
             let (low, high) = (low.checked_add(down)?, high.checked_add(up)?);
             let low_ok = needs.low.last_key_value().is_none_or(|(&need, _)| low >= need);
             let high_ok = needs.high.first_key_value().is_none_or(|(&need, _)| high <= need);
@@ -409,31 +425,46 @@ impl Interval {
         Some(Ok(()))
     }
 
-    /// Whether the deltas of `first` might change, in some outcome, whether a threshold of `second` holds.
+    /// Whether `first` might change, in some outcome, whether `second` is possible, or what it does.
     ///
     /// Never misses a change; sees one too many where no outcome has the value at which it would happen.
-    pub(super) fn crosses(&self, first: &Linear, second: &Linear, base: &impl Base) -> bool {
-        let moves_place =
-            |hold: &Content| first.puts.iter().any(|put| put.place == hold.place && put.value != hold.value);
+    pub(super) fn crosses(&self, first: &Footprint, second: &Footprint, base: &impl Base) -> bool {
+        let moves_place = |hold: &Content| {
+            first.linear.puts.iter().any(|put| put.place == hold.place && put.value != hold.value)
+                || first.hidden().any(|hidden| hidden.field == hold.place.field)
+        };
         let crosses = |threshold: &Threshold| {
-            if !moves(first, &threshold.terms) {
+            if !first.moves(&threshold.terms) {
                 return false;
             }
             let ends = self.ends(&threshold.terms, base).zip(self.moved(first, &threshold.terms, base));
             let Some((Ends { low, high, .. }, (down, up))) = ends else { return true };
             holds_over(threshold.bound, low.saturating_add(down), high.saturating_add(up)) == Span::Mixed
         };
-        second.holds.iter().any(moves_place) || second.thresholds.iter().any(crosses)
+        let is_changed = |read: &Location| first.written().any(|written| whole(&written) == whole(read));
+        second.linear.holds.iter().any(moves_place)
+            || second.linear.thresholds.iter().any(crosses)
+            || second.reads().any(is_changed)
     }
 
-    /// How far `linear` may move the ends of a sum, down and up.
-    pub(super) fn moved(&self, linear: &Linear, terms: &[Term], base: &impl Base) -> Option<(i128, i128)> {
+    /// How far `footprint` may move the ends of a sum, down and up.
+    pub(super) fn moved(&self, footprint: &Footprint, terms: &[Term], base: &impl Base) -> Option<(i128, i128)> {
+        let linear = &footprint.linear;
         let delta = added(linear, terms);
         let (mut down, mut up) = (delta.min(0), delta.max(0));
         for term in terms {
-            let Some(&(_, value)) = linear.assigned.iter().find(|(field, _)| *field == term.field) else { continue };
+            let assigned = linear.assigned.iter().find(|(field, _)| *field == term.field);
+            let made = footprint.made().find(|made| made.field == term.field);
+            if assigned.is_none() && made.is_none() {
+                continue;
+            }
             let Ends { low, high, .. } = self.field(term.field, base.number(term.field)?)?;
-            let (lower, higher) = (value.min(low).checked_sub(low)?, value.max(high).checked_sub(high)?);
+            let (least, greatest) = match (assigned, made) {
+                (Some((_, value)), _) => (*value, *value),
+                (None, Some(made)) => (made.image)(low, high)?,
+                (None, None) => continue,
+            };
+            let (lower, higher) = (least.min(low).checked_sub(low)?, greatest.max(high).checked_sub(high)?);
             let (lower, higher) = if term.negative { (-higher, -lower) } else { (lower, higher) };
             (down, up) = (down.checked_add(lower)?, up.checked_add(higher)?);
         }
@@ -456,7 +487,12 @@ impl Interval {
 
     fn forget_open(&mut self, footprint: &Footprint) {
         for read in footprint.reads() {
-            self.guarded.count(read, |count| count - 1);
+            let key = whole(read);
+            let readers = self.guarded.get_mut(&key).expect("what is read leaves as often as it came");
+            count(readers, footprint.twins(), |count| count - 1);
+            if readers.is_empty() {
+                self.guarded.remove(&key);
+            }
         }
         let linear = &footprint.linear;
         for Content { place, value } in &linear.holds {
@@ -486,6 +522,14 @@ impl Interval {
             Bound::AtLeast(bound) => (&mut needs.low, bound + delta.min(0)),
             Bound::AtMost(bound) => (&mut needs.high, bound + delta.max(0)),
         }
+    }
+}
+
+/// The number, or the field as a whole.
+const fn whole(location: &Location) -> Key {
+    match location {
+        Location::Place(place) => Key::Place(place.whole()),
+        Location::Number(field) => Key::Number(*field),
     }
 }
 

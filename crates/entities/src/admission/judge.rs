@@ -3,7 +3,7 @@
 //! 1. The bound on open transactions.
 //! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
 //! 3. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
-//!    judgement of all states that they allow for one that is not.
+//!    judgement of all states that they allow for one that is not. Whether it may go before what is open is read off them as well.
 //! 4. The manners in which places are changed: what meets in one place in different ones has an order.
 //! 5. All outcomes.
 //!
@@ -17,7 +17,7 @@ use indexmap::IndexSet;
 
 use super::entity::{Answer, Branch, Entity, Shape, Stop, Unanswered};
 use super::footprint::{Footprint, differ_by_order};
-use super::interval::Span;
+use super::interval::{Obstacle, Span};
 use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
 use super::queue::Delayed;
@@ -184,7 +184,8 @@ fn by_interval<M: Model>(
     }
 }
 
-/// A newcomer that has its place behind everything: it is judged in all states that the cells allow there.
+/// A newcomer that is not linear: it is judged in all states that the cells allow behind everything. Where it does not go before what
+/// is open, it stands in line if it is alone.
 fn by_cover<M: Model>(
     progress: &Progress<M>,
     strategy: Strategy,
@@ -196,18 +197,29 @@ fn by_cover<M: Model>(
     let has_place = match strategy {
         Strategy::Locking | Strategy::LockingEarlyRelease => false,
         Strategy::Psac => !progress.open().any(|(_, entry)| entry.branch.work.relies()),
-        Strategy::Serializable => newcomer.sole,
+        Strategy::Serializable => true,
     };
-    if !has_place || progress.entries().next().is_none() || !footprint.is_told_in(progress) {
+    if !has_place || progress.is_empty() || !footprint.is_told_in(progress) {
         return None;
     }
+    let obstacle = match strategy {
+        Strategy::Serializable if footprint.moves_life_cycle() => Obstacle::Unknown,
+        Strategy::Serializable => progress.interval.obstacle(footprint, progress.has_line(), progress),
+        _ => Obstacle::Nothing,
+    };
+    let meets_other = matches!(obstacle, Obstacle::Class(..)) && !newcomer.sole;
+    // What waits for its place was possible when it came, so that nothing has to be evaluated again.
+    if meets_other && newcomer.cause == Cause::Order {
+        return Some(Judgement::Delay(Cause::Order));
+    }
     let cover = progress.interval.cover(progress);
-    match progress.entity.forecast(event, branch.at, progress.base(), &cover) {
-        Forecast::Refused => refusal(progress, branch),
-        Forecast::Happens { state } => {
-            admit(progress, newcomer, footprint, calls, &state, strategy == Strategy::Serializable)
+    match (progress.entity.forecast(event, branch.at, progress.base(), &cover), obstacle) {
+        (Forecast::Refused, _) => refusal(progress, branch),
+        (Forecast::Happens { .. }, _) if meets_other => Some(Judgement::Delay(Cause::Order)),
+        (Forecast::Happens { state }, obstacle) if newcomer.sole || obstacle == Obstacle::Nothing => {
+            admit(progress, newcomer, footprint, calls, &state, obstacle != Obstacle::Nothing)
         }
-        Forecast::Unsure => None,
+        (Forecast::Happens { .. } | Forecast::Unsure, _) => None,
     }
 }
 
@@ -382,7 +394,9 @@ pub(super) fn hinders<M: Model>(
     if strategy == Strategy::LockingEarlyRelease {
         return true;
     }
-    if let (Some(a), Some(b), true) = (newcomer.as_linear(), waiting.as_linear(), progress.is_exact()) {
+    let footprints = newcomer.footprint().zip(waiting.footprint());
+    let at_rest = |(a, b): &(&Footprint, &Footprint)| !a.moves_life_cycle() && !b.moves_life_cycle();
+    if let Some((a, b)) = footprints.filter(at_rest).filter(|_| progress.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
         return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));
     }

@@ -22,7 +22,8 @@
 //! # What a decision costs
 //! Numbers, elements of sets, contents of fields and the life cycle have cells that are kept up to date: what is linear is compared
 //! with them, what is not is judged once in all states that they allow. What has several parts and changes a place in another manner
-//! than what is open there is delayed without an evaluation. What is left is evaluated in at most
+//! than what is open there is delayed without an evaluation; what moves the life cycle, or changes what something open relies on in a
+//! way that no threshold says, is compared with it in each outcome. What is left is evaluated in at most
 //! [`Limits::outcomes_max`] outcomes, eight times each; where that does not suffice, the newcomer is delayed.
 //!
 //! A delayed one is found by what it waits for (`index.rs`): the level of a sum, the class of changes in a cell, a turn, the bound, or

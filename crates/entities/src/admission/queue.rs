@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::entity::{Branch, Shape};
+use super::footprint::Footprint;
 use super::index::Watch;
 use super::judge::Cause;
 use crate::model::{Change, Linear};
@@ -44,9 +45,14 @@ pub(super) struct Delayed<E> {
 }
 
 impl<E> Delayed<E> {
+    /// What it needs and does, cell by cell, if that can be told.
+    pub(super) fn footprint(&self) -> Option<&Footprint> {
+        self.shape.as_ref().map(|shape| &shape.footprint)
+    }
+
     /// Its footprint, if that is nothing but thresholds, contents and constants.
     pub(super) fn as_linear(&self) -> Option<&Linear> {
-        self.shape.as_ref().and_then(|shape| shape.footprint.as_linear())
+        self.footprint().and_then(Footprint::as_linear)
     }
 }
 

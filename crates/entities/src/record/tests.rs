@@ -1,3 +1,4 @@
+//! What is read and written, byte by byte.
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
