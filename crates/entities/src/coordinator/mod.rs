@@ -54,6 +54,7 @@ mod recovery;
 mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use enact_rebel::limits::DUE_MAX;
@@ -245,6 +246,24 @@ pub struct Coordinator<M: Model> {
     answers: Answers,
     recent: Recent<Reply>,
     halted: bool,
+}
+
+/// All that its future depends on, but the model.
+impl<M: Model> fmt::Debug for Coordinator<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model: _, key, options, transactions, timers, writes, next_write, answers, recent, halted } = self;
+        f.debug_struct("Coordinator")
+            .field("key", key)
+            .field("options", options)
+            .field("transactions", transactions)
+            .field("timers", timers)
+            .field("writes", writes)
+            .field("next_write", next_write)
+            .field("answers", answers)
+            .field("recent", recent)
+            .field("halted", halted)
+            .finish_non_exhaustive()
+    }
 }
 
 type Outputs<M> = Vec<CoordinatorOutput<<M as Model>::Event>>;
