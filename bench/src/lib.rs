@@ -11,6 +11,7 @@ pub mod deadlines;
 pub mod defer;
 mod document;
 pub mod hot;
+pub mod isolation;
 pub mod kernels;
 pub mod measure;
 pub mod neighbours;

@@ -248,20 +248,15 @@ pub struct Coordinator<M: Model> {
     halted: bool,
 }
 
-/// All that its future depends on, but the model.
+/// All that its future depends on, but the model, the numbers of writes, and the order in which answers are forgotten.
 impl<M: Model> fmt::Debug for Coordinator<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model: _, key, options, transactions, timers, writes, next_write, answers, recent, halted } = self;
         f.debug_struct("Coordinator")
-            .field("key", key)
-            .field("options", options)
-            .field("transactions", transactions)
-            .field("timers", timers)
-            .field("writes", writes)
-            .field("next_write", next_write)
-            .field("answers", answers)
-            .field("recent", recent)
-            .field("halted", halted)
+            .field("key", &self.key)
+            .field("transactions", &self.transactions)
+            .field("answers", &self.answers)
+            .field("recent", &self.recent)
+            .field("halted", &self.halted)
             .finish_non_exhaustive()
     }
 }
@@ -480,6 +475,8 @@ impl<M: Model> Coordinator<M> {
             Phase::Early | Phase::Refusing { .. } => self.dismiss(&from, tx, attempt, &said, out),
             Phase::Telling { .. } => match said {
                 Said::Ack(slot) => self.acknowledged(tx, &from, slot, out),
+                #[cfg(planted = "change_the_decision")]
+                Said::Ask(_) => self.dismiss(&from, tx, attempt, &said, out),
                 _ if said.slot().is_some() && said.slot() == transaction.slot_of(&from) => {
                     self.tell(&from, tx, attempt, said.slot(), Decision::Commit, out);
                 }
@@ -617,10 +614,16 @@ impl<M: Model> Coordinator<M> {
         self.wake_again(tx, Millis::NEVER, now);
         let write = self.writes_for(tx);
         out.push(CoordinatorOutput::Append { write, records, forced: true, depends_on, precommits });
+        #[cfg(planted = "answer_before_the_decision")]
+        {
+            let transaction = &self.transactions[&tx];
+            let answer = transaction.answer(tx, Ok(transaction.done()));
+            self.reply(tx, answer, out);
+        }
     }
 
     fn written(&mut self, write: WriteId, result: Written, now: Millis, out: &mut Outputs<M>) {
-        if result == Written::InDoubt {
+        if result == Written::InDoubt && !cfg!(planted = "abort_what_is_in_doubt") {
             return self.halt(out);
         }
         let Some(tx) = self.writes.remove(&write) else { return };

@@ -322,8 +322,23 @@ impl<M: Model> Participant<M> {
             return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
         }
         self.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Delayed });
+        #[cfg(planted = "ask_conditions_of_what_is_applied")]
+        let request = self.without_conditions_that_hold(request);
         let verdict = self.admission.request(request);
         self.settle(tx, verdict, now, out);
+    }
+
+    #[cfg(planted = "ask_conditions_of_what_is_applied")]
+    fn without_conditions_that_hold(
+        &self,
+        mut request: crate::admission::Request<M::Event>,
+    ) -> crate::admission::Request<M::Event> {
+        let (model, key, base) = (Arc::clone(&self.model), self.key().clone(), self.admission.base().clone());
+        let mut applied = Admission::new(model, key, base, Slot::FIRST, Strategy::Psac, Limits::default());
+        if matches!(applied.request(request.clone()), Verdict::Admitted(..)) {
+            request.branch.work.actions.retain(|action| !matches!(action, crate::model::Action::Condition(_)));
+        }
+        request
     }
 
     /// Passes on what admission says of a transaction that has a standing.
@@ -357,6 +372,11 @@ impl<M: Model> Participant<M> {
                 let slot = prepared.slot;
                 self.standing(tx).stage = Stage::Preparing;
                 self.append(tx, slot, Record::Prepared(prepared), true, out);
+                #[cfg(planted = "vote_before_the_record")]
+                {
+                    self.ask_again(tx, self.ask_after, now);
+                    self.vote_yes(tx, out);
+                }
             }
         }
     }
@@ -481,10 +501,12 @@ impl<M: Model> Participant<M> {
         if slot.is_some() && slot != held {
             return;
         }
-        if matches!(standing.stage, Stage::Committed { .. }) {
-            return out.push(Output::ProtocolError { decide });
+        match standing.stage {
+            // It has acknowledged the commit: this answers a question from before, which found the transaction forgotten.
+            Stage::Committed { tell: None } if slot.is_some() && !self.unacknowledged.contains_key(&tx) => {}
+            Stage::Committed { .. } => out.push(Output::ProtocolError { decide }),
+            _ => self.abort(tx, now, out),
         }
-        self.abort(tx, now, out);
     }
 
     /// Ends a transaction that is delayed or open.
@@ -500,6 +522,8 @@ impl<M: Model> Participant<M> {
     }
 
     fn follow(&mut self, consequences: Consequences<M::Event>, now: Millis, out: &mut Outputs<M>) {
+        #[cfg(planted = "retry_nothing")]
+        let consequences = Consequences { settled: Vec::new(), ..consequences };
         for (tx, waits) in consequences.expired {
             self.turn_away(tx, Vote::Expired(waits), out);
         }

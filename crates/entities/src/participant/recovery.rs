@@ -166,6 +166,8 @@ impl<M: Model> Replay<M> {
     /// Takes up one record; nothing if it does not belong here.
     fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
         match record {
+            #[cfg(planted = "forget_promises")]
+            Record::Prepared(_) => {}
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
             Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
@@ -217,6 +219,10 @@ impl<M: Model> Replay<M> {
 
     /// The first committed one, if no open effect stands before it, and if it is in line nothing open at all.
     fn ready_head(&self) -> Option<Slot> {
+        #[cfg(planted = "apply_out_of_order")]
+        if let Some((&slot, _)) = self.pending.iter().rev().find(|(_, entry)| entry.committed) {
+            return Some(slot);
+        }
         let first = *self.pending.first_key_value()?.0;
         let mut heads =
             self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.branch.work.has_event());
