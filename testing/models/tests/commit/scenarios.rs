@@ -81,19 +81,19 @@ const fn deep(name: &'static str, states: Option<usize>, scenario: fn() -> Scena
 }
 
 pub(crate) const SCENARIOS: &[Named] = &[
-    gate("doubts-2", None, || {
+    deep("doubts-2", None, || {
         slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubts: 1, refusals: 1, repeats: 1, ..NONE }))
     }),
-    gate("doubles-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubles: 2, repeats: 1, ..NONE })),
-    gate("slow-2", None, || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
-    gate("conditions-2-crashes-1", None, || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
-    gate("crossing-2-crashes-1", None, || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
-    gate("crossing-psac-crashes-1", None, || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
-    gate("transfers-2-crashes-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
-    gate("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
-    gate("transfers-3", None, || scenario(SERIALIZABLE, TRANSFERS, NONE)),
-    gate("conditions-3", None, || scenario(SERIALIZABLE, CONDITIONS, NONE)),
-    gate("crossing-3", None, || scenario(SERIALIZABLE, CROSSING, NONE)),
+    deep("doubles-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubles: 2, repeats: 1, ..NONE })),
+    gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
+    gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
+    gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
+    gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
+    gate("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
+    deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
+    deep("transfers-3", None, || scenario(SERIALIZABLE, TRANSFERS, NONE)),
+    deep("conditions-3", None, || scenario(SERIALIZABLE, CONDITIONS, NONE)),
+    deep("crossing-3", None, || scenario(SERIALIZABLE, CROSSING, NONE)),
     deep("slow-2-crashes-1", None, || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))),
     deep("transfers-3-crashes-1", None, || scenario(SERIALIZABLE, TRANSFERS, crashes(1))),
     deep("locking-3-crashes-1", None, || scenario(Strategy::Locking, TRANSFERS, crashes(1))),
