@@ -10,6 +10,7 @@ pub mod cost;
 pub mod deadlines;
 pub mod defer;
 mod document;
+pub mod engine;
 pub mod hot;
 pub mod isolation;
 pub mod kernels;

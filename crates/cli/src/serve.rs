@@ -14,7 +14,6 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits, Strategies};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::{Embedded, OpenError, Options as JournalOptions};
@@ -102,8 +101,7 @@ async fn serve(
     }
     let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
 
-    let system = System::builder().build().map_err(Failure::Runtime)?;
-    let engine = Engine::new(model, journal, system, options);
+    let engine = Engine::new(model, journal, options);
     let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
     info!(connections_max = limits.connections_max, in_flight_max, "limits");
     info!(strategies = %engine.strategies(), "admission");

@@ -36,19 +36,24 @@ use crate::reason::Reason;
 use crate::tx::Timestamp;
 
 thread_local! {
-    /// Identities that were read last: a decision asks many questions about few entities in a row.
-    static LAST_KEYS: RefCell<[Option<(EntityKey, Key)>; LAST_KEYS_MAX]> = const { RefCell::new([const { None }; LAST_KEYS_MAX]) };
+    /// Entities that were met last, each with its identity: a decision asks many questions about few entities in a row.
+    static LAST_MET: RefCell<Vec<Option<(EntityKey, Key)>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many identities a thread remembers.
-const LAST_KEYS_MAX: usize = 64;
+/// How many entities a thread remembers.
+const LAST_MET_MAX: usize = 1_024;
 
-/// Where a thread remembers the identity of `entity`.
-fn place_of(entity: &EntityKey) -> usize {
-    let text = entity.as_str().as_bytes();
-    let last = text.len().saturating_sub(8);
-    text[last..].iter().fold(text.len(), |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)))
-        % LAST_KEYS_MAX
+/// What is kept where an entity with this id would be.
+fn with_last_met<R>(id: &str, see: impl FnOnce(&mut Option<(EntityKey, Key)>) -> R) -> R {
+    let last = id.len().saturating_sub(8);
+    let number =
+        id.as_bytes()[last..].iter().fold(id.len(), |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    LAST_MET.with_borrow_mut(|met| {
+        if met.is_empty() {
+            met.resize(LAST_MET_MAX, None);
+        }
+        see(&mut met[number % LAST_MET_MAX])
+    })
 }
 
 /// The classes of a specification.
@@ -136,7 +141,7 @@ impl Rebel {
 
     fn calls_of(&self, syncs: Vec<rebel::Sync>) -> Result<Vec<Call<EventCall>>, Vec<Reason>> {
         let call = |sync: rebel::Sync| {
-            let (key, text) = (target(&sync.target)?, sync.text.to_string());
+            let (key, text) = (target(&sync.target)?, &*sync.text);
             Ok(match sync.action {
                 rebel::Action::Do(event) => Call::event(key, event),
                 rebel::Action::Impossible(event) => {
@@ -199,8 +204,7 @@ impl Rebel {
 
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
         let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
-        let key = LAST_KEYS.with_borrow_mut(|last| -> Result<Key, Vec<Reason>> {
-            let last = &mut last[place_of(entity)];
+        let key = with_last_met(entity.id(), |last| -> Result<Key, Vec<Reason>> {
             if let Some((of, key)) = last
                 && of == entity
                 && key.has_type(known.class.key_type())
@@ -409,8 +413,31 @@ const fn time(at: Timestamp) -> rebel::Timestamp {
 
 /// The entity that a reference means.
 fn target(reference: &Reference) -> Result<EntityKey, Vec<Reason>> {
-    EntityKey::new(&reference.class, &reference.key.to_string())
-        .map_err(|error| vec![Reason::Malformed { what: format!("{reference} cannot be called: {error}") }])
+    let (class, id) = (&*reference.class, id_of(&reference.key));
+    with_last_met(&id, |last| {
+        if let Some((met, _)) = last
+            && met.id() == id
+            && met.class() == class
+        {
+            return Ok(met.clone());
+        }
+        let entity = EntityKey::new(class, &id)
+            .map_err(|error| vec![Reason::Malformed { what: format!("{reference} cannot be called: {error}") }])?;
+        // A text that joins several is read anew: one that was not made of a class may hold the sign that joins them.
+        if !matches!(reference.key, Key::Composite(_) | Key::Reference(_)) {
+            *last = Some((entity.clone(), reference.key.clone()));
+        }
+        Ok(entity)
+    })
+}
+
+/// The text of an identity.
+fn id_of(key: &Key) -> Cow<'_, str> {
+    match key {
+        Key::String(text) => Cow::Borrowed(text),
+        Key::Iban(iban) => Cow::Borrowed(iban.as_str()),
+        key => Cow::Owned(key.to_string()),
+    }
 }
 
 fn question(question: &Question<EventCall>) -> rebel::Question {
@@ -460,7 +487,7 @@ impl Model for Rebel {
 
     fn initial(&self, entity: &EntityKey) -> Option<Instance> {
         let (known, key) = self.class(entity).ok()?;
-        (key.to_string() == entity.id()).then(|| known.initial.clone())
+        (id_of(&key) == entity.id()).then(|| known.initial.clone())
     }
 
     fn state_name<'a>(&'a self, _: &EntityKey, state: &'a Instance) -> &'a str {
@@ -730,12 +757,20 @@ impl Rebel {
         let Ok((known, key)) = self.class(entity) else { return Calls::DependsOnState };
         let Some(declared) = known.class.event(event.event()) else { return Calls::DependsOnState };
         let mut common = None;
-        for (source, _) in declared.transitions() {
-            let Ok(syncs) = known.class.syncs(&key, &known.blank[source], event, time(at)) else {
+        let mut last = None;
+        for way in declared.ways() {
+            // States of one group have one body, and what it calls where no field has a value.
+            let is_repeated = last.replace(&way.body).is_some_and(|last| Arc::ptr_eq(last, &way.body));
+            if is_repeated && way.variant.is_none() {
+                continue;
+            }
+            let Ok(syncs) = known.class.syncs(&key, &known.blank[&way.source], event, time(at)) else {
                 return Calls::DependsOnState;
             };
-            if *common.get_or_insert_with(|| syncs.clone()) != syncs {
-                return Calls::DependsOnState;
+            match &common {
+                None => common = Some(syncs),
+                Some(common) if *common == syncs => {}
+                Some(_) => return Calls::DependsOnState,
             }
         }
         common.and_then(|syncs| self.calls_of(syncs).ok()).map_or(Calls::DependsOnState, Calls::Known)

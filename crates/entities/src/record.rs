@@ -1,7 +1,23 @@
 //! What is journaled.
 //!
-//! Each record is one version byte and a `MessagePack` map with the names of its fields, so that a record can be read
-//! without the program that wrote it. The journal keeps the kind of a record beside it.
+//! Each record is a byte with the version of the encoding, and then values without the names of Rust: what they are follows from
+//! the kind of the record, which the journal keeps beside it. Events, arguments, fields and states of a contract keep their names,
+//! so that a record outlives edits of the contract; the version of the contract is in the record too, if it is not the first.
+//!
+//! | value | bytes |
+//! |---|---|
+//! | a number without a sign | seven bits in each byte, the lowest first; the eighth says that more follow |
+//! | a number with a sign | the same, with 0, -1, 1, -2 .. as 0, 1, 2, 3 .. |
+//! | a number of 8 bits without a sign | that byte |
+//! | a truth value, an option | 0 or 1, and then what there is |
+//! | a text, bytes, a sequence, a map | its length, and then its bytes, its elements, or its keys each with its value |
+//! | a struct | a number with a bit for each field that is there, the first in the lowest, and then these fields |
+//! | a variant | its number, and then what is in it |
+//!
+//! So fields and variants keep their place: new ones come last, and a new field has a default. A record with a field that the
+//! program does not know is refused.
+//!
+//! Version 3, which is read and no longer written, is a `MessagePack` map with the names of the fields, and has values as texts.
 //!
 //! | record | written by | forced | says |
 //! |---|---|---|---|
@@ -13,17 +29,27 @@
 //! | `Timer` | engine, shared journal | with the `Committed` | this entity may have set a timer: it is looked at after a crash |
 //! | `End` | coordinator, two-phase | no | every participant has acknowledged |
 
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
 use enact_rebel::Value;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::reader::Reader;
+use self::writer::Writer;
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Decision};
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
-/// The version of the encoding that this program writes; it reads no other.
-const VERSION: u8 = 3;
+/// The version of the encoding that this program writes.
+const VERSION: u8 = 4;
+
+/// The version before it, which this program reads.
+const NAMED: u8 = 3;
 
 /// More than the record of most events takes.
 const USUAL_BYTES: usize = 256;
@@ -237,17 +263,26 @@ impl TimerSnapshot {
 fn encode(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     bytes.push(VERSION);
-    rmp_serde::encode::write_named(&mut bytes, value).expect("a record has no type that MessagePack lacks");
+    let written = value.serialize(Writer::new(&mut bytes));
+    written.expect("what is in a record says how long it is, and no struct in it has more than 128 fields");
     bytes
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    let malformed = |why: String| DecodeError::Malformed { why };
     match bytes.split_first() {
         Some((&VERSION, body)) => {
-            rmp_serde::from_slice(body).map_err(|e| DecodeError::Malformed { why: e.to_string() })
+            let mut reader = Reader::new(body);
+            let value = T::deserialize(&mut reader).map_err(|why| malformed(why.to_string()))?;
+            reader.end().map_err(|why| malformed(why.to_string()))?;
+            Ok(value)
+        }
+        Some((&NAMED, body)) => {
+            let mut reader = rmp_serde::Deserializer::from_read_ref(body).with_human_readable();
+            T::deserialize(&mut reader).map_err(|why| malformed(why.to_string()))
         }
         Some((&version, _)) => Err(DecodeError::Version { version }),
-        None => Err(DecodeError::Malformed { why: "it is empty".into() }),
+        None => Err(malformed("it is empty".into())),
     }
 }
 
@@ -257,7 +292,7 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
 pub enum DecodeError {
     /// Written by a version of the program that this one does not know.
     #[error(
-        "the record has version {version}, this program reads version {VERSION}; use {} program",
+        "the record has version {version}, this program reads versions {NAMED} and {VERSION}; use {} program",
         if *.version > VERSION { "a newer" } else { "the" }
     )]
     Version {

@@ -3,25 +3,26 @@ mod support;
 
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use enact_actors::{System, actor};
 use enact_entities::{
     Awaited, Command, Doubt, Durability, Engine, EngineOptions, Millis, ReadError, ReadMode, Receipt, ShutdownError,
-    Strategy, SubmitError,
+    Strategy, SubmitError, View,
 };
 use enact_journal::{
     AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError as JournalReadError, Record,
     Seq, Snapshot, SnapshotError,
 };
 use enact_journal_kit::sim::{Hang, SimDisk};
-use support::bank::{Bank as _, Event, Hand};
+use support::bank::{Bank as _, Event, Hand, State};
 use support::client::{
     Bank, LONG, balance, bank_over, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable,
     until,
 };
 use support::key;
+use support::watched::{Watched, Watcher};
 use support::world::{Packet, World};
 use tokio::time::Instant;
 
@@ -159,7 +160,7 @@ async fn a_command_that_stands_in_line_at_its_deadline_is_recorded_and_answered_
                 None
             }
             // The transfer has not come to A.
-            Ok(_) => Some(Awaited::Queue),
+            Ok(_) => Some(Awaited::Entity(key("Account/A"))),
             // Its deadline came too early.
             Err(SubmitError::InDoubt { doubt: Doubt::Recording, .. }) => Some(Awaited::Record),
             Err(SubmitError::Timeout { awaited, .. }) => Some(awaited),
@@ -295,39 +296,76 @@ fn a_deadline_is_served_by_the_first_turn_after_it_however_long_the_queue_is() {
     assert!(delayed.iter().all(|tx| admission.delayed_attempt(*tx).is_none()), "all have been told");
 }
 
-struct Busy;
+/// What the deposits of an account wait for.
+struct Turns {
+    /// Heard by a turn that has begun.
+    begun: mpsc::Receiver<()>,
+    over: mpsc::SyncSender<()>,
+}
 
-#[actor]
-impl Busy {
-    /// Keeps a worker from everything else.
-    fn until(&mut self, over: mpsc::Receiver<()>) {
-        over.recv().expect("the test goes on");
+/// Keeps an account in its turn with each deposit of 666 cents until the turn is over.
+struct LongTurns {
+    begin: mpsc::Sender<()>,
+    over: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Watcher for LongTurns {
+    fn hear(&self, _: &EntityKey, event: &Event) {
+        if *event == Event::Deposit(666) {
+            self.begin.send(()).expect("the test goes on");
+            self.over.lock().expect("no panic").recv().expect("the test goes on");
+        }
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_engine_without_a_free_thread_is_named_at_the_deadline_and_nothing_happens() {
-    let system = System::builder().workers(1).build().expect("the system starts");
-    let bank = Engine::new(Hand { hints: true }, Memory::new(), system.clone(), EngineOptions::default());
-    open(&bank, "Account/A", 10_000).await;
-    let (over, waits) = mpsc::channel();
-    let busy = system.spawn(Busy);
-    let kept = busy.until(waits);
+fn bank_with_long_turns(journal: &Memory) -> (Engine<Watched<LongTurns>, Memory>, Turns) {
+    let ((begin, begun), (over, wait)) = (mpsc::channel(), mpsc::sync_channel(0));
+    let model = Watched(LongTurns { begin, over: Mutex::new(wait) });
+    (Engine::new(model, journal.clone(), EngineOptions::default()), Turns { begun, over })
+}
+
+/// Has the account begin a long turn, on a thread of its own.
+fn begin_a_long_turn(bank: &Engine<Watched<LongTurns>, Memory>, turns: &Turns) -> JoinHandle<()> {
+    let bank = bank.clone();
+    let thread = thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(bank.submit(deposit(666))).expect("it is possible");
+    });
+    turns.begun.recv().expect("the thread goes on");
+    thread
+}
+
+/// Ends each turn until the thread has its answer.
+fn end_the_turn(turns: &Turns, thread: JoinHandle<()>) {
+    while !thread.is_finished() {
+        turns.over.try_send(()).ok();
+        thread::yield_now();
+    }
+    thread.join().expect("no panic");
+}
+
+#[tokio::test]
+async fn an_entity_whose_turn_goes_on_is_named_at_the_deadline_and_nothing_happens() {
+    let (bank, turns) = bank_with_long_turns(&Memory::new());
+    bank.submit(command("Account/A", Event::Open(10_000))).await.expect("it is new");
+    let thread = begin_a_long_turn(&bank, &turns);
     let late = bank.submit(Command { deadline: Duration::from_millis(10), ..deposit(1) }).await;
-    assert!(matches!(late, Err(SubmitError::Timeout { awaited: Awaited::Queue, .. })), "{late:?}");
-    over.send(()).expect("the worker waits");
-    kept.await.expect("no panic");
-    assert_eq!(balance(&bank, "Account/A").await, 10_000);
+    let entity = Awaited::Entity(key("Account/A"));
+    assert!(matches!(&late, Err(SubmitError::Timeout { awaited, .. }) if *awaited == entity), "{late:?}");
+    end_the_turn(&turns, thread);
+    match bank.read(&key("Account/A"), ReadMode::Certain, None, LONG).await {
+        Ok(View::One { state: State::Account { balance, .. }, .. }) => assert_eq!(balance, 10_666),
+        other => panic!("the account is open: {other:?}"),
+    }
     assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
 }
 
-/// The entity has delayed the command, and its thread is taken away before it can say so.
+/// The entity has delayed the command, and is in a long turn before it can say so.
 #[tokio::test]
 async fn a_deadline_is_answered_within_20_ms_also_if_the_entity_does_not_get_to_say_why() {
-    let system = System::builder().workers(1).build().expect("the system starts");
     let journal = Memory::new();
-    let bank = Engine::new(Hand { hints: true }, journal.clone(), system.clone(), EngineOptions::default());
-    open(&bank, "Account/A", 10_000).await;
+    let (bank, turns) = bank_with_long_turns(&journal);
+    bank.submit(command("Account/A", Event::Open(10_000))).await.expect("it is new");
     journal.hold();
     let submit = |command: Command<Event>| {
         let bank = bank.clone();
@@ -346,9 +384,7 @@ async fn a_deadline_is_answered_within_20_ms_also_if_the_entity_does_not_get_to_
     while !is_delayed().await {
         tokio::task::yield_now().await;
     }
-    let (over, waits) = mpsc::channel();
-    let busy = system.spawn(Busy);
-    let kept = busy.until(waits);
+    let thread = begin_a_long_turn(&bank, &turns);
     let submitted = Instant::now();
     // From here on time passes only while nothing else happens.
     tokio::time::pause();
@@ -356,9 +392,8 @@ async fn a_deadline_is_answered_within_20_ms_also_if_the_entity_does_not_get_to_
     assert!(Instant::now() <= submitted + LONG + Duration::from_millis(20), "{:?} late", submitted.elapsed() - LONG);
     assert!(matches!(&answer, Err(SubmitError::Timeout { awaited: Awaited::Entity(_), .. })), "{answer:?}");
     tokio::time::resume();
-    over.send(()).expect("the worker waits");
-    kept.await.expect("no panic");
     journal.release();
+    end_the_turn(&turns, thread);
     first.abort();
 }
 

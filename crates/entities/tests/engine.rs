@@ -1,4 +1,4 @@
-//! The engine: the state machines on actors, over a journal that fails on command.
+//! The engine: the state machines over a journal that fails on command.
 mod support;
 
 use std::sync::Arc;

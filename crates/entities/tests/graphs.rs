@@ -5,7 +5,6 @@ use std::future::{Future, poll_fn};
 use std::task::Poll;
 use std::time::Duration;
 
-use enact_actors::System;
 use enact_entities::{Awaited, Command, Engine, EngineOptions, Link, ReadError, ReadMode, SubmitError};
 use enact_journal::Memory;
 use support::bank::{Event, Hand};
@@ -15,10 +14,8 @@ use tokio::task::JoinHandle;
 
 type Submitted = JoinHandle<Result<enact_entities::Receipt, SubmitError>>;
 
-/// A bank on one thread, which takes up transactions in the order in which they are submitted.
 fn bank(journal: &Memory) -> Bank<Memory> {
-    let system = System::builder().workers(1).build().expect("the system starts");
-    Engine::new(Hand { hints: true }, journal.clone(), system, EngineOptions::default())
+    Engine::new(Hand { hints: true }, journal.clone(), EngineOptions::default())
 }
 
 /// Submits a command that has to wait, so that whatever is submitted later comes later.

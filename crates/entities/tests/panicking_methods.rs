@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_actors::System;
 use enact_entities::{
     Asked, Calls, Change, Command, Cover, Due, Effects, Engine, EngineOptions, EntityError, EntityKey, Field, Forecast,
     Linear, Location, ManualClock, Model, Place, ReadError, ReadMode, Reason, Rebel, Relation, SubmitError, Timestamp,
@@ -197,8 +196,7 @@ impl World {
         let spec = check(vec![Source::new("goals.rebel", GOALS)]).unwrap_or_else(|e| panic!("{}", e.render(false)));
         let (trap, clock) = (Arc::new(Trap::default()), Arc::new(ManualClock::new(Timestamp(1_000))));
         let model = Panicking { rebel: Rebel::new(spec.into()), trap: Arc::clone(&trap) };
-        let system = System::builder().workers(2).build().expect("the system starts");
-        let engine = Engine::with_clock(model, journal.clone(), system, EngineOptions::default(), clock.clone());
+        let engine = Engine::with_clock(model, journal.clone(), EngineOptions::default(), clock.clone());
         Self { journal, engine, trap, clock }
     }
 

@@ -4,74 +4,41 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use enact_actors::System;
-use enact_entities::{
-    Calls, Engine, EngineOptions, EntityError, EntityKey, Model, ReadError, ReadMode, Reason, SubmitError, Timestamp,
-    View,
-};
+use enact_entities::{Engine, EngineOptions, EntityError, EntityKey, ReadError, ReadMode, SubmitError, View};
 use enact_journal::Memory;
-use support::bank::{Event, Hand, State};
+use support::bank::{Event, State};
 use support::client::{LONG, command, until};
 use support::key;
+use support::watched::{Watched, Watcher};
 use tokio::task::JoinHandle;
 
-/// The bank written by hand, whose accounts panic on command.
-struct Panicking {
-    bank: Hand,
-    on_command: Arc<Command>,
-}
-
+/// When the account panics, and what it has been asked for.
 #[derive(Default)]
 struct Command {
-    /// Every event of an account panics.
+    /// Every event of the account panics.
     is_given: AtomicBool,
     withdrawals: AtomicUsize,
 }
 
-impl Model for Panicking {
-    type State = State;
-    type Event = Event;
-
-    fn initial(&self, key: &EntityKey) -> Option<State> {
-        self.bank.initial(key)
-    }
-
-    fn state_name<'a>(&'a self, key: &EntityKey, state: &'a State) -> &'a str {
-        self.bank.state_name(key, state)
-    }
-
-    fn exists(&self, key: &EntityKey, state: &State) -> bool {
-        self.bank.exists(key, state)
-    }
-
-    fn event_name<'a>(&'a self, event: &'a Event) -> &'a str {
-        self.bank.event_name(event)
-    }
-
-    fn next(&self, key: &EntityKey, state: &State, event: &Event, at: Timestamp) -> Result<State, Vec<Reason>> {
-        assert!(!self.on_command.is_given.load(Ordering::SeqCst) || *key != account(), "the model panics");
+impl Watcher for Arc<Command> {
+    fn hear(&self, key: &EntityKey, event: &Event) {
+        assert!(!self.is_given.load(Ordering::SeqCst) || *key != account(), "the model panics");
         if matches!(event, Event::Withdraw(_)) {
-            self.on_command.withdrawals.fetch_add(1, Ordering::SeqCst);
+            self.withdrawals.fetch_add(1, Ordering::SeqCst);
         }
-        self.bank.next(key, state, event, at)
-    }
-
-    fn calls(&self, key: &EntityKey, state: Option<&State>, event: &Event, at: Timestamp) -> Calls<Event> {
-        self.bank.calls(key, state, event, at)
     }
 }
 
-type Bank = Engine<Panicking, Memory>;
+type Bank = Engine<Watched<Arc<Command>>, Memory>;
 
 fn account() -> EntityKey {
     key("Account/A")
 }
 
 fn bank(journal: &Memory) -> (Bank, Arc<Command>) {
-    let system = System::builder().workers(2).build().expect("the system starts");
     let on_command = Arc::new(Command::default());
-    let model = Panicking { bank: Hand { hints: true }, on_command: Arc::clone(&on_command) };
-    (Engine::new(model, journal.clone(), system, EngineOptions::default()), on_command)
+    let model = Watched(Arc::clone(&on_command));
+    (Engine::new(model, journal.clone(), EngineOptions::default()), on_command)
 }
 
 async fn deposit(bank: &Bank, account: &str, cents: i128) -> Result<(), SubmitError> {

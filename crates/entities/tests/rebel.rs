@@ -8,7 +8,7 @@ use enact_entities::{
     Admission, Attempt, Bound, Branch, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel,
     Rejection, Relation, Reply, Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
 };
-use enact_rebel::{EventCall, Money, Source, Spec, Value, check};
+use enact_rebel::{EventCall, Key, Money, Reference, Source, Spec, Value, check};
 use proptest::prelude::{ProptestConfig, any, proptest};
 use support::bank::{Bank, Hand, InRebel, Listing2};
 use support::key;
@@ -465,5 +465,36 @@ fn e_an_identity_of_several_fields_names_one_entity_and_is_read_by_its_fields() 
     // Another number of fields, or another spelling, names nothing.
     for nobody in ["Mandate/NL91ABNA0417164300", "Collection/NL91ABNA0417164300:07:2026-11-25", "Day/2026-11-31"] {
         assert_eq!(bench.net.model.initial(&key(nobody)), None, "{nobody}");
+    }
+}
+
+/// What is stored may be older than the contract, or no work of the language at all.
+#[test]
+fn a_reference_whose_texts_hold_the_sign_that_joins_them_means_no_entity() {
+    let (spec, model) = load(
+        "
+        class Pair
+          left: String @identity
+          right: String @identity
+          initial new
+            on Touch(): touched
+          final touched
+        class Hand
+          initial still
+            on Reach(pair: Pair): done
+              sync: pair.Touch()
+          final done
+        ",
+    );
+    let reference = |left: &str| {
+        let parts = [Key::String(left.into()), Key::String("c".into())];
+        Value::Reference(Reference { class: "Pair".into(), key: Key::Composite(parts.into()) })
+    };
+    let reach = spec.class("Hand").and_then(|class| class.event("Reach")).expect("it is declared");
+    for (left, is_one) in [("a", true), ("a:b", false)] {
+        let reach = reach.call([("pair", reference(left))]).expect("two texts");
+        let calls = model.calls(&key("Hand/h"), None, &reach, Timestamp(0));
+        let Calls::Known(calls) = calls else { panic!("they do not depend on a state: {calls:?}") };
+        assert_eq!(model.initial(&calls[0].key).is_some(), is_one, "{}", calls[0].key);
     }
 }

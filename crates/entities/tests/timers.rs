@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_actors::System;
 use enact_entities::{
     Command, Engine, EngineOptions, EntityKey, ManualClock, ReadMode, Rebel, Receipt, Record, SubmitError, Timestamp,
     View,
@@ -126,9 +125,8 @@ impl<J: Journal> Clone for Shop<J> {
 impl<J: Journal> Shop<J> {
     fn open(journal: J, now: i64) -> Self {
         let (spec, clock) = (spec(), Arc::new(ManualClock::new(Timestamp(now))));
-        let system = System::builder().workers(2).build().expect("the system starts");
         let model = Rebel::new(Arc::clone(&spec));
-        let engine = Engine::with_clock(model, journal, system, EngineOptions::default(), clock.clone());
+        let engine = Engine::with_clock(model, journal, EngineOptions::default(), clock.clone());
         Self { engine, clock, spec }
     }
 

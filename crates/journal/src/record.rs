@@ -40,10 +40,19 @@ impl EntityKey {
     ///
     /// # Errors
     /// When a part is empty, too long, or has a byte outside the alphabet.
+    ///
+    /// # Panics
+    /// Never.
     pub fn new(class: &str, id: &str) -> Result<Self, EntityKeyError> {
         check_name("class", class)?;
         check_name("id", id)?;
-        Ok(Self { text: [class, "/", id].concat().into(), class_len: class.len() as u8 })
+        let mut text = [0; 2 * NAME_BYTES_MAX + 1];
+        let end = class.len() + 1 + id.len();
+        text[..class.len()].copy_from_slice(class.as_bytes());
+        text[class.len()] = b'/';
+        text[class.len() + 1..end].copy_from_slice(id.as_bytes());
+        let text = str::from_utf8(&text[..end]).expect("names are ASCII");
+        Ok(Self { text: text.into(), class_len: class.len() as u8 })
     }
 
     /// The class, such as `Account`.
@@ -69,9 +78,10 @@ fn check_name(part: &'static str, name: &str) -> Result<(), EntityKeyError> {
     if name.len() > NAME_BYTES_MAX {
         return Err(EntityKeyError::TooLong { part, bytes: name.len() });
     }
-    let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '_' | '-');
-    match name.chars().find(|&c| !is_allowed(c)) {
-        Some(character) => Err(EntityKeyError::Character { part, character }),
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b':' | b'_' | b'-');
+    match name.bytes().position(|byte| !is_allowed(byte)) {
+        // All before it are ASCII, so a character begins there.
+        Some(at) => Err(EntityKeyError::Character { part, character: name[at..].chars().next().expect("not the end") }),
         None => Ok(()),
     }
 }

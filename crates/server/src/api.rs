@@ -1,28 +1,36 @@
 //! The routes, and what all of them share.
+//!
+//! A request runs in one future from its head to its answer, and its path is read where it stands. A router that is put
+//! together at run time would cost a boxed future for each layer and a copy of each part of the path.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::net::IpAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderValue, Method, Uri, header};
+use axum::Json;
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, Request, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
 use enact_entities::{DiskState, Engine, Rebel};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::Class;
 use serde::Serialize;
+use tower_service::Service;
 use utoipa::ToSchema;
 
 use crate::host::{HostName, Hosts};
-use crate::limits::{Admitted, Peer};
+use crate::limits::{Admitted, Guard, Peer};
 use crate::listener::Exposure;
 use crate::openapi::Access;
+use crate::path::Place;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::Shares;
 use crate::tokens::Tokens;
-use crate::{ask, command, credentials, limits, metrics, openapi, outcome, read};
+use crate::{ask, command, credentials, metrics, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -57,6 +65,8 @@ pub(crate) struct Api<J: Journal> {
     in_flight: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
+    guard: Guard,
+    tokens: Option<Tokens>,
 }
 
 /// The answer of `/health`.
@@ -77,7 +87,7 @@ pub(crate) struct Readiness {
     status: &'static str,
 }
 
-/// The interface of the entities that `engine` runs.
+/// The interface of the entities of an engine.
 ///
 /// | route | does |
 /// |---|---|
@@ -90,29 +100,110 @@ pub(crate) struct Readiness {
 /// | `GET /health` | whether the server serves; never turned away |
 /// | `GET /health/ready` | whether its disk takes commands; never turned away |
 ///
-/// Every answer of it is JSON, but for `/metrics`. Nothing a request contains makes it panic.
-pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router {
-    let access = if options.tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
+/// Every answer of it is JSON, but for `/metrics`. Nothing a request contains makes it panic. Cloning costs a reference
+/// count.
+pub struct Router<J: Journal>(Arc<Api<J>>);
+
+/// The interface of the entities that `engine` runs.
+pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router<J> {
+    let Options { listen, hosts, exposure, tokens, in_flight_max } = options;
+    let access = if tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
     let openapi = Bytes::from(openapi::document(engine.model().spec(), engine.strategies(), access));
-    let api =
-        Arc::new(Api { engine, in_flight: Shares::new(options.in_flight_max), openapi, exposure: options.exposure });
-    let routes = Router::new()
-        .route("/health", get(health::<J>))
-        .route("/health/ready", get(readiness::<J>))
-        .route("/metrics", get(metrics::metrics::<J>))
-        .route("/openapi.json", get(describe::<J>))
-        .route("/{class}/{id}", get(read::read::<J>).post(command::creation::<J>))
-        .route("/{class}/{id}/{event}", get(ask::ask::<J>).post(command::command::<J>))
-        .fallback(no_such_resource)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(api);
-    limits::guard(credentials::guard(routes, options.tokens), Hosts::new(options.listen, options.hosts))
+    let guard = Guard::new(Hosts::new(listen, hosts));
+    Router(Arc::new(Api { engine, in_flight: Shares::new(in_flight_max), openapi, exposure, guard, tokens }))
+}
+
+impl<J: Journal> Clone for Router<J> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<J: Journal> fmt::Debug for Router<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
+}
+
+impl<J, B> Service<Request<B>> for Router<J>
+where
+    J: Journal,
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        Box::pin(Arc::clone(&self.0).answer(request))
+    }
 }
 
 impl<J: Journal> Api<J> {
+    async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Result<Response, Infallible>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    {
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let response = self.guard.pass(head, async |peer, head| self.route(peer, head, body).await).await;
+        Ok(if is_head { without_body(response) } else { response })
+    }
+
+    /// Answers a request that has passed the limits.
+    async fn route<B>(&self, peer: &Peer, mut head: Parts, body: B) -> Result<Response, Problem>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+    {
+        let caller = credentials::identify(self.tokens.as_ref(), &mut head)?;
+        let head = &head;
+        let (method, uri) = (&head.method, &head.uri);
+        let is_read = method == Method::GET || method == Method::HEAD;
+        match Place::at(uri.path()) {
+            Some(Place::Health) if is_read => Ok(Json(self.health()?).into_response()),
+            Some(Place::Readiness) if is_read => Ok(Json(self.readiness()?).into_response()),
+            Some(Place::Metrics) if is_read => Ok(metrics::answer(&self.engine.metrics())),
+            Some(Place::Description) if is_read => Ok(self.describe()),
+            Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
+            Some(Place::Pair(class, event)) if method == Method::POST => {
+                command::creation(self, peer, caller, (class, event), head, body).await
+            }
+            Some(Place::Event(class, id, event)) if is_read => {
+                ask::ask(self, peer, caller, (class, id, event), head).await
+            }
+            Some(Place::Event(class, id, event)) if method == Method::POST => {
+                command::command(self, peer, caller, (class, id, event), head, body).await
+            }
+            Some(_) => Err(method_not_allowed(method, uri)),
+            None => Err(no_such_resource(uri)),
+        }
+    }
+
+    fn health(&self) -> Result<Health, Problem> {
+        match self.engine.failure() {
+            None => Ok(Health { status: "serving", insecure: self.exposure == Exposure::Insecure }),
+            Some(_) => Err(outcome::engine_failed()),
+        }
+    }
+
+    fn readiness(&self) -> Result<Readiness, Problem> {
+        match self.engine.disk() {
+            DiskState::Ready => Ok(Readiness { status: "ready" }),
+            state => Err(outcome::not_ready(&state)),
+        }
+    }
+
+    fn describe(&self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.openapi.clone()).into_response()
+    }
+
     /// Admits a request of `peer` that has arrived whole.
     pub(crate) fn admit(&self, peer: &Peer) -> Result<Admitted, Problem> {
-        peer.admit(&self.in_flight, self.engine.queue_delay())
+        peer.admit(&self.in_flight)
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {
@@ -128,38 +219,32 @@ impl<J: Journal> Api<J> {
 pub(crate) fn instance(class: &Class, id: &str) -> Result<EntityKey, InvalidParameter> {
     let unfit = |problem: String| InvalidParameter { name: "id".to_owned(), problem };
     // The alphabet first: it bounds what the parsers of identities see.
-    EntityKey::new(class.name(), id).map_err(|error| unfit(error.to_string()))?;
-    let key = class.key(id).map_err(|error| unfit(error.to_string()))?;
-    EntityKey::new(class.name(), &key.to_string()).map_err(|error| unfit(error.to_string()))
-}
-
-async fn health<J: Journal>(State(api): State<Arc<Api<J>>>) -> Result<Json<Health>, Problem> {
-    match api.engine.failure() {
-        None => Ok(Json(Health { status: "serving", insecure: api.exposure == Exposure::Insecure })),
-        Some(_) => Err(outcome::engine_failed()),
+    let as_written = EntityKey::new(class.name(), id).map_err(|error| unfit(error.to_string()))?;
+    let key = class.key(id).map_err(|error| unfit(error.to_string()))?.to_string();
+    if key == id {
+        return Ok(as_written);
     }
+    EntityKey::new(class.name(), &key).map_err(|error| unfit(error.to_string()))
 }
 
-async fn readiness<J: Journal>(State(api): State<Arc<Api<J>>>) -> Result<Json<Readiness>, Problem> {
-    match api.engine.disk() {
-        DiskState::Ready => Ok(Json(Readiness { status: "ready" })),
-        state => Err(outcome::not_ready(&state)),
-    }
-}
-
-async fn describe<J: Journal>(State(api): State<Arc<Api<J>>>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], api.openapi.clone()).into_response()
-}
-
-async fn no_such_resource(uri: Uri) -> Problem {
+fn no_such_resource(uri: &Uri) -> Problem {
     let detail = format!("nothing is at `{}`; /openapi.json lists what there is", uri.path());
     Problem::new(ProblemKind::NoSuchResource, detail)
 }
 
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+pub(crate) fn method_not_allowed(method: &Method, uri: &Uri) -> Problem {
     // Three parts are an event, fewer are read.
     let allowed = if uri.path().matches('/').count() == 3 { "POST" } else { "GET, HEAD" };
-    only_allowed(allowed, &method, &uri)
+    only_allowed(allowed, method, uri)
+}
+
+/// What a `HEAD` is answered with where a `GET` would be with `response`.
+fn without_body(mut response: Response) -> Response {
+    if let Some(bytes) = response.body().size_hint().exact() {
+        response.headers_mut().entry(header::CONTENT_LENGTH).or_insert_with(|| bytes.into());
+    }
+    *response.body_mut() = Body::empty();
+    response
 }
 
 /// The problem of a method that a resource does not know.

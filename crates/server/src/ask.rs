@@ -3,18 +3,18 @@
 //! Nothing is held and nothing is journaled. Each instance that the event asks is read on its own, so that the answer need
 //! not be that of one moment; an event that asks the same as a question has answers of one moment.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
 use axum::http::Method;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Asked, Model, ReadMode, Reason, Refusal, View};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::limits::INSTANCES_MAX;
-use enact_rebel::{Class, Event, EventCall, Instance, Type, Value};
+use enact_rebel::{Caller, Class, Event, EventCall, Instance, Type, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
 use tokio::time::Instant;
@@ -23,8 +23,9 @@ use utoipa::ToSchema;
 use crate::api::{Api, instance, only_allowed};
 use crate::command::{exposed, undecodable};
 use crate::limits::Peer;
+use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem};
-use crate::{credentials, envelope, outcome, value};
+use crate::{envelope, outcome, value};
 
 /// The answer to a question.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,30 +39,31 @@ pub(crate) struct Answered {
 }
 
 pub(crate) async fn ask<J: Journal>(
-    State(api): State<Arc<Api<J>>>,
-    peer: Peer,
-    path: Result<Path<(String, String, String)>, PathRejection>,
-    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
-    request: Request,
+    api: &Api<J>,
+    peer: &Peer,
+    caller: Option<Caller>,
+    (class, id, event): (Part<'_>, Part<'_>, Part<'_>),
+    head: &Parts,
 ) -> Result<Response, Problem> {
-    let Path((class, id, event)) = path.map_err(|_| undecodable())?;
+    let (Some(class), Some(id), Some(event)) = (class.decoded(), id.decoded(), event.decoded()) else {
+        return Err(undecodable());
+    };
     let class = api.class(&class)?;
     let event = exposed(class, &event)?;
     if !event.is_read() {
         // A HEAD is told what a GET would be.
-        return Err(only_allowed("POST", &Method::GET, request.uri()));
+        return Err(only_allowed("POST", &Method::GET, &head.uri));
     }
     let mut unfit = Vec::new();
     let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
-    let deadline = envelope::deadline(request.headers()).map_err(|error| unfit.push(error)).ok();
-    let call = arguments(event, query).map_err(|errors| unfit.extend(errors)).ok();
+    let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();
+    let call = arguments(event, Query::try_from_uri(&head.uri)).map_err(|errors| unfit.extend(errors)).ok();
     let (Some(key), Some(deadline), Some(call)) = (key, deadline, call) else {
         return Err(Problem::invalid(unfit));
     };
-    let call = call.with_caller(credentials::caller(request.extensions()));
-    let _admitted = api.admit(&peer)?;
-    let reading =
-        Reading { api: &api, class, key: &key, until: Instant::now() + deadline.saturating_sub(peer.held_up()) };
+    let call = call.with_caller(caller);
+    let _admitted = api.admit(peer)?;
+    let reading = Reading { api, class, key: &key, until: Instant::now() + deadline.saturating_sub(peer.held_up()) };
     let result = reading.result(&call).await?;
     Ok(Json(Answered { id: key.id().to_owned(), result: value::to_json(&result) }).into_response())
 }
@@ -133,7 +135,7 @@ impl<J: Journal> Reading<'_, J> {
     /// An instance as it is whatever becomes of open transactions.
     async fn state(&self, key: &EntityKey) -> Result<Instance, Problem> {
         let left = self.until.checked_duration_since(Instant::now()).unwrap_or(Duration::ZERO);
-        match self.api.engine.read(key, ReadMode::Certain, None, left).await {
+        match Box::pin(self.api.engine.read(key, ReadMode::Certain, None, left)).await {
             Ok(View::One { state, .. }) => Ok(state),
             Ok(View::Range(_)) => Err(outcome::engine_failed()),
             Err(error) => Err(outcome::of_read(&error, key)),

@@ -1,14 +1,16 @@
 //! Taking the body of a command: declared as JSON, bounded in size and in time.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Bytes, HttpBody};
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use crate::json::parse_object;
+use crate::json::{Members, parse_object};
 use crate::problem::{Problem, ProblemKind};
 
 /// Greatest size of the body of a command, in bytes.
@@ -16,11 +18,14 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longest time in which the whole body of a command must arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the parameters of a command.
+/// Reads the body of a command.
 ///
 /// The declared type is checked although a body is always JSON: a browser sends a form of another origin without
 /// asking first, but not `application/json`.
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Problem> {
+pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Problem>
+where
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
+{
     if !is_json(headers) {
         let detail = "send the parameters as a JSON object with `Content-Type: application/json`";
         return Err(Problem::new(ProblemKind::UnsupportedMediaType, detail));
@@ -29,19 +34,45 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Map<String, 
     if declared.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
         return Err(too_large());
     }
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, BODY_BYTES_MAX).collect()).await;
-    let bytes = match collected {
-        Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-        Ok(Err(_)) => {
-            return Err(Problem::new(ProblemKind::MalformedBody, "the body ended before its declared length"));
-        }
+    let mut collecting = pin!(collect(Limited::new(body, BODY_BYTES_MAX)));
+    // Most bodies arrive together with their head: these need no timer.
+    let collected = match poll_fn(|cx| Poll::Ready(collecting.as_mut().poll(cx))).await {
+        Poll::Ready(collected) => Ok(collected),
+        Poll::Pending => timeout(BODY_TIMEOUT, collecting).await,
+    };
+    match collected {
+        Ok(Ok(content)) => Ok(content),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(ProblemKind::MalformedBody, "the body ended before its declared length")),
         Err(_) => {
             let detail = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
-            return Err(Problem::new(ProblemKind::BodyTimeout, detail));
+            Err(Problem::new(ProblemKind::BodyTimeout, detail))
         }
-    };
-    parse_object(&bytes)
+    }
+}
+
+/// The content of `body`; that of one frame, which most bodies are, stays where it is.
+async fn collect<B: HttpBody<Data = Bytes>>(body: B) -> Result<Bytes, B::Error> {
+    let mut body = pin!(body);
+    let mut first = Bytes::new();
+    let mut all = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if first.is_empty() {
+            first = data;
+        } else {
+            if all.is_empty() {
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.into() })
+}
+
+/// The parameters of the command with the body `content`.
+pub(crate) fn members(content: &[u8]) -> Result<Members<'_>, Problem> {
+    parse_object(content)
         .map_err(|error| Problem::new(ProblemKind::MalformedBody, format!("not one JSON object: {error}")))
 }
 
@@ -59,6 +90,8 @@ fn too_large() -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     async fn status(content_type: Option<&'static str>, body: impl Into<Body>) -> u16 {
@@ -66,8 +99,8 @@ mod tests {
         if let Some(content_type) = content_type {
             headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
         }
-        match read(&headers, body.into()).await {
-            Ok(_) => 200,
+        match read(&headers, body.into()).await.and_then(|content| members(&content).map(drop)) {
+            Ok(()) => 200,
             Err(problem) => axum::response::IntoResponse::into_response(problem).status().as_u16(),
         }
     }
@@ -88,6 +121,14 @@ mod tests {
         for other in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonp")] {
             assert_eq!(status(other, "{}").await, 415, "{other:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_of_several_frames_is_read_as_one() {
+        let frames = ["", r#"{"a""#, "", ":1", "}"].map(Ok::<_, std::io::Error>);
+        let body = Body::from_stream(futures_util::stream::iter(frames));
+        let headers = [(header::CONTENT_TYPE, "application/json".parse().unwrap())].into_iter().collect();
+        assert_eq!(read(&headers, body).await.unwrap(), r#"{"a":1}"#);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,37 +1,39 @@
 //! `POST /{Class}/{id}/{Event}`: one event of one instance, in a transaction with all that it calls; and
 //! `POST /{Class}/{Event}`: the same for an instance that the event creates, whose id follows from the idempotency key.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::fmt::Display;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::body::{Bytes, HttpBody};
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Command, Idempotency, Receipt};
+use enact_entities::{Command, Idempotency, Receipt, TxId};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind, Type, Value};
-use serde::Serialize;
-use serde_json::{Map, Value as JsonValue};
+use serde::{Serialize, Serializer};
+use serde_json::Value as JsonValue;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::api::{Api, instance, method_not_allowed, only_allowed};
+use crate::json::Members;
 use crate::limits::Peer;
+use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{body, credentials, envelope, outcome, value};
+use crate::{body, envelope, outcome, value};
 
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = enact::Committed)]
-pub(crate) struct Committed {
+pub(crate) struct Committed<'a> {
     /// The transaction; give it to a read as `after` to see its effect.
-    transaction: String,
+    #[serde(serialize_with = "as_text")]
+    #[schema(value_type = String)]
+    transaction: TxId,
     /// The identity of the addressed instance.
-    id: String,
+    id: &'a str,
     /// The life-cycle state in which the command left the addressed instance.
     state: String,
     /// What the event returns, if it has a result.
@@ -40,40 +42,54 @@ pub(crate) struct Committed {
     result: Option<JsonValue>,
 }
 
-pub(crate) async fn command<J: Journal>(
-    State(api): State<Arc<Api<J>>>,
-    peer: Peer,
-    path: Result<Path<(String, String, String)>, PathRejection>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let Path((class, id, event)) = path.map_err(|_| undecodable())?;
+pub(crate) async fn command<J, B>(
+    api: &Api<J>,
+    peer: &Peer,
+    caller: Option<Caller>,
+    (class, id, event): (Part<'_>, Part<'_>, Part<'_>),
+    head: &Parts,
+    body: B,
+) -> Result<Response, Problem>
+where
+    J: Journal,
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+{
+    let (Some(class), Some(id), Some(event)) = (class.decoded(), id.decoded(), event.decoded()) else {
+        return Err(undecodable());
+    };
     let class = api.class(&class)?;
     let event = exposed(class, &event)?;
     if event.is_read() {
-        return Err(only_allowed("GET, HEAD", request.method(), request.uri()));
+        return Err(only_allowed("GET, HEAD", &head.method, &head.uri));
     }
-    run(&api, peer, class, event, Some(&id), request).await
+    run(api, peer, caller, (class, Some(&id), event), head, body).await
 }
 
 /// The command of a client that lets the server name the instance. It has an idempotency key, and the same key leads to the
 /// same instance, so that a command that is sent again never creates a second one.
-pub(crate) async fn creation<J: Journal>(
-    State(api): State<Arc<Api<J>>>,
-    peer: Peer,
-    path: Result<Path<(String, String)>, PathRejection>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let Path((class, event)) = path.map_err(|_| undecodable())?;
+pub(crate) async fn creation<J, B>(
+    api: &Api<J>,
+    peer: &Peer,
+    caller: Option<Caller>,
+    (class, event): (Part<'_>, Part<'_>),
+    head: &Parts,
+    body: B,
+) -> Result<Response, Problem>
+where
+    J: Journal,
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+{
+    let (Some(class), Some(event)) = (class.decoded(), event.decoded()) else { return Err(undecodable()) };
     let class = api.class(&class)?;
     let Some(event) = class.event(&event).filter(|event| !event.is_internal() && !event.is_read()) else {
-        return Err(method_not_allowed(request.method().clone(), request.uri().clone()).await);
+        return Err(method_not_allowed(&head.method, &head.uri));
     };
     if !creates(class, event) {
         let (class, event) = (class.name(), event.name());
         let detail = format!("`{event}` happens to an instance: POST /{class}/{{id}}/{event}");
         return Err(Problem::new(ProblemKind::NoSuchEvent, detail));
     }
-    run(&api, peer, class, event, None, request).await
+    run(api, peer, caller, (class, None, event), head, body).await
 }
 
 /// Whether `event` leads from no instance to one.
@@ -117,60 +133,68 @@ fn named_after(
 }
 
 /// Makes `event` happen to the instance `id`, or to the one that follows from the idempotency key.
-async fn run<J: Journal>(
+async fn run<J, B>(
     api: &Api<J>,
-    peer: Peer,
-    class: &Class,
-    event: &Event,
-    id: Option<&str>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (Parts { headers, uri, extensions, .. }, body) = request.into_parts();
-    let caller = credentials::caller(&extensions);
-    let members = body::read(&headers, body).await?;
-
-    let mut unfit = Vec::new();
-    let idempotency_key = envelope::idempotency_key(&headers);
-    let key = match (id, &idempotency_key) {
-        (Some(id), _) => instance(class, id),
-        (None, Ok(key)) => named_after(class, event, caller.as_ref(), key.as_deref()),
-        (None, Err(unusable)) => return Err(Problem::invalid(vec![unusable.clone()])),
+    peer: &Peer,
+    caller: Option<Caller>,
+    (class, id, event): (&Class, Option<&str>, &Event),
+    Parts { headers, uri, .. }: &Parts,
+    body: B,
+) -> Result<Response, Problem>
+where
+    J: Journal,
+    B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
+{
+    let content = body::read(headers, body).await?;
+    let (_admitted, command) = {
+        let members = body::members(&content)?;
+        let mut unfit = Vec::new();
+        let idempotency_key = envelope::idempotency_key(headers);
+        let key = match (id, &idempotency_key) {
+            (Some(id), _) => instance(class, id),
+            (None, Ok(key)) => named_after(class, event, caller.as_ref(), key.as_deref()),
+            (None, Err(unusable)) => return Err(Problem::invalid(vec![unusable.clone()])),
+        };
+        let key = keep(key, &mut unfit);
+        let idempotency_key = keep(idempotency_key, &mut unfit);
+        let deadline = keep(envelope::deadline(headers), &mut unfit);
+        let call = arguments(event, &members).map_err(|errors| unfit.extend(errors)).ok();
+        unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
+            name: "query".to_owned(),
+            problem: "a command takes its parameters from the body".to_owned(),
+        }));
+        let (Some(key), Some(idempotency_key), Some(deadline), Some(call)) = (key, idempotency_key, deadline, call)
+        else {
+            return Err(Problem::invalid(unfit));
+        };
+        if !unfit.is_empty() {
+            return Err(Problem::invalid(unfit));
+        }
+        let admitted = api.admit(peer)?;
+        let call = call.with_caller(caller);
+        let idempotency = idempotency_key.map(|name| Idempotency {
+            fingerprint: fingerprint(&key, event, &call, |name| members.contains_key(name)),
+            principal: call.caller().map(|caller| caller.id().to_string()),
+            key: name,
+        });
+        let deadline = deadline.saturating_sub(peer.held_up());
+        (admitted, Command { key, event: call, idempotency, deadline })
     };
-    let key = keep(key, &mut unfit);
-    let idempotency_key = keep(idempotency_key, &mut unfit);
-    let deadline = keep(envelope::deadline(&headers), &mut unfit);
-    let sent = members.keys().cloned().collect();
-    let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
-    unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
-        name: "query".to_owned(),
-        problem: "a command takes its parameters from the body".to_owned(),
-    }));
-    let (Some(key), Some(idempotency_key), Some(deadline), Some(call)) = (key, idempotency_key, deadline, call) else {
-        return Err(Problem::invalid(unfit));
-    };
-    if !unfit.is_empty() {
-        return Err(Problem::invalid(unfit));
-    }
-
-    let _admitted = api.admit(&peer)?;
-    let call = call.with_caller(caller);
-    let idempotency = idempotency_key.map(|name| Idempotency {
-        fingerprint: fingerprint(&key, event, &call, &sent),
-        principal: call.caller().map(|caller| caller.id().to_string()),
-        key: name,
-    });
-    let repeatable = idempotency.is_some();
-    let deadline = deadline.saturating_sub(peer.held_up());
-    let submitted = api.engine.submit(Command { key: key.clone(), event: call, idempotency, deadline }).await;
+    let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
+    // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
+    let submitted = Box::pin(api.engine.submit(command)).await;
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
+}
+
+fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn done(receipt: Receipt, key: &EntityKey) -> Response {
     let Receipt { tx, state, result, replayed } = receipt;
     let state = state.expect("a command is an event, and an event leads to a state");
-    let (transaction, id) = (tx.to_string(), key.id().to_owned());
     let result = result.as_ref().map(value::to_json);
-    let mut response = Json(Committed { transaction, id, state, result }).into_response();
+    let mut response = Json(Committed { transaction: tx, id: key.id(), state, result }).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }
@@ -197,13 +221,13 @@ fn keep<T>(result: Result<T, InvalidParameter>, unfit: &mut Vec<InvalidParameter
 }
 
 /// The call of `event` with `members` as arguments, or everything that is wrong with them.
-fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<EventCall, Vec<InvalidParameter>> {
+fn arguments(event: &Event, members: &Members<'_>) -> Result<EventCall, Vec<InvalidParameter>> {
     let mut unfit = Vec::new();
     let mut given = Vec::with_capacity(event.params().len());
     for parameter in event.params() {
         let name = &**parameter.name();
-        let read = match members.remove(name) {
-            Some(json) => value::from_json(parameter.ty(), &json),
+        let read = match members.get(name) {
+            Some(json) => value::from_json(parameter.ty(), json),
             None if parameter.default().is_some() => continue,
             None if matches!(parameter.ty(), Type::Optional(_)) => Ok(Value::None),
             None => Err(format!("missing; it is of type {}", parameter.ty())),
@@ -213,8 +237,11 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
             Err(problem) => unfit.push(InvalidParameter { name: name.to_owned(), problem }),
         }
     }
-    let unknown = format!("{} has no such parameter", event.name());
-    unfit.extend(members.into_iter().map(|(name, _)| InvalidParameter { name, problem: unknown.clone() }));
+    let is_known = |name: &str| event.params().iter().any(|parameter| **parameter.name() == *name);
+    unfit.extend(members.keys().filter(|name| !is_known(name)).map(|name| InvalidParameter {
+        name: name.to_string(),
+        problem: format!("{} has no such parameter", event.name()),
+    }));
     if !unfit.is_empty() {
         return Err(unfit);
     }
@@ -230,8 +257,8 @@ fn arguments(event: &Event, mut members: Map<String, JsonValue>) -> Result<Event
 /// A digest of all that makes the request what it is: caller, instance, event, and each parameter with its value in
 /// canonical form, each part with its length, so that no two requests read the same. The order and the spelling of the
 /// body do not count: `5` and `"5"` are one Integer. Nor do the roles of the caller, and defaults of parameters that are not among
-/// those that were `sent`: a request that is sent again gets its one answer, also under a contract with another default.
-fn fingerprint(key: &EntityKey, event: &Event, call: &EventCall, sent: &BTreeSet<String>) -> [u8; 32] {
+/// those that were sent: a request that is sent again gets its one answer, also under a contract with another default.
+fn fingerprint(key: &EntityKey, event: &Event, call: &EventCall, is_sent: impl Fn(&str) -> bool) -> [u8; 32] {
     let mut digest = Sha256::new();
     let mut add = |part: &str| {
         digest.update((part.len() as u64).to_be_bytes());
@@ -248,7 +275,7 @@ fn fingerprint(key: &EntityKey, event: &Event, call: &EventCall, sent: &BTreeSet
     let has_default =
         |name: &Name| event.params().iter().any(|param| param.name() == name && param.default().is_some());
     for (name, value) in call.arguments().iter() {
-        if sent.contains(&**name) || !has_default(name) {
+        if is_sent(name) || !has_default(name) {
             add(name);
             add(&value.to_string());
         }

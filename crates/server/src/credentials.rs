@@ -7,11 +7,8 @@
 
 use std::fmt;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{Extensions, HeaderMap, HeaderValue, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
 use enact_rebel::Caller;
 
 use crate::limits::is_health;
@@ -20,31 +17,16 @@ use crate::tokens::Tokens;
 
 const SCHEME: &str = "Bearer";
 
-/// Lets a request of `router` run only if it says nothing about its caller or proves it by one of `tokens`.
-pub(crate) fn guard(router: Router, tokens: Option<Tokens>) -> Router {
-    match tokens {
-        Some(tokens) => router.layer(from_fn_with_state(tokens, identify)),
-        None => router,
-    }
-}
-
-/// The caller of a request that has passed [`guard`], if it has proved to be one.
-pub(crate) fn caller(extensions: &Extensions) -> Option<Caller> {
-    extensions.get().cloned()
-}
-
-async fn identify(State(tokens): State<Tokens>, mut request: Request, next: Next) -> Response {
-    if is_health(request.uri().path()) {
-        return next.run(request).await;
-    }
-    match proved(&tokens, request.headers()) {
-        Ok(Some(caller)) => request.extensions_mut().insert(caller),
-        Ok(None) => None,
-        Err(unproved) => return unproved.into_problem().into_response(),
-    };
+/// The caller of the request with this head, if it proves by one of `tokens` to be one; takes the proof out of the head.
+///
+/// # Errors
+/// When the head says something about the caller and does not prove it.
+pub(crate) fn identify(tokens: Option<&Tokens>, head: &mut Parts) -> Result<Option<Caller>, Problem> {
+    let Some(tokens) = tokens.filter(|_| !is_health(head.uri.path())) else { return Ok(None) };
+    let caller = proved(tokens, &head.headers).map_err(Unproved::into_problem)?;
     // Nothing behind this needs the secret.
-    request.headers_mut().remove(header::AUTHORIZATION);
-    next.run(request).await
+    head.headers.remove(header::AUTHORIZATION);
+    Ok(caller)
 }
 
 /// Why a header proves nothing.

@@ -54,6 +54,10 @@ impl Hosts {
     /// Whether `authority` (`host` or `host:port`) is `localhost`, one of the names, a loopback address or the address
     /// listened on; any address when every interface is listened on. The port is not compared: it may be forwarded.
     pub(crate) fn allow(&self, authority: &str) -> bool {
+        is_plain_loopback(authority) || self.allow_parsed(authority)
+    }
+
+    fn allow_parsed(&self, authority: &str) -> bool {
         let Ok(authority) = authority.parse::<Authority>() else { return false };
         if authority.as_str().contains('@') {
             return false;
@@ -71,6 +75,12 @@ impl Hosts {
     }
 }
 
+/// Whether `authority` is `localhost` or `127.0.0.1`, with a port or without: what most requests name, seen without a parser.
+fn is_plain_loopback(authority: &str) -> bool {
+    let (host, port) = authority.split_once(':').unwrap_or((authority, "0"));
+    matches!(host, "localhost" | "127.0.0.1") && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +95,28 @@ mod tests {
             assert!(loopback.iter().all(|host| hosts.allow(host)), "{listen}");
             assert!(!foreign.iter().any(|host| hosts.allow(host)), "{listen}");
             assert_eq!(hosts.allow(address), ["192.0.2.7", "0.0.0.0", "::"].contains(&listen), "{listen}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_without_a_parser_is_allowed_by_it() {
+        let hosts = Hosts::new([192, 0, 2, 7].into(), Vec::new());
+        for (host, is_plain) in [
+            ("localhost", true),
+            ("localhost:8080", true),
+            ("127.0.0.1", true),
+            ("127.0.0.1:0", true),
+            ("127.0.0.1:4294967296", true),
+            ("127.0.0.1:", false),
+            ("127.0.0.1:8080@x", false),
+            ("localhost:80:80", false),
+            ("localhost.", false),
+            ("x@localhost", false),
+            ("127.0.0.10", false),
+            ("192.0.2.8:80", false),
+        ] {
+            assert_eq!(is_plain_loopback(host), is_plain, "{host}");
+            assert!(!is_plain || hosts.allow_parsed(host), "{host}");
         }
     }
 

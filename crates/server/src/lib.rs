@@ -45,15 +45,13 @@
 //! always answer. At a stop they are waited for no longer than [`FAREWELL`].
 //!
 //! # Overload
-//! [`Options::in_flight_max`] is how many requests are let in as long as the engine keeps up. When its messages wait for a
-//! thread for long ([`Engine::queue_delay`](enact_entities::Engine::queue_delay)), fewer are, and the others are answered
-//! with 503 and `Retry-After`. A connection that asks again before that is held up until then.
+//! [`Options::in_flight_max`] is how many requests are let in as long as the threads keep up. When connections that have work wait for a
+//! thread for long, fewer are, and the others are answered with 503 and `Retry-After`. A connection that asks again before that is held up until then.
 //!
 //! # Example
 //! ```
 //! use axum::body::Body;
 //! use axum::http::Request;
-//! use enact_actors::System;
 //! use enact_entities::{Engine, EngineOptions, Rebel};
 //! use enact_journal::Memory;
 //! use enact_rebel::{Source, check};
@@ -64,7 +62,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let lamp = Source::new("lamp.rebel", "class Lamp initial off on Light(): lit\nlit");
 //! let model = Rebel::new(check(vec![lamp])?.into());
-//! let engine = Engine::new(model, Memory::new(), System::builder().build()?, EngineOptions::default());
+//! let engine = Engine::new(model, Memory::new(), EngineOptions::default());
 //!
 //! let light = Request::post("/Lamp/l1/Light")
 //!     .header("host", "localhost")
@@ -90,6 +88,7 @@ mod listener;
 mod metrics;
 mod openapi;
 mod outcome;
+mod path;
 mod places;
 mod problem;
 mod processor;
@@ -100,7 +99,7 @@ mod tokens;
 mod unread;
 mod value;
 
-pub use api::{IN_FLIGHT_MAX, Options, router};
+pub use api::{IN_FLIGHT_MAX, Options, Router, router};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError};

@@ -9,16 +9,12 @@
 //! deadline at most. So clients that ask again at once cost no more than those that do as they are told. Each of their
 //! connections waits for up to a second longer than told, by another part of it, so that they do not all come at once.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug, debug_span};
@@ -27,6 +23,7 @@ use crate::envelope;
 use crate::host::Hosts;
 use crate::places::{Answering, Connection};
 use crate::problem::{Problem, ProblemKind};
+use crate::processor::Waits;
 use crate::shares::{Share, Shares};
 
 /// Greatest length of a request target (path and query), in bytes.
@@ -38,17 +35,12 @@ pub const HEADERS_MAX: usize = 64;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Lets a request of `router` run only if it passes the limits of this module and names one of `hosts`; logs every
-/// request.
-pub(crate) fn guard(router: Router, hosts: Hosts) -> Router {
-    let checks = Checks { hosts };
-    router.layer(from_fn_with_state(Arc::new(checks), enter))
-}
-
 /// From where a request came; nothing is known of one that came over no connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
     connection: Option<Arc<Connection>>,
+    /// How long connections wait for a thread.
+    waits: Option<Arc<Waits>>,
     held_up: Duration,
 }
 
@@ -60,8 +52,8 @@ pub(crate) struct Admitted {
 }
 
 impl Peer {
-    pub(crate) fn of(connection: Arc<Connection>) -> Self {
-        Self { connection: Some(connection), held_up: Duration::ZERO }
+    pub(crate) fn of(connection: Arc<Connection>, waits: Arc<Waits>) -> Self {
+        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO }
     }
 
     /// For how long the request was held up, because its connection had been told to come back later.
@@ -79,12 +71,13 @@ impl Peer {
         self.held_up = begin.elapsed();
     }
 
-    /// Admits a request that has arrived whole; of `delay`, see [`Shares::take`].
-    pub(crate) fn admit(&self, shares: &Arc<Shares>, delay: Option<Duration>) -> Result<Admitted, Problem> {
+    /// Admits a request that has arrived whole.
+    pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
         let overloaded = || {
             let detail = "more requests are in flight than this server takes; nothing was done, try again";
             Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
         };
+        let delay = self.waits.as_ref().and_then(|waits| waits.delay());
         let share = shares
             .take(self.connection.as_ref().map(|connection| connection.client()), delay)
             .ok_or_else(overloaded)?;
@@ -96,27 +89,54 @@ impl Peer {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Peer {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
-    }
-}
-
+/// What lets a request run only if it passes the limits of this module and names a host of this server.
 #[derive(Debug)]
-struct Checks {
+pub(crate) struct Guard {
     hosts: Hosts,
 }
 
-impl Checks {
-    fn check(&self, request: &Request) -> Result<(), Problem> {
-        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+impl Guard {
+    pub(crate) fn new(hosts: Hosts) -> Self {
+        Self { hosts }
+    }
+
+    /// Answers a request with this head by `answer`, if it passes; logs it.
+    pub(crate) async fn pass(
+        &self,
+        mut head: Parts,
+        answer: impl AsyncFnOnce(&Peer, Parts) -> Result<Response, Problem>,
+    ) -> Response {
+        let span = debug_span!("request", method = %head.method, path = %head.uri.path());
+        let start = (!span.is_disabled()).then(Instant::now);
+        async move {
+            let mut peer = head.extensions.remove::<Peer>().unwrap_or_default();
+            if !is_health(head.uri.path()) {
+                peer.hold_up(&head.headers).await;
+            }
+            let answered = match self.check(&head) {
+                Ok(()) => answer(&peer, head).await,
+                Err(problem) => Err(problem),
+            };
+            let response = answered.unwrap_or_else(IntoResponse::into_response);
+            if let Some(connection) = peer.connection {
+                connection.answered(retry_after(&response));
+            }
+            if let Some(start) = start {
+                debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
+            }
+            response
+        }
+        .instrument(span)
+        .await
+    }
+
+    fn check(&self, head: &Parts) -> Result<(), Problem> {
+        let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
         if target > TARGET_BYTES_MAX {
             let detail = format!("the target has {target} bytes, at most {TARGET_BYTES_MAX} are taken");
             return Err(Problem::new(ProblemKind::TargetTooLong, detail));
         }
-        let headers = request.headers();
+        let headers = &head.headers;
         let bytes = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum::<usize>();
         if headers.len() > HEADERS_MAX || bytes > HEADER_BYTES_MAX {
             let detail = format!(
@@ -125,7 +145,7 @@ impl Checks {
             );
             return Err(Problem::new(ProblemKind::HeadersTooLarge, detail));
         }
-        self.check_host(request.uri().authority().map(Authority::as_str), headers)
+        self.check_host(head.uri.authority().map(Authority::as_str), headers)
     }
 
     /// Both the host of an absolute target and the header must be ours, and there must be one.
@@ -144,29 +164,6 @@ impl Checks {
     }
 }
 
-async fn enter(State(checks): State<Arc<Checks>>, mut request: Request, next: Next) -> Response {
-    let span = debug_span!("request", method = %request.method(), path = %request.uri().path());
-    async move {
-        let start = Instant::now();
-        let mut peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
-        if !is_health(request.uri().path()) {
-            peer.hold_up(request.headers()).await;
-        }
-        request.extensions_mut().insert(peer.clone());
-        let response = match checks.check(&request) {
-            Ok(()) => next.run(request).await,
-            Err(problem) => problem.into_response(),
-        };
-        if let Some(connection) = peer.connection {
-            connection.answered(retry_after(&response));
-        }
-        debug!(status = response.status().as_u16(), micros = start.elapsed().as_micros(), "answered");
-        response
-    }
-    .instrument(span)
-    .await
-}
-
 pub(crate) fn is_health(path: &str) -> bool {
     path.strip_prefix("/health").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -179,54 +176,60 @@ fn retry_after(response: &Response) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
-    use axum::body::Body;
-    use axum::routing::get;
-    use tower::ServiceExt;
+    use axum::http::Request;
 
     use super::*;
     use crate::places::{Client, Places};
 
-    /// Answers whatever it is asked, after how long.
-    async fn asked(router: &Router, peer: &Peer, target: &str, deadline_ms: u64) -> (u16, Duration) {
+    fn guard() -> Guard {
+        Guard::new(Hosts::new([127, 0, 0, 1].into(), Vec::new()))
+    }
+
+    /// Answers whatever it is asked, after how long; `/full` is turned away.
+    async fn asked(guard: &Guard, peer: &Peer, target: &str, deadline_ms: u64) -> (u16, Duration) {
         let request = to(target).header(envelope::DEADLINE_MS, deadline_ms).extension(peer.clone());
         let begin = Instant::now();
-        (status(router, request).await, begin.elapsed())
+        (status(guard, request).await, begin.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_was_told_when_to_come_back_waits_until_then_but_for_health() {
-        let full = async || Problem::new(ProblemKind::Overloaded, "full").retry_after(RETRY_AFTER);
-        let routes = Router::new().route("/full", get(full)).fallback(async || "ok");
-        let router = guard(routes, Hosts::new([127, 0, 0, 1].into(), Vec::new()));
+        let guard = guard();
         let places = Places::new(2);
         let client = Client::at([127, 0, 0, 1].into());
         let (first, second) = (places.enter(client).await.expect("free"), places.enter(client).await.expect("free"));
-        let [peer, other] = [&first, &second].map(|place| Peer::of(Arc::clone(place.connection())));
+        let [peer, other] =
+            [&first, &second].map(|place| Peer::of(Arc::clone(place.connection()), Arc::new(Waits::new())));
         let later = RETRY_AFTER + second.connection().part_of(RETRY_AFTER);
-        assert_eq!(asked(&router, &peer, "/full", 9_000).await, (503, Duration::ZERO));
-        assert_eq!(asked(&router, &peer, "/health", 9_000).await, (200, Duration::ZERO));
-        assert_eq!(asked(&router, &peer, "/other", 300).await, (200, Duration::from_millis(300)));
-        assert_eq!(asked(&router, &peer, "/other", 9_000).await, (200, RETRY_AFTER - Duration::from_millis(300)));
-        assert_eq!(asked(&router, &peer, "/other", 9_000).await, (200, Duration::ZERO));
-        assert_eq!(asked(&router, &other, "/full", 9_000).await, (503, Duration::ZERO));
-        let (_, waited) = asked(&router, &other, "/full", 9_000).await;
+        assert_eq!(asked(&guard, &peer, "/full", 9_000).await, (503, Duration::ZERO));
+        assert_eq!(asked(&guard, &peer, "/health", 9_000).await, (200, Duration::ZERO));
+        assert_eq!(asked(&guard, &peer, "/other", 300).await, (200, Duration::from_millis(300)));
+        assert_eq!(asked(&guard, &peer, "/other", 9_000).await, (200, RETRY_AFTER - Duration::from_millis(300)));
+        assert_eq!(asked(&guard, &peer, "/other", 9_000).await, (200, Duration::ZERO));
+        assert_eq!(asked(&guard, &other, "/full", 9_000).await, (503, Duration::ZERO));
+        let (_, waited) = asked(&guard, &other, "/full", 9_000).await;
         assert!(waited >= later && waited < later + Duration::from_millis(2), "{waited:?} of {later:?}");
         assert!(later > RETRY_AFTER && later < 2 * RETRY_AFTER, "{later:?}");
         tokio::time::advance(RETRY_AFTER).await;
-        assert_eq!(asked(&router, &other, "/other", 9_000).await, (200, Duration::ZERO), "it came when it was told to");
+        assert_eq!(asked(&guard, &other, "/other", 9_000).await, (200, Duration::ZERO), "it came when it was told to");
     }
 
     fn to(target: &str) -> axum::http::request::Builder {
         Request::get(target).header("host", "localhost")
     }
 
-    async fn status(router: &Router, request: axum::http::request::Builder) -> u16 {
-        router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap().status().as_u16()
+    async fn status(guard: &Guard, request: axum::http::request::Builder) -> u16 {
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let answer = async |_: &Peer, head: Parts| match head.uri.path() {
+            "/full" => Err(Problem::new(ProblemKind::Overloaded, "full").retry_after(RETRY_AFTER)),
+            _ => Ok("ok".into_response()),
+        };
+        guard.pass(head, answer).await.status().as_u16()
     }
 
     #[tokio::test]
     async fn targets_headers_and_hosts_are_bounded() {
-        let router = guard(Router::new().fallback(async || "ok"), Hosts::new([127, 0, 0, 1].into(), Vec::new()));
+        let guard = guard();
         let target = |bytes: usize| format!("/{}", "x".repeat(bytes - 1));
         let many = |count: usize| (1..count).fold(to("/"), |request, i| request.header(format!("h{i}"), "v"));
         // `host: localhost` has 13 bytes.
@@ -246,7 +249,7 @@ mod tests {
             (to("http://localhost/"), 200),
         ];
         for (row, (request, expected)) in rows.into_iter().enumerate() {
-            assert_eq!(status(&router, request).await, expected, "row {row}");
+            assert_eq!(status(&guard, request).await, expected, "row {row}");
         }
     }
 }

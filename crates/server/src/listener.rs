@@ -7,26 +7,28 @@
 //! Every connection is accepted at once, and a full server closes another one for it (`places.rs`). So neither slow nor
 //! silent clients, however many, keep a newcomer waiting.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::response::Response;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
-use hyper_util::service::TowerToHyperService;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
+use tower_service::Service;
 use tracing::{debug, warn};
 
 use crate::limits::{HEADERS_MAX, Peer};
-use crate::places::{Client, Place, Places};
+use crate::places::{Client, Places};
 use crate::processor::Processor;
 use crate::unread::UnreadTimeout;
 
@@ -150,7 +152,7 @@ impl Listener {
         self.address
     }
 
-    /// Serves `router` until `stop` is ready, then takes no new connection, lets each running request finish, and
+    /// Serves `router`, which is always ready, until `stop` is ready, then takes no new connection, lets each running request finish, and
     /// returns the value of `stop` when all have or when `grace` is over. Clients that neither send nor read are waited
     /// for no longer than [`Limits::farewell`].
     ///
@@ -159,7 +161,10 @@ impl Listener {
     ///
     /// # Cancel safety
     /// Dropping the future closes the socket, and the connections are closed when their running request is answered.
-    pub async fn serve<T>(self, router: Router, limits: Limits, stop: impl Future<Output = T>, grace: Duration) -> T {
+    pub async fn serve<S, T>(self, router: S, limits: Limits, stop: impl Future<Output = T>, grace: Duration) -> T
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    {
         let places = Places::new(limits.connections_max);
         let processor = Processor::start(Handle::current().metrics().num_workers());
         let graceful = GracefulShutdown::new();
@@ -182,7 +187,8 @@ impl Listener {
                 debug!(%address, "every connection is being answered, none is left for this one");
                 continue;
             };
-            let connection = graceful.watch(connection(stream, router.clone(), limits, &place));
+            let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()));
+            let connection = graceful.watch(connection(stream, router.clone(), limits, peer));
             processor.spawn(client, async move {
                 tokio::select! {
                     ended = connection => if let Err(error) = ended {
@@ -218,20 +224,21 @@ async fn end(graceful: GracefulShutdown, places: &Places, farewell: Duration) {
     }
 }
 
-fn connection(
+fn connection<S>(
     stream: TcpStream,
-    router: Router,
+    router: S,
     limits: Limits,
-    place: &Place,
-) -> impl GracefulConnection<Error = hyper::Error> + use<> {
+    peer: Peer,
+) -> impl GracefulConnection<Error = hyper::Error> + use<S>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
     if let Err(error) = stream.set_nodelay(true) {
         debug!(%error, "answers on this connection may be delayed");
     }
-    let peer = Peer::of(Arc::clone(place.connection()));
-    let answers = TowerToHyperService::new(router);
-    let answers = service_fn(move |mut request: hyper::Request<Incoming>| {
+    let answers = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        answers.call(request)
+        router.clone().call(request)
     });
     http1::Builder::new()
         .timer(TokioTimer::new())

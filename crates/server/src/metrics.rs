@@ -1,22 +1,18 @@
 //! `GET /metrics`: what the engine counts, in the text format of Prometheus.
 
 use std::fmt::{self, Write};
-use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use enact_entities::Metrics;
-use enact_journal::Journal;
-
-use crate::api::Api;
 
 /// The media type of the format.
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(crate) async fn metrics<J: Journal>(State(api): State<Arc<Api<J>>>) -> Response {
+/// The answer with `metrics`.
+pub(crate) fn answer(metrics: &Metrics) -> Response {
     let mut text = String::new();
-    write(&mut text, &api.engine.metrics()).expect("a string takes all that is written to it");
+    write(&mut text, metrics).expect("a string takes all that is written to it");
     ([(header::CONTENT_TYPE, TEXT)], text).into_response()
 }
 

@@ -1,12 +1,11 @@
 //! `GET /{Class}/{id}`: what an instance is now, as far as that is decided.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Query;
+use axum::extract::rejection::QueryRejection;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Range, ReadMode, TxId, View};
 use enact_journal::{EntityKey, Journal};
@@ -17,6 +16,7 @@ use serde_json::Value as JsonValue;
 use crate::api::{Api, instance};
 use crate::command::undecodable;
 use crate::limits::Peer;
+use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::{envelope, outcome, value};
 
@@ -45,23 +45,23 @@ struct Bounds {
 }
 
 pub(crate) async fn read<J: Journal>(
-    State(api): State<Arc<Api<J>>>,
-    peer: Peer,
-    path: Result<Path<(String, String)>, PathRejection>,
-    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
-    headers: HeaderMap,
+    api: &Api<J>,
+    peer: &Peer,
+    (class, id): (Part<'_>, Part<'_>),
+    head: &Parts,
 ) -> Result<Response, Problem> {
-    let Path((class, id)) = path.map_err(|_| undecodable())?;
+    let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
     let class = api.class(&class)?;
     let mut unfit = Vec::new();
     let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
-    let deadline = envelope::deadline(&headers).map_err(|error| unfit.push(error)).ok();
-    let (mode, after) = modifiers(query, &mut unfit);
+    let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();
+    let (mode, after) = modifiers(Query::try_from_uri(&head.uri), &mut unfit);
     let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
         return Err(Problem::invalid(unfit));
     };
-    let _admitted = api.admit(&peer)?;
-    match api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up())).await {
+    let _admitted = api.admit(peer)?;
+    let reading = api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
+    match Box::pin(reading).await {
         Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
         Ok(_) => Err(never_created(&key)),

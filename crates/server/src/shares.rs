@@ -9,7 +9,7 @@
 //! that is never exceeded. So one client gets at most half of them, a second one half of the rest, and a client that asks
 //! one thing at a time is refused only if there are as many such clients as requests at most.
 //!
-//! How many there are follows from how long messages wait for a thread: fewer in proportion when that is more than
+//! How many there are follows from how long connections with work wait for a thread: fewer in proportion when that is more than
 //! [`DELAY`], at most by a half and at least by an eighth, and an eighth more when clients ask for more and it is not.
 //! Waits that have other causes, such as a disk or transactions of others, do not count: fewer requests would not make
 //! them shorter.
@@ -19,6 +19,7 @@
 //! Zhou and others, *Overload Control for Scaling `WeChat` Microservices*, 2018, for the average wait.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,9 +27,9 @@ use parking_lot::Mutex;
 
 use crate::places::Client;
 
-/// How long a message should wait for a thread, on average. A command is a dozen messages.
-const DELAY: Duration = Duration::from_micros(750);
-/// However long messages wait, there are this many: so few requests are no queue.
+/// How long a connection with work should wait for a thread, on average. A command is two polls of its connection.
+const DELAY: Duration = Duration::from_micros(3_000);
+/// However long connections wait, there are this many: so few requests are no queue.
 const LIMIT_MIN: usize = 32;
 
 /// The right to have requests answered, shared by all clients.
@@ -63,21 +64,25 @@ impl Shares {
     }
 
     /// A share for `client`, unless it has as many as are left. Requests without a connection are one client. If `delay` is
-    /// given, messages have waited for a thread for that long since it last was.
+    /// given, connections have waited for a thread for that long since it last was.
     pub(crate) fn take(self: &Arc<Self>, client: Option<Client>, delay: Option<Duration>) -> Option<Share> {
         let mut taken = self.taken.lock();
         if let Some(delay) = delay {
             taken.adapt(self.max, delay);
         }
-        let own = taken.by_client.get(&client).copied().unwrap_or(0);
-        let is_entitled = if own == 0 { taken.count < self.max } else { own < taken.limit.saturating_sub(taken.count) };
+        let Taken { limit, peak, was_full, count, by_client } = &mut *taken;
+        let own = by_client.entry(client);
+        let is_entitled = match &own {
+            Entry::Vacant(_) => *count < self.max,
+            Entry::Occupied(own) => *own.get() < limit.saturating_sub(*count),
+        };
         if !is_entitled {
-            taken.was_full = true;
+            *was_full = true;
             return None;
         }
-        taken.count += 1;
-        taken.peak = taken.peak.max(taken.count);
-        taken.by_client.insert(client, own + 1);
+        *count += 1;
+        *peak = (*peak).max(*count);
+        *own.or_insert(0) += 1;
         Some(Share { of: Arc::clone(self), client })
     }
 }
@@ -101,10 +106,10 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut taken = self.of.taken.lock();
         taken.count -= 1;
-        let own = taken.by_client.get_mut(&self.client).expect("counted when taken");
-        *own -= 1;
-        if *own == 0 {
-            taken.by_client.remove(&self.client);
+        let Entry::Occupied(mut own) = taken.by_client.entry(self.client) else { panic!("counted when taken") };
+        *own.get_mut() -= 1;
+        if *own.get() == 0 {
+            own.remove();
         }
     }
 }

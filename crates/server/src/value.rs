@@ -14,18 +14,19 @@
 //!
 //! No value passes through binary floating point, in either direction.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_journal::EntityKey;
 use enact_rebel::limits::COLLECTION_MAX;
 use enact_rebel::{RecordType, RecordValue, Type, Value};
-use serde_json::Value as Json;
+use serde_json::Value as JsonValue;
 
-type Members = serde_json::Map<String, Json>;
+use crate::json::{Json, Members};
 
 /// Reads a value of type `ty`; the error says what is expected.
-pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Value, String> {
+pub(crate) fn from_json(ty: &Type, json: &Json<'_>) -> Result<Value, String> {
     match (ty, json) {
         (Type::Boolean, Json::Bool(truth)) => Ok(Value::Boolean(*truth)),
         (Type::Integer, Json::Number(number)) => match number.as_i64() {
@@ -62,7 +63,7 @@ pub(crate) fn from_json(ty: &Type, json: &Json) -> Result<Value, String> {
     }
 }
 
-fn set_from_json(element: &Type, items: &[Json]) -> Result<Value, String> {
+fn set_from_json(element: &Type, items: &[Json<'_>]) -> Result<Value, String> {
     bounded(items.len())?;
     let mut elements = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
@@ -74,13 +75,13 @@ fn set_from_json(element: &Type, items: &[Json]) -> Result<Value, String> {
     Ok(Value::Set(Arc::new(elements)))
 }
 
-fn map_from_json((key_ty, ty): &(Type, Type), members: &Members) -> Result<Value, String> {
+fn map_from_json((key_ty, ty): &(Type, Type), members: &Members<'_>) -> Result<Value, String> {
     bounded(members.len())?;
     let mut entries = BTreeMap::new();
     for (name, member) in members {
         // A key may have several spellings.
         let key = match is_text(key_ty) {
-            true => from_json(key_ty, &Json::String(name.clone())),
+            true => from_json(key_ty, &Json::String(Cow::Borrowed(name))),
             false => Value::parse(key_ty, name).map_err(|error| error.to_string()),
         };
         let key = key.map_err(|error| format!("key {name:?}: {error}"))?;
@@ -92,7 +93,7 @@ fn map_from_json((key_ty, ty): &(Type, Type), members: &Members) -> Result<Value
     Ok(Value::Map(Arc::new(entries)))
 }
 
-fn record_from_json(record: &RecordType, members: &Members) -> Result<Value, String> {
+fn record_from_json(record: &RecordType, members: &Members<'_>) -> Result<Value, String> {
     if let Some(unknown) = members.keys().find(|name| record.fields.iter().all(|(field, _)| **field != **name)) {
         return Err(format!("{} has no field {unknown:?}", record.name));
     }
@@ -118,7 +119,7 @@ fn is_text(ty: &Type) -> bool {
     !matches!(ty, Type::Boolean | Type::Set(_) | Type::List(_) | Type::Map(_) | Type::Record(_) | Type::Optional(_))
 }
 
-fn expected(ty: &Type, json: &Json) -> String {
+fn expected(ty: &Type, json: &Json<'_>) -> String {
     let form = match ty {
         Type::Boolean => "true or false",
         Type::Integer => "an integer",
@@ -143,15 +144,15 @@ fn expected(ty: &Type, json: &Json) -> String {
 }
 
 /// Writes `value` so that [`from_json`] reads it back.
-pub(crate) fn to_json(value: &Value) -> Json {
+pub(crate) fn to_json(value: &Value) -> JsonValue {
     match value {
-        Value::Boolean(truth) => Json::Bool(*truth),
-        Value::Integer(number) => Json::from(*number),
+        Value::Boolean(truth) => JsonValue::Bool(*truth),
+        Value::Integer(number) => JsonValue::from(*number),
         Value::Set(elements) => elements.iter().map(to_json).collect(),
         Value::List(elements) => elements.iter().map(to_json).collect(),
         Value::Map(entries) => entries.iter().map(|(key, value)| (key.to_string(), to_json(value))).collect(),
         Value::Record(record) => record.fields.iter().map(|(name, value)| (name.to_string(), to_json(value))).collect(),
-        Value::None => Json::Null,
-        other => Json::String(other.to_string()),
+        Value::None => JsonValue::Null,
+        other => JsonValue::String(other.to_string()),
     }
 }

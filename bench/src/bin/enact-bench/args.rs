@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, hot, isolation, kernels, neighbours, rebel, savina, stm, transfers,
-    vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, rebel, savina, stm,
+    transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -29,6 +29,8 @@ pub(crate) enum Benchmark {
     /// The floor of `cost`
     #[command(name = cost::FLOOR_COMMAND, hide = true)]
     CostFloor(cost::FloorOptions),
+    /// Money transfers and deposits in process, by number of clients and threads
+    Engine(engine::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
     /// What a hot object costs its neighbours, beside a process that uses as much of the machine

@@ -371,11 +371,8 @@ impl<M: Model> Coordinator<M> {
 
     /// Asks the next participant of a transaction that is voting, or decides.
     fn advance(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
-        let transaction = self.transaction(tx);
-        if transaction.contradicts_votes() {
-            return self.restart(tx, now, out);
-        }
-        for (key, slot) in transaction.release_strangers() {
+        let Some(strangers) = self.transaction(tx).compare() else { return self.restart(tx, now, out) };
+        for (key, slot) in strangers {
             let attempt = self.transaction(tx).attempt;
             self.tell(&key, tx, attempt, Some(slot), Decision::Abort, out);
         }

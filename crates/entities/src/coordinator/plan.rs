@@ -12,7 +12,6 @@
 //! it at its entity, is left out until the answer is there: the part of that entity is *partial*.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use enact_rebel::{Value, in_order};
 
@@ -348,23 +347,19 @@ impl<M: Model> Planner<'_, M> {
     }
 
     fn part(&mut self, call: &Call<M::Event>) -> Result<&mut Part<M::Event>, Refusal> {
-        let reason = match self.plan.parts.contains_key(&call.key) {
-            false if self.plan.parts.len() >= self.known.bounds.participants_max => {
-                Some(Reason::TooManyParticipants { limit: self.known.bounds.participants_max })
+        if !self.plan.parts.contains_key(&call.key) {
+            let Bounds { participants_max: limit, .. } = self.known.bounds;
+            if self.plan.parts.len() >= limit {
+                return Err(self.refusal(call, Reason::TooManyParticipants { limit }));
             }
-            false if self.known.model.initial(&call.key).is_none() => Some(Reason::NoSuchEntity),
-            _ => None,
-        };
-        if let Some(reason) = reason {
-            return Err(self.refusal(call, reason));
+            if self.known.model.initial(&call.key).is_none() {
+                return Err(self.refusal(call, Reason::NoSuchEntity));
+            }
+            let work = Work::nothing();
+            let part = Part { work, certain: 0, events: 0, is_as_learnt: true, is_fixed: true };
+            self.plan.parts.insert(call.key.clone(), part);
         }
-        Ok(match self.plan.parts.entry(call.key.clone()) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let work = Work::nothing();
-                entry.insert(Part { work, certain: 0, events: 0, is_as_learnt: true, is_fixed: true })
-            }
-        })
+        Ok(self.plan.parts.get_mut(&call.key).expect("it is there or has been inserted"))
     }
 
     fn refusal(&self, call: &Call<M::Event>, reason: Reason) -> Refusal {

@@ -34,6 +34,8 @@ pub(super) struct Transaction<E> {
     released: BTreeSet<EntityKey>,
     /// Refused in this attempt, and not asked again, what they may be asked for after all or not.
     doubted: BTreeSet<EntityKey>,
+    /// Whether the plan has not been compared with the votes since it was made.
+    is_new_plan: bool,
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
     pub(super) phase: Phase,
@@ -92,6 +94,7 @@ impl<E: Clone + Eq> Transaction<E> {
             no: BTreeSet::new(),
             released: BTreeSet::new(),
             doubted: BTreeSet::new(),
+            is_new_plan: false,
             asked: None,
             phase: Phase::Voting,
             wake: now,
@@ -119,6 +122,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
+        self.is_new_plan = true;
         self.plan = match self.known(model, &self.learned, bounds).plan() {
             Ok(plan) => plan,
             Err(_) => {
@@ -235,14 +239,21 @@ impl<E: Clone + Eq> Transaction<E> {
         self.replan(model, bounds)
     }
 
-    /// Whether an entity said yes to something else than it is asked for now, or would be asked again after its release.
-    pub(super) fn contradicts_votes(&self) -> bool {
+    /// Compares a new plan with the votes: those that said yes and are not called after all are taken out. Nothing if an entity said
+    /// yes to something else than it is asked for now, or would be asked again after its release.
+    pub(super) fn compare(&mut self) -> Option<Vec<(EntityKey, Slot)>> {
+        if !std::mem::take(&mut self.is_new_plan) {
+            return Some(Vec::new());
+        }
+        if self.contradicts_votes() { None } else { Some(self.release_strangers()) }
+    }
+
+    fn contradicts_votes(&self) -> bool {
         let other_work = |(key, yes): (&EntityKey, &Yes<E>)| self.plan.work(key).is_some_and(|work| *work != yes.work);
         self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.work(key).is_some())
     }
 
-    /// Takes those that said yes and are not called after all.
-    pub(super) fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
+    fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
         let plan = &self.plan;
         let strangers = self.yes.extract_if(.., |key, _| plan.work(key).is_none());
         let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();

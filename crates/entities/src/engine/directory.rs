@@ -1,7 +1,7 @@
 //! Which entities are live, and what keeps them so.
 //!
 //! # Problem
-//! An entity has at most one actor at a time, however many transactions ask for it at once, and memory stays bounded
+//! An entity is in memory at most once, however many transactions ask for it at once, and memory stays bounded
 //! however many entities exist on disk, and however large they are.
 //!
 //! # Who may touch what
@@ -21,27 +21,25 @@
 //! acknowledged there. The next request that asks for it replaces it by one that reads again, in use or not.
 //!
 //! # When an entity panics
-//! Its actor has ended, and what it admitted may still become durable. So nobody gets it any more, and it is recovered from
+//! Its state is gone, and what it admitted may still become durable. So nobody gets it any more, and it is recovered from
 //! the journal as soon as its only [`Arc`] is the directory's: whatever was admitted is in the journal then, or never will be.
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use enact_actors::{ActorError, System};
 use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 use indexmap::IndexMap;
-use tokio::time::Instant;
 
 use super::clock::Clock;
 use super::committer::Tail;
-use super::entity::{EntityActor, EntityActorRef, Told};
+use super::entity::{Entity, Parts, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
 use super::metrics::Counts;
-use super::queueing::Queueing;
 use super::timers::Timers;
+use super::turns::{Answer, Ended, Turns};
 use crate::admission::Strategies;
 use crate::model::Model;
 use crate::participant::ParticipantOptions;
@@ -54,7 +52,7 @@ const EVICTION_LOOKS_MAX: usize = 8;
 /// An entity in memory.
 pub(super) struct Live<M: Model, J: Journal> {
     pub(super) key: EntityKey,
-    pub(super) actor: EntityActorRef<M, J>,
+    turns: Arc<Turns<Entity<M, J>>>,
     pub(super) tail: Arc<Tail>,
     loading: Arc<Loading>,
     footprint: Arc<Footprint>,
@@ -63,19 +61,23 @@ pub(super) struct Live<M: Model, J: Journal> {
 }
 
 impl<M: Model, J: Journal> Live<M, J> {
+    /// Takes a turn at the entity.
+    pub(super) fn turn<R, T>(&self, turn: T) -> Answer<R>
+    where
+        R: Send + 'static,
+        T: FnOnce(&mut Entity<M, J>) -> Answer<R> + Send + 'static,
+    {
+        self.turns.take(turn)
+    }
+
     /// Why the entity has not answered.
-    pub(super) fn ended(&self, cause: &ActorError) -> EntityError {
+    pub(super) fn ended(&self, cause: &Ended) -> EntityError {
         EntityError::Ended { entity: self.key.clone(), why: cause.to_string() }
     }
 
     /// Whether nobody has it but the directory, or has asked for it since the last look.
     fn is_unused(this: &Arc<Self>) -> bool {
         Arc::strong_count(this) == 1 && !this.used.swap(false, Ordering::Relaxed)
-    }
-
-    /// The time, if what is sent now waits for a thread and not for the disk.
-    pub(super) fn sent(&self) -> Option<Instant> {
-        (!self.loading.is_going_on()).then(Instant::now)
     }
 
     /// What a request waits for that asks the entity.
@@ -93,7 +95,6 @@ pub(super) struct Directory<M: Model, J: Journal> {
 
 /// What every entity is made from.
 pub(super) struct Maker<M, J> {
-    pub(super) system: System,
     pub(super) model: Arc<M>,
     pub(super) journal: Arc<J>,
     pub(super) clock: Clock,
@@ -101,7 +102,6 @@ pub(super) struct Maker<M, J> {
     pub(super) options: ParticipantOptions,
     pub(super) strategies: Arc<Strategies>,
     pub(super) memory: Arc<Memory>,
-    pub(super) queueing: Arc<Queueing>,
     pub(super) timers: Arc<Timers>,
     pub(super) counts: Arc<Counts>,
 }
@@ -122,11 +122,11 @@ impl<M: Model, J: Journal> Directory<M, J> {
     /// The live entity `key`, woken from the journal if need be.
     ///
     /// # Errors
-    /// If its actor has ended and is still in use.
+    /// If it has panicked and is still in use.
     pub(super) fn get(&self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
         let mut shard = self.shard(key).lock();
         if let Some(live) = shard.live.get_mut(key) {
-            let has_ended = live.actor.has_ended();
+            let has_ended = live.turns.has_ended();
             if has_ended && Arc::strong_count(live) > 1 {
                 let why = "it panicked, and comes back when what it was asked before has ended".to_owned();
                 return Err(EntityError::Ended { entity: key.clone(), why });
@@ -147,7 +147,7 @@ impl<M: Model, J: Journal> Directory<M, J> {
 
     /// The entity `key`, if it is live.
     pub(super) fn find(&self, key: &EntityKey) -> Option<Arc<Live<M, J>>> {
-        self.shard(key).lock().live.get(key).filter(|live| !live.actor.has_ended()).map(Arc::clone)
+        self.shard(key).lock().live.get(key).filter(|live| !live.turns.has_ended()).map(Arc::clone)
     }
 
     /// The caller is done with `live`, which is put away if there is nothing to keep.
@@ -233,20 +233,23 @@ impl<M: Model, J: Journal> Shard<M, J> {
 
 impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
-        let (model, journal, loading) = (Arc::clone(&self.model), Arc::clone(&self.journal), Arc::default());
+        let loading = Arc::<Loading>::default();
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
-        let (queueing, timers) = (Arc::clone(&self.queueing), Arc::clone(&self.timers));
         let told = Told {
             loading: Arc::clone(&loading),
             footprint: Arc::clone(&footprint),
-            queueing,
-            timers,
+            timers: Arc::clone(&self.timers),
             counts: self.counts.class(key.class()),
         };
-        let options = ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() };
-        let entity = EntityActor::new(key.clone(), model, journal, self.clock, options, told);
-        let actor = self.system.spawn(entity);
-        actor.tell().load(Instant::now());
-        Live { key: key.clone(), actor, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }
+        let parts = Parts {
+            key: key.clone(),
+            model: Arc::clone(&self.model),
+            journal: Arc::clone(&self.journal),
+            clock: self.clock,
+            options: ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() },
+            told,
+        };
+        let turns = Turns::made_by(|turns| Entity::recovered(parts, turns));
+        Live { key: key.clone(), turns, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }
     }
 }

@@ -1,25 +1,24 @@
-//! The actor of one live entity: it keeps the participant, and carries its messages and deadlines.
+//! One live entity: what keeps its participant, and carries its messages and deadlines, in [turns](super::turns).
 //!
-//! The first message that an entity takes is `load`, sent before anybody else has the handle. Whatever comes meanwhile
-//! waits in the mailbox, so every other handler finds the participant recovered, or the reason why it is not.
+//! The first turn is to be recovered from the journal. Whatever comes meanwhile waits, so every other turn finds the
+//! participant recovered, or the reason why it is not.
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use enact_actors::{Cx, Forward, Promise, Resolver, actor};
 use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
-use tokio::time::Instant;
+use tokio::sync::oneshot;
 
 use super::clock::Clock;
 use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
 use super::metrics::{ClassCounts, EventIds};
-use super::queueing::Queueing;
 use super::timers::Timers;
+use super::turns::{Answer, Turns};
 use crate::admission::{Decision, Wait};
 use crate::message::{Decide, Precommit, Prepare, Said, Vote};
 use crate::model::{Due, Model};
-use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, View};
+use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View};
 use crate::record::{Record, Snapshot};
 use crate::tx::{Attempt, Millis, TxId};
 
@@ -29,39 +28,62 @@ const EFFECTS_BETWEEN_SNAPSHOTS: usize = 256;
 /// What a read got: a view, or what it waited for until its deadline.
 pub(super) type Reading<S> = Result<View<S>, Vec<Wait>>;
 
-/// Owes somebody an answer, unless the entity cannot be used.
-type Debt<T> = Resolver<Result<T, EntityError>>;
+/// An answer, unless the entity cannot be used.
+type Answered<T> = Answer<Result<T, EntityError>>;
 
-/// A vote that is owed, and on what.
+/// Owes somebody an answer.
+type Debt<T> = oneshot::Sender<Result<T, EntityError>>;
+
+/// A vote that is owed, and on which events.
 struct Voting<M: Model> {
-    vote: Debt<Vote<M::Event>>,
+    debt: Debt<Vote<M::Event>>,
     events: Option<EventIds>,
+}
+
+/// What is said in a turn to the one whose turn it is.
+enum Heard<S, E> {
+    Vote(Vote<E>),
+    Ack,
+    Reading(Reading<S>),
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Nobody,
+    Voter(TxId, Attempt),
+    Committer(TxId),
+    Reader(ReadId),
 }
 
 /// What others are told of an entity.
 pub(super) struct Told {
-    /// What has become of `load`, before anything is answered.
+    /// What has become of the records, before anything is answered.
     pub(super) loading: Arc<Loading>,
     pub(super) footprint: Arc<Footprint>,
-    /// How long messages wait.
-    pub(super) queueing: Arc<Queueing>,
     /// When to look at the entity.
     pub(super) timers: Arc<Timers>,
     /// What is counted of its class, if that is.
     pub(super) counts: Option<Arc<ClassCounts>>,
 }
 
-pub(super) struct EntityActor<M: Model, J: Journal> {
-    key: EntityKey,
-    model: Arc<M>,
-    journal: Arc<J>,
-    clock: Clock,
-    options: ParticipantOptions,
-    told: Told,
+/// What an entity is made of.
+pub(super) struct Parts<M, J> {
+    pub(super) key: EntityKey,
+    pub(super) model: Arc<M>,
+    pub(super) journal: Arc<J>,
+    pub(super) clock: Clock,
+    pub(super) options: ParticipantOptions,
+    pub(super) told: Told,
+}
+
+pub(super) struct Entity<M: Model, J: Journal> {
+    of: Parts<M, J>,
+    turns: Weak<Turns<Self>>,
     participant: Result<Participant<M>, EntityError>,
     votes: HashMap<(TxId, Attempt), Voting<M>>,
     /// Answers that are owed as soon as a commit is acknowledged.
-    commits: HashMap<TxId, Resolver<()>>,
+    commits: HashMap<TxId, oneshot::Sender<()>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
     next_read: ReadId,
     /// The earliest tick that a timer has been set for.
@@ -74,56 +96,50 @@ pub(super) struct EntityActor<M: Model, J: Journal> {
     weigh_at: usize,
 }
 
-impl<M: Model, J: Journal> EntityActor<M, J> {
-    pub(super) fn new(
-        key: EntityKey,
-        model: Arc<M>,
-        journal: Arc<J>,
-        clock: Clock,
-        options: ParticipantOptions,
-        told: Told,
-    ) -> Self {
-        Self {
-            participant: Err(EntityError::Ended { entity: key.clone(), why: "it has not been loaded".into() }),
-            key,
-            model,
-            journal,
-            clock,
-            options,
-            told,
+impl<M: Model, J: Journal> Entity<M, J> {
+    /// An entity as the journal has it.
+    pub(super) async fn recovered(of: Parts<M, J>, turns: Weak<Turns<Self>>) -> Box<Self> {
+        let recovered = recover(&of).await;
+        let (participant, durable) = match recovered {
+            Ok((participant, durable)) => (Ok(participant), durable),
+            Err(cause) => {
+                tracing::error!(entity = %of.key, %cause, "entity cannot be recovered");
+                (Err(cause), DurableRecords::default())
+            }
+        };
+        match &participant {
+            Err(cause) if cause.is_transient() => of.told.loading.unread(),
+            _ => of.told.loading.read(),
+        }
+        of.told.footprint.set_has_records(durable.complete_up_to() > Seq::NONE);
+        let entity = Self {
+            of,
+            turns,
+            participant,
             votes: HashMap::new(),
             commits: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
             tick_at: Millis::NEVER,
-            durable: DurableRecords::default(),
+            durable,
             applied_since_snapshot: 0,
             applied: Vec::new(),
             weigh_at: 1,
+        };
+        entity.weigh();
+        if entity.of.model.is_timed(&entity.of.key) {
+            entity.tell_timers(&[]);
         }
+        Box::new(entity)
     }
 
-    async fn recover(&mut self) -> Result<Participant<M>, EntityError> {
-        let image = self.journal.load_snapshot(&self.key).await?;
-        let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
-        let snapshot = image.map(|image| Snapshot::decode(&image.payload)).transpose();
-        let snapshot = snapshot.map_err(|cause| EntityError::undecodable(&self.key, covered, cause))?;
-        let mut records = Vec::new();
-        self.durable = DurableRecords::up_to(covered);
-        for record in self.journal.read(&self.key, covered).await? {
-            self.durable.add(record.seq);
-            let decoded = Record::<M::Event>::decode(&record.payload);
-            records.push(decoded.map_err(|cause| EntityError::undecodable(&self.key, record.seq, cause))?);
-        }
-        let (model, key, options) = (Arc::clone(&self.model), self.key.clone(), self.options.clone());
-        let (participant, _) = Participant::recover(model, key, options, snapshot, records, self.clock.now())?;
-        Ok(participant)
-    }
-
-    fn step(&mut self, cx: &Cx<Self>, input: Input<M::Event>) {
-        let Ok(participant) = &mut self.participant else { return };
-        for output in participant.step(input, self.clock.now()) {
-            self.carry_out(output);
+    /// Takes an input; what is said to `asker`.
+    fn step(&mut self, asker: Asker, input: Input<M::Event>) -> Option<Heard<M::State, M::Event>> {
+        let Ok(participant) = &mut self.participant else { return None };
+        let mut heard = None;
+        for output in participant.step(input, self.of.clock.now()) {
+            let said = self.carry_out(asker, output);
+            heard = heard.or(said);
         }
         if !self.applied.is_empty() {
             let applied = std::mem::take(&mut self.applied);
@@ -133,44 +149,63 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
             self.weigh_at = 2 * self.applied_since_snapshot;
             self.weigh();
         }
-        self.keep_deadline(cx);
+        self.keep_deadline();
         self.snapshot_if_due();
+        heard
     }
 
-    fn carry_out(&mut self, output: Output<M::State, M::Event>) {
+    fn carry_out(&mut self, asker: Asker, output: Output<M::State, M::Event>) -> Option<Heard<M::State, M::Event>> {
         match output {
-            Output::Send(message) => {
-                // Questions have no receiver here: a coordinator lives as long as its transaction.
-                match message.said {
-                    Said::Vote(vote) => {
-                        if let Some(voting) = self.votes.remove(&(message.tx, message.attempt)) {
-                            self.count(&vote, voting.events.as_ref());
-                            voting.vote.resolve(Ok(vote));
-                        }
-                    }
-                    Said::Ack(_) => {
-                        if let Some(waiting) = self.commits.remove(&message.tx) {
-                            waiting.resolve(());
-                        }
-                    }
-                    Said::Ask(_) => {}
+            // Questions have no receiver here: a coordinator lives as long as its transaction.
+            Output::Send(message) => match message.said {
+                Said::Vote(vote) if asker == Asker::Voter(message.tx, message.attempt) => {
+                    return Some(Heard::Vote(vote));
                 }
-            }
+                Said::Vote(vote) => {
+                    if let Some(Voting { debt, events }) = self.votes.remove(&(message.tx, message.attempt)) {
+                        self.count(&vote, events.as_ref());
+                        pay(debt, Ok(vote));
+                    }
+                }
+                Said::Ack(_) if asker == Asker::Committer(message.tx) => return Some(Heard::Ack),
+                Said::Ack(_) => {
+                    if let Some(debt) = self.commits.remove(&message.tx) {
+                        pay(debt, ());
+                    }
+                }
+                Said::Ask(_) => {}
+            },
             Output::Applied(applied) => {
                 self.applied_since_snapshot += 1;
-                if self.model.is_timed(&self.key) {
+                if self.of.model.is_timed(&self.of.key) {
                     self.applied.push(applied.tx);
                 }
             }
-            Output::ReadReply { id, view } => self.answer_read(id, Ok(view)),
-            Output::ReadExpired { id, waits_for } => self.answer_read(id, Err(waits_for)),
-            Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.key),
+            Output::ReadReply { id, view } => return self.answer_read(asker, id, Ok(view)),
+            Output::ReadExpired { id, waits_for } => return self.answer_read(asker, id, Err(waits_for)),
+            Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.of.key),
             Output::Append { .. } | Output::Halt => unreachable!("with a shared journal a participant writes nothing"),
         }
+        None
+    }
+
+    fn answer_read(
+        &mut self,
+        asker: Asker,
+        id: ReadId,
+        reading: Reading<M::State>,
+    ) -> Option<Heard<M::State, M::Event>> {
+        if asker == Asker::Reader(id) {
+            return Some(Heard::Reading(reading));
+        }
+        if let Some(debt) = self.reads.remove(&id) {
+            pay(debt, Ok(reading));
+        }
+        None
     }
 
     fn count(&self, vote: &Vote<M::Event>, events: Option<&EventIds>) {
-        match (&self.told.counts, events, vote) {
+        match (&self.of.told.counts, events, vote) {
             (Some(counts), Some(events), Vote::Yes { answer, .. }) => counts.admitted(events, answer.in_line),
             (Some(counts), _, Vote::No(rejection)) => counts.refused(&rejection.refusal.event),
             _ => {}
@@ -178,52 +213,43 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
     }
 
     /// Counts a transaction that has not got its vote.
-    fn count_delay(&self, id: (TxId, Attempt)) {
-        if let (Some(counts), Ok(participant), true) =
-            (&self.told.counts, &self.participant, self.votes.contains_key(&id))
-        {
-            participant.admission().culprit(id.0).into_iter().for_each(|culprit| counts.delayed(culprit));
-        }
-    }
-
-    fn note_wait(&self, sent: Option<Instant>) {
-        if let Some(sent) = sent {
-            self.told.queueing.note(sent.elapsed());
+    fn count_delay(&self, tx: TxId) {
+        if let (Some(counts), Ok(participant)) = (&self.of.told.counts, &self.participant) {
+            participant.admission().culprit(tx).into_iter().for_each(|culprit| counts.delayed(culprit));
         }
     }
 
     /// Tells what has been applied, and what is due in the state that is applied.
     fn tell_timers(&self, applied: &[TxId]) {
         if let Ok(participant) = &self.participant {
-            let due = self.model.due(&self.key, participant.admission().base());
-            self.told.timers.applied(&self.key, applied, due.map(|due| due.at));
+            let due = self.of.model.due(&self.of.key, participant.admission().base());
+            self.of.told.timers.applied(&self.of.key, applied, due.map(|due| due.at));
         }
     }
 
     /// Tells how much memory the state takes.
     fn weigh(&self) {
         if let Ok(participant) = &self.participant {
-            self.told.footprint.set(self.model.bytes(&self.key, participant.admission().base()));
+            self.of.told.footprint.set(self.of.model.bytes(&self.of.key, participant.admission().base()));
         }
     }
 
-    fn answer_read(&mut self, id: ReadId, reading: Reading<M::State>) {
-        if let Some(waiting) = self.reads.remove(&id) {
-            waiting.resolve(Ok(reading));
-        }
-    }
-
-    fn keep_deadline(&mut self, cx: &Cx<Self>) {
+    /// Sees to it that the participant is woken at its next deadline, as long as somebody has the entity.
+    fn keep_deadline(&mut self) {
         let Ok(participant) = &self.participant else { return };
-        if let Some(at) = participant.next_deadline().filter(|&at| at < self.tick_at) {
-            self.tick_at = at;
-            cx.after(self.clock.until(at), Self::tick);
-        }
-    }
-
-    fn tick(&mut self, cx: &Cx<Self>) {
-        self.tick_at = Millis::NEVER;
-        self.step(cx, Input::Tick);
+        let Some(at) = participant.next_deadline().filter(|&at| at < self.tick_at) else { return };
+        self.tick_at = at;
+        let (turns, left) = (Weak::clone(&self.turns), self.of.clock.until(at));
+        tokio::spawn(async move {
+            tokio::time::sleep(left).await;
+            if let Some(turns) = turns.upgrade() {
+                drop(turns.take(|entity| {
+                    entity.tick_at = Millis::NEVER;
+                    entity.step(Asker::Nobody, Input::Tick);
+                    Answer::now(())
+                }));
+            }
+        });
     }
 
     fn snapshot_if_due(&mut self) {
@@ -234,109 +260,115 @@ impl<M: Model, J: Journal> EntityActor<M, J> {
         self.applied_since_snapshot = 0;
         self.weigh_at = 1;
         let payload = participant.snapshot().encode();
-        let image = Image { entity: self.key.clone(), seq: self.durable.complete_up_to(), payload };
+        let image = Image { entity: self.of.key.clone(), seq: self.durable.complete_up_to(), payload };
         // Submitted by the call; a snapshot that is not kept costs the next recovery some time.
-        drop(self.journal.save_snapshot(image));
-    }
-}
-
-#[actor]
-impl<M: Model, J: Journal> EntityActor<M, J> {
-    /// Recovers the participant from the journal, as asked for at `sent`.
-    pub(super) async fn load(&mut self, sent: Instant) {
-        self.note_wait(Some(sent));
-        self.participant = self.recover().await;
-        match &self.participant {
-            Err(cause) if cause.is_transient() => self.told.loading.unread(),
-            _ => self.told.loading.read(),
-        }
-        self.told.footprint.set_has_records(self.durable.complete_up_to() > Seq::NONE);
-        self.weigh();
-        if self.model.is_timed(&self.key) {
-            self.tell_timers(&[]);
-        }
-        if let Err(cause) = &self.participant {
-            tracing::error!(entity = %self.key, %cause, "entity cannot be recovered");
-        }
+        drop(self.of.journal.save_snapshot(image));
     }
 
-    /// Asks for a vote; answered when there is one. Of `sent`, see [`Live::sent`](super::directory::Live::sent).
-    pub(super) fn prepare(
-        &mut self,
-        cx: &Cx<Self>,
-        prepare: Prepare<M::Event>,
-        sent: Option<Instant>,
-    ) -> Forward<Result<Vote<M::Event>, EntityError>> {
-        self.note_wait(sent);
+    /// Asks for a vote; answered when there is one.
+    pub(super) fn prepare(&mut self, prepare: Prepare<M::Event>) -> Answered<Vote<M::Event>> {
         if let Err(cause) = &self.participant {
-            return cx.reply(Err(cause.clone()));
+            return Answer::now(Err(cause.clone()));
         }
-        let (vote, resolver) = Promise::pair();
-        let id = (prepare.request.branch.tx, prepare.request.branch.attempt);
-        let names = prepare.request.branch.work.events().map(|event| self.model.event_name(event));
-        let events = self.told.counts.as_ref().map(|counts| counts.ids(names));
-        self.votes.insert(id, Voting { vote: resolver, events });
-        self.step(cx, Input::Prepare(prepare));
-        self.count_delay(id);
-        cx.forward(vote)
+        let (tx, attempt) = (prepare.request.branch.tx, prepare.request.branch.attempt);
+        let names = prepare.request.branch.work.events().map(|event| self.of.model.event_name(event));
+        let events = self.of.told.counts.as_ref().map(|counts| counts.ids(names));
+        if let Some(Heard::Vote(vote)) = self.step(Asker::Voter(tx, attempt), Input::Prepare(prepare)) {
+            self.count(&vote, events.as_ref());
+            return Answer::now(Ok(vote));
+        }
+        self.count_delay(tx);
+        let (debt, answer) = Answer::later();
+        self.votes.insert((tx, attempt), Voting { debt, events });
+        answer
     }
 
     /// What is due next if every open transaction aborts.
-    pub(super) fn due(&mut self) -> Result<Option<Due<M::Event>>, EntityError> {
-        let due = self.participant.as_ref().map(|participant| participant.admission().due()).map_err(Clone::clone)?;
-        if self.model.is_timed(&self.key) {
+    pub(super) fn due(&self) -> Answered<Option<Due<M::Event>>> {
+        let due = self.participant.as_ref().map(|participant| participant.admission().due()).map_err(Clone::clone);
+        if due.is_ok() && self.of.model.is_timed(&self.of.key) {
             self.tell_timers(&[]);
         }
-        Ok(due)
+        Answer::now(due)
     }
 
     /// Tells that the decision to commit has its place in the journal.
-    pub(super) fn precommit(&mut self, cx: &Cx<Self>, precommit: Precommit) {
-        self.step(cx, Input::Precommit(precommit));
+    pub(super) fn precommit(&mut self, precommit: Precommit) -> Answer<()> {
+        self.step(Asker::Nobody, Input::Precommit(precommit));
+        Answer::now(())
     }
 
     /// What `tx` waits for here, if it waits.
-    pub(super) fn waits_for(&mut self, tx: TxId) -> Option<Vec<Wait>> {
-        self.participant.as_mut().ok()?.waits_for(tx)
+    pub(super) fn waits_for(&mut self, tx: TxId) -> Answer<Option<Vec<Wait>>> {
+        Answer::now(self.participant.as_mut().ok().and_then(|participant| participant.waits_for(tx)))
     }
 
     /// Tells the decision, and where its record stands if there is one. A commit is answered when it is acknowledged.
-    pub(super) fn decide(&mut self, cx: &Cx<Self>, decide: Decide, record: Option<Seq>) -> Forward<()> {
+    pub(super) fn decide(&mut self, decide: Decide, record: Option<Seq>) -> Answer<()> {
+        // Nobody waits any more for a vote on it.
         self.votes.remove(&(decide.tx, decide.attempt));
         if let Some(seq) = record {
             self.durable.add(seq);
-            self.told.footprint.set_has_records(true);
+            self.of.told.footprint.set_has_records(true);
         }
-        if decide.decision == Decision::Abort || self.participant.is_err() {
-            self.step(cx, Input::Decide(decide));
-            return cx.reply(());
+        let (tx, decision) = (decide.tx, decide.decision);
+        let heard = self.step(Asker::Committer(tx), Input::Decide(decide));
+        if decision == Decision::Abort || self.participant.is_err() || heard.is_some() {
+            return Answer::now(());
         }
-        let (acknowledged, resolver) = Promise::pair();
-        self.commits.insert(decide.tx, resolver);
-        self.step(cx, Input::Decide(decide));
-        cx.forward(acknowledged)
+        let (debt, answer) = Answer::later();
+        self.commits.insert(tx, debt);
+        answer
     }
 
     /// Reads the state; answered when `mode` allows, or the deadline has passed.
     pub(super) fn read(
         &mut self,
-        cx: &Cx<Self>,
         mode: ReadMode,
         after: Option<TxId>,
         deadline: Millis,
-        sent: Option<Instant>,
-    ) -> Forward<Result<Reading<M::State>, EntityError>> {
-        self.note_wait(sent);
+    ) -> Answered<Reading<M::State>> {
         if let Err(cause) = &self.participant {
-            return cx.reply(Err(cause.clone()));
+            return Answer::now(Err(cause.clone()));
         }
-        let (reading, resolver) = Promise::pair();
         let id = self.next_read;
         self.next_read = ReadId(id.0 + 1);
-        self.reads.insert(id, resolver);
-        self.step(cx, Input::Read(Read { id, mode, after, deadline }));
-        cx.forward(reading)
+        let read = Read { id, mode, after, deadline };
+        if let Some(Heard::Reading(reading)) = self.step(Asker::Reader(id), Input::Read(read)) {
+            return Answer::now(Ok(reading));
+        }
+        let (debt, answer) = Answer::later();
+        self.reads.insert(id, debt);
+        answer
     }
+}
+
+/// Pays what is owed; nobody may be left to take it.
+fn pay<T>(debt: oneshot::Sender<T>, answer: T) {
+    drop(debt.send(answer));
+}
+
+async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<(Participant<M>, DurableRecords), EntityError> {
+    let Parts { key, model, journal, clock, options, .. } = of;
+    let (model, options) = (Arc::clone(model), options.clone());
+    let image = journal.load_snapshot(key).await?;
+    let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
+    let snapshot = image.map(|image| Snapshot::decode(&image.payload)).transpose();
+    let snapshot = snapshot.map_err(|cause| EntityError::undecodable(key, covered, cause))?;
+    let mut records = Vec::new();
+    let mut durable = DurableRecords::up_to(covered);
+    for record in journal.read(key, covered).await? {
+        durable.add(record.seq);
+        let decoded = Record::<M::Event>::decode(&record.payload);
+        records.push(decoded.map_err(|cause| EntityError::undecodable(key, record.seq, cause))?);
+    }
+    let participant = if snapshot.is_none() && records.is_empty() {
+        let none = || RecoveryError::NoSuchEntity { entity: key.clone() };
+        Participant::new(model, key.clone(), options).ok_or_else(none)?
+    } else {
+        Participant::recover(model, key.clone(), options, snapshot, records, clock.now())?.0
+    };
+    Ok((participant, durable))
 }
 
 /// Which records of an entity are reflected in what is kept of it in memory.

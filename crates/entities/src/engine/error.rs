@@ -88,8 +88,6 @@ pub enum SubmitError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Awaited {
-    /// A thread of the engine: the request had not begun.
-    Queue,
     /// The journal, to be read for an earlier command with the same idempotency key.
     Key,
     /// The records of this entity, to be read from the journal.
@@ -108,12 +106,11 @@ pub enum Awaited {
 
 impl Awaited {
     /// The names of all of them, for programs.
-    pub(crate) const PHASES: [&str; 8] = ["queue", "key", "load", "entity", "due", "journal", "record", "line"];
+    pub(crate) const PHASES: [&str; 7] = ["key", "load", "entity", "due", "journal", "record", "line"];
 
     /// Its name, for programs.
     pub const fn phase(&self) -> &'static str {
         match self {
-            Self::Queue => "queue",
             Self::Key => "key",
             Self::Load(_) => "load",
             Self::Entity(_) => "entity",
@@ -128,7 +125,7 @@ impl Awaited {
     pub const fn entity(&self) -> Option<&EntityKey> {
         match self {
             Self::Load(entity) | Self::Entity(entity) | Self::Due(entity) | Self::Line(entity) => Some(entity),
-            Self::Queue | Self::Key | Self::Journal | Self::Record => None,
+            Self::Key | Self::Journal | Self::Record => None,
         }
     }
 }
@@ -158,7 +155,6 @@ impl fmt::Display for Link {
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queue => f.write_str("its turn to begin"),
             Self::Key => f.write_str("the look-up of its idempotency key in the journal"),
             Self::Load(entity) => write!(f, "{entity} to be read from the journal"),
             Self::Entity(entity) => write!(f, "{entity}, which has not come to it"),

@@ -63,7 +63,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
     /// What has begun takes its course.
     pub(super) async fn let_due(self: &Arc<Self>, entity: &EntityKey, by: Timestamp) -> Result<bool, SubmitError> {
         let live = self.directory.get(entity)?;
-        let due = live.actor.due().await;
+        let due = live.turn(|entity| entity.due()).await;
         self.directory.release(&live);
         match due.map_err(|cause| live.ended(&cause))?? {
             Some(due) if due.at <= by => self.happening(entity, due).await.map(|()| true),

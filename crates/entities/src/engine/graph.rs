@@ -103,7 +103,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
     async fn waits_at(&self, awaited: &Awaited, tx: TxId, over: Instant) -> Vec<Wait> {
         let (Awaited::Entity(entity) | Awaited::Line(entity)) = awaited else { return Vec::new() };
         let Some(live) = self.directory.find(entity) else { return Vec::new() };
-        let said = timeout_at(over, live.actor.waits_for(tx)).await;
+        let said = timeout_at(over, live.turn(move |entity| entity.waits_for(tx))).await;
         self.directory.release(&live);
         said.ok().and_then(Result::ok).flatten().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is known of an entity's records before its actor can be asked, and what a request waits for because of it.
+//! What is known of an entity's records before it can be asked, and what a request waits for because of it.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,7 +6,7 @@ use enact_journal::EntityKey;
 
 use super::error::Awaited;
 
-/// Whether the records of an entity have been read; written by its actor alone.
+/// Whether the records of an entity have been read; written by its first turn alone.
 #[derive(Debug, Default)]
 pub(super) struct Loading(AtomicU8);
 
@@ -39,7 +39,6 @@ impl Loading {
 /// What a request waits for at the moment.
 #[derive(Clone, Debug)]
 pub(super) enum Stage {
-    Queue,
     Key,
     Entity {
         key: EntityKey,
@@ -58,7 +57,6 @@ impl Stage {
 
     pub(super) fn awaited(self) -> Awaited {
         match self {
-            Self::Queue => Awaited::Queue,
             Self::Key => Awaited::Key,
             Self::Entity { key, loading } if loading.is_going_on() => Awaited::Load(key),
             Self::Entity { key, .. } => Awaited::Entity(key),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Bytes that an idle entity takes beside its state: its actor, its participant, its place in the directory.
+/// Bytes that an idle entity takes beside its state: its participant, its turns, its place in the directory.
 const ENTITY_BYTES: usize = 2_000;
 
 /// The sum over all entities.
@@ -41,7 +41,7 @@ impl Footprint {
         self.of.0.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// The entity has been put away. Its memory is as good as free, although its actor has yet to end.
+    /// The entity has been put away. Its memory is as good as free.
     pub(super) fn put_away(&self) {
         self.of.0.fetch_sub(self.bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }

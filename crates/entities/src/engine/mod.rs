@@ -1,15 +1,16 @@
-//! The engine: what drives the pure state machines of this crate, on actors, over one journal.
+//! The engine: what drives the pure state machines of this crate over one journal.
 //!
-//! One actor for each live entity keeps its [`Participant`](crate::Participant), one for each transaction keeps its
-//! [`Coordinator`](crate::Coordinator). All share one journal, so that a transaction commits with one record group and
-//! waits for one sync, together with all others that are waiting.
+//! A live entity keeps its [`Participant`](crate::Participant), a transaction its [`Coordinator`](crate::Coordinator). A transaction
+//! is a part of the task that submits it, and an entity is changed in [turns](turns) by the task that brings the message: on its way to
+//! the journal a command is not handed over to another thread. All share one journal, so that a transaction commits with one record
+//! group and waits for one sync, together with all others that are waiting.
 //!
 //! # What a crash leaves
 //! Nothing that is open was written. What was acknowledged is in the journal, whole. So opening an engine restores
 //! nothing but finds it: entities are recovered when they are first asked for.
 //!
 //! # When something is in doubt
-//! If the journal cannot say whether an append is durable, or a violated invariant ends a transaction's actor, the engine
+//! If the journal cannot say whether an append is durable, or a violated invariant ends a transaction, the engine
 //! *fails*: it tells those that wait that it does not know, takes nothing more, and must be opened again. It never guesses.
 //!
 //! # When the model panics
@@ -29,10 +30,10 @@ mod loading;
 mod memory;
 mod metrics;
 mod progress;
-mod queueing;
 mod requests;
 mod timers;
 mod transaction;
+mod turns;
 
 use std::convert::Infallible;
 use std::mem;
@@ -40,7 +41,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_actors::{ActorError, Promise, System};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::Value;
 use enact_rebel::limits::DUE_MAX;
@@ -59,7 +59,6 @@ use self::graph::UnderWay;
 use self::metrics::Counts;
 pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
 use self::progress::Progress;
-use self::queueing::Queueing;
 use self::requests::{Answers, Running};
 use self::timers::Timers;
 pub use self::timers::timer_key;
@@ -164,14 +163,12 @@ struct Shared<M: Model, J: Journal> {
     model: Arc<M>,
     strategies: Arc<Strategies>,
     journal: Arc<J>,
-    system: System,
     clock: Clock,
     time: Arc<dyn WallClock>,
     timers: Arc<Timers>,
     firings: Firings,
     directory: Directory<M, J>,
     committer: Committer<J>,
-    queueing: Arc<Queueing>,
     running: Running,
     under_way: UnderWay,
     counts: Arc<Counts>,
@@ -188,16 +185,16 @@ struct Shared<M: Model, J: Journal> {
 }
 
 impl<M: Model, J: Journal> Engine<M, J> {
-    /// An engine over the entities in `journal`, on the actors of `system`, whose events have the time of the system's clock.
-    pub fn new(model: M, journal: J, system: System, options: EngineOptions) -> Self {
-        Self::with_clock(model, journal, system, options, Arc::new(SystemClock))
+    /// An engine over the entities in `journal`, whose events have the time of the system's clock.
+    pub fn new(model: M, journal: J, options: EngineOptions) -> Self {
+        Self::with_clock(model, journal, options, Arc::new(SystemClock))
     }
 
     /// The same with another clock.
     ///
     /// # Panics
     /// Never.
-    pub fn with_clock(model: M, journal: J, system: System, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
+    pub fn with_clock(model: M, journal: J, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
         let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start(time.time()));
         let timers = Arc::new(Timers::new());
         let strategies = Arc::new(options.strategies);
@@ -205,17 +202,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
         participant.limits = options.limits;
         // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
         participant.ask_after = Millis::NEVER;
-        let queueing = Arc::new(Queueing::new());
         let counts = Arc::new(Counts::of(model.classes()));
         let maker = Maker {
-            system: system.clone(),
             model: Arc::clone(&model),
             journal: Arc::clone(&journal),
             clock,
             options: participant,
             strategies: Arc::clone(&strategies),
             memory: Arc::default(),
-            queueing: Arc::clone(&queueing),
             timers: Arc::clone(&timers),
             counts: Arc::clone(&counts),
         };
@@ -224,8 +218,6 @@ impl<M: Model, J: Journal> Engine<M, J> {
             strategies,
             committer: Committer::new(Arc::clone(&journal), clock),
             journal,
-            queueing,
-            system,
             clock,
             time,
             timers,
@@ -370,8 +362,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
         deadline: Duration,
     ) -> Result<View<M::State>, ReadError> {
         let live = self.shared.directory.get(key)?;
-        let stage = live.stage();
-        let reading = live.actor.read(mode, after, self.shared.clock.after(deadline), live.sent());
+        let (stage, until) = (live.stage(), self.shared.clock.after(deadline));
+        let reading = live.turn(move |entity| entity.read(mode, after, until));
         let answer = match within(deadline, reading, || stage.is_told()).await {
             Some(Ok(Ok(Ok(view)))) => Ok(view),
             Some(Ok(Ok(Err(waits_for)))) => {
@@ -412,17 +404,6 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// been read.
     pub fn timer_count(&self) -> usize {
         self.shared.timers.count()
-    }
-
-    /// How long messages to entities have waited for a thread, on average since this last had an answer; none if that was
-    /// a moment ago. It is next to nothing as long as the threads work off what commands there are.
-    ///
-    /// Each average is handed out once, about twenty times a second under load, for whatever decides how much is let in.
-    ///
-    /// # Panics
-    /// Never.
-    pub fn queue_delay(&self) -> Option<Duration> {
-        self.shared.queueing.delay()
     }
 
     /// The state of the journal's disk.
@@ -548,11 +529,7 @@ fn moment(span: Duration) -> Instant {
 }
 
 /// The answer if it comes within `span`, or a moment later if somebody is about to say why it did not.
-async fn within<T: Send + 'static>(
-    span: Duration,
-    mut answer: Promise<T>,
-    is_told: impl FnOnce() -> bool,
-) -> Option<Result<T, ActorError>> {
+async fn within<F: Future + Unpin>(span: Duration, mut answer: F, is_told: impl FnOnce() -> bool) -> Option<F::Output> {
     match timeout(span, &mut answer).await {
         Ok(answer) => Some(answer),
         Err(_) if is_told() => timeout(GRACE.span(), answer).await.ok(),
@@ -573,11 +550,10 @@ impl<M: Model, J: Journal> Shared<M, J> {
         let over = moment(span) + GRACE.span();
         let progress = Arc::new(Progress::new(tx, command.key.clone(), moment(span)));
         self.under_way.begin(tx, &progress);
-        let (answer, client) = Promise::pair();
-        let transaction = self.system.spawn(Transaction::new(tx, ticket, client, Arc::clone(&progress)));
-        transaction.tell().run(command, self.clock.after(span), at);
-        let answer = match within(span, answer, || progress.is_told()).await {
-            Some(answer) => answer.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed, graph: Vec::new() })),
+        let transaction = Transaction::new(tx, ticket, Arc::clone(&progress));
+        let under_way = transaction.begin(command, self.clock.after(span), at);
+        let answer = match within(span, under_way, || progress.is_told()).await {
+            Some(answer) => answer,
             None => Err(progress.give_up()),
         };
         match answer {

@@ -5,7 +5,7 @@
 //! nothing ever will; and a record that is on its way to the disk cannot be called back.
 //!
 //! # States
-//! `Waiting` (nothing is submitted), then either `Recording` (the journal has the record), and perhaps `InLine` (it is durable, and
+//! `Waiting` (nothing is submitted), first of all for the entity that is addressed, then either `Recording` (the journal has the record), and perhaps `InLine` (it is durable, and
 //! others come first), or `GivenUp` (nothing will be submitted). The transaction moves on and the client gives up under one lock, so that exactly one of the last two comes
 //! about: a client that hears of a timeout has had no effect, and all others hear that it is in doubt.
 use std::mem;
@@ -30,6 +30,8 @@ pub(super) struct Progress {
 
 #[derive(Debug)]
 enum State {
+    /// Nothing has been asked.
+    Begun,
     Waiting(Stage),
     GivenUp(Awaited),
     Recording,
@@ -42,7 +44,7 @@ pub(super) struct Late;
 
 impl Progress {
     pub(super) fn new(tx: TxId, addressed: EntityKey, deadline: Instant) -> Self {
-        Self { tx, addressed, deadline, state: Mutex::new(State::Waiting(Stage::Queue)) }
+        Self { tx, addressed, deadline, state: Mutex::new(State::Begun) }
     }
 
     /// The entity that the command addresses.
@@ -53,6 +55,7 @@ impl Progress {
     /// What the command waits for at the moment.
     pub(super) fn awaited(&self) -> Awaited {
         match &*self.state.lock() {
+            State::Begun => Awaited::Entity(self.addressed.clone()),
             State::Waiting(stage) => stage.clone().awaited(),
             State::GivenUp(awaited) => awaited.clone(),
             State::Recording => Awaited::Record,
@@ -66,9 +69,10 @@ impl Progress {
 
     /// The command waits for `stage` from now on.
     pub(super) fn reach(&self, stage: Stage) -> Result<(), Late> {
-        match &mut *self.state.lock() {
-            State::Waiting(at) => {
-                *at = stage;
+        let mut state = self.state.lock();
+        match &*state {
+            State::Begun | State::Waiting(_) => {
+                *state = State::Waiting(stage);
                 Ok(())
             }
             State::GivenUp(_) | State::Recording | State::InLine(_) => Err(Late),
@@ -111,6 +115,7 @@ impl Progress {
         }
         let awaited = match mem::replace(&mut *state, State::Recording) {
             State::Recording | State::InLine(_) => return in_doubt(Doubt::Recording),
+            State::Begun => Awaited::Entity(self.addressed.clone()),
             State::Waiting(stage) => stage.awaited(),
             State::GivenUp(awaited) => awaited,
         };

@@ -5,7 +5,7 @@
 //! not, also after a crash, and without a look at every entity that there is.
 //!
 //! # What is kept
-//! In memory, for each entity with a timer, when to look at it: as its actor has found it in the state that is applied. In
+//! In memory, for each entity with a timer, when to look at it: as it was found in the state that is applied. In
 //! the journal, *notes* and snapshots of them, under a few entities of their own, `.timers/0` and so on; the hash of an
 //! entity says which is its own. A note names an entity and stands in the same record group as the effect that may have set a timer.
 //! A snapshot has what memory has. So what is needed at a start is a snapshot for each of them, and the notes behind it.
@@ -22,7 +22,7 @@
 //!
 //! # Who may touch what
 //! Each shard has a lock, under which nothing is awaited. Transactions [begin](Timers::begin) before their append, and say
-//! whether it was [durable](Timers::noted) before the entities hear of it; the actor of an entity says what it
+//! whether it was [durable](Timers::noted) before the entities hear of it; an entity says what it
 //! [has applied](Timers::applied). The one who [fires](super::firing) takes an entity in hand, and puts it back.
 //!
 //! # Memory

@@ -1,13 +1,19 @@
-//! The actor of one transaction: it keeps the coordinator, carries its messages, and writes its records.
+//! One transaction: it keeps the coordinator, carries its messages, and writes its records.
 //!
 //! A transaction is alone with its coordinator, so transactions never wait for each other here, only at entities. It
-//! runs on when the client is gone, and holds every entity it has asked until that entity has answered everything.
+//! holds every entity it has asked until that entity has answered everything. It is a part of the task that wants it, so that
+//! nothing is handed over to another thread but records to the journal; if that task does not wait any more, it runs on in one of its
+//! own.
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use enact_actors::{Promise, Resolver, actor};
 use enact_journal::{AppendError, EntityKey, Journal, Kind, Refusal as JournalRefusal, Seq};
+use tokio::runtime::Handle;
+use tokio::task::consume_budget;
 use tokio::time::timeout;
 
 use super::committer::{Answered, Append, CommitError};
@@ -17,6 +23,7 @@ use super::loading::Stage;
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::timers::Note;
+use super::turns::Answer;
 use super::{Command, GRACE, Receipt, Shared, Ticket};
 use crate::admission::Decision;
 use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
@@ -32,13 +39,15 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Transaction<M: Model, J: Journal> {
     tx: TxId,
     engine: Arc<Shared<M, J>>,
-    client: Option<Resolver<Result<Receipt, SubmitError>>>,
+    /// What the client is told.
+    told: Option<Result<Receipt, SubmitError>>,
     progress: Arc<Progress>,
     /// Every entity that was asked, until the transaction ends.
     held: BTreeMap<EntityKey, Arc<Live<M, J>>>,
     /// Where the records of this transaction stand, by entity.
     committed_at: BTreeMap<EntityKey, Seq>,
-    acks: Vec<Promise<()>>,
+    /// Acknowledgements of decisions that have not been taken up yet.
+    acks: Vec<Answer<()>>,
     /// Whether the one entity that was asked told it to stand in line, so that its acknowledgement is waited for.
     in_line: bool,
     /// The time of its events.
@@ -56,16 +65,11 @@ struct Early {
 }
 
 impl<M: Model, J: Journal> Transaction<M, J> {
-    pub(super) fn new(
-        tx: TxId,
-        ticket: Ticket<M, J>,
-        client: Resolver<Result<Receipt, SubmitError>>,
-        progress: Arc<Progress>,
-    ) -> Self {
+    pub(super) fn new(tx: TxId, ticket: Ticket<M, J>, progress: Arc<Progress>) -> Self {
         Self {
             tx,
             engine: Arc::clone(ticket.engine()),
-            client: Some(client),
+            told: None,
             progress,
             held: BTreeMap::new(),
             committed_at: BTreeMap::new(),
@@ -76,6 +80,27 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             ended: false,
             _ticket: ticket,
         }
+    }
+
+    /// Runs the command from its plan until its client can be told; its events have the time `at`, or that at which its plan
+    /// begins.
+    pub(super) fn begin(self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) -> UnderWay {
+        UnderWay { tx: self.tx, running: Some(Box::pin(self.run(command, deadline, at))) }
+    }
+
+    async fn run(
+        mut self,
+        command: Command<M::Event>,
+        deadline: Millis,
+        at: Option<Timestamp>,
+    ) -> Result<Receipt, SubmitError> {
+        // A caller that submits one command after the other lets other tasks have the thread, too.
+        consume_budget().await;
+        self.execute(command, deadline, at).await;
+        self.ended = true;
+        let told = self.told.take();
+        self.let_go();
+        told.unwrap_or(Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed, graph: Vec::new() }))
     }
 
     async fn execute(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
@@ -118,6 +143,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         };
         let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
         while let Some(input) = inputs.pop_front() {
+            // A large transaction lets others have the thread between its entities.
+            consume_budget().await;
             let mut outputs = coordinator.step(input, clock.now());
             // The client hears last: its effects are then in every mailbox before anything that it asks next.
             outputs.sort_by_key(|output| matches!(output, CoordinatorOutput::Reply { .. }));
@@ -126,15 +153,25 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 inputs.extend(self.carry_out(output, tick_at, &mut repeatable).await);
             }
         }
-        for ack in std::mem::take(&mut self.acks) {
-            if let Err(cause) = ack.await {
-                // The entity is recovered from the journal, where it finds what was decided.
-                tracing::error!(tx = %self.tx, %cause, "a decision could not be told");
+    }
+
+    /// Lets go of every entity, of one that is still to take a decision up as soon as it has.
+    fn let_go(&mut self) {
+        let (engine, tx) = (Arc::clone(&self.engine), self.tx);
+        let (acks, held) = (std::mem::take(&mut self.acks), std::mem::take(&mut self.held));
+        let release = move || held.into_values().for_each(|live| engine.directory.release(&live));
+        if acks.is_empty() {
+            return release();
+        }
+        tokio::spawn(async move {
+            for ack in acks {
+                if let Err(cause) = ack.await {
+                    // The entity is recovered from the journal, where it finds what was decided.
+                    tracing::error!(%tx, %cause, "a decision could not be told");
+                }
             }
-        }
-        for live in std::mem::take(&mut self.held).into_values() {
-            self.engine.directory.release(&live);
-        }
+            release();
+        });
     }
 
     /// Does what the coordinator wants; what it hears in return, if anything.
@@ -190,11 +227,20 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             Err(cause) => self.cannot_vote(cause),
             Ok(live) => match self.progress.reach(live.stage()) {
                 Ok(()) => {
-                    match timeout(self.engine.clock.until(tick_at), live.actor.prepare(prepare, live.sent())).await {
-                        Ok(Ok(Ok(vote))) => vote,
-                        Ok(Ok(Err(cause))) => self.cannot_vote(cause),
-                        Ok(Err(cause)) => self.cannot_vote(live.ended(&cause)),
-                        Err(_) => return CoordinatorInput::Tick,
+                    let clock = self.engine.clock;
+                    let mut answer = live.turn(|entity| entity.prepare(prepare));
+                    let vote = loop {
+                        match timeout(clock.until(tick_at), &mut answer).await {
+                            Ok(vote) => break vote,
+                            // The timer is of another clock, by which it may be early.
+                            Err(_) if clock.now() < tick_at => {}
+                            Err(_) => return CoordinatorInput::Tick,
+                        }
+                    };
+                    match vote {
+                        Ok(Ok(vote)) => vote,
+                        Ok(Err(cause)) => self.cannot_vote(cause),
+                        Err(cause) => self.cannot_vote(live.ended(&cause)),
                     }
                 }
                 Err(Late) => Vote::Expired(Vec::new()),
@@ -223,10 +269,11 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let live = self.held.get(to)?;
         let (tx, attempt, coordinator, slot) = (decide.tx, decide.attempt, decide.coordinator.clone(), decide.slot);
         let commits = decide.decision == Decision::Commit;
-        let ack = live.actor.decide(decide, self.committed_at.get(to).copied());
+        let record = self.committed_at.get(to).copied();
+        let ack = live.turn(move |entity| entity.decide(decide, record));
         let slot = slot.filter(|_| commits);
         if slot.is_none() || !self.in_line {
-            self.acks.push(ack);
+            self.acks.extend(ack.unless_here());
         } else {
             self.progress.stand_in_line(to);
             if let Err(cause) = ack.await {
@@ -282,7 +329,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let release = || {
             for (to, precommit) in early.precommits {
                 if let Some(live) = self.held.get(&to) {
-                    live.actor.tell().precommit(precommit);
+                    drop(live.turn(move |entity| entity.precommit(precommit)));
                 }
             }
         };
@@ -370,19 +417,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     }
 
     fn tell_client(&mut self, reply: Result<Receipt, SubmitError>) {
-        if let Some(client) = self.client.take() {
-            client.resolve(reply);
-        }
-    }
-}
-
-#[actor]
-impl<M: Model, J: Journal> Transaction<M, J> {
-    /// Runs the command from its plan to the last acknowledgement.
-    /// Its events have the time `at`, or that at which its plan begins.
-    pub(super) async fn run(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
-        self.execute(command, deadline, at).await;
-        self.ended = true;
+        self.told.get_or_insert(reply);
     }
 }
 
@@ -392,6 +427,41 @@ impl<M: Model, J: Journal> Drop for Transaction<M, J> {
         if !self.ended {
             // Nobody is left to tell the participants; recovery will.
             self.engine.fail(format!("the coordinator of {} ended before its transaction", self.tx));
+        }
+    }
+}
+
+/// A transaction under way, as a part of the task that wants it. Dropped, it runs on in a task of its own.
+pub(super) struct UnderWay {
+    tx: TxId,
+    running: Option<Running>,
+}
+
+type Running = Pin<Box<dyn Future<Output = Result<Receipt, SubmitError>> + Send>>;
+
+impl Future for UnderWay {
+    type Output = Result<Receipt, SubmitError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let running = self.running.as_mut().expect("polled after its end");
+        let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+        // Dropped after a panic, the transaction fails the engine.
+        let polled = polled.unwrap_or(Poll::Ready(Err(SubmitError::InDoubt {
+            tx: self.tx,
+            doubt: Doubt::Failed,
+            graph: Vec::new(),
+        })));
+        if polled.is_ready() {
+            self.running = None;
+        }
+        polled
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let (Some(running), Ok(runtime)) = (self.running.take(), Handle::try_current()) {
+            runtime.spawn(running);
         }
     }
 }

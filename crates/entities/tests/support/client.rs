@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use enact_actors::System;
 use enact_entities::{Command, Engine, EngineOptions, Idempotency, ReadMode, View};
 use enact_journal::{Embedded, Journal, Memory, Options};
 use enact_journal_kit::sim::SimDisk;
@@ -21,8 +20,7 @@ pub fn bank(journal: &Memory, options: EngineOptions) -> Bank<Memory> {
 }
 
 pub fn bank_over<J: Journal>(journal: J, options: EngineOptions) -> Bank<J> {
-    let system = System::builder().workers(2).build().expect("the system starts");
-    Engine::new(Hand { hints: true }, journal, system, options)
+    Engine::new(Hand { hints: true }, journal, options)
 }
 
 /// A bank on a disk that was written before, so that whatever is asked for first has to be read.
@@ -69,7 +67,7 @@ pub async fn balance<J: Journal>(bank: &Bank<J>, account: &str) -> i128 {
     }
 }
 
-/// Lets other tasks and the actors go on until `done`.
+/// Lets other tasks and threads go on until `done`.
 pub async fn until(mut done: impl FnMut() -> bool) {
     while !done() {
         tokio::task::yield_now().await;

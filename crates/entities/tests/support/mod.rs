@@ -5,6 +5,7 @@ pub mod bank;
 pub mod chance;
 pub mod client;
 pub mod serial;
+pub mod watched;
 pub mod world;
 
 use enact_entities::{EntityKey, TxId};

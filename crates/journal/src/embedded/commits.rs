@@ -14,15 +14,14 @@
 //! for whatever reason, the phase leaves `Open` under the lock, so nothing is queued behind its back.
 
 use std::collections::VecDeque;
-use std::collections::hash_map::Entry;
 use std::time::Instant;
 
 use enact_sync::{Condvar, Mutex};
 
 use super::catalog::{Catalog, Start};
-use super::classes::Classes;
-use super::format::{Address, Outgoing};
-use super::scan::{Tip, Tips};
+use super::format::{Address, Outgoing, Previous};
+use super::heads::{HeadId, Heads};
+use super::scan::Tips;
 use super::tail::Written;
 use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, ReadError, Refusal};
 use crate::record::{EntityKey, NewRecord, Position, Seq};
@@ -43,8 +42,7 @@ pub(super) struct Commits {
 
 struct State {
     phase: Phase,
-    /// A class has a user for each of its records under way.
-    heads: Classes<'static, Head>,
+    heads: Heads,
     catalog: Catalog,
     durable: Position,
     queue: VecDeque<Batch>,
@@ -66,16 +64,10 @@ enum Phase {
     Closed(CloseResult),
 }
 
-/// Where an entity stands.
-#[derive(Clone, Copy, Default)]
-struct Head {
-    accepted: Seq,
-    durable: Seq,
-    address: Address,
-}
-
 pub(super) struct Batch {
     records: Vec<NewRecord>,
+    /// Those of the records.
+    heads: Vec<HeadId>,
     bytes: usize,
     reply: AppendReply,
 }
@@ -92,7 +84,7 @@ pub(super) enum Next {
 /// Batches that become durable together.
 pub(super) struct Group {
     batches: Vec<Batch>,
-    previous: Vec<Address>,
+    previous: Vec<Previous>,
 }
 
 impl Group {
@@ -104,10 +96,9 @@ impl Group {
 
 impl Commits {
     pub(super) fn new(tips: Tips<'_>, catalog: Catalog, durable: Position, queue_bytes: usize) -> Self {
-        let heads = tips.map(|Tip { seq, address }| Head { accepted: seq, durable: seq, address });
         let state = State {
             phase: Phase::Open,
-            heads,
+            heads: Heads::new(tips),
             catalog,
             durable,
             queue: VecDeque::new(),
@@ -133,10 +124,10 @@ impl Commits {
         if state.bytes > 0 && state.bytes + bytes > self.queue_bytes {
             return Err(Refusal::Overloaded { queued: state.bytes, bytes, limit: self.queue_bytes });
         }
-        state.accept(&records)?;
+        let heads = state.accept(&records)?;
         state.bytes += bytes;
         let (reply, awaited) = reply();
-        state.queue.push_back(Batch { records, bytes, reply });
+        state.queue.push_back(Batch { records, heads, bytes, reply });
         self.work.notify_one();
         Ok(awaited)
     }
@@ -166,8 +157,8 @@ impl Commits {
             bytes += batch.bytes;
             batches.push(batch);
         }
-        let records = batches.iter().flat_map(|batch| &batch.records);
-        let previous = records.map(|record| state.tip(&record.entity).1).collect();
+        let heads = batches.iter().flat_map(|batch| &batch.heads);
+        let previous = heads.zip(0..).map(|(head, index)| state.heads.enter_group(*head, index)).collect();
         Next::Group(Group { batches, previous })
     }
 
@@ -177,14 +168,9 @@ impl Commits {
         let mut position = state.durable;
         if let Some(written) = written {
             assert_eq!(written.first, position.next(), "the log goes on where it ended");
-            let records = group.batches.iter().flat_map(|batch| &batch.records);
-            for (record, address) in records.zip(&written.addresses) {
-                let class = state.heads.class_of(&record.entity).expect("a class with users is kept");
-                class.users -= 1;
-                let head = class.entities.get_mut(&record.entity).expect("an accepted entity has a head");
-                assert_eq!(head.durable, record.expected, "records of {} become durable in order", record.entity);
-                head.durable = record.expected.next();
-                head.address = *address;
+            let records = group.batches.iter().flat_map(|batch| batch.heads.iter().zip(&batch.records));
+            for ((head, record), address) in records.zip(&written.addresses) {
+                state.heads.publish(*head, record, *address);
             }
             state.catalog.grow(written);
             state.durable = Position(position.0 + written.addresses.len() as u64);
@@ -203,7 +189,7 @@ impl Commits {
         let queued = std::mem::take(&mut state.queue);
         let refused: Vec<Batch> = group.batches.into_iter().chain(queued).collect();
         for batch in refused.iter().rev() {
-            state.give_back(&batch.records);
+            state.give_back(&batch.heads, &batch.records);
         }
         state.bytes = 0;
         drop(state);
@@ -320,46 +306,29 @@ impl Commits {
 }
 
 impl State {
-    fn accept(&mut self, records: &[NewRecord]) -> Result<(), Refusal> {
-        for (index, record) in records.iter().enumerate() {
-            if let Err(refusal) = self.accept_one(record) {
-                self.give_back(&records[..index]);
-                return Err(refusal);
-            }
-        }
-        Ok(())
-    }
-
-    fn accept_one(&mut self, record: &NewRecord) -> Result<(), Refusal> {
-        let NewRecord { entity, expected, .. } = record;
-        let Some(class) = self.heads.class_of(entity) else {
-            return Err(Refusal::Forgotten { entity: entity.clone() });
-        };
-        let actual = class.entities.get(entity).map_or(Seq::NONE, |head| head.accepted);
-        if actual != *expected {
-            return Err(Refusal::Conflict { entity: entity.clone(), expected: *expected, actual });
-        }
-        class.entities.entry(entity.clone()).or_default().accepted = actual.next();
-        class.users += 1;
-        Ok(())
-    }
-
-    /// Undoes the acceptance of `records`, the last ones accepted.
-    fn give_back(&mut self, records: &[NewRecord]) {
-        for record in records.iter().rev() {
-            let class = self.heads.class_of(&record.entity).expect("a class with users is kept");
-            class.users -= 1;
-            if let Entry::Occupied(mut head) = class.entities.entry(record.entity.clone()) {
-                head.get_mut().accepted = record.expected;
-                if record.expected == Seq::NONE {
-                    head.remove();
+    fn accept(&mut self, records: &[NewRecord]) -> Result<Vec<HeadId>, Refusal> {
+        let mut heads = Vec::with_capacity(records.len());
+        for record in records {
+            match self.heads.accept(record) {
+                Ok(head) => heads.push(head),
+                Err(refusal) => {
+                    self.give_back(&heads, records);
+                    return Err(refusal);
                 }
             }
+        }
+        Ok(heads)
+    }
+
+    /// Undoes the acceptance of the first of `records`, which have `heads` and are the last ones accepted.
+    fn give_back(&mut self, heads: &[HeadId], records: &[NewRecord]) {
+        for (head, record) in heads.iter().zip(records).rev() {
+            self.heads.give_back(*head, record);
         }
     }
 
     fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
-        self.heads.get(entity.as_str()).map_or_else(Default::default, |(_, head)| (head.durable, head.address))
+        self.heads.tip(entity)
     }
 
     fn check_readable(&self) -> Result<(), ReadError> {

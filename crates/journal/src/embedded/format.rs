@@ -20,8 +20,6 @@
 //! | 64 | 0 | 36 | record count | 34 | kind, 0 | 40 | hash of the segment |
 //! | 68 | checksum | | | 36 | key, payload | 72 | entity count, mark count, then those |
 
-use std::collections::HashMap;
-
 use crate::damage::Flaw;
 use crate::journal::BATCH_BYTES_MAX;
 use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, NewRecord, Position, Seq};
@@ -207,11 +205,19 @@ pub(super) fn find_group(bytes: &[u8], log: LogId, segment: u32, from: usize) ->
         .find(|&at| GroupHeader::decode(&bytes[at..], log, Address::new(segment, at as u32)).is_ok())
 }
 
-/// A record that is to be written, and the address of the entity's record before it.
+/// A record that is to be written, and the entity's record before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing<'a> {
     pub(super) record: &'a NewRecord,
-    pub(super) previous: Address,
+    pub(super) previous: Previous,
+}
+
+/// Where the record before another one of the same entity stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Previous {
+    At(Address),
+    /// In the same group, by its index there.
+    InGroup(u32),
 }
 
 /// Encodes `records` as the group at `address` into `out`; the address of each record.
@@ -224,12 +230,14 @@ pub(super) fn encode_group(
 ) -> Vec<Address> {
     out.clear();
     out.resize(GROUP_HEADER_LEN, 0);
-    let mut latest: HashMap<&EntityKey, Address> = HashMap::with_capacity(records.len());
-    let mut addresses = Vec::with_capacity(records.len());
+    let mut addresses: Vec<Address> = Vec::with_capacity(records.len());
     let mut position = first;
     for Outgoing { record, previous } in records {
         let at = address.plus(out.len());
-        let previous = latest.insert(&record.entity, at).unwrap_or(*previous);
+        let previous = match *previous {
+            Previous::At(address) => address,
+            Previous::InGroup(index) => addresses[index as usize],
+        };
         encode_record(out, log, at, position, previous, record);
         addresses.push(at);
         position = position.next();

@@ -20,7 +20,7 @@
 //! knows the bytes. Each states its part of why nothing is lost.
 //!
 //! # Limits
-//! All entities have an entry in memory (their key and about 60 bytes), but for [forgotten](Journal::forget) classes.
+//! All entities have an entry in memory (their key and about 80 bytes), but for [forgotten](Journal::forget) classes.
 //! Records are never removed. Damage to the groups
 //! behind the high-water mark of a log that was not closed, those of the last 100 ms, cannot be told from a torn write:
 //! they are cut.
@@ -30,6 +30,7 @@ mod classes;
 mod commits;
 mod contents;
 mod format;
+mod heads;
 mod manifest;
 mod recover;
 mod scan;

@@ -152,8 +152,8 @@ pub(super) fn find_footer(bytes: &[u8], header: &SegmentHeader) -> Option<(Foote
 /// Moves `tips` on by what `footer` says of segment `number`; records must follow those before.
 pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips<'_>) -> Result<(), Flaw> {
     for (entity, share) in &footer.entities {
-        let Some(class) = tips.class_of(entity) else { continue };
-        let tip = class.entities.entry(entity.clone()).or_default();
+        let Some((_, class)) = tips.class_of(entity) else { continue };
+        let tip = class.entry(entity.clone()).or_default();
         let expected = Seq(tip.seq.0.wrapping_add(share.count));
         if share.last != expected {
             return Err(Flaw::Chain { entity: entity.clone(), expected, found: share.last });

@@ -2,11 +2,13 @@
 //!
 //! Pure: bytes in, verdict out. Opening uses it for segments that the manifest does not list, verification for all of them.
 
+use std::collections::HashMap;
+
 use super::classes::Classes;
 use super::contents::Contents;
 use super::format::{Address, GROUP_HEADER_LEN, GroupHeader, HEADER_LEN, LogId, SegmentHeader, Stored, find_group};
 use crate::damage::Flaw;
-use crate::record::{Position, Seq};
+use crate::record::{EntityKey, Position, Seq};
 
 /// The last record of an entity and where it stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(super) struct Tip {
 }
 
 /// The last records of all entities, but for forgotten classes.
-pub(super) type Tips<'a> = Classes<'a, Tip>;
+pub(super) type Tips<'a> = Classes<'a, HashMap<EntityKey, Tip>>;
 
 /// What a scan found.
 #[derive(Debug)]
@@ -113,15 +115,15 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Ad
         if stored.position != contents.next() {
             return Err(wrong(Flaw::Order { expected: contents.next(), found: stored.position }));
         }
-        let (entity, tip) = match tips.get(stored.key) {
+        let (entity, tip) = match tips.get(stored.key).and_then(|class| class.get_key_value(stored.key)) {
             Some((entity, tip)) => (entity.clone(), *tip),
             None => (stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?, Tip::default()),
         };
-        if let Some(class) = tips.class_of(&entity) {
+        if let Some((_, class)) = tips.class_of(&entity) {
             if stored.seq != tip.seq.next() || stored.previous != tip.address {
                 return Err(wrong(Flaw::Chain { entity, expected: tip.seq.next(), found: stored.seq }));
             }
-            class.entities.insert(entity.clone(), Tip { seq: stored.seq, address: *place });
+            class.insert(entity.clone(), Tip { seq: stored.seq, address: *place });
         }
         contents.add(&entity, stored.seq, place.offset());
     }
@@ -131,8 +133,8 @@ fn admit(group: &Group<'_>, contents: &mut Contents, tips: &mut Tips<'_>, at: Ad
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::embedded::format::{Outgoing, encode_group};
-    use crate::record::{EntityKey, Kind, NewRecord};
+    use crate::embedded::format::{Outgoing, Previous, encode_group};
+    use crate::record::{Kind, NewRecord};
 
     const HEADER: SegmentHeader =
         SegmentHeader { number: 1, log: LogId(7), first: Position(1), previous_hash: [0; 32] };
@@ -146,7 +148,7 @@ mod tests {
         let record = NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(0), payload: vec![9; 20] };
         let at = Address::new(1, segment.len() as u32);
         let mut group = Vec::new();
-        let outgoing = [Outgoing { record: &record, previous }];
+        let outgoing = [Outgoing { record: &record, previous: Previous::At(previous) }];
         let addresses = encode_group(&mut group, HEADER.log, at, Position(position), &outgoing);
         segment.extend(group);
         addresses[0]
@@ -194,7 +196,8 @@ mod tests {
         assert!(scan.stop.is_none());
         assert_eq!((scan.end as usize, scan.contents.next()), (segment.len(), Position(4)));
         for (id, seq, address) in [("A", 2, last), ("B", 1, other)] {
-            assert_eq!(tips.get(key(id).as_str()), Some((&key(id), &Tip { seq: Seq(seq), address })));
+            let tip = tips.get(key(id).as_str()).and_then(|class| class.get(&key(id)));
+            assert_eq!(tip, Some(&Tip { seq: Seq(seq), address }));
         }
     }
 }

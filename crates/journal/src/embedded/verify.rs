@@ -1,5 +1,6 @@
 //! Reads a whole log and checks every byte of it.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
@@ -177,7 +178,7 @@ impl Verifier {
             }
         }
         self.found.damages.extend(self.mark.check_count(segment_count).err());
-        self.found.entity_count = self.tips.len();
+        self.found.entity_count = self.tips.values().map(HashMap::len).sum();
         Ok(())
     }
 
@@ -215,8 +216,8 @@ impl Verifier {
             // What follows can still be verified against what the footer says of this segment.
             for (entity, share) in &footer.entities {
                 let address = Address::new(number, share.offset);
-                if let Some(class) = self.tips.class_of(entity) {
-                    class.entities.insert(entity.clone(), Tip { seq: share.last, address });
+                if let Some((_, class)) = self.tips.class_of(entity) {
+                    class.insert(entity.clone(), Tip { seq: share.last, address });
                 }
             }
         } else if contents.footer(Sha256::digest(groups).into()) != *footer {

@@ -1,7 +1,9 @@
-//! Appends that arrive while a sync is under way share the next one; what waits is bounded.
+//! Appends that arrive while a sync is under way share the next one; what waits is bounded; what needs no disk does not wait.
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
 
 use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_journal::{AppendError, Embedded, Journal, Kind, NewRecord, Options, Refusal, Seq};
@@ -9,11 +11,18 @@ use enact_journal_kit::sim::{SimDisk, Step};
 
 use crate::workload::{block_on, key};
 
-/// A disk whose file syncs wait while the gate is closed.
+/// A disk whose file syncs and file reads wait while their gate is closed.
 #[derive(Debug)]
 struct GatedDisk {
     disk: Arc<dyn Disk>,
     gate: Arc<Gate>,
+    reads: Arc<Gate>,
+}
+
+impl GatedDisk {
+    fn gated(&self, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(GatedFile { file, gate: Arc::clone(&self.gate), reads: Arc::clone(&self.reads) })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -45,8 +54,12 @@ impl Gate {
     }
 
     fn wait_for_waiting(&self) {
+        self.wait_for(1);
+    }
+
+    fn wait_for(&self, waiting: usize) {
         let mut state = self.state.lock().unwrap();
-        while state.waiting == 0 {
+        while state.waiting < waiting {
             state = self.changed.wait(state).unwrap();
         }
     }
@@ -66,11 +79,11 @@ impl Disk for GatedDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(GatedFile { file: self.disk.create(name)?, gate: Arc::clone(&self.gate) }))
+        Ok(self.gated(self.disk.create(name)?))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(GatedFile { file: self.disk.open(name)?, gate: Arc::clone(&self.gate) }))
+        Ok(self.gated(self.disk.open(name)?))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -98,6 +111,7 @@ impl Disk for GatedDisk {
 struct GatedFile {
     file: Arc<dyn DiskFile>,
     gate: Arc<Gate>,
+    reads: Arc<Gate>,
 }
 
 impl DiskFile for GatedFile {
@@ -106,6 +120,7 @@ impl DiskFile for GatedFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.reads.pass();
         self.file.read_at(offset, buf)
     }
 
@@ -129,13 +144,27 @@ impl DiskFile for GatedFile {
 
 /// A journal with one durable record of entity 0, behind a gate.
 fn gated(options: Options) -> (SimDisk, Arc<Gate>, Embedded) {
+    let (disk, gate, _, journal) = gated_twice(options);
+    (disk, gate, journal)
+}
+
+/// As [`gated`]; also the gate of reads.
+fn gated_twice(options: Options) -> (SimDisk, Arc<Gate>, Arc<Gate>, Embedded) {
     let disk = SimDisk::new(11);
-    let gate = Arc::new(Gate::default());
-    let gated = GatedDisk { disk: disk.mount(), gate: Arc::clone(&gate) };
+    let (gate, reads) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+    let gated = GatedDisk { disk: disk.mount(), gate: Arc::clone(&gate), reads: Arc::clone(&reads) };
     let journal = Embedded::open_on(Arc::new(gated), options).expect("a new journal");
     block_on(journal.append(vec![record(0, 0, 10)])).expect("durable");
     disk.record();
-    (disk, gate, journal)
+    (disk, gate, reads, journal)
+}
+
+/// What `future` has at its first poll.
+fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
 
 fn record(id: usize, expected: u64, len: usize) -> NewRecord {
@@ -229,6 +258,40 @@ fn record_is_not_read_before_it_is_durable() {
     gate.set_closed(false);
     block_on(append).expect("durable");
     assert_eq!(crate::workload::read_all(&journal).expect("readable").len(), 3);
+}
+
+/// Both readers wait for the disk, so that what asks them would wait, too.
+#[test]
+fn what_memory_tells_of_an_entity_is_ready_at_the_first_poll() {
+    let (_, gate, reads, journal) = gated_twice(Options::default());
+    reads.set_closed(true);
+    let readers = [journal.read(&key(0), Seq::NONE), journal.read(&key(0), Seq::NONE)];
+    reads.wait_for(2);
+    gate.set_closed(true);
+    let append = journal.append(vec![record(0, 1, 10), record(1, 0, 10)]);
+    gate.wait_for_waiting();
+
+    let of_known = (
+        at_once(journal.last(&key(0))),
+        at_once(journal.read(&key(0), Seq(1))),
+        at_once(journal.read(&key(0), Seq::NONE)),
+        at_once(journal.load_snapshot(&key(0))),
+    );
+    let of_unknown = [1, 2].map(|id| {
+        let (last, records) = (at_once(journal.last(&key(id))), at_once(journal.read(&key(id), Seq::NONE)));
+        (last, records, at_once(journal.load_snapshot(&key(id))))
+    });
+    gate.set_closed(false);
+    reads.set_closed(false);
+    block_on(append).expect("durable");
+    for reader in readers {
+        assert_eq!(block_on(reader).expect("readable").len(), 1);
+    }
+    // Its record is on the disk, where a snapshot may be as well; what is not durable is not there.
+    assert_eq!(of_known, (Some(Ok(Seq(1))), Some(Ok(vec![])), None, None));
+    let [under_way, without_records] = of_unknown;
+    assert_eq!(under_way, (Some(Ok(Seq::NONE)), Some(Ok(vec![])), Some(Ok(None))));
+    assert_eq!(without_records, under_way);
 }
 
 /// Dropping the journal writes what was submitted.

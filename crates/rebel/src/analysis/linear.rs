@@ -15,6 +15,7 @@ mod changed;
 mod folding;
 
 use std::mem::discriminant;
+use std::sync::Arc;
 
 pub(super) use self::folding::Obstacle;
 use self::folding::{Constants, Folding};
@@ -234,18 +235,24 @@ impl Class {
             return None;
         }
         let mut states = Vec::new();
-        let mut common: Option<Linear> = None;
+        let mut common: Option<(&Arc<Body>, Linear)> = None;
         for transition in &event.transitions {
             if transition.source != transition.target || transition.variant.is_some() {
                 return None;
             }
-            let found = Folding::new(self, Constants::Of(key, call, at)).body(&transition.body).ok()?;
-            if *common.get_or_insert_with(|| found.clone()) != found {
-                return None;
-            }
             states.push(transition.source.clone());
+            // The states of one group have one body.
+            if common.as_ref().is_some_and(|(body, _)| Arc::ptr_eq(body, &transition.body)) {
+                continue;
+            }
+            let found = Folding::new(self, Constants::Of(key, call, at)).body(&transition.body).ok()?;
+            match &common {
+                None => common = Some((&transition.body, found)),
+                Some((_, known)) if *known == found => {}
+                Some(_) => return None,
+            }
         }
-        Some(Linear { states, ..common? })
+        Some(Linear { states, ..common?.1 })
     }
 }
 

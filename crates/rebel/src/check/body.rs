@@ -53,6 +53,8 @@ impl Checker {
             let field = class.fields.iter().find(|field| field.name.name == *name);
             field.map_or_else(String::new, |field| field.documentation.clone())
         };
+        let mut names: Vec<Name> = header.fields.iter().map(|field| field.name.name.clone()).collect();
+        names.sort_unstable();
         Class {
             name: header.name.clone(),
             module,
@@ -71,6 +73,7 @@ impl Checker {
                     slot: field.slot,
                 })
                 .collect(),
+            names: names.into(),
             states: header
                 .states
                 .iter()

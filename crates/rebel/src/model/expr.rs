@@ -56,7 +56,15 @@ pub enum Operator {
 pub struct Expr {
     pub(crate) kind: ExprKind,
     /// Apart from what the interpreter looks at.
-    of: Box<(Type, Span)>,
+    of: Box<About>,
+}
+
+/// What is known of an expression before it is evaluated.
+#[derive(Clone, Debug)]
+struct About {
+    ty: Type,
+    span: Span,
+    reads_fields: bool,
 }
 
 /// Two are equal if they compute the same, wherever they stand.
@@ -68,7 +76,10 @@ impl PartialEq for Expr {
 
 impl Expr {
     pub(crate) fn new(kind: ExprKind, ty: Type, span: Span) -> Self {
-        Self { kind, of: Box::new((ty, span)) }
+        let mut expr = Self { kind, of: Box::new(About { ty, span, reads_fields: false }) };
+        expr.of.reads_fields = matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_))
+            || expr.operands().into_iter().any(Self::reads_fields);
+        expr
     }
 
     /// What is computed.
@@ -80,13 +91,13 @@ impl Expr {
     /// The type of its value.
     #[must_use]
     pub fn ty(&self) -> &Type {
-        &self.of.0
+        &self.of.ty
     }
 
     /// Where it stands. What the checker has added stands where the source says what it was added for.
     #[must_use]
     pub fn span(&self) -> Span {
-        self.of.1
+        self.of.span
     }
 }
 
@@ -411,6 +422,11 @@ impl Expr {
             ExprKind::Aggregate(aggregate) if matches!(aggregate.fold, Fold::Map) => true,
             _ => self.needs_one_currency(),
         }
+    }
+
+    /// Whether its value may depend on that of a field of the instance.
+    pub(crate) fn reads_fields(&self) -> bool {
+        self.of.reads_fields
     }
 
     /// Visits this expression and everything in it, bodies of called functions left out.

@@ -15,7 +15,7 @@ use crate::caller::Caller;
 use crate::diagnostic::Report;
 use crate::instance::{EventCall, Instance};
 use crate::source::Span;
-use crate::value::{Enumeration, Key, KeyType, Name, Type, Value, ValueError};
+use crate::value::{Enumeration, Key, KeyType, Name, Type, Value, ValueError, is_same};
 use crate::violation::Violation;
 
 /// A checked specification: its classes, and the warnings that came with them.
@@ -115,6 +115,8 @@ pub struct Class {
     pub(crate) identity: Vec<Name>,
     pub(crate) key_type: KeyType,
     pub(crate) fields: Vec<Field>,
+    /// The names of the fields, in order: those that bindings of all fields have.
+    pub(crate) names: Arc<[Name]>,
     pub(crate) states: Vec<State>,
     pub(crate) events: Vec<Event>,
     pub(crate) invariants: Vec<Rule>,
@@ -495,7 +497,7 @@ impl Event {
 
     /// What it does in `state`; if it has variants there, the first.
     pub(crate) fn transition(&self, state: &Name) -> Option<&Transition> {
-        self.transitions.iter().find(|transition| transition.source == *state)
+        self.transitions.iter().find(|transition| is_same(&transition.source, state))
     }
 
     /// Whether it has variants in `state`.

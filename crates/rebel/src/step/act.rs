@@ -4,13 +4,14 @@
 //! the event happens, and says the same for every evaluation of it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::evaluate::{Evaluator, Scope};
 use crate::instance::{Action, EventCall, Instance, Question, Sync, Timing};
 use crate::model::expr::{Act, Expr, ExprKind, Rule, Statement};
 use crate::model::{Class, Event, Transition};
 use crate::seed::{Purpose, derived};
-use crate::value::{Bindings, Fault, Id, Key, Name, Reference, Timestamp, Value};
+use crate::value::{Bindings, Fault, Id, Key, Name, Reference, Timestamp, Value, is_same};
 use crate::violation::Violation;
 
 impl Class {
@@ -154,7 +155,7 @@ impl Class {
                     }
                 }
             }
-            fields.set(bound);
+            fields.set(&self.names, bound);
         }
         let mut result = None;
         if let (Some(returned), true) = (&transition.body.returned, violations.is_empty()) {
@@ -274,7 +275,7 @@ impl Class {
         call: &EventCall,
         at: Timestamp,
     ) -> Vec<(Reference, Question)> {
-        let event = self.events.iter().find(|event| event.name == *call.event());
+        let event = self.events.iter().find(|event| is_same(&event.name, call.event()));
         let asks = |event: &Event| match event.transition(instance.state()) {
             Some(first) if first.variant.is_some() => event.asks(),
             only => only.is_some_and(|only| only.body.asks),
@@ -282,7 +283,7 @@ impl Class {
         match event.filter(|event| !call.is_note() && asks(event)).map(|_| self.transition(key, instance, call)) {
             Some(Ok((event, first, call))) => {
                 let evaluator = Evaluator::new(self.scope(key, instance.fields(), Some(&call), at));
-                wanted(event, first, evaluator)
+                wanted(&self.names, event, first, evaluator)
             }
             _ => Vec::new(),
         }
@@ -421,8 +422,7 @@ impl Class {
         if let Some(violation) = self.wrong_key(key) {
             return Err(vec![violation]);
         }
-        // Names that come from the specification are the same, and are compared without being read.
-        let Some(event) = self.events.iter().find(|event| event.name == *call.event()) else {
+        let Some(event) = self.events.iter().find(|event| is_same(&event.name, call.event())) else {
             return Err(vec![Violation::UnknownEvent { class: self.name.clone(), event: call.event().clone() }]);
         };
         let call = event.completed(call);
@@ -507,7 +507,12 @@ pub(crate) fn reads(expr: &Expr) -> Vec<(Name, Expr)> {
 }
 
 /// The questions of an event that wait for an answer; none if its guards refuse it without.
-fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Vec<(Reference, Question)> {
+fn wanted(
+    declared: &Arc<[Name]>,
+    event: &Event,
+    first: &Transition,
+    mut evaluator: Evaluator<'_>,
+) -> Vec<(Reference, Question)> {
     let Some(holds) = verdict(&first.body.guards[..first.body.common], &mut evaluator) else { return Vec::new() };
     if !holds {
         return Vec::new();
@@ -538,7 +543,7 @@ fn wanted(event: &Event, first: &Transition, mut evaluator: Evaluator<'_>) -> Ve
         }
     }
     let mut after = evaluator.fields().clone();
-    after.set(bound);
+    after.set(declared, bound);
     let mut run = SyncRun { evaluator, seed: None, calls: 0, syncs: Vec::new() };
     run.statements(&body.statements, &mut Vec::new()).unwrap_or_default();
     // What is returned may read what is not known yet.

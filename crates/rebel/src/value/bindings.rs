@@ -38,7 +38,7 @@ impl Bindings {
     /// As [`Bindings::get`], looking at `slot` first.
     pub(crate) fn get_at(&self, slot: usize, name: &Name) -> Option<&Value> {
         match self.names.get(slot) {
-            Some(bound) if bound == name => self.values.get(slot),
+            Some(bound) if is_same(bound, name) => self.values.get(slot),
             _ => self.get(name),
         }
     }
@@ -77,9 +77,10 @@ impl Bindings {
         self.names.is_empty()
     }
 
-    /// Binds all of these; each name is looked for at its slot first. Bindings that share the values keep theirs.
-    pub(crate) fn set(&mut self, bindings: Vec<(usize, &Name, Value)>) {
-        let is_at = |slot: usize, name: &Name| self.names.get(slot) == Some(name);
+    /// Binds all of these; each name is looked for at its slot first. Bindings that share the values keep theirs, and those that
+    /// come to bind all of `declared`, in which each slot is the place of its name, share these names.
+    pub(crate) fn set(&mut self, declared: &Arc<[Name]>, bindings: Vec<(usize, &Name, Value)>) {
+        let is_at = |slot: usize, name: &Name| self.names.get(slot).is_some_and(|bound| is_same(bound, name));
         if bindings.iter().all(|(slot, name, _)| is_at(*slot, name)) {
             if !bindings.is_empty() {
                 let values = Arc::make_mut(&mut self.values);
@@ -87,9 +88,34 @@ impl Bindings {
             }
             return;
         }
+        if let Some(values) = self.completed(declared, &bindings) {
+            *self = Self { names: Arc::clone(declared), values };
+            return;
+        }
         let kept = self.iter().map(|(name, value)| (name.clone(), value.clone()));
         *self = kept.chain(bindings.into_iter().map(|(_, name, value)| (name.clone(), value))).collect();
     }
+
+    /// The values of all `declared` names, once these are bound too; nothing if others are bound, or not all.
+    fn completed(&self, declared: &[Name], bindings: &[(usize, &Name, Value)]) -> Option<Arc<[Value]>> {
+        if self.len() + bindings.len() < declared.len() {
+            return None;
+        }
+        let mut values = vec![None; declared.len()];
+        for (name, value) in self.iter() {
+            values[declared.binary_search(name).ok()?] = Some(value.clone());
+        }
+        for (slot, name, value) in bindings {
+            declared.get(*slot).filter(|declared| is_same(declared, name))?;
+            values[*slot] = Some(value.clone());
+        }
+        values.into_iter().collect()
+    }
+}
+
+/// Whether two names are equal. Those that come from one specification mostly are the same, and are not read.
+pub(crate) fn is_same(one: &Name, other: &Name) -> bool {
+    Arc::ptr_eq(one, other) || one == other
 }
 
 /// The last of several values of one name wins.

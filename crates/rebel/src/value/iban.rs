@@ -50,12 +50,17 @@ impl FromStr for Iban {
 }
 
 /// The number modulo 97, with the country and the check digits moved to the end and letters read as 10 to 35.
-fn remainder(bytes: &[u8]) -> u32 {
+fn remainder(bytes: &[u8]) -> u64 {
     let (head, tail) = bytes.split_at(4);
-    tail.iter().chain(head).fold(0, |rest, &byte| match byte {
-        b'0'..=b'9' => (rest * 10 + u32::from(byte - b'0')) % 97,
-        _ => (rest * 100 + u32::from(byte - b'A') + 10) % 97,
-    })
+    let rest = tail.iter().chain(head).fold(0, |rest: u64, &byte| {
+        // Nothing is divided before two more digits might not fit.
+        let rest = if rest < u64::MAX / 1_000 { rest } else { rest % 97 };
+        match byte {
+            b'0'..=b'9' => rest * 10 + u64::from(byte - b'0'),
+            _ => rest * 100 + u64::from(byte - b'A') + 10,
+        }
+    });
+    rest % 97
 }
 
 impl fmt::Display for Iban {

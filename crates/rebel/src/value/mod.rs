@@ -63,6 +63,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::bindings::Bindings;
+pub(crate) use self::bindings::is_same;
 pub use self::clock::Time;
 pub use self::decimal::Decimal;
 pub use self::duration::{Duration, Period};
@@ -235,7 +236,7 @@ impl Value {
             | (Value::None, Type::Optional(_)) => true,
             (Value::Decimal(number), Type::Decimal(decimals)) => number.decimals() == *decimals,
             (Value::Reference(reference), Type::Reference { class, key }) => {
-                reference.class == *class && reference.key.has_type(key)
+                is_same(&reference.class, class) && reference.key.has_type(key)
             }
             (Value::Variant(variant), Type::Enum(enumeration)) => {
                 variant.of == enumeration.name && enumeration.variants.contains(&variant.name)

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use super::{Decimal, Fault, Percentage, Rounding, ValueError, decimal};
 
@@ -21,6 +22,18 @@ const CODES: [(u32, &str); 4] = [
     (3, "BHD IQD JOD KWD LYD OMR TND"),
     (4, "CLF UYW"),
 ];
+
+/// Every known currency, in the order of the codes.
+static KNOWN: LazyLock<Vec<Currency>> = LazyLock::new(|| {
+    let known = CODES.iter().flat_map(|(decimals, codes)| codes.split(' ').map(move |code| (*decimals, code)));
+    let mut known: Vec<Currency> = known
+        .filter_map(|(decimals, code)| {
+            Some(Currency { code: code.as_bytes().try_into().ok()?, decimals: decimals.try_into().ok()? })
+        })
+        .collect();
+    known.sort_unstable();
+    known
+});
 
 /// Decimals of the finest currency.
 const AMOUNT_DECIMALS: u8 = 4;
@@ -47,6 +60,17 @@ impl Currency {
         u32::from(self.decimals)
     }
 
+    /// The letters of the code.
+    pub(super) fn letters(self) -> [u8; 3] {
+        self.code
+    }
+
+    /// The currency with this code, if there is one.
+    pub(super) fn of_letters(code: [u8; 3]) -> Option<Self> {
+        let place = KNOWN.binary_search_by(|known| known.code.cmp(&code)).ok()?;
+        Some(KNOWN[place])
+    }
+
     /// Every known code.
     pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
         CODES.iter().flat_map(|(_, codes)| codes.split(' '))
@@ -59,9 +83,7 @@ impl FromStr for Currency {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let unknown = || ValueError::UnknownCurrency { code: text.chars().take(32).collect() };
         let code: [u8; 3] = text.as_bytes().try_into().map_err(|_| unknown())?;
-        let known = CODES.iter().find(|(_, codes)| codes.split(' ').any(|known| known == text));
-        let (decimals, _) = known.ok_or_else(unknown)?;
-        Ok(Self { code, decimals: u8::try_from(*decimals).map_err(|_| unknown())? })
+        Self::of_letters(code).ok_or_else(unknown)
     }
 }
 

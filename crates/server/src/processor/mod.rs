@@ -14,6 +14,7 @@
 //! sees under the lock under which connections become runnable.
 
 mod queues;
+mod waits;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use tokio::task::{coop, yield_now};
 use tracing::error;
 
 use self::queues::Queues;
+pub(crate) use self::waits::Waits;
 use crate::places::Client;
 
 /// How long a runner polls connections before the runtime looks for events.
@@ -40,11 +42,13 @@ pub(crate) struct Processor {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    waits: Arc<Waits>,
 }
 
 #[derive(Debug)]
 struct State {
-    queues: Queues<Runnable>,
+    /// Runnable connections, and since when.
+    queues: Queues<(Runnable, Instant)>,
     /// The wakers of runners that rest.
     resting: Vec<Waker>,
     runners: usize,
@@ -65,11 +69,16 @@ impl Processor {
     /// Outside of a tokio runtime.
     pub(crate) fn start(runners: usize) -> Self {
         let state = State { queues: Queues::new(), resting: Vec::new(), runners, connections: 0, is_closing: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let shared = Arc::new(Shared { state: Mutex::new(state), waits: Arc::new(Waits::new()) });
         for _ in 0..runners {
             tokio::spawn(Runner(Arc::clone(&shared)).run());
         }
         Self { shared }
+    }
+
+    /// How long connections wait.
+    pub(crate) fn waits(&self) -> &Arc<Waits> {
+        &self.shared.waits
     }
 
     /// Polls `connection`, of `client`, until it has ended. Its panics are logged.
@@ -105,7 +114,7 @@ impl Shared {
             drop(runnable);
             return;
         }
-        state.queues.push(client, runnable);
+        state.queues.push(client, (runnable, Instant::now()));
         let runner = state.resting.pop();
         drop(state);
         runner.into_iter().for_each(Waker::wake);
@@ -136,8 +145,9 @@ impl Runner {
     async fn run(self) {
         let mut since = Instant::now();
         let mut ended = None;
-        while let Some((client, runnable)) = std::future::poll_fn(|cx| self.next(&mut ended, cx)).await {
+        while let Some((client, (runnable, ready))) = std::future::poll_fn(|cx| self.next(&mut ended, cx)).await {
             let begin = Instant::now();
+            self.0.waits.note(begin - ready);
             if catch_unwind(AssertUnwindSafe(|| runnable.run())).is_err() {
                 error!("a connection panicked, and is closed");
             }
@@ -151,7 +161,11 @@ impl Runner {
     }
 
     /// The connection to poll next, after the poll that has `ended`; none if there will be no more.
-    fn next(&self, ended: &mut Option<(Client, u64)>, cx: &mut Context<'_>) -> Poll<Option<(Client, Runnable)>> {
+    fn next(
+        &self,
+        ended: &mut Option<(Client, u64)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<(Client, (Runnable, Instant))>> {
         let mut state = self.0.state.lock();
         if let Some((client, cost)) = ended.take() {
             state.queues.end(client, cost);

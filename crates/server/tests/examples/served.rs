@@ -9,11 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::request::Builder;
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, WallClock};
 use enact_journal::Memory;
 use enact_naive::{Call, Outcome, World};
@@ -21,7 +19,7 @@ use enact_rebel::{
     Caller, Class, Due, EventCall, Id, Instance, RecordValue, Reference, Refused, Source, Spec, Timely, Timestamp,
     Type, Value, Violation, check,
 };
-use enact_server::{Options, Token, Tokens, caller_from_outside, router};
+use enact_server::{Options, Router, Token, Tokens, caller_from_outside, router};
 use serde_json::{Value as Json, json};
 use tower::ServiceExt;
 
@@ -59,7 +57,7 @@ impl From<Command> for Step {
 pub(crate) struct Served {
     spec: Arc<Spec>,
     clock: Arc<ManualClock>,
-    router: Router,
+    router: Router<Memory>,
     callers: BTreeMap<&'static str, (Caller, Token)>,
     /// The instances as `Spec::step_in_time` says they are.
     mirror: BTreeMap<Reference, Instance>,
@@ -127,10 +125,9 @@ impl Served {
         let lines: Vec<_> = callers.values().map(|(caller, token)| token.line(caller)).collect();
         let tokens = Tokens::parse(lines.join("\n").as_bytes()).expect("well formed");
         let options = Options { tokens: Some(tokens), ..Options::loopback([127, 0, 0, 1].into()) };
-        let system = System::builder().workers(2).build().expect("two threads");
         let clock = Arc::new(ManualClock::new(enact_entities::Timestamp(BEGIN)));
         let model = Rebel::new(spec.clone());
-        let engine = Engine::with_clock(model, Memory::new(), system, EngineOptions::default(), clock.clone());
+        let engine = Engine::with_clock(model, Memory::new(), EngineOptions::default(), clock.clone());
         Self {
             router: router(engine, options),
             spec,

@@ -1,10 +1,11 @@
 //! What each request is answered with, one table per status.
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use enact_entities::EngineOptions;
 use enact_journal::Memory;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::bank::{Answer, Bank};
 
@@ -179,6 +180,23 @@ async fn other_methods_are_405_and_named() {
         check(path, &answer, 405, json!({ "type": "urn:enact:problem:method-not-allowed" }));
         assert_eq!(answer.headers["allow"], allow, "{method} {path}");
         assert!(answer.headers.get("access-control-allow-origin").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_head_is_answered_as_a_get_is_but_for_the_body() {
+    let bank = Bank::open().await;
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let response = bank.router().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (head, body) = response.into_parts();
+        (head, to_bytes(body, 1 << 20).await.unwrap())
+    };
+    for path in ["/health", "/health/ready", "/openapi.json", "/Account/A", "/Account/none", "/nowhere"] {
+        let ((get, body), (head, nothing)) = (ask("GET", path).await, ask("HEAD", path).await);
+        assert_eq!((head.status, &head.headers["content-type"]), (get.status, &get.headers["content-type"]), "{path}");
+        assert_eq!(head.headers["content-length"].to_str().unwrap(), body.len().to_string(), "{path}");
+        assert!(nothing.is_empty() && !body.is_empty(), "{path}");
     }
 }
 

@@ -1,19 +1,24 @@
 //! One client cannot starve another: attacks over real sockets, and a client of another address that is served all along.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::Response;
 use axum::routing::get;
 use enact_entities::EngineOptions;
 use enact_journal::Memory;
 use enact_server::{Exposure, Limits, Listener, Options};
+use hyper::Request;
+use hyper::body::Incoming;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tower::Service;
 
 use crate::bank::Bank;
 
@@ -32,7 +37,10 @@ struct Server {
 }
 
 impl Server {
-    fn start(router: Router, limits: Limits) -> Self {
+    fn start<S>(router: S, limits: Limits) -> Self
+    where
+        S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+    {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), Exposure::Loopback).unwrap();
         let address = listener.address();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -113,7 +121,7 @@ async fn a_request_that_is_being_answered_is_not_closed_for_a_newcomer() {
     let bank = Bank::open().await;
     bank.journal.hold();
     let slow = Arc::new(tokio::sync::Mutex::new(Some(finished)));
-    let router = bank.router().route(
+    let router = Router::new().fallback_service(bank.router()).route(
         "/wait",
         get(async move || {
             running.send(()).await.unwrap();
@@ -199,7 +207,8 @@ async fn a_full_server_turns_requests_away_but_stays_observable() {
 #[tokio::test]
 async fn a_stop_does_not_wait_for_clients_that_neither_send_nor_read() {
     let limits = Limits { farewell: Duration::from_millis(20), ..patient(8) };
-    let router = Bank::empty().router().route("/large", get(async || "x".repeat(64 << 20)));
+    let router =
+        Router::new().fallback_service(Bank::empty().router()).route("/large", get(async || "x".repeat(64 << 20)));
     let mut server = Server::start(router, limits);
     let mut silent = Vec::new();
     for (_, sent) in ATTACKS {

@@ -1,19 +1,14 @@
 //! Why a command is refused, what it waits for while it runs, and what it waited for at its deadline: over HTTP.
 
-use std::sync::{Arc, mpsc};
-
-use enact_actors::{System, actor};
-use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, Timestamp};
+use enact_entities::Timestamp;
 use enact_journal::{Fault, Memory};
-use enact_rebel::{Source, check};
-use enact_server::{Options, router};
 use serde_json::{Value, json};
 
-use crate::gated::{CONTRACT, Gate, Served, gated, late};
+use crate::gated::{Gate, Served, gated, late};
 
 #[tokio::test]
 async fn every_kind_of_refusal_names_the_instance_the_rule_and_the_values_that_it_read() {
-    let bank = Served::over(Memory::new(), 2).opened(&["A", "B"]).await;
+    let bank = Served::over(Memory::new()).opened(&["A", "B"]).await;
     assert_eq!(bank.post("/Account/B/Close", json!({})).await.status, 200);
     for (path, body, instance, event, text, values, called_by) in [
         (
@@ -115,7 +110,7 @@ async fn every_kind_of_refusal_names_the_instance_the_rule_and_the_values_that_i
 #[tokio::test]
 async fn a_delay_names_the_values_those_it_depends_on_and_what_they_wait_for() {
     let journal = Memory::new();
-    let bank = Served::over(journal.clone(), 1).opened(&["A"]).await;
+    let bank = Served::over(journal.clone()).opened(&["A"]).await;
     journal.hold();
     let withdrawn = bank.begins("record", "/Account/A/Withdraw", json!({ "amount": "EUR 30.00" }), "w").await;
     let first = bank.begins("record", "/Account/A/Deposit", json!({ "amount": "EUR 20.00" }), "d1").await;
@@ -155,16 +150,6 @@ async fn a_delay_names_the_values_those_it_depends_on_and_what_they_wait_for() {
     assert_eq!(running.await.expect("no panic").status, 409, "only EUR 110.00 are left");
 }
 
-/// One worker that somebody else has.
-struct Busy;
-
-#[actor]
-impl Busy {
-    fn until(&mut self, over: mpsc::Receiver<()>) {
-        over.recv().expect("the test goes on");
-    }
-}
-
 const DEPOSIT: &str = "/Account/A/Deposit";
 
 fn one_euro() -> Value {
@@ -202,23 +187,6 @@ async fn a_timeout_before_the_command_was_judged_says_what_it_was_waiting_for() 
     }
 }
 
-#[tokio::test]
-async fn a_timeout_without_a_free_thread_says_so() {
-    let spec = check(vec![Source::new("bank.rebel", CONTRACT)]).expect("a contract");
-    let system = System::builder().workers(1).build().expect("the system starts");
-    let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), system.clone(), EngineOptions::default());
-    let clock = Arc::new(ManualClock::new(Timestamp(0)));
-    let bank = Served { router: router(engine.clone(), Options::loopback([127, 0, 0, 1].into())), engine, clock };
-    let (over, waits) = mpsc::channel();
-    let busy = system.spawn(Busy);
-    let kept = busy.until(waits);
-    let queued = bank.post_with(DEPOSIT, one_euro(), &[("enact-deadline-ms", "1")]).await;
-    assert_eq!((queued.status, &queued.body["phase"]), (504, &json!("queue")), "{queued:#?}");
-    assert!(queued.detail().contains("waited for its turn to begin"), "{queued:#?}");
-    over.send(()).expect("the worker waits");
-    kept.await.expect("no panic");
-}
-
 /// A transfer is open at A and cannot come to B; interest on A stands in line behind it.
 #[tokio::test]
 async fn a_command_in_line_names_those_before_it_and_what_they_wait_for() {
@@ -253,7 +221,7 @@ async fn a_command_in_line_names_those_before_it_and_what_they_wait_for() {
 #[tokio::test]
 async fn a_request_behind_a_due_event_names_it_and_what_that_waits_for() {
     let journal = Memory::new();
-    let bank = Served::over(journal.clone(), 2);
+    let bank = Served::over(journal.clone());
     let end = json!({ "end": "1970-01-01T00:00:01Z" });
     assert_eq!(bank.post("/Lease/l/Rent", end).await.status, 200);
     bank.clock.set(Timestamp(2_000));
@@ -280,7 +248,7 @@ async fn a_request_behind_a_due_event_names_it_and_what_that_waits_for() {
 #[tokio::test]
 async fn a_read_behind_a_due_event_that_the_full_disk_does_not_take_is_507() {
     let journal = Memory::new();
-    let bank = Served::over(journal.clone(), 2);
+    let bank = Served::over(journal.clone());
     let end = json!({ "end": "1970-01-01T00:00:01Z" });
     assert_eq!(bank.post("/Lease/l/Rent", end).await.status, 200);
     bank.clock.set(Timestamp(2_000));

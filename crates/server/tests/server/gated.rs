@@ -4,17 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, Timestamp};
 use enact_journal::{
     AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError, Record, Seq, Snapshot,
     SnapshotError,
 };
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -84,7 +82,7 @@ class Lease
 pub(crate) struct Served<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) router: Router,
+    pub(crate) router: Router<J>,
 }
 
 impl<J: Journal> Clone for Served<J> {
@@ -107,13 +105,12 @@ impl Answer {
 }
 
 impl<J: Journal> Served<J> {
-    pub(crate) fn over(journal: J, workers: usize) -> Self {
+    pub(crate) fn over(journal: J) -> Self {
         let spec = check(vec![Source::new("bank.rebel", CONTRACT)]);
         let spec = spec.unwrap_or_else(|report| panic!("{}", report.render(false)));
-        let system = System::builder().workers(workers).build().expect("the system starts");
         let clock = Arc::new(ManualClock::new(Timestamp(0)));
         let time = Arc::clone(&clock);
-        let engine = Engine::with_clock(Rebel::new(spec.into()), journal, system, EngineOptions::default(), time);
+        let engine = Engine::with_clock(Rebel::new(spec.into()), journal, EngineOptions::default(), time);
         let router = router(engine.clone(), Options::loopback([127, 0, 0, 1].into()));
         Self { engine, clock, router }
     }
@@ -299,9 +296,9 @@ impl Journal for Gated {
 /// A bank over a gated journal, which holds the accounts A and B already.
 pub(crate) async fn gated(accounts: &[&str]) -> (Served<Gated>, watch::Sender<Gate>, Memory) {
     let earlier = Memory::new();
-    let bank = Served::over(earlier.clone(), 1).opened(accounts).await;
+    let bank = Served::over(earlier.clone()).opened(accounts).await;
     bank.engine.shutdown(Duration::from_secs(600)).await.expect("it closes");
     let inner = earlier.crash();
     let gate = watch::Sender::new(Gate::Open);
-    (Served::over(Gated { inner: inner.clone(), gate: gate.clone() }, 1), gate, inner)
+    (Served::over(Gated { inner: inner.clone(), gate: gate.clone() }), gate, inner)
 }

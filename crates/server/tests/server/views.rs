@@ -63,7 +63,7 @@ async fn taken(bank: &Served<Memory>, path: &str, body: Option<&Value>) -> Answe
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certain_read_shows_every_success_that_was_answered_before_it_for_64_clients_of_one_object() {
     let journal = Memory::new();
-    let bank = Served::over(journal.clone(), 2).opened(&["A"]).await;
+    let bank = Served::over(journal.clone()).opened(&["A"]).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let disk = tokio::spawn({
         let is_over = Arc::clone(&is_over);

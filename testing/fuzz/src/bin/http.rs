@@ -4,14 +4,12 @@
 use std::sync::LazyLock;
 
 use arbitrary::Arbitrary;
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
@@ -96,15 +94,14 @@ impl Path<'_> {
 
 struct Server {
     runtime: Runtime,
-    router: Router,
+    router: Router<Memory>,
 }
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let spec = check(vec![Source::new("bank.rebel", BANK)]).unwrap_or_else(|error| panic!("{error}"));
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let system = System::builder().workers(1).build().expect("a thread");
     let options = EngineOptions { live_bytes_max: 64 << 20, ..EngineOptions::default() };
-    let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), system, options);
+    let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), options);
     Server { runtime, router: router(engine, Options::loopback([127, 0, 0, 1].into())) }
 });
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::folding::{Folding, Sum, kind_of, kind_of_type, reads_fields, stand_in, whole};
+use super::folding::{Folding, Sum, kind_of, kind_of_type, stand_in, whole};
 use super::{Content, Delta, Place, Term};
 use crate::evaluate::Done;
 use crate::model::expr::{EffectOperator, Expr, ExprKind, NumberKind, Update};
@@ -48,15 +48,15 @@ impl Folding<'_> {
     pub(super) fn effect(&mut self, field: &Name, value: &Expr, changed: &mut Changed) -> Option<()> {
         match &value.kind {
             ExprKind::Field(slot) if slot.name == *field => Some(()),
-            _ if !reads_fields(value) => {
+            _ if !value.reads_fields() => {
                 let value = self.constant(value)?;
                 self.becomes(field, value, changed)
             }
-            ExprKind::If(condition, accepted, otherwise) if self.is_of_any_call() && !reads_fields(condition) => {
+            ExprKind::If(condition, accepted, otherwise) if self.is_of_any_call() && !condition.reads_fields() => {
                 self.effect(field, accepted, changed)?;
                 self.effect(field, otherwise, changed)
             }
-            ExprKind::If(condition, accepted, otherwise) if !reads_fields(condition) => {
+            ExprKind::If(condition, accepted, otherwise) if !condition.reads_fields() => {
                 let Value::Boolean(truth) = self.constant(condition)? else { return None };
                 self.effect(field, if truth { accepted } else { otherwise }, changed)
             }
@@ -85,7 +85,7 @@ impl Folding<'_> {
     /// What the updates may make of a field in any call.
     fn any_of(&mut self, field: &Name, updates: &[Update], changed: &mut Changed) -> Option<()> {
         updates.iter().try_for_each(|update| match update {
-            Update::At { way, value, .. } if !way.is_empty() || reads_fields(value) => None,
+            Update::At { way, value, .. } if !way.is_empty() || value.reads_fields() => None,
             Update::At { operator: EffectOperator::Becomes, value, .. } => {
                 self.becomes(field, stand_in(value.ty()), changed)
             }
@@ -93,7 +93,7 @@ impl Folding<'_> {
                 let done = Done { way: Vec::new(), operator: *operator, value: stand_in(value.ty()) };
                 self.updates(field, &[done], changed)
             }
-            Update::If(governing, ..) | Update::For(governing, _) if reads_fields(governing) => None,
+            Update::If(governing, ..) | Update::For(governing, _) if governing.reads_fields() => None,
             Update::If(_, accepted, otherwise) => {
                 self.any_of(field, accepted, changed)?;
                 self.any_of(field, otherwise, changed)

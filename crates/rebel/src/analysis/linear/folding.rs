@@ -87,12 +87,12 @@ impl<'a> Folding<'a> {
     /// The linear form of a body, without its states.
     pub(super) fn body(mut self, body: &Body) -> Result<Linear, Obstacle> {
         let expressions = body.statements.iter().flat_map(|statement| statement.expressions());
-        if let Some(dependent) = expressions.into_iter().find(|expr| reads_fields(expr)) {
+        if let Some(dependent) = expressions.into_iter().find(|expr| expr.reads_fields()) {
             return Err(Obstacle::Call(dependent.span()));
         }
         // What is returned has a value.
         if let Some(returned) = body.returned.as_ref().filter(|returned| !returned.is_plain())
-            && (reads_fields(&returned.value) || self.constant(&returned.value).is_none())
+            && (returned.value.reads_fields() || self.constant(&returned.value).is_none())
         {
             return Err(Obstacle::Result(returned.value.span()));
         }
@@ -121,7 +121,7 @@ impl<'a> Folding<'a> {
     /// That an element, a constant, is in a field that is a set, or not.
     pub(super) fn element(&self, set: &Expr, element: &Expr, is_in: bool) -> Option<Content> {
         let ExprKind::Field(slot) = &set.kind else { return None };
-        if reads_fields(element) {
+        if element.reads_fields() {
             return None;
         }
         let place = Place { field: slot.name.clone(), element: Some(self.constant(element)?) };
@@ -145,7 +145,7 @@ impl<'a> Folding<'a> {
             ExprKind::Compare(Comparison::Equal, None, left, right) if is_true => match (&left.kind, &right.kind) {
                 (ExprKind::Field(slot), _) | (_, ExprKind::Field(slot)) => {
                     let constant = if matches!(left.kind, ExprKind::Field(_)) { right } else { left };
-                    let value = (!reads_fields(constant)).then(|| self.constant(constant))??;
+                    let value = (!constant.reads_fields()).then(|| self.constant(constant))??;
                     if !self.has_one_content(&slot.name) || kind_of(&value).is_some() {
                         return None;
                     }
@@ -166,7 +166,7 @@ impl<'a> Folding<'a> {
                 self.condition(left)?;
                 self.condition(right)
             }
-            _ if !reads_fields(expr) => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
+            _ if !expr.reads_fields() => matches!(self.constant(expr)?, Value::Boolean(true)).then_some(()),
             ExprKind::Let(named) => {
                 self.look_through()?;
                 self.condition(&named.value)
@@ -218,7 +218,7 @@ impl<'a> Folding<'a> {
 
     /// The sum that `expr` is; every operation on the way adds the thresholds of its range.
     pub(super) fn sum(&mut self, expr: &Expr) -> Option<Sum> {
-        if !reads_fields(expr) {
+        if !expr.reads_fields() {
             let value = self.constant(expr)?;
             let (constant, currency) = (value.number()?, value.currency());
             return Some(Sum { kind: kind_of(&value)?, terms: Vec::new(), constant, currency });
@@ -294,12 +294,6 @@ pub(super) fn stand_in(ty: &Type) -> Value {
         Type::Set(_) => Value::Set(Arc::default()),
         _ => Value::of_number(ty, "EUR".parse().ok(), 1).unwrap_or(Value::Boolean(true)),
     }
-}
-
-pub(super) fn reads_fields(expr: &Expr) -> bool {
-    let mut found = false;
-    expr.walk(&mut |expr| found |= matches!(&expr.kind, ExprKind::Field(_) | ExprKind::NewField(_)));
-    found
 }
 
 pub(super) fn whole(field: &Name, value: Value) -> Content {

@@ -1,13 +1,11 @@
 //! A bank served without sockets, over a journal in memory.
 
-use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_actors::System;
 use enact_entities::{Engine, EngineOptions, Rebel};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
-use enact_server::{Options, router};
+use enact_server::{Options, Router, router};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -15,7 +13,7 @@ use tower::ServiceExt;
 pub(crate) struct Bank {
     pub(crate) journal: Memory,
     pub(crate) engine: Engine<Rebel, Memory>,
-    router: Router,
+    router: Router<Memory>,
 }
 
 /// An answer, already checked to be JSON of the right media type.
@@ -68,13 +66,12 @@ impl Bank {
         options: impl FnOnce(Options) -> Options,
     ) -> Self {
         let spec = check(vec![Source::new("bank.rebel", contract)]).unwrap_or_else(|e| panic!("{e}"));
-        let system = System::builder().workers(2).build().expect("two threads");
-        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), system, engine);
+        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), engine);
         let router = router(engine.clone(), options(Options::loopback([127, 0, 0, 1].into())));
         Self { journal, engine, router }
     }
 
-    pub(crate) fn router(&self) -> Router {
+    pub(crate) fn router(&self) -> Router<Memory> {
         self.router.clone()
     }
 

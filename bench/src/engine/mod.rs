@@ -1,0 +1,188 @@
+//! Transfers and deposits in process: the engine and the embedded journal, without HTTP.
+//!
+//! Each client is a task that submits one command after the other; an acknowledged one has been synced.
+//!
+//! # Oracle
+//! After each window the balances of all accounts add up to what was paid in.
+mod bank;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{fmt, io};
+
+use enact_entities::SubmitError;
+use serde::Serialize;
+use tokio::runtime;
+
+use self::bank::Bank;
+pub use self::bank::Kind;
+use crate::measure::{cpu_time_of_process, write_json};
+use crate::served::{groups, median_by};
+
+/// What to run.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// Commands, one measurement each
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Kind::ALL)]
+    pub requests: Vec<Kind>,
+    /// Numbers of clients, one measurement each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256], value_parser = clap::value_parser!(u32).range(1..))]
+    pub clients: Vec<u32>,
+    /// Threads, one measurement each; 0 is one a core
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 0])]
+    pub workers: Vec<usize>,
+    /// Accounts that are drawn from
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub accounts: u32,
+    /// How long each measurement takes
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seconds: u64,
+    /// How often each is taken; the table shows the medians
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Writes all samples as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A command that must be possible has no success.
+    #[error("a command has no success")]
+    Submit(#[from] SubmitError),
+    /// The accounts do not hold what was paid in.
+    #[error("the accounts hold {found} cents, not {expected}")]
+    NotConserved {
+        /// What was paid in.
+        expected: i64,
+        /// What is there.
+        found: i64,
+    },
+    /// There is no journal, or none that can be read or closed.
+    #[error("the journal of the benchmark: {0}")]
+    Journal(String),
+    /// There are no threads, or there is no place for data or the report.
+    #[error("the system refuses {what}")]
+    System {
+        /// What was asked for.
+        what: String,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+/// One verified measurement.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sample {
+    /// The kind of the commands.
+    pub request: &'static str,
+    /// How many clients there were.
+    pub clients: u32,
+    /// How many threads; 0 is one a core.
+    pub workers: usize,
+    /// Acknowledged commands a second.
+    pub rate: f64,
+    /// Microseconds of CPU time a command, that of the clients and of the journal's threads included.
+    pub cpu_us: f64,
+}
+
+/// All samples; displays as a table of median rates.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Every measurement, in the order taken.
+    pub samples: Vec<Sample>,
+}
+
+/// Takes every measurement, interleaved over the rounds.
+///
+/// # Errors
+/// [`EngineError`] when a command fails, the oracle refuses a result, or the system lacks something.
+///
+/// # Panics
+/// If the example bank is not Rebel.
+pub fn run(options: &Options) -> Result<Report, EngineError> {
+    let mut samples = Vec::new();
+    for _ in 0..options.rounds {
+        for &workers in &options.workers {
+            for &clients in &options.clients {
+                for &kind in &options.requests {
+                    samples.push(measure(options, workers, clients, kind)?);
+                }
+            }
+        }
+    }
+    let report = Report { samples };
+    if let Some(path) = &options.json {
+        let refused = |source| EngineError::System { what: path.display().to_string(), source };
+        write_json(&report, path).map_err(refused)?;
+    }
+    Ok(report)
+}
+
+fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Result<Sample, EngineError> {
+    let mut threads = runtime::Builder::new_multi_thread();
+    if workers > 0 {
+        threads.worker_threads(workers);
+    }
+    let refused = |what: &str| {
+        let what = what.to_owned();
+        move |source| EngineError::System { what, source }
+    };
+    let runtime = threads.enable_all().build().map_err(refused("threads"))?;
+    let directory = tempfile::tempdir().map_err(refused("a directory"))?;
+    let bank = Bank::begin(&directory.path().join("data"), options.accounts)?;
+    runtime.block_on(async {
+        bank.open_accounts().await?;
+        let (begin, cpu_before) = (Instant::now(), cpu_time_of_process());
+        let over = begin + Duration::from_secs(options.seconds);
+        let clients_run = (0..clients).map(|number| tokio::spawn(bank.clone().client(kind, number, over)));
+        let mut done = 0;
+        let mut paid_in = bank.opening_cents();
+        for client in clients_run.collect::<Vec<_>>() {
+            let count = client.await.expect("a client does not panic")?;
+            done += count;
+            paid_in += kind.adds_cents() * i64::try_from(count).expect("few");
+        }
+        let (span, cpu) = (begin.elapsed(), cpu_time_of_process() - cpu_before);
+        bank.verify(paid_in).await?;
+        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+        let (rate, cpu_us) = (done as f64 / span.as_secs_f64(), cpu.as_secs_f64() * 1e6 / done as f64);
+        Ok(Sample { request: kind.name(), clients, workers, rate, cpu_us })
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = comfy_table::Table::new();
+        let columns = ["command", "clients", "threads", "commands/s", "aim", "CPU us", "aim"];
+        table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
+        for group in groups(&self.samples, |sample| (sample.request, sample.clients, sample.workers)) {
+            let Sample { request, clients, workers, rate, cpu_us } = *median_by(group, |sample| sample.rate);
+            let aim =
+                |aim: f64, is_reached: bool| format!("{aim:.0} {}", if is_reached { "reached" } else { "missed" });
+            let is_transfer = request == Kind::Transfer.name();
+            table.add_row([
+                request.to_owned(),
+                clients.to_string(),
+                if workers == 0 { "one a core".to_owned() } else { workers.to_string() },
+                format!("{rate:.0}"),
+                if is_transfer && clients == 256 && workers == 0 {
+                    aim(RATE_MIN, rate >= RATE_MIN)
+                } else {
+                    String::new()
+                },
+                format!("{cpu_us:.1}"),
+                if is_transfer && clients > 1 { aim(CPU_US_MAX, cpu_us <= CPU_US_MAX) } else { String::new() },
+            ]);
+        }
+        writeln!(f, "{table}")?;
+        write!(f, "every acknowledged command was synced, and all money is there")
+    }
+}
+
+/// The aim for transfers a second with 256 clients on two cores.
+const RATE_MIN: f64 = 60_000.0;
+/// The aim for the CPU time of a transfer, in microseconds.
+const CPU_US_MAX: f64 = 15.0;
