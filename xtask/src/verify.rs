@@ -76,7 +76,8 @@ pub(crate) fn planted() -> Outcome {
     Ok(())
 }
 
-/// All scenarios of the commit protocol, and random damage, power cuts, faults between nodes, kills and attacks in numbers that the gate has no time for: some hours.
+/// All scenarios of the commit protocol, and random damage, power cuts, faults between nodes, kills and attacks in numbers
+/// that the gate has no time for: some hours.
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
     let models = "cargo test --release --locked -p enact-models --test";

@@ -89,7 +89,7 @@ pub(crate) const SCENARIOS: &[Named] = &[
     gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
     gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
     gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
-    gate("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
+    deep("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
     deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
     deep("transfers-3", None, || scenario(SERIALIZABLE, TRANSFERS, NONE)),
     deep("conditions-3", None, || scenario(SERIALIZABLE, CONDITIONS, NONE)),
