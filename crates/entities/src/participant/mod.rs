@@ -322,23 +322,8 @@ impl<M: Model> Participant<M> {
             return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
         }
         self.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Delayed });
-        #[cfg(planted = "ask_conditions_of_what_is_applied")]
-        let request = self.without_conditions_that_hold(request);
         let verdict = self.admission.request(request);
         self.settle(tx, verdict, now, out);
-    }
-
-    #[cfg(planted = "ask_conditions_of_what_is_applied")]
-    fn without_conditions_that_hold(
-        &self,
-        mut request: crate::admission::Request<M::Event>,
-    ) -> crate::admission::Request<M::Event> {
-        let (model, key, base) = (Arc::clone(&self.model), self.key().clone(), self.admission.base().clone());
-        let mut applied = Admission::new(model, key, base, Slot::FIRST, Strategy::Psac, Limits::default());
-        if matches!(applied.request(request.clone()), Verdict::Admitted(..)) {
-            request.branch.work.actions.retain(|action| !matches!(action, crate::model::Action::Condition(_)));
-        }
-        request
     }
 
     /// Passes on what admission says of a transaction that has a standing.
@@ -522,8 +507,6 @@ impl<M: Model> Participant<M> {
     }
 
     fn follow(&mut self, consequences: Consequences<M::Event>, now: Millis, out: &mut Outputs<M>) {
-        #[cfg(planted = "retry_nothing")]
-        let consequences = Consequences { settled: Vec::new(), ..consequences };
         for (tx, waits) in consequences.expired {
             self.turn_away(tx, Vote::Expired(waits), out);
         }

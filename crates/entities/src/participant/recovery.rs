@@ -219,10 +219,6 @@ impl<M: Model> Replay<M> {
 
     /// The first committed one, if no open effect stands before it, and if it is in line nothing open at all.
     fn ready_head(&self) -> Option<Slot> {
-        #[cfg(planted = "apply_out_of_order")]
-        if let Some((&slot, _)) = self.pending.iter().rev().find(|(_, entry)| entry.committed) {
-            return Some(slot);
-        }
         let first = *self.pending.first_key_value()?.0;
         let mut heads =
             self.pending.iter().skip_while(|(_, entry)| !entry.committed && !entry.prepared.branch.work.has_event());

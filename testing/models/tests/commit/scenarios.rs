@@ -85,10 +85,10 @@ pub(crate) const SCENARIOS: &[Named] = &[
         slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubts: 1, refusals: 1, repeats: 1, ..NONE }))
     }),
     deep("doubles-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubles: 2, repeats: 1, ..NONE })),
-    gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
     gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
     gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
     gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
+    gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
     deep("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
     deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
     deep("transfers-3", None, || scenario(SERIALIZABLE, TRANSFERS, NONE)),
