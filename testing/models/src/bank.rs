@@ -127,7 +127,7 @@ impl Bank {
     /// # Panics
     /// If a key is not that of an account.
     pub fn call(&self, account: &EntityKey, act: Act, other: &EntityKey) -> Call<EventCall> {
-        let number = |value: i64| Value::Integer(value.into());
+        let number = Value::Integer;
         let event = |name, arguments| self.event(name, arguments);
         let withdraw = |amount| event("Withdraw", vec![("amount", number(amount))]);
         let event = match act {

@@ -96,8 +96,8 @@ struct Appended<E> {
 }
 
 enum Party<M: Model> {
-    Participant(Participant<M>),
-    Coordinator(Coordinator<M>),
+    Participant(Box<Participant<M>>),
+    Coordinator(Box<Coordinator<M>>),
 }
 
 /// A durable or pending record, as a checker sees it.
@@ -180,7 +180,7 @@ impl<M: Model> Node<M> {
     /// The participants that are live.
     pub fn participants(&self) -> impl Iterator<Item = &Participant<M>> {
         self.parties.values().filter_map(|party| match party {
-            Party::Participant(participant) => Some(participant),
+            Party::Participant(participant) => Some(&**participant),
             Party::Coordinator(_) => None,
         })
     }
@@ -378,7 +378,7 @@ impl<M: Model> Node<M> {
             let records = self.records(at, Seq::NONE);
             let (recovered, outputs) = Coordinator::recover(model, at.clone(), coordinator, None, records, self.now)
                 .expect("its records are sound");
-            self.parties.insert(at.clone(), Party::Coordinator(recovered));
+            self.parties.insert(at.clone(), Party::Coordinator(Box::new(recovered)));
             self.take_coordinator_outputs(at, outputs)
         } else {
             let (seq, snapshot) = match self.snapshots.get(at) {
@@ -389,7 +389,7 @@ impl<M: Model> Node<M> {
             let (recovered, outputs) =
                 Participant::recover(model, at.clone(), participant, snapshot, records, self.now)
                     .expect("its records are sound");
-            self.parties.insert(at.clone(), Party::Participant(recovered));
+            self.parties.insert(at.clone(), Party::Participant(Box::new(recovered)));
             self.take_outputs(at, outputs)
         }
     }

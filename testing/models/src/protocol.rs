@@ -233,13 +233,16 @@ pub struct End<S> {
     pub told: Vec<Told>,
 }
 
+/// How a history has ended, or which promise it has broken.
+type Ended<M> = Result<Arc<End<<M as Model>::State>>, String>;
+
 /// A space of states.
 pub struct Protocol<M: Model> {
     scenario: Scenario<M>,
     hosts: BTreeMap<EntityKey, u8>,
     table: RwLock<Table<M>>,
     /// What was found of ends.
-    ends: Mutex<HashMap<State, Result<Arc<End<M::State>>, String>>>,
+    ends: Mutex<HashMap<State, Ended<M>>>,
 }
 
 impl<M: Model> Protocol<M> {
@@ -261,12 +264,6 @@ impl<M: Model> Protocol<M> {
     /// The scenario.
     pub const fn scenario(&self) -> &Scenario<M> {
         &self.scenario
-    }
-
-    /// How many states of nodes are known, and how many of their steps were worked out.
-    pub fn known(&self) -> (usize, usize) {
-        let table = self.table.read().expect("no step panics");
-        (table.nodes.len(), table.steps.len())
     }
 
     /// Nothing has happened yet, but that the first transactions have begun.
@@ -395,7 +392,7 @@ impl<M: Model> Protocol<M> {
     ///
     /// # Errors
     /// Which promise of the protocol is broken.
-    pub fn end(&self, state: &State, is_lost: bool) -> Result<Arc<End<M::State>>, String> {
+    pub fn end(&self, state: &State, is_lost: bool) -> Ended<M> {
         if let Some(breach) = self.breach(state) {
             return Err(breach);
         }
@@ -421,7 +418,7 @@ impl<M: Model> Protocol<M> {
     ///
     /// # Errors
     /// Which promise of the protocol is broken.
-    pub fn outcome(&self, state: &State) -> Result<Arc<End<M::State>>, String> {
+    pub fn outcome(&self, state: &State) -> Ended<M> {
         self.judged(state.clone())
     }
 
@@ -443,7 +440,7 @@ impl<M: Model> Protocol<M> {
         (!unsettled.is_empty()).then(|| Action::Tick(unsettled[ticks % unsettled.len()]))
     }
 
-    fn judged(&self, end: State) -> Result<Arc<End<M::State>>, String> {
+    fn judged(&self, end: State) -> Ended<M> {
         if let Some(found) = self.ends.lock().expect("no judgement panics").get(&end) {
             return found.clone();
         }
