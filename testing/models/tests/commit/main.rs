@@ -56,7 +56,7 @@ fn explore(scenario: Scenario<Rebel>) -> usize {
     let protocol = Arc::new(Protocol::new(scenario));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let checker = Explored(Arc::clone(&protocol)).checker().threads(threads).spawn_bfs().join();
-    for (property, path) in checker.discoveries() {
+    if let Some((property, path)) = checker.discoveries().into_iter().next() {
         let last = path.last_state().clone();
         let steps: Vec<_> = path.into_actions().into_iter().map(|action| protocol.show(action)).collect();
         let ends = [false, true].into_iter().find_map(|is_lost| protocol.end(&last, is_lost).err());

@@ -152,7 +152,6 @@ impl<'b> World<'b> {
             let amount = 10 + self.chance.below(80) as i64;
             let other = &accounts[(place + 1) % accounts.len()];
             let act = match self.chance.below(16) {
-                0..5 => Act::Deposit(amount),
                 5..10 => Act::Withdraw(amount),
                 10 | 11 => Act::Interest(10),
                 12 if other != account => Act::Share(10),
@@ -221,7 +220,8 @@ impl<'b> World<'b> {
             }
             90..94 => self.cut.clear(),
             94 => {
-                if !self.slow.remove(&host) {
+                let was_slow = self.slow.remove(&host);
+                if !was_slow {
                     self.slow.insert(host);
                 }
             }
