@@ -12,6 +12,7 @@ pub mod defer;
 mod document;
 pub mod engine;
 pub mod hot;
+pub mod isolation;
 pub mod kernels;
 pub mod measure;
 pub mod neighbours;

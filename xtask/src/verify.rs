@@ -70,19 +70,23 @@ pub(crate) fn miri() -> Outcome {
 
 /// Plants a bug at a time and shows that the models find each.
 pub(crate) fn planted() -> Outcome {
-    for script in ["crates/stm/planted.sh", "crates/actors/planted.sh"] {
+    for script in ["crates/stm/planted.sh", "crates/actors/planted.sh", "testing/models/planted.sh"] {
         run_to_end(Command::new(root().join(script)))?;
     }
     Ok(())
 }
 
-/// Random damage, power cuts, kills and attacks in numbers that the gate has no time for: some hours.
+/// All scenarios of the commit protocol, and random damage, power cuts, faults between nodes, kills and attacks in numbers
+/// that the gate has no time for: some hours.
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
+    let models = "cargo test --release --locked -p enact-models --test";
     let served = "cargo test --release --locked -p enact-cli --test enact";
     for (variable, count, tests) in [
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),
         ("ENACT_POWER_CUTS", "1000", format!("{journal} power_cut")),
+        ("ENACT_SEEDS", "1000000", format!("{models} simulation -- --nocapture")),
+        ("ENACT_SCENARIOS", "all", format!("{models} commit")),
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
         ("ENACT_ATTACK_REQUESTS", "10000", format!("{served} attacks -- --nocapture")),

@@ -370,6 +370,27 @@ fn d_an_abort_after_the_commit_is_a_protocol_error_without_effect() {
 }
 
 #[test]
+fn d_a_question_that_finds_its_commit_forgotten_has_no_effect_and_is_no_error() {
+    let mut world = two_accounts(Durability::TwoPhase);
+    let head = world.event("Account/A", Hand::deposit(10));
+    let to_head = move |packet: &Packet| packet.is_decision() && packet.tx() == head;
+    world.run_except(to_head);
+    let tx = world.event("Account/A", Hand::deposit(20));
+    world.run_except(Packet::is_decision);
+    world.crash(&key("Account/A"));
+    world.restart(&key("Account/A"));
+    // Recovery asks for both; the questions are on the way for so long that the commit has ended when they arrive.
+    let is_question = |packet: &Packet| matches!(packet, Packet::Up(ToCoordinator { said: Said::Ask(_), .. }));
+    world.run_except(|packet| to_head(packet) || is_question(packet));
+    assert!(world.committed(tx), "committed, acknowledged, and deferred behind the head");
+    world.run_except(to_head);
+    assert_eq!(world.protocol_errors, 0);
+    world.run();
+    assert_eq!(world.balance("Account/A"), 130);
+    world.check_settled();
+}
+
+#[test]
 fn d_in_doubt_decision_never_becomes_an_abort() {
     for (performed, mode) in [
         (true, Durability::TwoPhase),

@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, kernels, neighbours, rebel, savina, stm, transfers,
-    vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, rebel, savina, stm,
+    transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -42,6 +42,8 @@ pub(crate) enum Benchmark {
     Deadlines(deadlines::Options),
     /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed
     Admission(admission::Options),
+    /// The smallest history without a serial order under psac, and that there is none under serializable
+    Isolation(isolation::Options),
     /// Transactional memory against locks and other libraries, by workload and number of threads
     Stm(stm::Options),
     /// Input and output deferred by transactions, against locks and irrevocable transactions

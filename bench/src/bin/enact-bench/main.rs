@@ -14,8 +14,8 @@ use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, in_words, kernels, neighbours, rebel, savina, stm,
-    transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, rebel, savina,
+    stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -39,6 +39,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::NeighboursSpin(options) => neighbours::spin(options),
         Benchmark::Deadlines(options) => println!("{}", deadlines::run(options)?),
         Benchmark::Admission(options) => println!("{}", admission::run(options)?),
+        Benchmark::Isolation(options) => println!("{}", isolation::run(options)?),
         Benchmark::Stm(options) => println!("{}", stm::run(options)?),
         Benchmark::Defer(options) => println!("{}", defer::run(options)?),
         Benchmark::Savina(options) => {

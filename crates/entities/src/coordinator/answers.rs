@@ -1,12 +1,12 @@
 //! The answers that repeated requests get again.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use crate::record::{AnswerRecord, Idempotency};
 use crate::tx::TxId;
 
 /// The answers under the keys of clients; the oldest ones are forgotten first.
-#[derive(Debug)]
 pub(super) struct Answers {
     requests: BTreeMap<String, Remembered>,
     /// The keys of the answered, oldest first.
@@ -31,6 +31,18 @@ pub(super) enum Known {
     Answered(AnswerRecord),
     /// Another request has the key.
     Reused,
+}
+
+impl fmt::Debug for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.requests.fmt(f)
+    }
+}
+
+impl<R: fmt::Debug> fmt::Debug for Recent<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.replies.fmt(f)
+    }
 }
 
 impl Answers {
@@ -86,7 +98,6 @@ impl Answers {
 }
 
 /// The replies to transactions that ended, by their ids; the oldest ones are forgotten first.
-#[derive(Debug)]
 pub(super) struct Recent<R> {
     replies: BTreeMap<TxId, R>,
     order: VecDeque<TxId>,

@@ -54,6 +54,7 @@ mod recovery;
 mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use enact_rebel::limits::DUE_MAX;
@@ -245,6 +246,19 @@ pub struct Coordinator<M: Model> {
     answers: Answers,
     recent: Recent<Reply>,
     halted: bool,
+}
+
+/// All that its future depends on, but the model, the numbers of writes, and the order in which answers are forgotten.
+impl<M: Model> fmt::Debug for Coordinator<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("key", &self.key)
+            .field("transactions", &self.transactions)
+            .field("answers", &self.answers)
+            .field("recent", &self.recent)
+            .field("halted", &self.halted)
+            .finish_non_exhaustive()
+    }
 }
 
 type Outputs<M> = Vec<CoordinatorOutput<<M as Model>::Event>>;
@@ -458,6 +472,8 @@ impl<M: Model> Coordinator<M> {
             Phase::Early | Phase::Refusing { .. } => self.dismiss(&from, tx, attempt, &said, out),
             Phase::Telling { .. } => match said {
                 Said::Ack(slot) => self.acknowledged(tx, &from, slot, out),
+                #[cfg(planted = "change_the_decision")]
+                Said::Ask(_) => self.dismiss(&from, tx, attempt, &said, out),
                 _ if said.slot().is_some() && said.slot() == transaction.slot_of(&from) => {
                     self.tell(&from, tx, attempt, said.slot(), Decision::Commit, out);
                 }
@@ -595,6 +611,12 @@ impl<M: Model> Coordinator<M> {
         self.wake_again(tx, Millis::NEVER, now);
         let write = self.writes_for(tx);
         out.push(CoordinatorOutput::Append { write, records, forced: true, depends_on, precommits });
+        #[cfg(planted = "answer_before_the_decision")]
+        {
+            let transaction = &self.transactions[&tx];
+            let answer = transaction.answer(tx, Ok(transaction.done()));
+            self.reply(tx, answer, out);
+        }
     }
 
     fn written(&mut self, write: WriteId, result: Written, now: Millis, out: &mut Outputs<M>) {

@@ -21,12 +21,14 @@ use crate::reason::{Caller, Reason, Refusal};
 use crate::tx::Timestamp;
 
 /// What is asked of the entities.
+#[derive(Debug)]
 pub(super) struct Plan<E> {
     parts: BTreeMap<EntityKey, Part<E>>,
     /// Whether the calls of every event are known.
     is_complete: bool,
 }
 
+#[derive(Debug)]
 struct Part<E> {
     work: Work<E>,
     /// How many actions are certain.

@@ -14,6 +14,7 @@ use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
+#[derive(Debug)]
 pub(super) struct Transaction<E> {
     calls: Vec<Call<E>>,
     at: Timestamp,
@@ -50,6 +51,7 @@ pub(super) struct Transaction<E> {
     pub(super) certain: bool,
 }
 
+#[derive(Debug)]
 struct Yes<E> {
     slot: Slot,
     work: Work<E>,
@@ -61,6 +63,7 @@ struct Yes<E> {
     early: Option<EarlyRelease>,
 }
 
+#[derive(Debug)]
 pub(super) enum Phase {
     /// Not everybody has said yes.
     Voting,

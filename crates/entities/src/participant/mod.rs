@@ -357,6 +357,11 @@ impl<M: Model> Participant<M> {
                 let slot = prepared.slot;
                 self.standing(tx).stage = Stage::Preparing;
                 self.append(tx, slot, Record::Prepared(prepared), true, out);
+                #[cfg(planted = "vote_before_the_record")]
+                {
+                    self.ask_again(tx, self.ask_after, now);
+                    self.vote_yes(tx, out);
+                }
             }
         }
     }
@@ -481,10 +486,12 @@ impl<M: Model> Participant<M> {
         if slot.is_some() && slot != held {
             return;
         }
-        if matches!(standing.stage, Stage::Committed { .. }) {
-            return out.push(Output::ProtocolError { decide });
+        match standing.stage {
+            // It has acknowledged the commit: this answers a question from before, which found the transaction forgotten.
+            Stage::Committed { tell: None } if slot.is_some() && !self.unacknowledged.contains_key(&tx) => {}
+            Stage::Committed { .. } => out.push(Output::ProtocolError { decide }),
+            _ => self.abort(tx, now, out),
         }
-        self.abort(tx, now, out);
     }
 
     /// Ends a transaction that is delayed or open.

@@ -166,6 +166,8 @@ impl<M: Model> Replay<M> {
     /// Takes up one record; nothing if it does not belong here.
     fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
         match record {
+            #[cfg(planted = "forget_promises")]
+            Record::Prepared(_) => {}
             Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
             Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Puts one bug after the other into the commit protocol (all, or those named), and shows that its model finds each.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/bugs"
+export CARGO_TARGET_DIR
+
+all=(
+    vote_before_the_record
+    forget_promises
+    change_the_decision
+    answer_before_the_decision
+)
+readonly bugs=("${@:-${all[@]}}")
+readonly model=(cargo test --quiet --package enact-models --test commit)
+
+# Builds a bug into the crates of the workspace and into no other, so that those are built once.
+plant_bug() {
+    export RUSTC_WORKSPACE_WRAPPER="$CARGO_TARGET_DIR/with-$1"
+    mkdir -p "$CARGO_TARGET_DIR"
+    printf '#!/bin/sh\nexec "$@" --cfg planted=\\"%s\\"\n' "$1" >"$RUSTC_WORKSPACE_WRAPPER"
+    chmod +x "$RUSTC_WORKSPACE_WRAPPER"
+}
+
+survivors=()
+for bug in "${bugs[@]}"; do
+    plant_bug "$bug"
+    "${model[@]}" --no-run
+    if found=$("${model[@]}" 2>&1); then
+        survivors+=("$bug")
+        echo "$bug: NOT FOUND"
+    else
+        echo "$bug: found, $(grep -m1 -E '^(no promise|all ends)' <<<"$found" | cut -c1-300)"
+    fi
+done
+echo "$((${#bugs[@]} - ${#survivors[@]})) of ${#bugs[@]} planted bugs were found"
+[ ${#survivors[@]} -eq 0 ]

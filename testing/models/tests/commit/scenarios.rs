@@ -1,0 +1,103 @@
+//! What is explored.
+
+use enact_entities::{EntityKey, Limits, Rebel, Strategy};
+use enact_models::{Act, Bank, COORDINATOR, Faults, Scenario, Transaction};
+
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    pub(crate) scenario: fn() -> Scenario<Rebel>,
+    /// Whether the gate has no time for it.
+    pub(crate) is_deep: bool,
+    /// How many states it has.
+    pub(crate) states: Option<usize>,
+}
+
+const NONE: Faults = Faults { crashes: 0, doubles: 0, ticks: 0, lates: 0, refusals: 0, doubts: 0, repeats: 0 };
+
+fn coordinator(name: &str) -> EntityKey {
+    EntityKey::new(COORDINATOR, name).expect("the name of a coordinator")
+}
+
+/// Accounts A and B, each on a node of its own, and transactions `C` coordinates, on a third one.
+fn scenario(strategy: Strategy, transactions: &[Calls], faults: Faults) -> Scenario<Rebel> {
+    let bank = Bank::default();
+    let [a, b] = ["A", "B"].map(Bank::account);
+    let call = |&(name, act): &(&str, Act)| {
+        let (at, other) = if name == "A" { (&a, &b) } else { (&b, &a) };
+        bank.call(at, act, other)
+    };
+    let transaction =
+        |calls: &Calls| Transaction { coordinator: coordinator("C"), calls: calls.iter().map(call).collect() };
+    Scenario {
+        model: bank.model(),
+        states: bank.opened(&[a.clone(), b.clone()]),
+        strategy,
+        limits: Limits { open_max: 3, ..Limits::default() },
+        nodes: vec![vec![a.clone()], vec![b.clone()], vec![coordinator("C")]],
+        transactions: transactions.iter().map(transaction).collect(),
+        begun: transactions.len() - 1,
+        is_prompt: true,
+        faults,
+    }
+}
+
+type Calls = &'static [(&'static str, Act)];
+
+/// Two that commute, and one that needs what the first takes.
+const TRANSFERS: &[Calls] = &[
+    &[("A", Act::Withdraw(60)), ("B", Act::Deposit(60))],
+    &[("A", Act::Deposit(30)), ("B", Act::Withdraw(30))],
+    &[("A", Act::Withdraw(60)), ("B", Act::Deposit(60))],
+];
+
+/// What does not commute, asked for in opposite orders: the second learns from B that it concerns A.
+const CROSSING: &[Calls] =
+    &[&[("A", Act::Deposit(50)), ("B", Act::Withdraw(50))], &[("B", Act::Share(10))], &[("A", Act::Interest(10))]];
+
+/// Each demands that what the other closes is open; and a condition on what both may change.
+const CONDITIONS: &[Calls] = &[
+    &[("A", Act::Close), ("B", Act::Opened)],
+    &[("A", Act::Opened), ("B", Act::Close)],
+    &[("A", Act::Poor(150)), ("B", Act::Withdraw(10))],
+];
+
+const fn crashes(crashes: u8) -> Faults {
+    Faults { crashes, ..NONE }
+}
+
+const SERIALIZABLE: Strategy = Strategy::Serializable;
+
+/// Appends are durable at any time, and not at once.
+fn slowly(scenario: Scenario<Rebel>) -> Scenario<Rebel> {
+    Scenario { is_prompt: false, ..scenario }
+}
+
+const fn gate(name: &'static str, states: Option<usize>, scenario: fn() -> Scenario<Rebel>) -> Named {
+    Named { name, scenario, is_deep: false, states }
+}
+
+const fn deep(name: &'static str, states: Option<usize>, scenario: fn() -> Scenario<Rebel>) -> Named {
+    Named { name, scenario, is_deep: true, states }
+}
+
+pub(crate) const SCENARIOS: &[Named] = &[
+    deep("doubts-2", None, || {
+        slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubts: 1, refusals: 1, repeats: 1, ..NONE }))
+    }),
+    deep("doubles-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubles: 2, repeats: 1, ..NONE })),
+    gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
+    gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
+    gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
+    gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
+    deep("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
+    deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
+    deep("transfers-3", None, || scenario(SERIALIZABLE, TRANSFERS, NONE)),
+    deep("conditions-3", None, || scenario(SERIALIZABLE, CONDITIONS, NONE)),
+    deep("crossing-3", None, || scenario(SERIALIZABLE, CROSSING, NONE)),
+    deep("slow-2-crashes-1", None, || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))),
+    deep("transfers-3-crashes-1", None, || scenario(SERIALIZABLE, TRANSFERS, crashes(1))),
+    deep("locking-3-crashes-1", None, || scenario(Strategy::Locking, TRANSFERS, crashes(1))),
+    deep("conditions-3-crashes-1", None, || scenario(SERIALIZABLE, CONDITIONS, crashes(1))),
+    deep("crossing-3-crashes-1", None, || scenario(SERIALIZABLE, CROSSING, crashes(1))),
+    deep("transfers-3-crashes-2", None, || scenario(SERIALIZABLE, TRANSFERS, crashes(2))),
+];
