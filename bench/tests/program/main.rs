@@ -5,6 +5,8 @@ mod actors;
 mod admission;
 mod cost;
 mod defer;
+mod engine;
+mod isolation;
 mod kernels;
 mod rebel;
 mod savina;
