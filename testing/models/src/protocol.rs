@@ -81,7 +81,7 @@ pub struct Scenario<M: Model> {
     pub limits: Limits,
     /// The states in which entities begin.
     pub states: States<M>,
-    /// Who is on which node.
+    /// Which parties are on which node.
     pub nodes: Vec<Party>,
     /// The transactions; at most 64.
     pub transactions: Vec<Transaction<M::Event>>,

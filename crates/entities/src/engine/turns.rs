@@ -5,7 +5,7 @@
 //! times as long. But a thread must not wait for another one that is in a turn, which may be a long one.
 //!
 //! # States
-//! `Free` (nobody is in a turn), `Taken` (somebody is, and works off the queue before the state is free again), `Ended` (a turn has
+//! `Free` (no turn goes on), `Taken` (one does, and its thread works off the queue before the state is free again), `Ended` (a turn has
 //! panicked, and there is no state any more). A turn that finds the state free happens at once, on the thread of the caller; any
 //! other joins the queue, and the thread that has the state takes it there. A thread takes a few turns of others; if there are more,
 //! a task of the runtime goes on with them.
@@ -15,8 +15,9 @@
 //! seen under one lock.
 //!
 //! # Nothing waits for ever
-//! The lock of the queue is held for a push, a pop or a move of the state, never in a turn. Who has the state gives it up only under
-//! this lock with an empty queue, or hands it to a task. A turn that panics drops what is queued, and with it the senders of its answers.
+//! The lock of the queue is held for a push, a pop or a move of the state, never in a turn. The thread that has the state gives it
+//! up only under this lock with an empty queue, or hands it to a task. A turn that panics drops what is queued, and with it the senders
+//! of its answers.
 //!
 //! # Source
 //! Hendler, Incze, Shavit and Tzafrir, *Flat Combining and the Synchronization-Parallelism Tradeoff*, 2010.
