@@ -39,8 +39,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use enact_entities::{
-    DecodeError, Durability, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record,
-    RecoveryError, Strategy, timer_key,
+    DecodeError, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record, RecoveryError,
+    Strategy, timer_key,
 };
 use enact_journal::{
     AppendError, Journal, Kind, NewRecord, Position, ReadError, Record as Stored, Seq, Snapshot as Image, SnapshotError,
@@ -620,7 +620,7 @@ async fn compare<J: Journal>(
 type Snapshot = enact_entities::Snapshot<Instance, EventCall>;
 
 fn recover(entity: &EntityKey, model: &Arc<Rebel>, records: Vec<Record<EventCall>>) -> Result<Snapshot, ContractError> {
-    let options = ParticipantOptions::new(Strategy::default(), Durability::Shared);
+    let options = ParticipantOptions::new(Strategy::default());
     let recovered = Participant::recover(Arc::clone(model), entity.clone(), options, None, records, Millis(0));
     let (participant, _) = recovered.map_err(|error| match error {
         RecoveryError::NotMigrated { entity, from, reasons } => {

@@ -119,7 +119,7 @@ impl Bank {
             ToParticipant::Decide(decide) => Input::Decide(decide),
         };
         let participant = self.participants.entry(to.clone()).or_insert_with(|| {
-            let options = ParticipantOptions::new(Strategy::default(), Durability::Shared);
+            let options = ParticipantOptions::new(Strategy::default());
             Participant::new(Arc::clone(&self.model), to.clone(), options).expect("the class is declared")
         });
         let outputs = participant.step(input, Millis(0));

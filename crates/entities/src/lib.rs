@@ -64,7 +64,7 @@
 //!                 }
 //!                 CoordinatorOutput::Send { to, message } => {
 //!                     let participant = participants.entry(to.clone()).or_insert_with(|| {
-//!                         let options = ParticipantOptions::new(Strategy::default(), Durability::Shared);
+//!                         let options = ParticipantOptions::new(Strategy::default());
 //!                         Participant::new(Arc::clone(&model), to, options).unwrap()
 //!                     });
 //!                     let input = match message {
@@ -122,7 +122,8 @@ pub use self::coordinator::{
 };
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, EntityError, EventCount, Link, ManualClock,
-    Metrics, OTHER, ReadError, Receipt, ShutdownError, SubmitError, SystemClock, Waits, WallClock, timer_key,
+    MessageError, Metrics, Network, OTHER, ReadError, Receipt, ShutdownError, SubmitError, SystemClock, Transport,
+    Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -5,8 +5,11 @@
 //! the transaction has left therefore gets another slot, and the coordinator, which remembers the right one or has
 //! forgotten the transaction, has it aborted.
 
+use serde::{Deserialize, Serialize};
+
 use crate::EntityKey;
 use crate::admission::{Answer, Decision, EarlyRelease, Rejection, Request, Unanswered, Wait};
+use crate::participant::Durability;
 use crate::tx::{Attempt, Slot, TxId};
 
 /// From a coordinator to a participant.
@@ -23,6 +26,8 @@ pub enum ToParticipant<E> {
 pub struct Prepare<E> {
     /// The coordinator to answer.
     pub coordinator: EntityKey,
+    /// How a yes is kept.
+    pub durability: Durability,
     /// What is asked. A higher attempt voids what is left of the lower ones.
     pub request: Request<E>,
 }
@@ -37,7 +42,7 @@ pub struct Precommit {
 }
 
 /// Tells a participant the decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decide {
     /// The transaction.
     pub tx: TxId,
@@ -52,7 +57,7 @@ pub struct Decide {
 }
 
 /// From a participant to a coordinator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToCoordinator<E> {
     /// The coordinator.
     pub to: EntityKey,
@@ -67,7 +72,7 @@ pub struct ToCoordinator<E> {
 }
 
 /// What a participant says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Said<E> {
     /// Its vote.
     Vote(Vote<E>),
@@ -78,7 +83,7 @@ pub enum Said<E> {
 }
 
 /// The vote of a participant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Vote<E> {
     /// It will do what is decided, whatever happens. This holds after a crash too.
     Yes {
@@ -86,6 +91,8 @@ pub enum Vote<E> {
         slot: Slot,
         /// What the events call, and the state they lead to.
         answer: Answer<E>,
+        /// How it is kept.
+        durability: Durability,
         /// Whether it wants to be told of the [`Precommit`], and what its commit depends on.
         early: Option<EarlyRelease>,
     },

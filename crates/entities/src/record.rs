@@ -42,6 +42,7 @@ use self::reader::Reader;
 use self::writer::Writer;
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, Decision};
+use crate::participant::Durability;
 use crate::reason::Refusal;
 use crate::tx::{Attempt, Slot, Timestamp, TxId};
 
@@ -123,6 +124,9 @@ pub struct Prepared<E> {
     /// The version of the contract under which it was voted.
     #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
     pub version: u32,
+    /// How the promise is kept: by this record, or for one in a snapshot perhaps by its coordinator.
+    #[serde(default = "Durability::shared", skip_serializing_if = "Durability::is_shared")]
+    pub durability: Durability,
 }
 
 /// The decision to commit.
@@ -132,7 +136,7 @@ pub struct DecisionRecord {
     pub tx: TxId,
     /// The attempt that committed.
     pub attempt: Attempt,
-    /// The participants that must be told, with their slots; none if they share the journal and find their own records there.
+    /// The participants that must be told, with their slots; without those that share the journal and find their own records there.
     pub participants: Vec<(EntityKey, Slot)>,
     /// What the client is told, and under which key.
     pub answer: AnswerRecord,
@@ -211,6 +215,11 @@ impl<E> Record<E> {
             Self::Timer { .. } => 7,
         }
     }
+
+    /// Whether records of this kind say what was promised to a coordinator elsewhere, or what became of it.
+    pub(crate) const fn is_of_promise(kind: u8) -> bool {
+        matches!(kind, 1 | 2)
+    }
 }
 
 impl<E: Serialize + DeserializeOwned> Record<E> {
@@ -260,7 +269,7 @@ impl TimerSnapshot {
     }
 }
 
-fn encode(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     bytes.push(VERSION);
     let written = value.serialize(Writer::new(&mut bytes));
@@ -268,7 +277,7 @@ fn encode(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let malformed = |why: String| DecodeError::Malformed { why };
     match bytes.split_first() {
         Some((&VERSION, body)) => {

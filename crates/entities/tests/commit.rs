@@ -275,7 +275,10 @@ fn d_a_yes_after_the_abort_is_told_to_abort() {
 fn d_a_vote_for_an_unknown_transaction_is_told_to_abort() {
     let mut world = two_accounts(Durability::TwoPhase);
     let answer = enact_entities::Answer { calls: vec![], answers: vec![], state: None, in_line: false };
-    for said in [Said::Vote(Vote::Yes { slot: Slot(7), answer, early: None }), Said::Ask(Slot(7))] {
+    for said in [
+        Said::Vote(Vote::Yes { slot: Slot(7), answer, durability: Durability::TwoPhase, early: None }),
+        Said::Ask(Slot(7)),
+    ] {
         let (to, from) = (key("Coordinator/C"), key("Account/A"));
         let tx = support::tx(999);
         world.net.push(Packet::Up(ToCoordinator { to, from, tx, attempt: Attempt::FIRST, said }));

@@ -300,11 +300,12 @@ fn the_protocol_makes_of_random_call_graphs_what_one_step_makes_of_them() {
 #[test]
 fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as_its_answer() {
     let model = Hand::load();
-    let options = ParticipantOptions::new(Strategy::Serializable, Durability::Shared);
+    let options = ParticipantOptions::new(Strategy::Serializable);
     let mut account = Participant::new(Arc::clone(&model), key("Account/A"), options).expect("there are accounts");
     let prepare = |attempt, events: Vec<Event>| {
         Input::Prepare(Prepare {
             coordinator: key("Coordinator/C"),
+            durability: Durability::Shared,
             request: Request {
                 branch: Branch { tx: tx(1), attempt, work: Work::of_events(events), at: Timestamp(0) },
                 deadline: Millis(1_000),

@@ -1,8 +1,9 @@
 //! Records of every version that this program reads, as they lie in stores.
 
 use enact_entities::{
-    Action, Answer, AnswerRecord, Attempt, Branch, Call, Caller, Condition, Decision, DecisionRecord, Done, EntityKey,
-    Idempotency, Pending, Prepared, Question, Reason, Record, Refusal, Slot, Snapshot, Timestamp, TxId, Work,
+    Action, Answer, AnswerRecord, Attempt, Branch, Call, Caller, Condition, Decision, DecisionRecord, Done, Durability,
+    EntityKey, Idempotency, Pending, Prepared, Question, Reason, Record, Refusal, Slot, Snapshot, Timestamp, TxId,
+    Work,
 };
 use enact_rebel::{self as rebel, EventCall, Id, Instance, Source, Spec, Value, check};
 
@@ -149,6 +150,7 @@ fn prepared() -> Prepared<EventCall> {
             work: Work::of(actions),
             at: Timestamp(-1),
         },
+        durability: Durability::Shared,
         slot: Slot(3),
         coordinator: key("Coordinator/C"),
         answer: Answer {

@@ -29,6 +29,7 @@ fn prepared() -> Prepared<Event> {
             work: Work::of(actions),
             at: Timestamp(-1),
         },
+        durability: Durability::TwoPhase,
         slot: Slot(3),
         coordinator: key("Coordinator/C"),
         answer: Answer {
@@ -140,7 +141,7 @@ fn damaged_bytes_are_refused_without_a_panic() {
 
 fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError> {
     let model = Hand::load();
-    let options = ParticipantOptions::new(Strategy::Serializable, Durability::TwoPhase);
+    let options = ParticipantOptions::new(Strategy::Serializable);
     let (participant, _) = Participant::recover(model.clone(), key(entity), options, None, log, Millis(0))?;
     Ok(Hand::balance(&model, participant.admission().base()) / 100)
 }
@@ -172,7 +173,7 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
         let branch = Branch { tx, attempt, work, at: Timestamp(0) };
-        Record::Prepared(Prepared { branch, slot, coordinator, answer, version: 1 })
+        Record::Prepared(Prepared { branch, slot, coordinator, answer, version: 1, durability: Durability::TwoPhase })
     };
     let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
     let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };
@@ -185,7 +186,7 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
 /// A snapshot is taken while a second attempt is open here; the third one commits.
 #[test]
 fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_transaction() {
-    let options = ParticipantOptions::new(Strategy::Serializable, Durability::Shared);
+    let options = ParticipantOptions::new(Strategy::Serializable);
     let model = Hand::load();
     let recover = |snapshot, log| {
         let recovered =
@@ -196,7 +197,10 @@ fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_
     let branch =
         Branch { tx: tx(7), attempt: Attempt::FIRST.next(), work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
     let request = Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false };
-    account.step(Input::Prepare(Prepare { coordinator: key("Coordinator/C"), request }), Millis(0));
+    account.step(
+        Input::Prepare(Prepare { coordinator: key("Coordinator/C"), durability: Durability::Shared, request }),
+        Millis(0),
+    );
     let snapshot = account.snapshot();
     assert_eq!(snapshot.pending.len(), 1, "it is open");
     let events = vec![Hand::deposit(5)];

@@ -302,10 +302,16 @@ fn request(n: u128, event: Event) -> Request<Event> {
 #[test]
 fn a_repeated_vote_names_the_same_dependency_also_when_that_has_aborted() {
     let model = Hand::load();
-    let options = ParticipantOptions::new(EARLY, Durability::Shared);
+    let options = ParticipantOptions::new(EARLY);
     let mut account = Participant::new(model, key("Account/A"), options).expect("the class exists");
     let coordinator = || key("Coordinator/C");
-    let prepare = |n, event| Input::Prepare(Prepare { coordinator: coordinator(), request: request(n, event) });
+    let prepare = |n, event| {
+        Input::Prepare(Prepare {
+            coordinator: coordinator(),
+            durability: Durability::Shared,
+            request: request(n, event),
+        })
+    };
     let decide = |n, slot, decision| {
         Input::Decide(Decide {
             tx: tx(n),

@@ -105,11 +105,10 @@ type Recovered = Result<Snapshot<Instance, EventCall>, RecoveryError>;
 
 fn recover(
     version: usize,
-    durability: Durability,
     snapshot: Option<Snapshot<Instance, EventCall>>,
     records: Vec<Record<EventCall>>,
 ) -> Recovered {
-    let options = ParticipantOptions::new(Strategy::Serializable, durability);
+    let options = ParticipantOptions::new(Strategy::Serializable);
     let recovered = Participant::recover(Arc::new(model(version)), tank(), options, snapshot, records, Millis(0));
     recovered.map(|(participant, _)| participant.snapshot())
 }
@@ -124,7 +123,7 @@ fn shown(recovered: &Recovered) -> String {
 fn each_event_happens_again_under_the_version_that_it_was_written_under() {
     let fill = |slot, by, version: u32| committed(slot, event(version as usize, "Fill", Some(by)), version);
     let log = vec![fill(1, 3, 1), fill(2, 5, 2), fill(3, 7, 3)];
-    let shared = |version, log: &[Record<EventCall>]| shown(&recover(version, Durability::Shared, None, log.to_vec()));
+    let shared = |version, log: &[Record<EventCall>]| shown(&recover(version, None, log.to_vec()));
     assert_eq!(shared(1, &log[..1]), "used fills 1 litres 3 under 1");
     assert_eq!(shared(2, &log[..1]), "used decilitres 30 fills 1 under 2");
     assert_eq!(shared(2, &log[..2]), "used decilitres 35 fills 2 under 2");
@@ -141,20 +140,20 @@ fn each_event_happens_again_under_the_version_that_it_was_written_under() {
 #[test]
 fn a_state_may_have_another_name_in_each_version() {
     let log = vec![committed(1, event(1, "Fill", Some(3)), 1), committed(2, event(1, "Drain", None), 1)];
-    assert_eq!(shown(&recover(3, Durability::Shared, None, log)), "drained decilitres 0 under 3");
+    assert_eq!(shown(&recover(3, None, log)), "drained decilitres 0 under 3");
 }
 
 #[test]
 fn a_snapshot_has_the_version_that_it_was_taken_under() {
     let log = vec![committed(1, event(1, "Fill", Some(3)), 1)];
-    let first = recover(1, Durability::Shared, None, log.clone()).expect("it recovers");
-    let second = recover(2, Durability::Shared, Some(first.clone()), log).expect("it recovers");
+    let first = recover(1, None, log.clone()).expect("it recovers");
+    let second = recover(2, Some(first.clone()), log).expect("it recovers");
     assert_eq!((first.version, second.version), (1, 2));
     let later = vec![committed(2, event(2, "Fill", Some(5)), 2)];
     for snapshot in [first, second] {
         let decoded = Snapshot::decode(&snapshot.encode()).expect("what was written");
         assert_eq!(decoded, snapshot);
-        let recovered = recover(3, Durability::Shared, Some(decoded), later.clone());
+        let recovered = recover(3, Some(decoded), later.clone());
         assert_eq!(shown(&recovered), "used decilitres 35 under 3");
     }
 }
@@ -163,17 +162,17 @@ fn a_snapshot_has_the_version_that_it_was_taken_under() {
 fn what_was_written_under_a_version_that_is_not_known_is_refused() {
     let unknown = RecoveryError::NoSuchVersion { entity: tank(), version: 3 };
     let log = vec![committed(1, event(3, "Fill", Some(3)), 3)];
-    assert_eq!(recover(2, Durability::Shared, None, log.clone()), Err(unknown.clone()));
-    let snapshot = recover(3, Durability::Shared, None, log).expect("it recovers");
-    assert_eq!(recover(2, Durability::Shared, Some(snapshot.clone()), Vec::new()), Err(unknown.clone()));
+    assert_eq!(recover(2, None, log.clone()), Err(unknown.clone()));
+    let snapshot = recover(3, None, log).expect("it recovers");
+    assert_eq!(recover(2, Some(snapshot.clone()), Vec::new()), Err(unknown.clone()));
     // Nor does anything go back to an earlier one.
     let back = vec![committed(2, event(2, "Fill", Some(3)), 2)];
-    assert_eq!(recover(3, Durability::Shared, Some(snapshot), back), Err(unknown));
+    assert_eq!(recover(3, Some(snapshot), back), Err(unknown));
 }
 
 #[test]
 fn what_is_in_doubt_under_an_earlier_version_is_decided_there_first() {
-    let prepared = |version| {
+    let prepared = |version, durability| {
         let branch = Branch {
             tx: TxId::from_u128(9),
             attempt: Attempt::FIRST,
@@ -182,15 +181,20 @@ fn what_is_in_doubt_under_an_earlier_version_is_decided_there_first() {
         };
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("used".into()), in_line: false };
         let coordinator = EntityKey::new("Coordinator", "c").expect("a key");
-        Record::Prepared(Prepared { branch, slot: Slot(2), coordinator, answer, version })
+        Record::Prepared(Prepared { branch, slot: Slot(2), coordinator, answer, version, durability })
     };
-    let log = |version| vec![committed(1, event(1, "Fill", Some(3)), 1), prepared(version)];
+    let log = |version| vec![committed(1, event(1, "Fill", Some(3)), 1), prepared(version, Durability::TwoPhase)];
     let expected = RecoveryError::InDoubtUnderEarlier { entity: tank(), tx: TxId::from_u128(9), version: 1 };
-    assert_eq!(recover(2, Durability::TwoPhase, None, log(1)), Err(expected));
-    assert!(recover(1, Durability::TwoPhase, None, log(1)).is_ok());
-    assert!(recover(2, Durability::TwoPhase, None, log(2)).is_ok());
-    // Without a decision nothing is left of it in a shared journal.
-    assert_eq!(shown(&recover(2, Durability::Shared, None, log(1))), "used decilitres 30 fills 1 under 2");
+    assert_eq!(recover(2, None, log(1)), Err(expected));
+    assert!(recover(1, None, log(1)).is_ok());
+    assert!(recover(2, None, log(2)).is_ok());
+    // Without a decision nothing is left of what its coordinator would have written.
+    let first = recover(1, None, log(1)).expect("it recovers");
+    let mut open = first.clone();
+    open.pending[0].prepared.durability = Durability::Shared;
+    assert_eq!(first.pending.len(), 1);
+    assert_eq!(recover(1, Some(open.clone()), Vec::new()).expect("it recovers").pending, []);
+    assert_eq!(shown(&recover(2, Some(open), Vec::new())), "used decilitres 30 fills 1 under 2");
 }
 
 #[test]
@@ -219,7 +223,7 @@ fn replay_after_an_adoption_is_the_state_before_it_migrated() {
                 state = Some(next);
             }
         }
-        let recovered = recover(version, Durability::Shared, None, log).expect("it recovers");
+        let recovered = recover(version, None, log).expect("it recovers");
         let state = state.or_else(|| models[version - 1].initial(&tank()));
         assert_eq!(Some(recovered.base), state, "seed {seed}");
     });
@@ -229,7 +233,7 @@ fn replay_after_an_adoption_is_the_state_before_it_migrated() {
 #[test]
 fn a_migrated_instance_takes_events_at_once() {
     let log = vec![committed(1, event(1, "Fill", Some(3)), 1)];
-    let snapshot = recover(2, Durability::Shared, None, log).expect("it recovers");
+    let snapshot = recover(2, None, log).expect("it recovers");
     let model = Arc::new(model(2));
     let account = Admission::new(
         Arc::clone(&model),

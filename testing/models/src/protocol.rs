@@ -603,7 +603,7 @@ impl<M: Model> Protocol<M> {
 
     fn fresh(&self) -> Node<M> {
         let Scenario { model, strategy, limits, states, .. } = &self.scenario;
-        let mut participant = ParticipantOptions::new(*strategy, Durability::TwoPhase);
+        let mut participant = ParticipantOptions::new(*strategy);
         participant.limits = limits.clone();
         participant.ask_after = Millis(0);
         let mut coordinator = CoordinatorOptions::new(Durability::TwoPhase);

@@ -45,7 +45,7 @@ pub struct Answer<E> {
 }
 
 /// Why the work of a transaction is possible in no outcome.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejection<E> {
     /// What the client is told.
     pub refusal: Refusal,
@@ -59,7 +59,7 @@ pub struct Rejection<E> {
 }
 
 /// What must be known of other entities before the work of a transaction can be judged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered<E> {
     /// The place, among the actions, of the event that asks.
     pub position: usize,

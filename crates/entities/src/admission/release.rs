@@ -37,6 +37,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexSet;
+use serde::{Deserialize, Serialize};
 
 use super::entity::{Answer, Branch};
 use super::progress::{Entry, Outcomes, Progress};
@@ -45,7 +46,7 @@ use crate::model::Model;
 use crate::tx::{Slot, TxId};
 
 /// What a vote says under [`Strategy::LockingEarlyRelease`](super::Strategy::LockingEarlyRelease).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EarlyRelease {
     /// The transaction that must commit for this one to commit. Its record directly precedes that of this one here.
     pub depends_on: Option<TxId>,

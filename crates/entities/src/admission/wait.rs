@@ -4,13 +4,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::tx::TxId;
 
 /// What one transaction waits for at one entity: another transaction, or several that do the same there and matter alike.
 ///
 /// Displayed as `balance is between EUR 20.00 and EUR 100.00 and must be at least EUR 60.00: it depends on Withdraw of 0192…
 /// (fails if it commits, passes if it aborts)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// What waits: the names of its events here, or its conditions or questions; nothing if it is a read.
     pub waiting: String,
@@ -25,7 +27,7 @@ pub struct Wait {
 }
 
 /// Why a transaction is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Why {
     /// Whether the waiting event is possible depends on it.
@@ -87,7 +89,7 @@ pub enum Why {
 }
 
 /// What becomes of a waiting event once one other is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prospect {
     /// It is possible.
     Passes,
@@ -98,7 +100,7 @@ pub enum Prospect {
 }
 
 /// Something that is not decided, as the contract names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Undecided {
     /// A number, or a sum of them.

@@ -69,13 +69,13 @@ use crate::message::{Decide, Precommit, Said, ToCoordinator, ToParticipant, Vote
 use crate::model::{Action, Call, Model};
 use crate::participant::{Durability, WriteId, Written};
 use crate::reason::{Reason, Refusal};
-use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
+use crate::record::{AnswerRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
 
 /// How a coordinator behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoordinatorOptions {
-    /// Where promises and decisions are kept; the same as that of the participants.
+    /// How participants are asked to keep their promises; each says with its yes how it does.
     pub durability: Durability,
     /// How many entities one transaction may touch.
     pub participants_max: usize,
@@ -398,7 +398,7 @@ impl<M: Model> Coordinator<M> {
 
     fn ask(&self, tx: TxId, out: &mut Outputs<M>) {
         let transaction = &self.transactions[&tx];
-        if let Some((to, prepare)) = transaction.prepare(tx, &self.key) {
+        if let Some((to, prepare)) = transaction.prepare(tx, &self.key, self.options.durability) {
             out.push(CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) });
         }
     }
@@ -493,7 +493,9 @@ impl<M: Model> Coordinator<M> {
         let (model, bounds) = (Arc::clone(&self.model), self.bounds());
         let transaction = self.transaction(tx);
         let still_possible = match vote {
-            Vote::Yes { slot, answer, early } => transaction.accept(&*model, bounds, from, (slot, early), answer),
+            Vote::Yes { slot, answer, durability, early } => {
+                transaction.accept(&*model, bounds, from, (slot, durability, early), answer)
+            }
             Vote::No(rejection) if rejection.refusal.is_early() => {
                 return self.let_due(tx, rejection.refusal, now, out);
             }
@@ -595,17 +597,13 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn decide(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
-        let (key, durability) = (self.key.clone(), self.options.durability);
+        let key = self.key.clone();
         let version = self.model.version();
         let transaction = self.transaction(tx);
         transaction.phase = Phase::Deciding;
-        let mut records = Vec::new();
-        let mut decision = transaction.decision(tx);
+        let decision = transaction.decision(tx);
         // Behind the decision only slots count.
-        if durability == Durability::Shared {
-            records.extend(transaction.take_commits(tx, version));
-            decision.participants.clear();
-        }
+        let mut records = transaction.take_commits(tx, version);
         records.push((key, Record::Decision(decision)));
         let (depends_on, precommits) = (transaction.depends_on(), transaction.precommits(tx));
         self.wake_again(tx, Millis::NEVER, now);
@@ -640,8 +638,10 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn committed(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
-        let DecisionRecord { participants, answer, .. } = self.transaction(tx).decision(tx);
-        if !self.transaction(tx).is_in_line() {
+        let transaction = self.transaction(tx);
+        let participants = transaction.participants().collect();
+        if !transaction.is_in_line() {
+            let answer = transaction.answer(tx, Ok(transaction.done()));
             self.reply(tx, answer, out);
         }
         self.start_telling(tx, participants, now, out);
@@ -653,8 +653,8 @@ impl<M: Model> Coordinator<M> {
         out.push(CoordinatorOutput::Reply { tx, reply });
     }
 
-    fn start_telling(&mut self, tx: TxId, participants: Vec<(EntityKey, Slot)>, now: Millis, out: &mut Outputs<M>) {
-        self.transaction(tx).phase = Phase::Telling { deaf: participants.into_iter().collect() };
+    fn start_telling(&mut self, tx: TxId, deaf: BTreeMap<EntityKey, Slot>, now: Millis, out: &mut Outputs<M>) {
+        self.transaction(tx).phase = Phase::Telling { deaf };
         self.tell_again(tx, out);
         self.wake_again(tx, self.options.resend_after, now);
         self.finish_if_heard(tx, out);
@@ -683,13 +683,14 @@ impl<M: Model> Coordinator<M> {
         if !matches!(&transaction.phase, Phase::Telling { deaf } if deaf.is_empty()) {
             return;
         }
+        let is_two_phase = transaction.is_two_phase();
         let answer = transaction.answer(tx, Ok(transaction.done()));
         if transaction.is_in_line() {
             self.reply(tx, answer.clone(), out);
         }
         let result = answer.result;
         self.end(tx, Reply::Answered { tx, result, replayed: false });
-        if self.options.durability == Durability::TwoPhase {
+        if is_two_phase {
             let record = (self.key.clone(), Record::End { tx });
             self.append(tx, vec![record], false, out);
         }

@@ -78,7 +78,7 @@ impl<M: Model> Coordinator<M> {
         }
         let mut out = Vec::new();
         for (tx, decision) in decided {
-            let participants = decision.participants.clone();
+            let participants = decision.participants.iter().cloned().collect();
             coordinator.transactions.insert(tx, Box::new(Transaction::decided(decision)));
             coordinator.start_telling(tx, participants, now, &mut out);
         }

@@ -10,6 +10,7 @@ use crate::EntityKey;
 use crate::admission::{Answer, Branch, EarlyRelease, Rejection, Request, Unanswered};
 use crate::message::{Precommit, Prepare, Said, Vote};
 use crate::model::{Action, Call, Model, Question, Work};
+use crate::participant::Durability;
 use crate::reason::{Reason, Refusal};
 use crate::record::{AnswerRecord, DecisionRecord, Done, Idempotency, Record};
 use crate::tx::{Attempt, Millis, Slot, Timestamp, TxId};
@@ -60,6 +61,7 @@ struct Yes<E> {
     result: Option<Box<Value>>,
     /// Whether it acknowledges a commit when that is applied, and the client is told then.
     in_line: bool,
+    durability: Durability,
     early: Option<EarlyRelease>,
 }
 
@@ -114,7 +116,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let Done { state, result } = result.unwrap_or_default();
         let yes = |(key, slot)| {
             let (work, state, result) = (Work::nothing(), state.clone(), result.clone());
-            (key, Yes { slot, work, state, result, in_line: false, early: None })
+            (key, Yes { slot, work, state, result, in_line: false, durability: Durability::TwoPhase, early: None })
         };
         let yes = participants.into_iter().map(yes).collect();
         Self { attempt, yes, ..Self::new(begin, Millis(0)) }
@@ -218,7 +220,7 @@ impl<E: Clone + Eq> Transaction<E> {
         model: &M,
         bounds: Bounds,
         from: EntityKey,
-        (slot, early): (Slot, Option<EarlyRelease>),
+        (slot, durability, early): (Slot, Durability, Option<EarlyRelease>),
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
@@ -228,7 +230,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let result = result_of(&work, &answers);
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
         self.depends |= early.is_some_and(|early| early.depends_on.is_some());
-        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, early });
+        self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, durability, early });
         self.no.remove(&from);
         let Some(news) = news else { return Ok(()) };
         let known = self.learned.insert(from, news.clone());
@@ -272,7 +274,12 @@ impl<E: Clone + Eq> Transaction<E> {
     }
 
     /// The request to the entity whose vote is awaited.
-    pub(super) fn prepare(&self, tx: TxId, coordinator: &EntityKey) -> Option<(EntityKey, Prepare<E>)> {
+    pub(super) fn prepare(
+        &self,
+        tx: TxId,
+        coordinator: &EntityKey,
+        durability: Durability,
+    ) -> Option<(EntityKey, Prepare<E>)> {
         let to = self.asked.clone()?;
         let ordered = self.yes.last_key_value().is_none_or(|(held, _)| *held < to);
         let mut work = self.plan.work(&to)?.clone();
@@ -280,7 +287,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
         let (deadline, sole) = (self.deadline, self.plan.is_sole());
         let request = Request { branch, deadline, ordered, sole, certain: self.certain };
-        Some((to, Prepare { coordinator: coordinator.clone(), request }))
+        Some((to, Prepare { coordinator: coordinator.clone(), durability, request }))
     }
 
     /// Takes all participants that may hold a slot for this attempt.
@@ -333,12 +340,23 @@ impl<E: Clone + Eq> Transaction<E> {
         AnswerRecord { tx, at: self.at, idempotency: self.idempotency.clone(), result }
     }
 
-    /// The decision to commit.
+    /// All participants with their slots.
+    pub(super) fn participants(&self) -> impl Iterator<Item = (EntityKey, Slot)> {
+        self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot))
+    }
+
+    /// Whether a participant keeps its promise in another journal.
+    pub(super) fn is_two_phase(&self) -> bool {
+        self.yes.values().any(|yes| yes.durability == Durability::TwoPhase)
+    }
+
+    /// The decision to commit, with the participants that do not find it in their own records.
     pub(super) fn decision(&self, tx: TxId) -> DecisionRecord {
+        let elsewhere = self.yes.iter().filter(|(_, yes)| yes.durability == Durability::TwoPhase);
         DecisionRecord {
             tx,
             attempt: self.attempt,
-            participants: self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot)).collect(),
+            participants: elsewhere.map(|(key, yes)| (key.clone(), yes.slot)).collect(),
             answer: self.answer(tx, Ok(self.done())),
         }
     }
@@ -349,13 +367,13 @@ impl<E: Clone + Eq> Transaction<E> {
         first.map(|yes| Done { state: yes.state.clone(), result: yes.result.clone() }).unwrap_or_default()
     }
 
-    /// Takes the effects, as each entity finds them in a shared journal; they happen under `version` of the contract.
+    /// Takes the effects of those that share the journal, as each finds them there; they happen under `version` of the contract.
     pub(super) fn take_commits(&mut self, tx: TxId, version: u32) -> Vec<(EntityKey, Record<E>)> {
         let at = self.at;
         let commit = |(key, yes): (&EntityKey, &mut Yes<E>)| {
             let events: Vec<E> = std::mem::replace(&mut yes.work, Work::nothing()).into_events().collect();
-            let has_event = !events.is_empty();
-            has_event.then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version }))
+            let is_written = yes.durability == Durability::Shared && !events.is_empty();
+            is_written.then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version }))
         };
         self.yes.iter_mut().filter_map(commit).collect()
     }

@@ -130,7 +130,8 @@ impl<J: Journal> Committer<J> {
         self.state.lock().under_way.state(slow_after, self.clock.now())
     }
 
-    /// Appends all of it atomically; the positions of the appends, in their order.
+    /// Appends all of it atomically; the places of the appends within their entities, in their order, and the position of the last record
+    /// of all.
     ///
     /// Several appends may be of one entity. Nothing is submitted once `progress` is late. `submitted` is called when the positions are
     /// given out.
@@ -143,7 +144,7 @@ impl<J: Journal> Committer<J> {
         mut answered: Option<Answered>,
         progress: &Progress,
         submitted: impl FnOnce(),
-    ) -> Result<Vec<Seq>, CommitError> {
+    ) -> Result<(Vec<Seq>, Position), CommitError> {
         loop {
             progress.wait(Stage::Journal, self.locate(&appends)).await??;
             let settled = self.settled.notified();
@@ -158,7 +159,7 @@ impl<J: Journal> Committer<J> {
                         Err(_) => Space::Unknown,
                     };
                     drop(passage);
-                    return result.map(|_| seqs).map_err(CommitError::from);
+                    return result.map(|position| (seqs, position)).map_err(CommitError::from);
                 }
                 Submission::Refusing => progress.wait(Stage::Journal, settled).await?,
                 Submission::Unlocated => {}

@@ -7,7 +7,7 @@
 //! # Who may touch what
 //! A handle leaves the directory only as an [`Arc`] that was cloned under the lock of its shard. A user of the
 //! entity keeps that `Arc` until everything asked of it has been answered: a coordinator until its decision is
-//! acknowledged, a reader until it has its view. So an entity whose only `Arc` is the directory's has nothing open,
+//! acknowledged, a reader until it has its view, and an entity that has promised something to a coordinator elsewhere has one of itself. So an entity whose only `Arc` is the directory's has nothing open,
 //! delayed or unanswered, nobody can ask it anything before the lock is given up, and it may be put away. All it has
 //! acknowledged is in the journal.
 //!
@@ -31,8 +31,10 @@ use enact_journal::{EntityKey, Journal};
 use enact_sync::Mutex;
 use indexmap::IndexMap;
 
+use super::Failure;
 use super::clock::Clock;
-use super::committer::Tail;
+use super::committer::{Committer, Tail};
+use super::elsewhere::Elsewhere;
 use super::entity::{Entity, Parts, Told};
 use super::error::EntityError;
 use super::loading::{Loading, Stage};
@@ -94,7 +96,7 @@ pub(super) struct Directory<M: Model, J: Journal> {
 }
 
 /// What every entity is made from.
-pub(super) struct Maker<M, J> {
+pub(super) struct Maker<M: Model, J> {
     pub(super) model: Arc<M>,
     pub(super) journal: Arc<J>,
     pub(super) clock: Clock,
@@ -104,6 +106,9 @@ pub(super) struct Maker<M, J> {
     pub(super) memory: Arc<Memory>,
     pub(super) timers: Arc<Timers>,
     pub(super) counts: Arc<Counts>,
+    pub(super) committer: Arc<Committer<J>>,
+    pub(super) elsewhere: Option<Arc<Elsewhere<M::Event>>>,
+    pub(super) failure: Failure,
 }
 
 struct Shard<M: Model, J: Journal> {
@@ -124,6 +129,16 @@ impl<M: Model, J: Journal> Directory<M, J> {
     /// # Errors
     /// If it has panicked and is still in use.
     pub(super) fn get(&self, key: &EntityKey) -> Result<Arc<Live<M, J>>, EntityError> {
+        let (live, is_new) = self.find_or_make(key)?;
+        if is_new && self.make.elsewhere.is_some() {
+            // Not under the lock: an answer may come before the question has been sent.
+            drop(live.turn(Entity::ask));
+        }
+        Ok(live)
+    }
+
+    /// The live entity `key`, and whether it was not before.
+    fn find_or_make(&self, key: &EntityKey) -> Result<(Arc<Live<M, J>>, bool), EntityError> {
         let mut shard = self.shard(key).lock();
         if let Some(live) = shard.live.get_mut(key) {
             let has_ended = live.turns.has_ended();
@@ -131,18 +146,19 @@ impl<M: Model, J: Journal> Directory<M, J> {
                 let why = "it panicked, and comes back when what it was asked before has ended".to_owned();
                 return Err(EntityError::Ended { entity: key.clone(), why });
             }
-            if has_ended || live.loading.is_unread() {
+            let is_new = has_ended || live.loading.is_unread();
+            if is_new {
                 *live = Arc::new(self.make.live(key));
             }
             live.used.store(true, Ordering::Relaxed);
-            return Ok(Arc::clone(live));
+            return Ok((Arc::clone(live), is_new));
         }
         let live = Arc::new(self.make.live(key));
         shard.live.insert(key.clone(), Arc::clone(&live));
         let put_away = if self.is_full() { shard.put_one_away(EVICTION_LOOKS_MAX) } else { None };
         drop(shard);
         drop(put_away);
-        Ok(live)
+        Ok((live, true))
     }
 
     /// The entity `key`, if it is live.
@@ -247,6 +263,9 @@ impl<M: Model, J: Journal> Maker<M, J> {
             journal: Arc::clone(&self.journal),
             clock: self.clock,
             options: ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() },
+            committer: Arc::clone(&self.committer),
+            elsewhere: self.elsewhere.clone(),
+            failure: self.failure.clone(),
             told,
         };
         let turns = Turns::made_by(|turns| Entity::recovered(parts, turns));

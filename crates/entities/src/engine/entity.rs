@@ -2,24 +2,35 @@
 //!
 //! The first turn is to be recovered from the journal. Whatever comes meanwhile waits, so every other turn finds the
 //! participant recovered, or the reason why it is not.
+//!
+//! # Promises to coordinators elsewhere
+//! Their records are appended in tasks, each of which brings its end as a turn. As long as the entity has promised something, waits to, or has a
+//! record on its way, it keeps itself in memory: nobody else may know of it.
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
-use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
+use enact_journal::{AppendError, EntityKey, Journal, Kind, Position, Seq, Snapshot as Image};
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
+use super::committer::{Append, CommitError, Committer};
+use super::directory::Live;
+use super::elsewhere::Elsewhere;
 use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
 use super::metrics::{ClassCounts, EventIds};
-use super::timers::Timers;
+use super::progress::Progress;
+use super::timers::{Note, Timers};
 use super::turns::{Answer, Turns};
-use crate::admission::{Decision, Wait};
-use crate::message::{Decide, Precommit, Prepare, Said, Vote};
+use super::{FAR, Failure, moment};
+use crate::admission::{Branch, Decision, Wait};
+use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, Vote};
 use crate::model::{Due, Model};
-use crate::participant::{Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View};
-use crate::record::{Record, Snapshot};
+use crate::participant::{
+    Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId, Written,
+};
+use crate::record::{Prepared, Record, Snapshot};
 use crate::tx::{Attempt, Millis, TxId};
 
 /// How many effects are applied between two snapshots of an entity.
@@ -34,9 +45,9 @@ type Answered<T> = Answer<Result<T, EntityError>>;
 /// Owes somebody an answer.
 type Debt<T> = oneshot::Sender<Result<T, EntityError>>;
 
-/// A vote that is owed, and on which events.
+/// A vote that is owed, to whom if that is not a coordinator elsewhere, and on which events.
 struct Voting<M: Model> {
-    debt: Debt<Vote<M::Event>>,
+    debt: Option<Debt<Vote<M::Event>>>,
     events: Option<EventIds>,
 }
 
@@ -68,12 +79,15 @@ pub(super) struct Told {
 }
 
 /// What an entity is made of.
-pub(super) struct Parts<M, J> {
+pub(super) struct Parts<M: Model, J> {
     pub(super) key: EntityKey,
     pub(super) model: Arc<M>,
     pub(super) journal: Arc<J>,
     pub(super) clock: Clock,
     pub(super) options: ParticipantOptions,
+    pub(super) committer: Arc<Committer<J>>,
+    pub(super) elsewhere: Option<Arc<Elsewhere<M::Event>>>,
+    pub(super) failure: Failure,
     pub(super) told: Told,
 }
 
@@ -86,6 +100,10 @@ pub(super) struct Entity<M: Model, J: Journal> {
     commits: HashMap<TxId, oneshot::Sender<()>>,
     reads: HashMap<ReadId, Debt<Reading<M::State>>>,
     next_read: ReadId,
+    /// What it asks of coordinators elsewhere as soon as it is in the directory.
+    questions: Vec<Output<M::State, M::Event>>,
+    /// Itself, as long as something is under way for a coordinator elsewhere.
+    kept: Option<Arc<Live<M, J>>>,
     /// The earliest tick that a timer has been set for.
     tick_at: Millis,
     durable: DurableRecords,
@@ -100,11 +118,11 @@ impl<M: Model, J: Journal> Entity<M, J> {
     /// An entity as the journal has it.
     pub(super) async fn recovered(of: Parts<M, J>, turns: Weak<Turns<Self>>) -> Box<Self> {
         let recovered = recover(&of).await;
-        let (participant, durable) = match recovered {
-            Ok((participant, durable)) => (Ok(participant), durable),
+        let (participant, durable, questions) = match recovered {
+            Ok(Recovered { participant, durable, questions }) => (Ok(participant), durable, questions),
             Err(cause) => {
                 tracing::error!(entity = %of.key, %cause, "entity cannot be recovered");
-                (Err(cause), DurableRecords::default())
+                (Err(cause), DurableRecords::default(), Vec::new())
             }
         };
         match &participant {
@@ -112,7 +130,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
             _ => of.told.loading.read(),
         }
         of.told.footprint.set_has_records(durable.complete_up_to() > Seq::NONE);
-        let entity = Self {
+        let mut entity = Self {
             of,
             turns,
             participant,
@@ -120,12 +138,15 @@ impl<M: Model, J: Journal> Entity<M, J> {
             commits: HashMap::new(),
             reads: HashMap::new(),
             next_read: ReadId(0),
+            questions,
+            kept: None,
             tick_at: Millis::NEVER,
             durable,
             applied_since_snapshot: 0,
             applied: Vec::new(),
             weigh_at: 1,
         };
+        entity.keep_deadline();
         entity.weigh();
         if entity.of.model.is_timed(&entity.of.key) {
             entity.tell_timers(&[]);
@@ -151,11 +172,13 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
         self.keep_deadline();
         self.snapshot_if_due();
+        self.let_go();
         heard
     }
 
     fn carry_out(&mut self, asker: Asker, output: Output<M::State, M::Event>) -> Option<Heard<M::State, M::Event>> {
         match output {
+            Output::Send(message) if self.is_elsewhere(&message.to) => self.say(message),
             // Questions have no receiver here: a coordinator lives as long as its transaction.
             Output::Send(message) => match message.said {
                 Said::Vote(vote) if asker == Asker::Voter(message.tx, message.attempt) => {
@@ -164,7 +187,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
                 Said::Vote(vote) => {
                     if let Some(Voting { debt, events }) = self.votes.remove(&(message.tx, message.attempt)) {
                         self.count(&vote, events.as_ref());
-                        pay(debt, Ok(vote));
+                        debt.into_iter().for_each(|debt| pay(debt, Ok(vote.clone())));
                     }
                 }
                 Said::Ack(_) if asker == Asker::Committer(message.tx) => return Some(Heard::Ack),
@@ -183,8 +206,13 @@ impl<M: Model, J: Journal> Entity<M, J> {
             }
             Output::ReadReply { id, view } => return self.answer_read(asker, id, Ok(view)),
             Output::ReadExpired { id, waits_for } => return self.answer_read(asker, id, Err(waits_for)),
+            Output::ProtocolError { decide } if self.is_elsewhere(&decide.coordinator) => {
+                tracing::error!(entity = %self.of.key, ?decide, "never promised what is decided; it has no effect");
+            }
             Output::ProtocolError { decide } => panic!("{}: never promised what is decided: {decide:?}", self.of.key),
-            Output::Append { .. } | Output::Halt => unreachable!("with a shared journal a participant writes nothing"),
+            Output::Append { write, record, .. } => self.append(write, record),
+            // The engine has failed with the append.
+            Output::Halt => {}
         }
         None
     }
@@ -265,6 +293,125 @@ impl<M: Model, J: Journal> Entity<M, J> {
         drop(self.of.journal.save_snapshot(image));
     }
 
+    /// Asks coordinators elsewhere what became of the promises that it was recovered with.
+    pub(super) fn ask(&mut self) -> Answer<()> {
+        for question in std::mem::take(&mut self.questions) {
+            self.carry_out(Asker::Nobody, question);
+        }
+        Answer::now(())
+    }
+
+    fn is_elsewhere(&self, coordinator: &EntityKey) -> bool {
+        self.of.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.coordinator() != coordinator)
+    }
+
+    fn say(&mut self, message: ToCoordinator<M::Event>) {
+        if let Said::Vote(vote) = &message.said
+            && let Some(Voting { events, .. }) = self.votes.remove(&(message.tx, message.attempt))
+        {
+            self.count(vote, events.as_ref());
+        }
+        if let Some(elsewhere) = &self.of.elsewhere {
+            elsewhere.say(message);
+        }
+    }
+
+    /// Appends a record of a promise in a task, which takes a turn when it is durable or refused.
+    fn append(&mut self, write: WriteId, record: Record<M::Event>) {
+        let live = Arc::clone(self.kept.as_ref().expect("what has promised something keeps itself"));
+        let Parts { committer, elsewhere, failure, .. } = &self.of;
+        let (committer, elsewhere, failure) = (Arc::clone(committer), elsewhere.clone(), failure.clone());
+        let (Record::Prepared(Prepared { branch: Branch { tx, .. }, .. }) | Record::Outcome { tx, .. }) = record else {
+            unreachable!("a participant writes of its promises")
+        };
+        let note = self.note(&record);
+        let (key, tail, kind) = (self.of.key.clone(), Arc::clone(&live.tail), Kind(record.kind()));
+        let mut appends = vec![Append { key: key.clone(), tail, kind, payload: record.encode(), depends_on: None }];
+        appends.extend(note.as_ref().map(|note| note.append::<M::Event>()));
+        let timers = Arc::clone(&self.of.told.timers);
+        if let Record::Outcome { decision: Decision::Abort, .. } = record {
+            timers.cancelled(&key, tx);
+        }
+        tokio::spawn(async move {
+            let progress = Progress::new(tx, key.clone(), moment(FAR));
+            let records = appends.len() as u64;
+            let (result, seq) = match committer.append(appends, None, &progress, || ()).await {
+                Ok((seqs, position)) => {
+                    note.iter().zip(&seqs[1..]).for_each(|(note, &seq)| timers.noted(note, seq));
+                    if let Some(elsewhere) = elsewhere {
+                        let before = Position(position.0.saturating_sub(records));
+                        elsewhere.promises.written(&key, &record, before, position);
+                    }
+                    (Written::Durable, seqs.first().copied())
+                }
+                Err(CommitError::Append(AppendError::InDoubt { why })) => {
+                    failure.fail(format!("the journal cannot say whether a promise of {key} is durable: {why}"));
+                    (Written::InDoubt, None)
+                }
+                Err(cause) => {
+                    tracing::warn!(entity = %key, %tx, %cause, "a promise or its outcome is not recorded");
+                    timers.cancelled(&key, tx);
+                    (Written::Refused, None)
+                }
+            };
+            drop(live.turn(move |entity| {
+                if let Some(seq) = seq {
+                    entity.durable.add(seq);
+                    entity.of.told.footprint.set_has_records(true);
+                }
+                entity.step(Asker::Nobody, Input::Written { write, result });
+                Answer::now(())
+            }));
+        });
+    }
+
+    /// The note that has to be written with a promise that may set a timer.
+    fn note(&self, record: &Record<M::Event>) -> Option<Note> {
+        let Record::Prepared(Prepared { branch, .. }) = record else { return None };
+        let (key, model) = (&self.of.key, &self.of.model);
+        let may_set = model.is_timed(key) && branch.work.events().any(|event| model.may_set_timer(key, event));
+        may_set.then(|| self.of.told.timers.begin(key, branch.tx)).flatten()
+    }
+
+    /// Keeps itself in memory as long as it has promised something to a coordinator elsewhere.
+    pub(super) fn keep(&mut self, live: Arc<Live<M, J>>) -> Answer<()> {
+        self.kept = Some(live);
+        self.let_go();
+        Answer::now(())
+    }
+
+    fn let_go(&mut self) {
+        if self.kept.is_some() && self.participant.as_ref().is_ok_and(Participant::is_idle) {
+            self.kept = None;
+        }
+    }
+
+    /// Asks for a vote, which the coordinator elsewhere is told. `live` is this entity.
+    pub(super) fn prepare_elsewhere(&mut self, prepare: Prepare<M::Event>, live: Arc<Live<M, J>>) -> Answer<()> {
+        let Branch { tx, attempt, work, .. } = &prepare.request.branch;
+        let (tx, attempt) = (*tx, *attempt);
+        if let Err(cause) = &self.participant {
+            tracing::warn!(%tx, entity = %self.of.key, %cause, "an entity cannot promise anything");
+            let (to, from, said) = (prepare.coordinator, self.of.key.clone(), Said::Vote(Vote::NotRecorded));
+            self.say(ToCoordinator { to, from, tx, attempt, said });
+            return Answer::now(());
+        }
+        let names = work.events().map(|event| self.of.model.event_name(event));
+        let events = self.of.told.counts.as_ref().map(|counts| counts.ids(names));
+        self.votes.insert((tx, attempt), Voting { debt: None, events });
+        self.kept = Some(live);
+        self.step(Asker::Nobody, Input::Prepare(prepare));
+        Answer::now(())
+    }
+
+    /// Tells the decision of a coordinator elsewhere. `live` is this entity.
+    pub(super) fn decide_elsewhere(&mut self, decide: Decide, live: Arc<Live<M, J>>) -> Answer<()> {
+        self.votes.remove(&(decide.tx, decide.attempt));
+        self.kept = Some(live);
+        self.step(Asker::Nobody, Input::Decide(decide));
+        Answer::now(())
+    }
+
     /// Asks for a vote; answered when there is one.
     pub(super) fn prepare(&mut self, prepare: Prepare<M::Event>) -> Answered<Vote<M::Event>> {
         if let Err(cause) = &self.participant {
@@ -279,7 +426,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
         self.count_delay(tx);
         let (debt, answer) = Answer::later();
-        self.votes.insert((tx, attempt), Voting { debt, events });
+        self.votes.insert((tx, attempt), Voting { debt: Some(debt), events });
         answer
     }
 
@@ -348,7 +495,14 @@ fn pay<T>(debt: oneshot::Sender<T>, answer: T) {
     drop(debt.send(answer));
 }
 
-async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<(Participant<M>, DurableRecords), EntityError> {
+/// An entity as the journal has it, and what it asks of coordinators elsewhere.
+struct Recovered<M: Model> {
+    participant: Participant<M>,
+    durable: DurableRecords,
+    questions: Vec<Output<M::State, M::Event>>,
+}
+
+async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<Recovered<M>, EntityError> {
     let Parts { key, model, journal, clock, options, .. } = of;
     let (model, options) = (Arc::clone(model), options.clone());
     let image = journal.load_snapshot(key).await?;
@@ -362,13 +516,13 @@ async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<(Participant<
         let decoded = Record::<M::Event>::decode(&record.payload);
         records.push(decoded.map_err(|cause| EntityError::undecodable(key, record.seq, cause))?);
     }
-    let participant = if snapshot.is_none() && records.is_empty() {
+    let (participant, questions) = if snapshot.is_none() && records.is_empty() {
         let none = || RecoveryError::NoSuchEntity { entity: key.clone() };
-        Participant::new(model, key.clone(), options).ok_or_else(none)?
+        (Participant::new(model, key.clone(), options).ok_or_else(none)?, Vec::new())
     } else {
-        Participant::recover(model, key.clone(), options, snapshot, records, clock.now())?.0
+        Participant::recover(model, key.clone(), options, snapshot, records, clock.now())?
     };
-    Ok((participant, durable))
+    Ok(Recovered { participant, durable, questions })
 }
 
 /// Which records of an entity are reflected in what is kept of it in memory.

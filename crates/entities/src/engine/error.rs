@@ -79,6 +79,14 @@ pub enum SubmitError {
         /// What happened.
         why: String,
     },
+    /// The entity addressed is another engine's. The command has no effect; submit it there.
+    #[error("{entity} is of the engine {engine}: submit what addresses it there")]
+    Elsewhere {
+        /// The entity.
+        entity: EntityKey,
+        /// The name of that engine.
+        engine: String,
+    },
     /// An entity cannot be used.
     #[error(transparent)]
     Entity(#[from] EntityError),
@@ -228,6 +236,14 @@ pub enum ReadError {
     Failed {
         /// What happened.
         why: String,
+    },
+    /// The entity is another engine's: read it there.
+    #[error("{entity} is of the engine {engine}: read it there")]
+    Elsewhere {
+        /// The entity.
+        entity: EntityKey,
+        /// The name of that engine.
+        engine: String,
     },
     /// The entity cannot be used.
     #[error(transparent)]

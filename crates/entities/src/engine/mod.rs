@@ -20,9 +20,12 @@
 //! what is due reaches the caller of [`Engine::read`].
 mod clock;
 mod committer;
+mod decisions;
 mod directory;
 mod disk;
+mod elsewhere;
 mod entity;
+mod envelope;
 mod error;
 mod firing;
 mod graph;
@@ -30,9 +33,11 @@ mod loading;
 mod memory;
 mod metrics;
 mod progress;
+mod promises;
 mod requests;
 mod timers;
 mod transaction;
+mod transport;
 mod turns;
 
 use std::convert::Infallible;
@@ -41,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_journal::{EntityKey, Journal};
+use enact_journal::{EntityKey, EntityKeyError, Journal};
 use enact_rebel::Value;
 use enact_rebel::limits::DUE_MAX;
 use tokio::sync::watch;
@@ -53,6 +58,8 @@ use self::committer::Committer;
 use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
+use self::elsewhere::Elsewhere;
+pub use self::envelope::MessageError;
 pub use self::error::{Awaited, Doubt, EntityError, Link, ReadError, ShutdownError, SubmitError, Waits};
 use self::firing::Firings;
 use self::graph::UnderWay;
@@ -63,9 +70,10 @@ use self::requests::{Answers, Running};
 use self::timers::Timers;
 pub use self::timers::timer_key;
 use self::transaction::Transaction;
+pub use self::transport::{Network, Transport};
 use crate::admission::{Limits, Strategies, Strategy};
 use crate::model::Model;
-use crate::participant::{Durability, ParticipantOptions, ReadMode, View};
+use crate::participant::{ParticipantOptions, ReadMode, View};
 use crate::record::Idempotency;
 use crate::tx::{Millis, Timestamp, TxId};
 
@@ -168,7 +176,8 @@ struct Shared<M: Model, J: Journal> {
     timers: Arc<Timers>,
     firings: Firings,
     directory: Directory<M, J>,
-    committer: Committer<J>,
+    committer: Arc<Committer<J>>,
+    elsewhere: Option<Arc<Elsewhere<M::Event>>>,
     running: Running,
     under_way: UnderWay,
     counts: Arc<Counts>,
@@ -180,7 +189,7 @@ struct Shared<M: Model, J: Journal> {
     slow_after: Duration,
     idle_after: Duration,
     stopping: AtomicBool,
-    failure: watch::Sender<Option<String>>,
+    failure: Failure,
     idle: tokio::sync::Notify,
 }
 
@@ -195,13 +204,49 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Panics
     /// Never.
     pub fn with_clock(model: M, journal: J, options: EngineOptions, time: Arc<dyn WallClock>) -> Self {
+        Self::open(model, journal, options, time, None)
+    }
+
+    /// An engine that has some of the entities of the model; `transport` says which, and brings messages to the engines that have
+    /// the others. `example two_engines` shows two.
+    ///
+    /// A transaction may change entities of several engines: it is coordinated by the one that it is submitted to, and commits in two
+    /// phases, so that a crash of any of them leaves all of it or nothing. What an earlier run has left between engines is taken up by
+    /// [`maintain`](Self::maintain).
+    ///
+    /// # Errors
+    /// If the name of this engine is none.
+    pub fn with_transport(
+        model: M,
+        journal: J,
+        options: EngineOptions,
+        time: Arc<dyn WallClock>,
+        transport: Arc<dyn Transport>,
+    ) -> Result<Self, EntityKeyError> {
+        let elsewhere = Elsewhere::new(transport)?;
+        Ok(Self::open(model, journal, options, time, Some(Arc::new(elsewhere))))
+    }
+
+    fn open(
+        model: M,
+        journal: J,
+        options: EngineOptions,
+        time: Arc<dyn WallClock>,
+        elsewhere: Option<Arc<Elsewhere<M::Event>>>,
+    ) -> Self {
         let (model, journal, clock) = (Arc::new(model), Arc::new(journal), Clock::start(time.time()));
         let timers = Arc::new(Timers::new());
         let strategies = Arc::new(options.strategies);
-        let mut participant = ParticipantOptions::new(Strategy::default(), Durability::Shared);
+        let mut participant = ParticipantOptions::new(Strategy::default());
         participant.limits = options.limits;
-        // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
-        participant.ask_after = Millis::NEVER;
+        if elsewhere.is_none() {
+            // The coordinator is in this process and lives as long as its transaction: nobody has to ask for it.
+            participant.ask_after = Millis::NEVER;
+        }
+        let committer = Arc::new(Committer::new(Arc::clone(&journal), clock));
+        let failure = Failure::default();
+        let own = || EntityKey::new(".transaction", "engine").expect("a valid name");
+        let coordinator = elsewhere.as_ref().map_or_else(own, |elsewhere| elsewhere.coordinator().clone());
         let counts = Arc::new(Counts::of(model.classes()));
         let maker = Maker {
             model: Arc::clone(&model),
@@ -212,11 +257,15 @@ impl<M: Model, J: Journal> Engine<M, J> {
             memory: Arc::default(),
             timers: Arc::clone(&timers),
             counts: Arc::clone(&counts),
+            committer: Arc::clone(&committer),
+            elsewhere: elsewhere.clone(),
+            failure: failure.clone(),
         };
         let shared = Shared {
             model,
             strategies,
-            committer: Committer::new(Arc::clone(&journal), clock),
+            committer,
+            elsewhere,
             journal,
             clock,
             time,
@@ -227,13 +276,13 @@ impl<M: Model, J: Journal> Engine<M, J> {
             under_way: UnderWay::default(),
             counts,
             answers: Answers::kept_for(options.keep_answers),
-            coordinator: EntityKey::new(".transaction", "engine").expect("a valid name"),
+            coordinator,
             in_flight: AtomicUsize::new(0),
             in_flight_max: options.in_flight_max,
             slow_after: options.slow_after,
             idle_after: options.idle_after,
             stopping: AtomicBool::new(false),
-            failure: watch::Sender::new(None),
+            failure,
             idle: tokio::sync::Notify::new(),
         };
         Self { shared: Arc::new(shared) }
@@ -265,6 +314,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// The command takes its course even if the future is dropped; under the same idempotency key its answer can be had
     /// later.
     pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
+        if let Some(engine) = self.engine_of(&command.key) {
+            return Err(SubmitError::Elsewhere { entity: command.key, engine });
+        }
         let ticket = Ticket::take(&self.shared)?;
         self.shared.carry(ticket, clock::tx_id(), command, None).await
     }
@@ -307,6 +359,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
         after: Option<TxId>,
         deadline: Duration,
     ) -> Result<View<M::State>, ReadError> {
+        if let Some(engine) = self.engine_of(key) {
+            return Err(ReadError::Elsewhere { entity: key.clone(), engine });
+        }
         if let Some(why) = self.failure() {
             return Err(ReadError::Failed { why });
         }
@@ -377,6 +432,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
         answer
     }
 
+    /// The name of the engine that has `entity`, if that is another one.
+    fn engine_of(&self, entity: &EntityKey) -> Option<String> {
+        self.shared.elsewhere.as_ref()?.engine_of(entity).map(str::to_owned)
+    }
+
     /// What has been counted since the engine was opened.
     ///
     /// # Complexity
@@ -414,7 +474,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Looks after the engine and never ends. Lets happen what is due, at 32 entities at a time; without it that happens when
+    /// Looks after the engine and never ends. Takes up what an earlier run has left between this engine and others. Lets happen what is due, at 32 entities at a time; without it that happens when
     /// somebody asks for the entity. And once a second: puts entities away that nobody uses, has answers forgotten that
     /// are no longer kept, and logs one line when the disk becomes slow and one when it answers again.
     ///
@@ -424,8 +484,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Cancel safety
     /// Dropping the future ends it.
     pub async fn maintain(&self) -> Infallible {
-        let both = tokio::join!(self.shared.look_in_time(), self.look_after());
-        match both {}
+        let all = tokio::join!(self.shared.look_in_time(), self.look_after(), self.shared.resume());
+        match all {}
     }
 
     async fn look_after(&self) -> Infallible {
@@ -437,6 +497,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             self.shared.directory.sweep(tick, self.shared.idle_after.as_secs());
             tick += 1;
             self.shared.save_timers(false).await;
+            self.shared.save_promises().await;
             let time = self.shared.clock.certain_time(self.shared.time.time());
             let answers = self.shared.answers;
             self.shared.journal.forget(|class| answers.are_over(class, time));
@@ -452,7 +513,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
 
     /// Why the engine takes nothing more, if it has failed.
     pub fn failure(&self) -> Option<String> {
-        self.shared.failure.borrow().clone()
+        self.shared.failure.why()
     }
 
     /// Waits until the engine or its journal has failed, which they may never do.
@@ -460,7 +521,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn failed(&self) -> String {
-        let mut failure = self.shared.failure.subscribe();
+        let mut failure = self.shared.failure.0.subscribe();
         let journal = async {
             match self.shared.journal.failed().await {
                 Some(why) => self.shared.fail(why),
@@ -566,12 +627,34 @@ impl<M: Model, J: Journal> Shared<M, J> {
     }
 
     fn is_sound(&self) -> bool {
-        self.failure.borrow().is_none()
+        self.failure.0.borrow().is_none()
     }
 
     /// Takes nothing more; the first reason is kept.
     fn fail(&self, why: String) {
-        self.failure.send_if_modified(|failure| {
+        self.failure.fail(why);
+    }
+}
+
+/// Whether the engine has failed, and why.
+#[derive(Clone)]
+struct Failure(watch::Sender<Option<String>>);
+
+impl Default for Failure {
+    fn default() -> Self {
+        Self(watch::Sender::new(None))
+    }
+}
+
+impl Failure {
+    /// Why the engine has failed, if it has.
+    fn why(&self) -> Option<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Notes the first failure.
+    fn fail(&self, why: String) {
+        self.0.send_if_modified(|failure| {
             let first = failure.is_none();
             if first {
                 tracing::error!(why, "the engine has failed and takes nothing more until it is opened again");
@@ -587,7 +670,7 @@ struct Ticket<M: Model, J: Journal>(Arc<Shared<M, J>>);
 
 impl<M: Model, J: Journal> Ticket<M, J> {
     fn take(engine: &Arc<Shared<M, J>>) -> Result<Self, SubmitError> {
-        if let Some(why) = engine.failure.borrow().clone() {
+        if let Some(why) = engine.failure.why() {
             return Err(SubmitError::Failed { why });
         }
         let others = engine.in_flight.fetch_add(1, Ordering::SeqCst);
@@ -605,7 +688,7 @@ impl<M: Model, J: Journal> Ticket<M, J> {
 
     /// For what is a part of something that has a ticket, or is done for nobody: it counts, and is never one too many.
     fn inner(engine: &Arc<Shared<M, J>>) -> Result<Self, SubmitError> {
-        if let Some(why) = engine.failure.borrow().clone() {
+        if let Some(why) = engine.failure.why() {
             return Err(SubmitError::Failed { why });
         }
         engine.in_flight.fetch_add(1, Ordering::SeqCst);

@@ -31,11 +31,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use enact_journal::{EntityKey, Journal, Seq, Snapshot as Image};
+use enact_journal::{EntityKey, Journal, Kind, Seq, Snapshot as Image};
 use enact_sync::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use super::committer::Tail;
+use super::committer::{Append, Tail};
 use super::entity::DurableRecords;
 use super::error::EntityError;
 use crate::record::{Record, TimerSnapshot};
@@ -111,6 +113,15 @@ pub(super) struct Note {
     /// Under which key it is written, behind which records.
     pub(super) key: EntityKey,
     pub(super) tail: Arc<Tail>,
+}
+
+impl Note {
+    /// What is appended for it.
+    pub(super) fn append<E: Serialize + DeserializeOwned>(&self) -> Append {
+        let record = Record::<E>::Timer { entity: self.of.clone() };
+        let (key, tail, kind) = (self.key.clone(), Arc::clone(&self.tail), Kind(record.kind()));
+        Append { key, tail, kind, payload: record.encode(), depends_on: None }
+    }
 }
 
 impl Timers {
@@ -191,7 +202,7 @@ impl Timers {
     /// Reads what the journal has. Until then entities are noted and not looked at, but for those that were asked for meanwhile.
     pub(super) async fn restore<E, J: Journal>(&self, journal: &J) -> Result<(), EntityError>
     where
-        E: serde::Serialize + serde::de::DeserializeOwned,
+        E: Serialize + DeserializeOwned,
     {
         for shard in &self.shards {
             let image = journal.load_snapshot(&shard.key).await?;

@@ -4,6 +4,9 @@
 //! holds every entity it has asked until that entity has answered everything. It is a part of the task that wants it, so that
 //! nothing is handed over to another thread but records to the journal; if that task does not wait any more, it runs on in one of its
 //! own.
+//!
+//! Participants of other engines are sent messages, and it waits for theirs. Its client is told as soon as the decision is
+//! durable; a task goes on with telling the participants.
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -17,24 +20,32 @@ use tokio::task::consume_budget;
 use tokio::time::timeout;
 
 use super::committer::{Answered, Append, CommitError};
+use super::decisions::Decisions;
 use super::directory::Live;
+use super::elsewhere::{Elsewhere, Inbox, Letter};
+use super::envelope::Envelope;
 use super::error::{Awaited, Doubt, EntityError, SubmitError};
-use super::loading::Stage;
+use super::loading::{Loading, Stage};
 use super::progress::{Late, Progress};
 use super::requests::{self, Repeatable};
 use super::timers::Note;
 use super::turns::Answer;
-use super::{Command, GRACE, Receipt, Shared, Ticket};
+use super::{Command, FAR, GRACE, Receipt, Shared, Ticket, moment};
 use crate::admission::Decision;
-use crate::coordinator::{Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Reply};
+use crate::coordinator::{
+    Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorSnapshot, Reply,
+};
 use crate::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::{Call, Model};
 use crate::participant::{Durability, WriteId, Written};
-use crate::record::Record;
+use crate::record::{DecisionRecord, Record};
 use crate::tx::{Millis, Timestamp, TxId};
 
 /// When a client that was turned away is advised to come back.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// After how long what is due elsewhere is asked for again.
+const RESEND_AFTER: Millis = Millis(250);
 
 pub(super) struct Transaction<M: Model, J: Journal> {
     tx: TxId,
@@ -52,11 +63,19 @@ pub(super) struct Transaction<M: Model, J: Journal> {
     in_line: bool,
     /// The time of its events.
     at: Timestamp,
+    /// Until when it waits for votes.
+    over: Millis,
     /// Why the coordinator was told that something was not recorded.
     failure: Option<SubmitError>,
     ended: bool,
-    _ticket: Ticket<M, J>,
+    /// What others say to it, as soon as one of them has been asked.
+    inbox: Option<Inbox<M::Event>>,
+    /// Nothing once its client has been told.
+    ticket: Option<Ticket<M, J>>,
 }
+
+/// What a coordinator still has to do when its client has been told: to tell participants elsewhere.
+type Rest<M> = Coordinator<M>;
 
 /// What early release asks of an append.
 struct Early {
@@ -66,9 +85,15 @@ struct Early {
 
 impl<M: Model, J: Journal> Transaction<M, J> {
     pub(super) fn new(tx: TxId, ticket: Ticket<M, J>, progress: Arc<Progress>) -> Self {
+        let mut transaction = Self::of(Arc::clone(ticket.engine()), tx, progress);
+        transaction.ticket = Some(ticket);
+        transaction
+    }
+
+    fn of(engine: Arc<Shared<M, J>>, tx: TxId, progress: Arc<Progress>) -> Self {
         Self {
             tx,
-            engine: Arc::clone(ticket.engine()),
+            engine,
             told: None,
             progress,
             held: BTreeMap::new(),
@@ -76,10 +101,35 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             acks: Vec::new(),
             in_line: false,
             at: Timestamp(0),
+            over: Millis::NEVER,
             failure: None,
             ended: false,
-            _ticket: ticket,
+            inbox: None,
+            ticket: None,
         }
+    }
+
+    /// Tells a decision of an earlier run until it is acknowledged.
+    pub(super) async fn resumed(engine: Arc<Shared<M, J>>, decision: DecisionRecord, inbox: Inbox<M::Event>) {
+        let (tx, key) = (decision.tx, engine.coordinator.clone());
+        let Some((addressed, _)) = decision.participants.first().cloned() else { return };
+        let progress = Arc::new(Progress::new(tx, addressed, moment(FAR)));
+        let mut transaction = Self::of(Arc::clone(&engine), tx, progress);
+        transaction.inbox = Some(inbox);
+        let snapshot = CoordinatorSnapshot { decisions: vec![decision], answers: Vec::new() };
+        let (model, options, now) = (Arc::clone(&engine.model), Self::options(), engine.clock.now());
+        match Coordinator::recover(model, key, options, Some(snapshot), [], now) {
+            Ok((coordinator, outputs)) => transaction.tell_rest(coordinator, outputs).await,
+            Err(cause) => engine.fail(cause.to_string()),
+        }
+    }
+
+    fn options() -> CoordinatorOptions {
+        let mut options = CoordinatorOptions::new(Durability::Shared);
+        options.grace = GRACE;
+        // It runs one transaction, and repeated requests find their answers in the journal.
+        (options.recent_max, options.answers_max) = (0, 0);
+        options
     }
 
     /// Runs the command from its plan until its client can be told; its events have the time `at`, or that at which its plan
@@ -96,14 +146,23 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     ) -> Result<Receipt, SubmitError> {
         // A caller that submits one command after the other lets other tasks have the thread, too.
         consume_budget().await;
-        self.execute(command, deadline, at).await;
+        let rest = self.execute(command, deadline, at).await;
         self.ended = true;
-        let told = self.told.take();
-        self.let_go();
-        told.unwrap_or(Err(SubmitError::InDoubt { tx: self.tx, doubt: Doubt::Failed, graph: Vec::new() }))
+        let (tx, told) = (self.tx, self.told.take());
+        match rest {
+            None => self.let_go(),
+            Some(rest) => drop(tokio::spawn(self.tell_rest(rest, Vec::new()))),
+        }
+        told.unwrap_or(Err(SubmitError::InDoubt { tx, doubt: Doubt::Failed, graph: Vec::new() }))
     }
 
-    async fn execute(&mut self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) {
+    /// Carries the command out until its client can be told; what is left to do then, if anything.
+    async fn execute(
+        &mut self,
+        command: Command<M::Event>,
+        deadline: Millis,
+        at: Option<Timestamp>,
+    ) -> Option<Rest<M>> {
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
         let Some(request) = command.idempotency.as_ref() else {
             return self.coordinate(command, (deadline, at), None).await;
@@ -112,8 +171,14 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let admitted = Box::pin(requests::admit(&engine, self.tx, &command.key, request));
         match progress.wait(Stage::Key, admitted).await {
             Ok(Ok(repeatable)) => self.coordinate(command, (deadline, at), Some(repeatable)).await,
-            Ok(Err(reply)) => self.tell_client(reply),
-            Err(Late) => self.tell_client(Err(progress.give_up())),
+            Ok(Err(reply)) => {
+                self.tell_client(reply);
+                None
+            }
+            Err(Late) => {
+                self.tell_client(Err(progress.give_up()));
+                None
+            }
         }
     }
 
@@ -122,18 +187,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         command: Command<M::Event>,
         (deadline, at): (Millis, Option<Timestamp>),
         mut repeatable: Option<Repeatable<'_>>,
-    ) {
-        let clock = self.engine.clock;
+    ) -> Option<Rest<M>> {
         let key = self.engine.coordinator.clone();
-        let mut options = CoordinatorOptions::new(Durability::Shared);
-        // Within one process no message is lost.
-        options.resend_after = Millis::NEVER;
-        options.grace = GRACE;
-        // It runs one transaction, and repeated requests find their answers in the journal.
-        (options.recent_max, options.answers_max) = (0, 0);
-        let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, options);
+        let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, Self::options());
         let at = at.unwrap_or_else(|| self.engine.time.time());
         self.at = at;
+        self.over = deadline + GRACE;
         let begin = Begin {
             tx: self.tx,
             calls: vec![Call::event(command.key, command.event)],
@@ -142,16 +201,77 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             idempotency: command.idempotency,
         };
         let mut inputs = VecDeque::from([CoordinatorInput::Begin(begin)]);
+        loop {
+            self.take_in(&mut coordinator, &mut inputs, &mut repeatable).await;
+            if self.told.is_some() || self.inbox.is_none() {
+                return (coordinator.in_flight() > 0 && self.engine.is_sound()).then_some(coordinator);
+            }
+            inputs.extend(self.hear(&coordinator).await);
+        }
+    }
+
+    /// Gives the coordinator all inputs, and those that follow from them at once.
+    async fn take_in(
+        &mut self,
+        coordinator: &mut Coordinator<M>,
+        inputs: &mut VecDeque<CoordinatorInput<M::Event>>,
+        repeatable: &mut Option<Repeatable<'_>>,
+    ) {
         while let Some(input) = inputs.pop_front() {
             // A large transaction lets others have the thread between its entities.
             consume_budget().await;
-            let mut outputs = coordinator.step(input, clock.now());
+            let mut outputs = coordinator.step(input, self.engine.clock.now());
             // The client hears last: its effects are then in every mailbox before anything that it asks next.
             outputs.sort_by_key(|output| matches!(output, CoordinatorOutput::Reply { .. }));
-            let tick_at = coordinator.next_deadline().unwrap_or(Millis::NEVER);
             for output in outputs {
-                inputs.extend(self.carry_out(output, tick_at, &mut repeatable).await);
+                inputs.extend(self.carry_out(output, repeatable).await);
             }
+        }
+    }
+
+    /// What a participant elsewhere says next, or a tick when it is time for one.
+    async fn hear(&mut self, coordinator: &Coordinator<M>) -> Option<CoordinatorInput<M::Event>> {
+        let clock = self.engine.clock;
+        let tick_at = coordinator.next_deadline().unwrap_or(Millis::NEVER);
+        let inbox = self.inbox.as_mut().expect("somebody elsewhere has been asked");
+        match timeout(clock.until(tick_at).min(FAR), inbox.next()).await {
+            Ok(Letter::Said(heard)) => Some(CoordinatorInput::Heard(heard)),
+            // The answer to a question that has been answered before.
+            Ok(Letter::Due { .. }) => None,
+            Err(_) => Some(CoordinatorInput::Tick),
+        }
+    }
+
+    /// Goes on with a decided transaction until every participant elsewhere has acknowledged it.
+    async fn tell_rest(mut self, mut coordinator: Rest<M>, outputs: Vec<CoordinatorOutput<M::Event>>) {
+        self.ended = true;
+        self.ticket = None;
+        // That of the command has come to its end, and there is one more record.
+        self.progress = Arc::new(Progress::new(self.tx, self.progress.addressed().clone(), moment(FAR)));
+        // Those of this engine have been told.
+        self.let_go();
+        let mut inputs = VecDeque::new();
+        for output in outputs {
+            inputs.extend(self.carry_out(output, &mut None).await);
+        }
+        loop {
+            self.take_in(&mut coordinator, &mut inputs, &mut None).await;
+            if coordinator.in_flight() == 0 || !self.engine.is_sound() {
+                return;
+            }
+            inputs.extend(self.hear(&coordinator).await);
+        }
+    }
+
+    /// The others, if one of them has `entity`.
+    fn elsewhere_of(&self, entity: &EntityKey) -> Option<&Elsewhere<M::Event>> {
+        self.engine.elsewhere.as_ref().map(Arc::as_ref).filter(|elsewhere| elsewhere.engine_of(entity).is_some())
+    }
+
+    /// Listens to others from now on.
+    fn listen(&mut self) {
+        if let Some(elsewhere) = &self.engine.elsewhere {
+            self.inbox.get_or_insert_with(|| elsewhere.inbox(self.tx));
         }
     }
 
@@ -178,12 +298,15 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     async fn carry_out(
         &mut self,
         output: CoordinatorOutput<M::Event>,
-        tick_at: Millis,
         repeatable: &mut Option<Repeatable<'_>>,
     ) -> Option<CoordinatorInput<M::Event>> {
         match output {
+            CoordinatorOutput::Send { to, message } if self.elsewhere_of(&to).is_some() => {
+                self.send(to, message);
+                None
+            }
             CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
-                Some(self.ask(to, prepare, tick_at).await)
+                Some(self.ask(to, prepare).await)
             }
             CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => self.tell(&to, decide).await,
             CoordinatorOutput::Append { write, records, depends_on, precommits, .. } => {
@@ -205,6 +328,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
 
     /// Waits until what is due at `entity` has happened.
     async fn let_due(&mut self, tx: TxId, entity: &EntityKey) -> CoordinatorInput<M::Event> {
+        if self.elsewhere_of(entity).is_some() {
+            return self.let_due_elsewhere(tx, entity).await;
+        }
         let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
         let cause = match progress.wait(Stage::Due(entity.clone()), engine.let_due(entity, self.at)).await {
             Ok(Ok(_)) => return CoordinatorInput::Settled { tx },
@@ -219,8 +345,58 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         CoordinatorInput::Unsettled { tx }
     }
 
-    /// Asks for a vote; a tick if there is none at `tick_at`.
-    async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>, tick_at: Millis) -> CoordinatorInput<M::Event> {
+    /// Has the engine of `entity` let happen what is due there, and waits until it has.
+    async fn let_due_elsewhere(&mut self, tx: TxId, entity: &EntityKey) -> CoordinatorInput<M::Event> {
+        let (engine, progress, clock) = (Arc::clone(&self.engine), Arc::clone(&self.progress), self.engine.clock);
+        self.listen();
+        let (Some(elsewhere), Some(inbox)) = (&engine.elsewhere, &mut self.inbox) else {
+            unreachable!("the entity is elsewhere")
+        };
+        let mut again = clock.now();
+        while progress.reach(Stage::Due(entity.clone())).is_ok() && clock.now() < self.over {
+            let left = clock.until(self.over);
+            if again <= clock.now() {
+                let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+                let (entity, coordinator) = (entity.clone(), engine.coordinator.clone());
+                let to = entity.clone();
+                elsewhere.send(&to, &Envelope::LetDue { entity, by: self.at, left_ms, coordinator, tx });
+                again = clock.now() + RESEND_AFTER;
+            }
+            match timeout(clock.until(again).min(left), inbox.next()).await {
+                Ok(Letter::Due { has_happened: true }) => return CoordinatorInput::Settled { tx },
+                Ok(Letter::Due { has_happened: false }) => break,
+                // Nothing is held, so that whoever has promised something asks and is told to give it up.
+                Ok(Letter::Said(_)) | Err(_) => {}
+            }
+        }
+        self.failure = Some(progress.give_up());
+        CoordinatorInput::Unsettled { tx }
+    }
+
+    /// Sends a message to a participant elsewhere.
+    fn send(&mut self, to: EntityKey, message: ToParticipant<M::Event>) {
+        self.listen();
+        let (engine, clock) = (Arc::clone(&self.engine), self.engine.clock);
+        let Some(elsewhere) = &engine.elsewhere else { return };
+        match message {
+            ToParticipant::Prepare(prepare) => {
+                let loading = Arc::<Loading>::default();
+                loading.read();
+                if self.progress.reach(Stage::Entity { key: to.clone(), loading }).is_ok() {
+                    let left = clock.until(prepare.request.deadline);
+                    elsewhere.ask(to, prepare, left, engine.model.version());
+                }
+            }
+            ToParticipant::Decide(decide) => {
+                let name = to.clone();
+                elsewhere.send(&name, &Envelope::Decide { to, decide });
+            }
+        }
+    }
+
+    /// Asks for a vote; a tick if there is none when the deadline is over.
+    async fn ask(&mut self, to: EntityKey, prepare: Prepare<M::Event>) -> CoordinatorInput<M::Event> {
+        let tick_at = self.over;
         let (tx, attempt) = (prepare.request.branch.tx, prepare.request.branch.attempt);
         let coordinator = prepare.coordinator.clone();
         let vote = match self.hold(&to) {
@@ -301,7 +477,18 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let mut entries = Vec::with_capacity(records.len());
         let mut answered = None;
         let (timed, notes) = self.set_timers(&records);
+        let mut kept = None;
         for (key, record) in records {
+            if let Some(elsewhere) = self.engine.elsewhere.as_ref().filter(|_| Decisions::keeps(&record)) {
+                entries.push(elsewhere.decisions.append(&record));
+                if let (Record::Decision(decision), Some(repeatable)) = (&record, repeatable) {
+                    let answer = Record::<M::Event>::Answer(decision.answer.clone());
+                    let (place, kind) = (repeatable.place().clone(), Kind(answer.kind()));
+                    answered = Some(Answered { place, kind, payload: answer.encode() });
+                }
+                kept = Some((entries.len() - 1, record));
+                continue;
+            }
             let (kind, payload) = (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
                 Some(live) => {
@@ -316,16 +503,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
         }
         let keys: Vec<EntityKey> = entries.iter().map(|entry| entry.key.clone()).collect();
-        entries.extend(notes.iter().map(|note| {
-            let record = Record::<M::Event>::Timer { entity: note.of.clone() };
-            Append {
-                key: note.key.clone(),
-                tail: Arc::clone(&note.tail),
-                kind: Kind(record.kind()),
-                payload: record.encode(),
-                depends_on: None,
-            }
-        }));
+        entries.extend(notes.iter().map(Note::append::<M::Event>));
         let release = || {
             for (to, precommit) in early.precommits {
                 if let Some(live) = self.held.get(&to) {
@@ -338,7 +516,13 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             timed.iter().for_each(|entity| self.engine.timers.cancelled(entity, self.tx));
         }
         let result = match written {
-            Ok(seqs) => {
+            Ok((seqs, _)) => {
+                if let (Some(elsewhere), Some((index, record))) = (&self.engine.elsewhere, kept)
+                    && let Some(image) = elsewhere.decisions.written(record, seqs[index])
+                {
+                    // Submitted by the call; a snapshot that is not kept costs the next start some time.
+                    drop(self.engine.journal.save_snapshot(image));
+                }
                 notes.iter().zip(&seqs[keys.len()..]).for_each(|(note, &seq)| self.engine.timers.noted(note, seq));
                 self.committed_at = keys.into_iter().zip(seqs).collect();
                 Written::Durable

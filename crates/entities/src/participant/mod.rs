@@ -9,6 +9,7 @@
 //! A committed one may have to wait for earlier slots before it is applied.
 //!
 //! # Durability
+//! A coordinator says with its request how a yes is kept; both kinds may be open at one entity.
 //! * [`Durability::TwoPhase`]: a `Prepared` record is durable before the yes. After the yes only the coordinator decides: a
 //!   participant that hears nothing asks. The outcome is written without being waited for; the ack of a commit
 //!   waits for it, because the coordinator forgets what everybody has acknowledged, and a forgotten transaction
@@ -33,6 +34,8 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use self::read::{LateRead, Reads};
 pub use self::read::{Read, ReadId, ReadMode, View};
 pub use self::recovery::RecoveryError;
@@ -45,13 +48,25 @@ use crate::model::Model;
 use crate::record::{Pending, Prepared, Record, Snapshot};
 use crate::tx::{Attempt, Millis, Slot, TxId};
 
-/// Where the promises of participants are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How the promise of a participant is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Durability {
-    /// Each participant and each coordinator has a journal of its own.
+    /// By a record of the participant: its journal is not that of the coordinator.
     TwoPhase,
-    /// All share one, in which the coordinator writes everything in one step.
+    /// By the coordinator, which writes the effects and its decision into their common journal in one step.
     Shared,
+}
+
+impl Durability {
+    /// That of a promise of which nothing is said.
+    pub(crate) const fn shared() -> Self {
+        Self::Shared
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    pub(crate) fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
 }
 
 /// How a participant behaves.
@@ -61,16 +76,14 @@ pub struct ParticipantOptions {
     pub strategy: Strategy,
     /// The limits of admission.
     pub limits: Limits,
-    /// Where promises are kept.
-    pub durability: Durability,
     /// How long after its yes a participant asks for the decision; doubled after each question, up to 32 times as long.
     pub ask_after: Millis,
 }
 
 impl ParticipantOptions {
     /// The default limits, and a question after one second.
-    pub fn new(strategy: Strategy, durability: Durability) -> Self {
-        Self { strategy, limits: Limits::default(), durability, ask_after: Millis(1_000) }
+    pub fn new(strategy: Strategy) -> Self {
+        Self { strategy, limits: Limits::default(), ask_after: Millis(1_000) }
     }
 }
 
@@ -156,7 +169,6 @@ pub enum Output<S, E> {
 pub struct Participant<M: Model> {
     admission: Admission<M>,
     model: Arc<M>,
-    durability: Durability,
     ask_after: Millis,
     /// One per transaction that is delayed, open, or committed and not applied.
     standings: BTreeMap<TxId, Standing>,
@@ -174,6 +186,7 @@ pub struct Participant<M: Model> {
 struct Standing {
     attempt: Attempt,
     coordinator: EntityKey,
+    durability: Durability,
     stage: Stage,
 }
 
@@ -216,11 +229,10 @@ impl<M: Model> Participant<M> {
     }
 
     fn with_base(model: Arc<M>, key: EntityKey, options: ParticipantOptions, base: M::State, next_slot: Slot) -> Self {
-        let ParticipantOptions { strategy, limits, durability, ask_after } = options;
+        let ParticipantOptions { strategy, limits, ask_after } = options;
         Self {
             admission: Admission::new(Arc::clone(&model), key, base, next_slot, strategy, limits),
             model,
-            durability,
             ask_after,
             standings: BTreeMap::new(),
             asks: BTreeSet::new(),
@@ -304,7 +316,7 @@ impl<M: Model> Participant<M> {
     }
 
     fn prepare(&mut self, prepare: Prepare<M::Event>, now: Millis, out: &mut Outputs<M>) {
-        let Prepare { coordinator, request } = prepare;
+        let Prepare { coordinator, durability, request } = prepare;
         let Branch { tx, attempt, .. } = request.branch;
         if let Some(standing) = self.standings.get(&tx) {
             if standing.attempt > attempt || matches!(standing.stage, Stage::Committed { .. }) {
@@ -321,7 +333,7 @@ impl<M: Model> Participant<M> {
         if request.deadline <= now {
             return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
         }
-        self.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Delayed });
+        self.standings.insert(tx, Standing { attempt, coordinator, durability, stage: Stage::Delayed });
         let verdict = self.admission.request(request);
         self.settle(tx, verdict, now, out);
     }
@@ -345,12 +357,12 @@ impl<M: Model> Participant<M> {
     }
 
     fn admitted(&mut self, tx: TxId, slot: Slot, answer: Answer<M::Event>, now: Millis, out: &mut Outputs<M>) {
-        match self.durability {
-            Durability::Shared => {
+        match self.standings[&tx].durability {
+            durability @ Durability::Shared => {
                 self.ask_again(tx, self.ask_after, now);
                 let Standing { attempt, coordinator, .. } = &self.standings[&tx];
                 let early = self.admission.early_release(tx);
-                self.vote(coordinator, tx, *attempt, Vote::Yes { slot, answer, early }, out);
+                self.vote(coordinator, tx, *attempt, Vote::Yes { slot, answer, durability, early }, out);
             }
             Durability::TwoPhase => {
                 let prepared = self.prepared(self.in_progress(tx));
@@ -376,8 +388,9 @@ impl<M: Model> Participant<M> {
 
     fn prepared(&self, entry: InProgress<M::Event>) -> Prepared<M::Event> {
         let InProgress { branch, slot, answer, .. } = entry;
-        let coordinator = self.standings[&branch.tx].coordinator.clone();
-        Prepared { branch, slot, coordinator, answer, version: self.model.version() }
+        let Standing { coordinator, durability, .. } = &self.standings[&branch.tx];
+        let (coordinator, durability) = (coordinator.clone(), *durability);
+        Prepared { branch, slot, coordinator, answer, version: self.model.version(), durability }
     }
 
     /// Sets when a transaction that has voted asks for its decision.
@@ -398,9 +411,11 @@ impl<M: Model> Participant<M> {
 
     fn vote_yes(&self, tx: TxId, out: &mut Outputs<M>) {
         let InProgress { branch, slot, answer, .. } = self.in_progress(tx);
-        // What has journals of its own is not written in one order.
-        let early = self.admission.early_release(tx).filter(|_| self.durability == Durability::Shared);
-        self.vote(&self.standings[&tx].coordinator, tx, branch.attempt, Vote::Yes { slot, answer, early }, out);
+        let Standing { coordinator, durability, .. } = &self.standings[&tx];
+        let durability = *durability;
+        // What is in several journals is not written in one order.
+        let early = self.admission.early_release(tx).filter(|_| durability == Durability::Shared);
+        self.vote(coordinator, tx, branch.attempt, Vote::Yes { slot, answer, durability, early }, out);
     }
 
     fn vote(&self, to: &EntityKey, tx: TxId, attempt: Attempt, vote: Vote<M::Event>, out: &mut Outputs<M>) {
@@ -446,9 +461,9 @@ impl<M: Model> Participant<M> {
     }
 
     fn record_commit(&mut self, tx: TxId, attempt: Attempt, slot: Slot, out: &mut Outputs<M>) {
-        let coordinator = self.standings[&tx].coordinator.clone();
-        let told = Told { attempt, slot, coordinator };
-        match self.durability {
+        let Standing { coordinator, durability, .. } = &self.standings[&tx];
+        let (told, durability) = (Told { attempt, slot, coordinator: coordinator.clone() }, *durability);
+        match durability {
             Durability::Shared => self.acknowledge(tx, told, out),
             Durability::TwoPhase => {
                 self.unacknowledged.insert(tx, Unacknowledged { told, writing: true });
@@ -498,8 +513,9 @@ impl<M: Model> Participant<M> {
     fn abort(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let slot = self.admission.slot_of(tx);
         self.stop_asking(tx);
-        self.standings.remove(&tx);
-        if let (Durability::TwoPhase, Some(slot)) = (self.durability, slot) {
+        let standing = self.standings.remove(&tx);
+        let durability = standing.map_or(Durability::Shared, |standing| standing.durability);
+        if let (Durability::TwoPhase, Some(slot)) = (durability, slot) {
             self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Abort }, false, out);
         }
         let consequences = self.admission.decide(tx, Decision::Abort);
@@ -555,7 +571,7 @@ impl<M: Model> Participant<M> {
         let longest = Millis(self.ask_after.0.saturating_mul(32));
         while let Some(&(at, tx)) = self.asks.first().filter(|(at, _)| *at <= now) {
             self.asks.remove(&(at, tx));
-            let Standing { attempt, coordinator, stage: Stage::Voted { span, .. } } = &self.standings[&tx] else {
+            let Standing { attempt, coordinator, stage: Stage::Voted { span, .. }, .. } = &self.standings[&tx] else {
                 unreachable!("{tx} asks for a decision it does not wait for at {}", self.key());
             };
             let (attempt, coordinator, span) = (*attempt, coordinator.clone(), (*span + *span).min(longest));

@@ -92,8 +92,8 @@ impl<M: Model> Participant<M> {
     /// The participant as its journal knows it: `snapshot`, if there is one, and every record after it.
     ///
     /// Records that the snapshot covers may be read again. What is in doubt is open again under its old slot, before anything
-    /// new is admitted; the outputs ask its coordinators. With a shared journal nothing can be in doubt, and
-    /// transactions without a `Committed` record are gone.
+    /// new is admitted; the outputs ask its coordinators. What shares the journal of its coordinator is never in doubt, and without a
+    /// `Committed` record it is gone.
     ///
     /// Each event happens under the version of the contract that it was written under. Where the next one was written under a later
     /// version, and at the end, the state is [migrated](Model::migrated).
@@ -115,9 +115,7 @@ impl<M: Model> Participant<M> {
         for (index, record) in records.into_iter().enumerate() {
             replay.read(&key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
         }
-        if options.durability == Durability::Shared {
-            replay.pending.retain(|_, pending| pending.committed);
-        }
+        replay.pending.retain(|_, pending| pending.committed || !pending.prepared.durability.is_shared());
         replay.apply_heads(&model, &key)?;
         let base = replay.under(&model, &key, model.version())?;
         replay.refuse_earlier(&model, &key)?;
@@ -138,12 +136,14 @@ impl<M: Model> Participant<M> {
         let mut out = Vec::new();
         let mut entries = Vec::with_capacity(pending.len());
         for (slot, Pending { prepared, committed }) in pending {
-            let Prepared { branch, coordinator, answer, .. } = prepared;
+            let Prepared { branch, coordinator, answer, durability, .. } = prepared;
             let (tx, attempt) = (branch.tx, branch.attempt);
             if !committed {
                 participant.say(&coordinator, tx, attempt, Said::Ask(slot), &mut out);
             }
-            participant.standings.insert(tx, Standing { attempt, coordinator, stage: Stage::Committed { tell: None } });
+            participant
+                .standings
+                .insert(tx, Standing { attempt, coordinator, durability, stage: Stage::Committed { tell: None } });
             if !committed {
                 participant.ask_again(tx, participant.ask_after, now);
             }
@@ -173,7 +173,9 @@ impl<M: Model> Replay<M> {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false };
                 let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
-                let prepared = Prepared { branch, slot, coordinator: key.clone(), answer, version };
+                let coordinator = key.clone();
+                let durability = Durability::Shared;
+                let prepared = Prepared { branch, slot, coordinator, answer, version, durability };
                 self.add(Pending { prepared, committed: true });
             }
             Record::Committed { tx, slot, .. } | Record::Outcome { tx, slot, decision: Decision::Commit } => {

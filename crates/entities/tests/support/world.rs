@@ -107,7 +107,7 @@ impl<M: Model> Net<M> {
     pub fn with(model: Arc<M>, strategy: Strategy, durability: Durability) -> Self {
         Self {
             model,
-            participant_options: ParticipantOptions::new(strategy, durability),
+            participant_options: ParticipantOptions::new(strategy),
             strategies: BTreeMap::new(),
             coordinator_options: CoordinatorOptions::new(durability),
             now: Millis(0),
@@ -133,7 +133,7 @@ impl<M: Model> Net<M> {
     }
 
     pub fn durability(&self) -> Durability {
-        self.participant_options.durability
+        self.coordinator_options.durability
     }
 
     pub fn new_tx(&mut self) -> TxId {

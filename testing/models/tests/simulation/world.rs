@@ -99,7 +99,7 @@ impl<'b> World<'b> {
         let mut hosts: BTreeMap<_, _> = hosts.collect();
         hosts.extend(coordinators);
         let strategy = chance.pick(&[Strategy::Serializable, Strategy::Serializable, Strategy::Locking]);
-        let mut participant = ParticipantOptions::new(strategy, Durability::TwoPhase);
+        let mut participant = ParticipantOptions::new(strategy);
         let (open_max, overtakes_max) = (chance.pick(&[1, 2, 8]), chance.pick(&[0, 1, 16]));
         participant.limits = Limits { open_max, overtakes_max, outcomes_max: chance.pick(&[2, 16]), delayed_max: 4 };
         let options = NodeOptions { participant, coordinator: CoordinatorOptions::new(Durability::TwoPhase) };

@@ -1,0 +1,299 @@
+//! What an engine has to do with others: messages to them and from them, and what a crash has left between them.
+//!
+//! # Who keeps what
+//! A transaction is coordinated by the engine that its command was submitted to. Participants there share its journal; those elsewhere keep their
+//! promises in theirs. The decision is one record group of the coordinator's journal: the effects of the participants there and the list of
+//! the others, which are told until they have acknowledged it. A coordinator has a lasting address: [`COORDINATOR`], with
+//! the name of its engine.
+//!
+//! # After a crash
+//! Decisions that are not acknowledged are [read](super::decisions) and told again. Entities with open promises are
+//! [found](super::promises), and ask. A question on a transaction that is neither under way nor decided is answered with abort, and not
+//! before the decisions have been read.
+//!
+//! # Messages
+//! A message may be lost: what wants an answer sends it again. An engine that has failed drops all that comes, and one that is stopping
+//! what would begin something.
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use enact_journal::{EntityKey, EntityKeyError, Journal};
+use enact_sync::Mutex;
+use tokio::sync::mpsc;
+
+use super::decisions::Decisions;
+use super::envelope::{Envelope, MessageError, Preparation};
+use super::promises::Promises;
+use super::transaction::Transaction;
+use super::transport::Transport;
+use super::{Engine, Shared};
+use crate::coordinator::{Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput};
+use crate::message::{Prepare, Said, ToCoordinator, ToParticipant, Vote};
+use crate::model::Model;
+use crate::participant::Durability;
+use crate::record::DecisionRecord;
+use crate::tx::TxId;
+
+/// The class of the address of a coordinator; its id is the name of the engine.
+const COORDINATOR: &str = ".coordinator";
+
+/// How many messages wait for one transaction; it has what is beyond them sent again.
+const INBOX_MAX: usize = 1_024;
+
+/// How long the engine waits before it reads again what the journal could not read.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A message for one transaction.
+#[derive(Debug)]
+pub(super) enum Letter<E> {
+    /// A participant says something.
+    Said(ToCoordinator<E>),
+    /// Whether what is due at an entity elsewhere has happened.
+    Due { has_happened: bool },
+}
+
+/// The messages of one transaction, as long as it is under way.
+pub(super) struct Inbox<E> {
+    tx: TxId,
+    letters: mpsc::Receiver<Letter<E>>,
+    of: Arc<Inboxes<E>>,
+}
+
+impl<E> Inbox<E> {
+    /// The next letter.
+    ///
+    /// # Cancel safety
+    /// No letter is lost.
+    pub(super) async fn next(&mut self) -> Letter<E> {
+        self.letters.recv().await.expect("its sender is listed until it is dropped")
+    }
+}
+
+impl<E> Drop for Inbox<E> {
+    fn drop(&mut self) {
+        self.of.0.lock().remove(&self.tx);
+    }
+}
+
+struct Inboxes<E>(Mutex<HashMap<TxId, mpsc::Sender<Letter<E>>>>);
+
+/// The other engines, and what is between them and this one.
+pub(super) struct Elsewhere<E> {
+    transport: Arc<dyn Transport>,
+    coordinator: EntityKey,
+    inboxes: Arc<Inboxes<E>>,
+    pub(super) decisions: Decisions,
+    pub(super) promises: Promises,
+    /// Whether all decisions of earlier runs are known.
+    is_restored: AtomicBool,
+}
+
+impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static> Elsewhere<E> {
+    pub(super) fn new(transport: Arc<dyn Transport>) -> Result<Self, EntityKeyError> {
+        Ok(Self {
+            coordinator: EntityKey::new(COORDINATOR, transport.here())?,
+            transport,
+            inboxes: Arc::new(Inboxes(Mutex::default())),
+            decisions: Decisions::new(),
+            promises: Promises::new(),
+            is_restored: AtomicBool::new(false),
+        })
+    }
+
+    /// The address of the coordinators of this engine.
+    pub(super) const fn coordinator(&self) -> &EntityKey {
+        &self.coordinator
+    }
+
+    /// The name of the engine that has `entity`, if that is another one.
+    pub(super) fn engine_of(&self, entity: &EntityKey) -> Option<&str> {
+        Some(self.transport.engine_of(entity)).filter(|&engine| engine != self.transport.here())
+    }
+
+    /// The messages for `tx` from now on.
+    pub(super) fn inbox(&self, tx: TxId) -> Inbox<E> {
+        let (sender, letters) = mpsc::channel(INBOX_MAX);
+        self.inboxes.0.lock().insert(tx, sender);
+        Inbox { tx, letters, of: Arc::clone(&self.inboxes) }
+    }
+
+    /// Sends a message to the participant `to`, of which `left` is the time until its deadline.
+    pub(super) fn ask(&self, to: EntityKey, prepare: Prepare<E>, left: Duration, version: u32) {
+        let Prepare { coordinator, request, .. } = prepare;
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        let (branch, ordered, sole, certain) = (request.branch, request.ordered, request.sole, request.certain);
+        let engine = to.clone();
+        let preparation = Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, version };
+        self.send(&engine, &Envelope::Prepare(preparation));
+    }
+
+    /// Sends a message to the engine that has `entity`.
+    pub(super) fn send(&self, entity: &EntityKey, envelope: &Envelope<E>) {
+        self.transport.send(self.transport.engine_of(entity), envelope.encode());
+    }
+
+    /// Tells a coordinator elsewhere what a participant says.
+    pub(super) fn say(&self, message: ToCoordinator<E>) {
+        let engine = message.to.id().to_owned();
+        self.transport.send(&engine, Envelope::Said(message).encode());
+    }
+
+    /// Gives a letter to its transaction, if that is under way; otherwise gives it back.
+    fn deliver(&self, tx: TxId, letter: Letter<E>) -> Option<Letter<E>> {
+        let Some(sender) = self.inboxes.0.lock().get(&tx).cloned() else { return Some(letter) };
+        // One too many is lost, and sent again.
+        drop(sender.try_send(letter));
+        None
+    }
+}
+
+impl<M: Model, J: Journal> Engine<M, J> {
+    /// Takes a message that another engine has sent by its [`Transport`].
+    ///
+    /// # Errors
+    /// If it is not a message of an engine that this one understands. It has no effect then.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub fn receive(&self, message: &[u8]) -> Result<(), MessageError> {
+        let envelope = Envelope::<M::Event>::decode(message)?;
+        let shared = &self.shared;
+        if let Some(elsewhere) = &shared.elsewhere
+            && shared.is_sound()
+        {
+            shared.receive(elsewhere, envelope);
+        }
+        Ok(())
+    }
+}
+
+impl<M: Model, J: Journal> Shared<M, J> {
+    fn receive(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, envelope: Envelope<M::Event>) {
+        match envelope {
+            Envelope::Prepare(_) | Envelope::LetDue { .. } if self.stopping.load(Ordering::Acquire) => {}
+            Envelope::Prepare(preparation) => self.promise(elsewhere, preparation),
+            Envelope::Decide { to, decide } if elsewhere.engine_of(&to).is_none() => {
+                let Ok(live) = self.directory.get(&to) else { return };
+                let kept = Arc::clone(&live);
+                drop(live.turn(move |entity| entity.decide_elsewhere(decide, kept)));
+                self.directory.release(&live);
+            }
+            Envelope::Said(heard) => self.heard(elsewhere, heard),
+            Envelope::LetDue { entity, by, left_ms, coordinator, tx } if elsewhere.engine_of(&entity).is_none() => {
+                let engine = Arc::clone(self);
+                tokio::spawn(async move {
+                    let due = engine.let_due(&entity, by);
+                    let due = tokio::time::timeout(Duration::from_millis(left_ms), due).await;
+                    let has_happened = matches!(due, Ok(Ok(_)));
+                    if let Some(elsewhere) = &engine.elsewhere {
+                        let name = coordinator.id().to_owned();
+                        let due = Envelope::<M::Event>::Due { coordinator, tx, has_happened };
+                        elsewhere.transport.send(&name, due.encode());
+                    }
+                });
+            }
+            Envelope::Due { tx, has_happened, .. } => drop(elsewhere.deliver(tx, Letter::Due { has_happened })),
+            // It has moved, or the sender believes so.
+            Envelope::Decide { .. } | Envelope::LetDue { .. } => {}
+        }
+    }
+
+    /// Asks an entity for a promise to a coordinator elsewhere.
+    fn promise(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, preparation: Preparation<M::Event>) {
+        let Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, version } = preparation;
+        if elsewhere.engine_of(&to).is_some() {
+            return;
+        }
+        let (tx, attempt) = (branch.tx, branch.attempt);
+        let live = match self.directory.get(&to) {
+            Ok(live) if version == self.model.version() => live,
+            refused => {
+                if let Err(cause) = refused {
+                    tracing::warn!(%tx, entity = %to, %cause, "an entity cannot promise anything");
+                } else {
+                    tracing::warn!(%tx, version, "an engine with another version of the contract asks for a promise");
+                }
+                let said = Said::Vote(Vote::NotRecorded);
+                return elsewhere.say(ToCoordinator { to: coordinator, from: to, tx, attempt, said });
+            }
+        };
+        let deadline = self.clock.after(Duration::from_millis(left_ms));
+        let request = crate::admission::Request { branch, deadline, ordered, sole, certain };
+        let prepare = Prepare { coordinator, durability: Durability::TwoPhase, request };
+        let kept = Arc::clone(&live);
+        drop(live.turn(move |entity| entity.prepare_elsewhere(prepare, kept)));
+        self.directory.release(&live);
+    }
+
+    /// Gives what a participant says to its transaction; one that is over has been aborted, or has been acknowledged.
+    fn heard(&self, elsewhere: &Elsewhere<M::Event>, heard: ToCoordinator<M::Event>) {
+        if heard.to != elsewhere.coordinator {
+            return;
+        }
+        let Some(Letter::Said(heard)) = elsewhere.deliver(heard.tx, Letter::Said(heard)) else { return };
+        if !elsewhere.is_restored.load(Ordering::Acquire) {
+            return;
+        }
+        let options = CoordinatorOptions::new(Durability::Shared);
+        let mut nobody = Coordinator::new(Arc::clone(&self.model), elsewhere.coordinator.clone(), options);
+        for output in nobody.step(CoordinatorInput::Heard(heard), self.clock.now()) {
+            if let CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } = output {
+                let engine = to.clone();
+                elsewhere.send(&engine, &Envelope::Decide { to, decide });
+            }
+        }
+    }
+
+    /// Takes up what earlier runs have left between this engine and others.
+    pub(super) async fn resume(self: &Arc<Self>) {
+        let Some(elsewhere) = &self.elsewhere else { return };
+        loop {
+            match elsewhere.decisions.restore::<M::Event, J>(&self.journal).await {
+                Ok(decisions) => {
+                    decisions.into_iter().for_each(|decision| self.tell_again(elsewhere, decision));
+                    elsewhere.is_restored.store(true, Ordering::Release);
+                    break;
+                }
+                Err(cause) if cause.is_transient() => {
+                    tracing::warn!(%cause, "decisions cannot be read; nobody elsewhere is told any");
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                Err(cause) => return self.fail(cause.to_string()),
+            }
+        }
+        loop {
+            match elsewhere.promises.restore::<M::Event, J>(&self.journal).await {
+                Ok(entities) => {
+                    for entity in entities {
+                        if let Ok(live) = self.directory.get(&entity) {
+                            let kept = Arc::clone(&live);
+                            drop(live.turn(move |entity| entity.keep(kept)));
+                        }
+                    }
+                    return;
+                }
+                Err(cause) if cause.is_transient() => {
+                    tracing::warn!(%cause, "promises cannot be read; an entity asks for its decision when it is asked for something");
+                    tokio::time::sleep(RETRY_AFTER).await;
+                }
+                Err(cause) => return self.fail(cause.to_string()),
+            }
+        }
+    }
+
+    fn tell_again(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, decision: DecisionRecord) {
+        // Whoever asks finds it under way from now on.
+        let inbox = elsewhere.inbox(decision.tx);
+        tokio::spawn(Transaction::resumed(Arc::clone(self), decision, inbox));
+    }
+
+    /// Keeps the position before the first open promise.
+    pub(super) async fn save_promises(&self) {
+        let Some(image) = self.elsewhere.as_ref().and_then(|elsewhere| elsewhere.promises.snapshot()) else { return };
+        if let Err(cause) = self.journal.save_snapshot(image).await {
+            tracing::warn!(%cause, "the position of promises is not kept; the next start takes longer");
+        }
+    }
+}
