@@ -17,6 +17,7 @@ pub mod kernels;
 pub mod measure;
 pub mod neighbours;
 mod peers;
+pub mod psac;
 pub mod rebel;
 pub mod savina;
 pub mod served;

@@ -4,18 +4,18 @@
 //!
 //! # Oracle
 //! After each window the balances of all accounts add up to what was paid in.
-mod bank;
+pub(crate) mod bank;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use enact_entities::SubmitError;
+use enact_entities::{Strategy, SubmitError};
 use serde::Serialize;
 use tokio::runtime;
 
-use self::bank::Bank;
 pub use self::bank::Kind;
+use self::bank::{Bank, Setup};
 use crate::measure::{cpu_time_of_process, write_json};
 use crate::served::{groups, median_by};
 
@@ -132,16 +132,18 @@ fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Resul
     };
     let runtime = threads.enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
-    let bank = Bank::begin(&directory.path().join("data"), options.accounts)?;
+    let (accounts, delay) = (options.accounts, Duration::ZERO);
+    let setup = Setup { accounts, engines: 1, delay, sync_min: None, strategy: Strategy::default() };
+    let bank = Bank::begin(directory.path(), &setup)?;
     runtime.block_on(async {
         bank.open_accounts().await?;
         let (begin, cpu_before) = (Instant::now(), cpu_time_of_process());
         let over = begin + Duration::from_secs(options.seconds);
-        let clients_run = (0..clients).map(|number| tokio::spawn(bank.clone().client(kind, number, over)));
+        let clients_run = (0..clients).map(|number| tokio::spawn(bank.clone().client(kind, (0, number), over)));
         let mut done = 0;
         let mut paid_in = bank.opening_cents();
         for client in clients_run.collect::<Vec<_>>() {
-            let count = client.await.expect("a client does not panic")?;
+            let (count, _) = client.await.expect("a client does not panic")?;
             done += count;
             paid_in += kind.adds_cents() * i64::try_from(count).expect("few");
         }

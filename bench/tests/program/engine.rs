@@ -16,7 +16,8 @@ fn engine_measures_every_command_on_one_thread_and_on_two_and_counts_the_money()
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).expect("written")).expect("JSON");
     let samples = report["samples"].as_array().expect("samples");
     let taken: Vec<_> = samples.iter().map(|sample| (sample["request"].as_str(), sample["workers"].as_u64())).collect();
-    let all = [1, 2].map(|workers| ["deposit", "transfer", "transfer-hot"].map(|kind| (Some(kind), Some(workers))));
+    let all =
+        [1, 2].map(|workers| ["deposit", "transfer", "transfer-hot", "open"].map(|kind| (Some(kind), Some(workers))));
     assert_eq!(taken, all.concat());
     assert!(samples.iter().all(|sample| sample["rate"].as_f64() > Some(0.0)), "{report}");
 }

@@ -8,6 +8,7 @@ mod defer;
 mod engine;
 mod isolation;
 mod kernels;
+mod psac;
 mod rebel;
 mod savina;
 mod stm;

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, rebel, savina, stm,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, psac, rebel, savina, stm,
     transfers, vacation,
 };
 
@@ -31,6 +31,8 @@ pub(crate) enum Benchmark {
     CostFloor(cost::FloorOptions),
     /// Money transfers and deposits in process, by number of clients and threads
     Engine(engine::Options),
+    /// The experiments of the paper on path-sensitive atomic commit, by strategy, clients and engines
+    Psac(psac::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
     /// What a hot object costs its neighbours, beside a process that uses as much of the machine
