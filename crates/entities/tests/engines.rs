@@ -224,6 +224,25 @@ async fn what_another_engine_has_is_submitted_and_read_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_lost_is_sent_again() {
+    let world = World::with_accounts().await;
+    // The question, the vote, the decision, its acknowledgement.
+    for lost in 0..4 {
+        let mut sent = 0;
+        *world.fate.lock() = Box::new(move || {
+            sent += 1;
+            if sent == lost + 1 { Fate::Lost } else { Fate::Arrives }
+        });
+        let before = world.journal(0).last(&key(".decisions/all")).await.expect("open").0;
+        world.submit(book(lost, "Account/N", "Account/S", 1_000)).await.unwrap().expect("nothing else is wrong");
+        while world.journal(0).last(&key(".decisions/all")).await.expect("open").0 < before + 2 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!((world.balance("Account/N").await, world.balance("Account/S").await), (6_000, 14_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_silent_engine_costs_the_deadline_and_nothing_else() {
     let world = World::with_accounts().await;
     world.lose_everything(true);
