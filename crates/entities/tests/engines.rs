@@ -1,4 +1,4 @@
-//! Engines with a journal each: what becomes of a transaction over several of them, whatever is lost and whoever crashes.
+//! Engines with a journal each: what becomes of a transaction over several of them, whatever is lost and whichever of them crashes.
 mod support;
 
 use std::sync::Arc;

@@ -371,6 +371,9 @@ fn disturbs<M: Model>(
     if strategy != Strategy::Serializable {
         return !entity.keeps_word(open, given, &new.state);
     }
+    if cfg!(planted = "overlook_reliance") {
+        return false;
+    }
     let Ok(old) = entity.step(open, state) else { return false };
     match (entity.step(open, &new.state), entity.step(newcomer, &old.state)) {
         (Ok(old_second), Ok(new_second)) => {

@@ -1,8 +1,8 @@
 //! The decisions that participants with another journal have not acknowledged, in memory and in the journal.
 //!
 //! All are records of one entity, [`KEY`]: a `Decision` in the same record group as the effects that it decides, an `End` when everybody has
-//! acknowledged it, and a snapshot now and then. Whoever asks for the decision on a transaction that is neither here nor under way
-//! is told to abort, so nobody is answered before this has been read.
+//! acknowledged it, and a snapshot now and then. A participant that asks for the decision on a transaction that is neither
+//! here nor under way is told to abort, so none is answered before this has been read.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

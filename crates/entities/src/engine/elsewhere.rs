@@ -1,6 +1,6 @@
 //! What an engine has to do with others: messages to them and from them, and what a crash has left between them.
 //!
-//! # Who keeps what
+//! # Where things are kept
 //! A transaction is coordinated by the engine that its command was submitted to. Participants there share its journal; those elsewhere keep their
 //! promises in theirs. The decision is one record group of the coordinator's journal: the effects of the participants there and the list of
 //! the others, which are told until they have acknowledged it. A coordinator has a lasting address: [`COORDINATOR`], with
@@ -284,7 +284,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
     }
 
     fn tell_again(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, decision: DecisionRecord) {
-        // Whoever asks finds it under way from now on.
+        // A participant that asks finds it under way from now on.
         let inbox = elsewhere.inbox(decision.tx);
         tokio::spawn(Transaction::resumed(Arc::clone(self), decision, inbox));
     }

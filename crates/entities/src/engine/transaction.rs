@@ -365,7 +365,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             match timeout(clock.until(again).min(left), inbox.next()).await {
                 Ok(Letter::Due { has_happened: true }) => return CoordinatorInput::Settled { tx },
                 Ok(Letter::Due { has_happened: false }) => break,
-                // Nothing is held, so that whoever has promised something asks and is told to give it up.
+                // Nothing is held: a participant that has promised something asks, and is told to give it up.
                 Ok(Letter::Said(_)) | Err(_) => {}
             }
         }

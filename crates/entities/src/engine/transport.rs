@@ -11,11 +11,11 @@ use crate::model::Model;
 /// Brings messages from one engine to others, and knows which engine has which entity.
 ///
 /// An engine that is [given one](Engine::with_transport) has some entities of the model; others have the rest, each with a journal of its own.
-/// What a message is made of is its engine's business; whoever receives one gives it to [`Engine::receive`].
+/// What a message is made of is its engine's business; the transport gives it to [`Engine::receive`] of the other one.
 ///
 /// # What it may do to messages
-/// Lose, double, delay and reorder them. A message that is changed on its way, or comes from somebody who is no engine of the
-/// same model, is not expected.
+/// Lose, double, delay and reorder them. A message that is changed on its way, or comes from no engine of the same
+/// model, is not expected.
 pub trait Transport: Send + Sync + 'static {
     /// The name of this engine among all of them, the same in every run: letters, digits and `.:_-`.
     fn here(&self) -> &str;
@@ -30,6 +30,52 @@ pub trait Transport: Send + Sync + 'static {
 /// Engines of one process, each of which reaches the others.
 ///
 /// For tests, simulations and measurements: what one machine has to keep, one engine keeps faster.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// use enact_entities::{Command, Engine, EngineOptions, Network, Rebel, SubmitError, SystemClock};
+/// use enact_journal::Memory;
+/// use enact_rebel::{Source, Value, check};
+///
+/// let spec = "
+/// class Light
+///   initial off
+///     on Switch(): lit
+///   lit
+/// class Room
+///   initial dark
+///     on Enter(light: Light): bright
+///       sync: light.Switch()
+///   final bright
+/// ";
+/// let spec = Arc::new(check(vec![Source::new("lights.rebel", spec)]).unwrap());
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// // The lights are in the cellar, all else is in the house.
+/// let network = Network::new(["house", "cellar"], |entity| usize::from(entity.class() == "Light"), Duration::ZERO);
+/// let start = |here| {
+///     let (model, transport) = (Rebel::new(Arc::clone(&spec)), network.transport(here));
+///     let options = EngineOptions::default();
+///     let engine = Engine::with_transport(model, Memory::new(), options, Arc::new(SystemClock), transport)?;
+///     network.join(here, &engine);
+///     Ok::<_, Box<dyn std::error::Error>>(engine)
+/// };
+/// let (house, cellar) = (start(0)?, start(1)?);
+///
+/// let class = spec.class("Light").unwrap();
+/// let lamp = Value::Reference(class.reference(class.key("lamp").unwrap()));
+/// let enter = spec.class("Room").unwrap().event("Enter").unwrap().call([("light", lamp)]).unwrap();
+/// let deadline = Duration::from_secs(5);
+/// let enter = Command { key: "Room/hall".parse()?, event: enter, idempotency: None, deadline };
+/// let elsewhere = cellar.submit(enter.clone()).await;
+/// assert!(matches!(elsewhere, Err(SubmitError::Elsewhere { engine, .. }) if engine == "house"));
+/// // It switches the light in the other engine, or does nothing at all.
+/// house.submit(enter).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Network<M: Model, J: Journal> {
     /// By the order of their names.
     engines: Mutex<Vec<Weak<Shared<M, J>>>>,
