@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts one bug after the other into the commit protocol (all, or those named), and shows that its model finds each.
+# Puts one bug after the other into the commit protocol (all, or those named), and shows that its model or its simulation finds each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
@@ -11,9 +11,14 @@ all=(
     forget_promises
     change_the_decision
     answer_before_the_decision
+    abort_in_doubt
+    apply_out_of_order
+    never_wake
+    overlook_reliance
 )
 readonly bugs=("${@:-${all[@]}}")
-readonly model=(cargo test --quiet --package enact-models --test commit)
+readonly tests=(cargo test --quiet --package enact-models)
+readonly layers=(commit simulation)
 
 # Builds a bug into the crates of the workspace and into no other, so that those are built once.
 plant_bug() {
@@ -26,12 +31,19 @@ plant_bug() {
 survivors=()
 for bug in "${bugs[@]}"; do
     plant_bug "$bug"
-    "${model[@]}" --no-run
-    if found=$("${model[@]}" 2>&1); then
+    "${tests[@]}" --test commit --test simulation --no-run
+    finder=
+    for layer in "${layers[@]}"; do
+        if ! found=$("${tests[@]}" --test "$layer" 2>&1); then
+            finder=$layer
+            break
+        fi
+    done
+    if [ -n "$finder" ]; then
+        echo "$bug: found by $finder, $(grep -m1 -E '^(no promise|all ends|seed [0-9]+:)|panicked' <<<"$found" | cut -c1-300)"
+    else
         survivors+=("$bug")
         echo "$bug: NOT FOUND"
-    else
-        echo "$bug: found, $(grep -m1 -E '^(no promise|all ends)' <<<"$found" | cut -c1-300)"
     fi
 done
 echo "$((${#bugs[@]} - ${#survivors[@]})) of ${#bugs[@]} planted bugs were found"
