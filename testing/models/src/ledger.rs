@@ -10,9 +10,10 @@ use crate::serial::States;
 /// The durable decisions and promises of some nodes.
 #[derive(Clone, Debug)]
 pub struct Ledger<E> {
-    /// Each transaction that committed, with the slots of its participants.
+    /// Each transaction that committed, with the slots of its participants; without those that share the journal of its coordinator and
+    /// change nothing.
     pub decisions: BTreeMap<TxId, BTreeMap<EntityKey, Slot>>,
-    /// What was promised, by entity, slot and transaction.
+    /// What was promised or has happened, by entity, slot and transaction.
     promises: BTreeMap<(EntityKey, Slot, TxId), Vec<E>>,
 }
 
@@ -28,11 +29,15 @@ impl<E: Clone + Debug> Ledger<E> {
         for (entity, record) in records {
             match record {
                 Record::Decision(decision) => {
-                    self.decisions.insert(decision.tx, decision.participants.into_iter().collect());
+                    self.decisions.entry(decision.tx).or_default().extend(decision.participants);
                 }
                 Record::Prepared(prepared) => {
                     let events = prepared.branch.work.events().cloned().collect();
                     self.promises.insert((entity, prepared.slot, prepared.branch.tx), events);
+                }
+                Record::Committed { tx, slot, events, .. } => {
+                    self.decisions.entry(tx).or_default().insert(entity.clone(), slot);
+                    self.promises.insert((entity, slot, tx), events);
                 }
                 _ => {}
             }
@@ -41,7 +46,9 @@ impl<E: Clone + Debug> Ledger<E> {
 
     /// All that both say.
     pub fn merge(&mut self, other: &Self) {
-        self.decisions.extend(other.decisions.iter().map(|(tx, slots)| (*tx, slots.clone())));
+        for (tx, slots) in &other.decisions {
+            self.decisions.entry(*tx).or_default().extend(slots.iter().map(|(entity, slot)| (entity.clone(), *slot)));
+        }
         self.promises.extend(other.promises.iter().map(|(place, events)| (place.clone(), events.clone())));
     }
 

@@ -335,12 +335,20 @@ impl<M: Model> Node<M> {
         effects
     }
 
-    /// Keeps a snapshot of each participant all of whose records are durable.
+    /// Keeps a snapshot of each participant all of whose records are durable, and known to it.
     pub fn snapshot(&mut self) {
         let busy: BTreeSet<_> = self.pending().map(|(at, _)| at.clone()).collect();
         let live = self.parties.iter().filter(|(at, _)| !busy.contains(*at) && !self.halted.contains(*at));
         for (at, party) in live {
             if let Party::Participant(participant) = party {
+                // A coordinator that shares the journal has committed it, and it has not been told.
+                let is_open = |tx: &TxId| {
+                    participant.admission().in_progress().any(|open| open.branch.tx == *tx && !open.committed)
+                };
+                let is_news = |record: &Record<_>| matches!(record, Record::Committed { tx, .. } if is_open(tx));
+                if self.records(at, Seq::NONE).iter().any(is_news) {
+                    continue;
+                }
                 let seq = ready(self.journal.last(at)).expect("the journal is open");
                 self.snapshots.insert(at.clone(), (seq, participant.snapshot().encode()));
             }

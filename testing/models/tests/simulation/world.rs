@@ -1,10 +1,10 @@
 //! One run: a configuration, some transactions under faults, and then a time without any.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use enact_entities::{
-    Begin, Call, CoordinatorOptions, Decision, Durability, EntityKey, Idempotency, Limits, Millis, ParticipantOptions,
-    Rebel, Reply, Said, Strategy, Timestamp, ToParticipant, TxId, Vote,
+    Action, Begin, Call, CoordinatorOptions, Decision, Durability, EntityKey, Idempotency, Limits, Millis, Participant,
+    ParticipantOptions, Rebel, Reply, Said, Strategy, Timestamp, ToParticipant, TxId, Vote,
 };
 use enact_models::serial::{Committed, States, explanation};
 use enact_models::{Act, Bank, COORDINATOR, Effect, Fate, Ledger, Node, NodeOptions, Packet};
@@ -48,6 +48,8 @@ pub(crate) struct World<'b> {
     before: States<Rebel>,
     nodes: Vec<Node<Rebel>>,
     hosts: BTreeMap<EntityKey, usize>,
+    /// Whether participants on the node of their coordinator share its journal.
+    shares_journals: bool,
     net: Vec<(usize, Packet<EventCall>)>,
     /// From and to which node nothing arrives for the time being.
     cut: BTreeSet<(usize, usize)>,
@@ -103,6 +105,7 @@ impl<'b> World<'b> {
         let (open_max, overtakes_max) = (chance.pick(&[1, 2, 8]), chance.pick(&[0, 1, 16]));
         participant.limits = Limits { open_max, overtakes_max, outcomes_max: chance.pick(&[2, 16]), delayed_max: 4 };
         let options = NodeOptions { participant, coordinator: CoordinatorOptions::new(Durability::TwoPhase) };
+        let shares_journals = chance.percent(50);
         let before = bank.opened(&accounts);
         let nodes = (0..node_count).map(|_| Node::new(bank.model(), options.clone(), &before));
         let nodes = nodes.collect();
@@ -122,6 +125,7 @@ impl<'b> World<'b> {
             before,
             nodes,
             hosts,
+            shares_journals,
             net: Vec::new(),
             cut: BTreeSet::new(),
             slow: BTreeSet::new(),
@@ -242,13 +246,23 @@ impl<'b> World<'b> {
     }
 
     fn deliver(&mut self, place: usize) {
-        let (from, packet) = self.net.remove(place);
+        let (from, mut packet) = self.net.remove(place);
         let host = self.hosts[packet.to()];
         if self.cut.contains(&(from, host)) {
             return self.mark("a message was lost");
         }
+        if let Packet::Down(_, ToParticipant::Prepare(prepare)) = &mut packet
+            && self.shares_journals
+            && self.hosts[&prepare.coordinator] == host
+        {
+            prepare.durability = Durability::Shared;
+            self.mark("a participant shared the journal of its coordinator");
+        }
         let effects = self.nodes[host].deliver(packet);
         self.follow(host, effects);
+        if self.nodes[host].participants().any(has_both_promises) {
+            self.mark("promises of both kinds were open at one entity");
+        }
     }
 
     fn write(&mut self, host: usize, refusals: usize, doubts: usize) {
@@ -289,6 +303,11 @@ impl<'b> World<'b> {
         }
         if kept < appended {
             self.mark("a crash lost what was appended");
+        }
+        if self.shares_journals {
+            // What machines of one process say to each other ends with it.
+            let hosts = &self.hosts;
+            self.net.retain(|(from, packet)| *from != host || hosts[packet.to()] != host);
         }
         let effects = self.nodes[host].crash(kept);
         if self.snapshots.contains(&host) {
@@ -429,7 +448,8 @@ impl<'b> World<'b> {
             *times += 1;
             assert!(*times == 1, "the request of {tx} has happened twice");
             let calls = &self.clients[self.begun[tx].client].calls;
-            let is_whole = calls.iter().all(|call| ledger.decisions[tx].contains_key(&call.key));
+            let mut changing = calls.iter().filter(|call| matches!(call.action, Action::Event(_)));
+            let is_whole = changing.all(|call| ledger.decisions[tx].contains_key(&call.key));
             assert!(is_whole, "{tx} has happened in part: {:?}", ledger.decisions[tx]);
         }
         // Mostly they are explained in the order in which they were decided.
@@ -483,6 +503,11 @@ impl<'b> World<'b> {
             });
         }
     }
+}
+
+fn has_both_promises(at: &Participant<Rebel>) -> bool {
+    let open = at.snapshot().pending.into_iter().filter(|pending| !pending.committed);
+    open.map(|pending| pending.prepared.durability).collect::<HashSet<_>>().len() == 2
 }
 
 /// The transaction that a reply says was answered, and whether it is done.
