@@ -44,9 +44,9 @@ impl Bindings {
     }
 
     /// One value for each of `names`, which are in order, each once.
-    pub(crate) fn of(names: &Arc<[Name]>, values: Vec<Value>) -> Self {
+    pub(crate) fn of(names: &Arc<[Name]>, values: Arc<[Value]>) -> Self {
         debug_assert!(names.is_sorted() && names.len() == values.len());
-        Self { names: Arc::clone(names), values: values.into() }
+        Self { names: Arc::clone(names), values }
     }
 
     /// Nothing, without an allocation.
