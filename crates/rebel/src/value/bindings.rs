@@ -109,7 +109,8 @@ impl Bindings {
             declared.get(*slot).filter(|declared| is_same(declared, name))?;
             values[*slot] = Some(value.clone());
         }
-        values.into_iter().collect()
+        let is_complete = values.iter().all(Option::is_some);
+        is_complete.then(|| values.into_iter().map(|value| value.expect("each is there")).collect())
     }
 }
 
