@@ -64,7 +64,7 @@ impl<M: Model> Coordinator<M> {
                 Record::Decision(decision) => {
                     coordinator.answers.keep(&decision.answer);
                     if !decision.participants.is_empty() {
-                        decided.insert(decision.tx, decision);
+                        decided.insert(decision.tx, *decision);
                     }
                 }
                 Record::Answer(answer) => coordinator.answers.keep(&answer),
@@ -78,9 +78,8 @@ impl<M: Model> Coordinator<M> {
         }
         let mut out = Vec::new();
         for (tx, decision) in decided {
-            let participants = decision.participants.clone();
             coordinator.transactions.insert(tx, Box::new(Transaction::decided(decision)));
-            coordinator.start_telling(tx, participants, now, &mut out);
+            coordinator.start_telling(tx, now, &mut out);
         }
         Ok((coordinator, out))
     }
@@ -89,8 +88,10 @@ impl<M: Model> Coordinator<M> {
     /// every earlier record.
     pub fn snapshot(&self) -> CoordinatorSnapshot {
         let telling = self.transactions.iter().filter(|(_, t)| matches!(t.phase, Phase::Telling { .. }));
+        let decision =
+            |tx: TxId, told: &Transaction<M::Event>| told.decision(tx, told.participants().collect::<Vec<_>>());
         CoordinatorSnapshot {
-            decisions: telling.map(|(&tx, transaction)| transaction.decision(tx)).collect(),
+            decisions: telling.map(|(&tx, transaction)| decision(tx, transaction)).collect(),
             answers: self.answers.all().cloned().collect(),
         }
     }
