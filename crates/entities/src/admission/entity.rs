@@ -274,7 +274,7 @@ impl<M: Model> Entity<M> {
         }
     }
 
-    /// The calls of each event of a branch, as far as they are to be told, if they are the same in every state.
+    /// The calls of each event of a branch, if they are the same in every state.
     fn fixed_calls(&self, branch: &Branch<M::Event>) -> Option<Vec<Vec<Call<M::Event>>>> {
         let calls = branch.work.events().map(|event| match self.model.calls(&self.key, None, event, branch.at) {
             Calls::Known(calls) => Some(calls),
