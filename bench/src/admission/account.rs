@@ -129,7 +129,7 @@ impl Account {
         let tx = TxId::from_u128(self.next_tx);
         self.next_tx += 1;
         let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::event(doing.event.clone()), at: AT };
-        let request = Request { branch, deadline: FOREVER, ordered: true, sole, certain: false };
+        let request = Request { branch, deadline: FOREVER, ordered: true, sole, certain: false, calls_known: false };
         let begin = Instant::now();
         let verdict = self.admission.request(request);
         let ns = self.note(begin);

@@ -40,19 +40,22 @@ thread_local! {
     static LAST_MET: RefCell<Vec<Option<(EntityKey, Key)>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How many entities a thread remembers.
-const LAST_MET_MAX: usize = 1_024;
+/// How many entities a thread remembers, as a power of two.
+const LAST_MET_BITS: u32 = 10;
 
 /// What is kept where an entity with this id would be.
 fn with_last_met<R>(id: &str, see: impl FnOnce(&mut Option<(EntityKey, Key)>) -> R) -> R {
-    let last = id.len().saturating_sub(8);
-    let number =
-        id.as_bytes()[last..].iter().fold(id.len(), |sum, &byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    // Ids differ at their ends. The golden ratio keeps those apart that are counted.
+    let end = match id.as_bytes().last_chunk() {
+        Some(end) => u64::from_be_bytes(*end),
+        None => id.bytes().fold(0, |letters, letter| letters << 8 | u64::from(letter)),
+    };
+    let place = end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - LAST_MET_BITS);
     LAST_MET.with_borrow_mut(|met| {
         if met.is_empty() {
-            met.resize(LAST_MET_MAX, None);
+            met.resize(1 << LAST_MET_BITS, None);
         }
-        see(&mut met[number % LAST_MET_MAX])
+        see(&mut met[place as usize])
     })
 }
 
@@ -82,7 +85,8 @@ fn with_last_met<R>(id: &str, see: impl FnOnce(&mut Option<(EntityKey, Key)>) ->
 #[derive(Debug)]
 pub struct Rebel {
     spec: Arc<Spec>,
-    classes: BTreeMap<Name, Known>,
+    /// In the order of their [ranks](rank).
+    classes: Vec<Known>,
     earlier: Option<Box<Earlier>>,
 }
 
@@ -101,15 +105,19 @@ struct Known {
     blank: BTreeMap<Name, Instance>,
     /// The events that do the same at any time.
     timeless: BTreeSet<Name>,
-    /// The events that ask other instances.
-    asking: BTreeSet<Name>,
+}
+
+/// The order in which classes are looked for: shorter names come first, so that most comparisons read no text.
+const fn rank(name: &str) -> (usize, &str) {
+    (name.len(), name)
 }
 
 impl Rebel {
     /// The classes of `spec`.
     pub fn new(spec: Arc<Spec>) -> Self {
-        let classes = spec.classes().map(|class| (Arc::clone(class.name()), Known::new(class)));
-        Self { classes: classes.collect(), spec, earlier: None }
+        let mut classes: Vec<Known> = spec.classes().map(Known::new).collect();
+        classes.sort_by(|one, other| rank(one.class.name()).cmp(&rank(other.class.name())));
+        Self { classes, spec, earlier: None }
     }
 
     /// The classes of `spec`, to which the instances of `earlier` come as `migration` says.
@@ -170,7 +178,7 @@ impl Rebel {
 
     /// An event that is asked about, with some seed if it needs one.
     fn probed(&self, of: &Reference, event: EventCall) -> EventCall {
-        match self.classes.get(&of.class).map(|known| known.class.probed(&event)) {
+        match self.known(&of.class).map(|known| known.class.probed(&event)) {
             Some(Cow::Owned(probed)) => probed,
             _ => event,
         }
@@ -197,13 +205,19 @@ impl Rebel {
         known.class.read(&key, state, event, time(at)).map_err(reasons)
     }
 
+    /// The class called `name`.
+    fn known(&self, name: &str) -> Option<&Known> {
+        let place = self.classes.binary_search_by(|known| rank(known.class.name()).cmp(&rank(name))).ok()?;
+        Some(&self.classes[place])
+    }
+
     /// The event as it is declared.
     fn event(&self, entity: &EntityKey, event: &EventCall) -> Option<&rebel::Event> {
-        self.classes.get(entity.class())?.class.event(event.event())
+        self.known(entity.class())?.class.event(event.event())
     }
 
     fn class(&self, entity: &EntityKey) -> Result<(&Known, Key), Vec<Reason>> {
-        let known = self.classes.get(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
+        let known = self.known(entity.class()).ok_or_else(|| vec![Reason::NoSuchEntity])?;
         let key = with_last_met(entity.id(), |last| -> Result<Key, Vec<Reason>> {
             if let Some((of, key)) = last
                 && of == entity
@@ -228,7 +242,6 @@ impl Known {
             initial: class.initial(),
             blank: blank.collect(),
             timeless: timeless.map(|event| Arc::clone(event.name())).collect(),
-            asking: class.events().iter().filter(|event| event.asks()).map(|event| Arc::clone(event.name())).collect(),
         }
     }
 
@@ -495,7 +508,7 @@ impl Model for Rebel {
     }
 
     fn exists(&self, entity: &EntityKey, state: &Instance) -> bool {
-        self.classes.get(entity.class()).is_some_and(|known| known.initial.state() != state.state())
+        self.known(entity.class()).is_some_and(|known| known.initial.state() != state.state())
     }
 
     fn event_name<'a>(&'a self, event: &'a EventCall) -> &'a str {
@@ -569,7 +582,7 @@ impl Model for Rebel {
         event: &EventCall,
         at: Timestamp,
     ) -> Result<Vec<Asked<EventCall>>, Vec<Reason>> {
-        if self.classes.get(entity.class()).is_some_and(|known| !known.asking.contains(event.event())) {
+        if self.event(entity, event).is_none_or(|event| !event.asks()) {
             return Ok(Vec::new());
         }
         let (known, key) = self.class(entity)?;
@@ -613,7 +626,7 @@ impl Model for Rebel {
     }
 
     fn location(&self, entity: &EntityKey, state: &Instance, field: &str) -> Option<Location> {
-        let known = self.classes.get(entity.class())?;
+        let known = self.known(entity.class())?;
         let index = known.index(field)?;
         let value = state.fields().get(field)?;
         match (number(value), known.class.fields()[index].ty()) {
@@ -636,14 +649,14 @@ impl Model for Rebel {
     }
 
     fn reads_time(&self, entity: &EntityKey, event: &EventCall) -> bool {
-        self.classes.get(entity.class()).is_none_or(|known| !known.timeless.contains(event.event()))
+        self.known(entity.class()).is_none_or(|known| !known.timeless.contains(event.event()))
     }
 
     /// Only [`Relation::Never`] is taken from the table of the class. What it calls invariant holds up to the range of
     /// numbers: two additions that each fit may not fit together, and to admit both would promise what cannot be done.
     fn relation(&self, entity: &EntityKey, open: &EventCall, incoming: &EventCall) -> Relation {
         // Where something may be due first, what the event itself would be told is not all.
-        let known = self.classes.get(entity.class()).filter(|known| !known.class.is_timed());
+        let known = self.known(entity.class()).filter(|known| !known.class.is_timed());
         match known.and_then(|known| known.class.relation(open.event(), incoming.event())) {
             Some(rebel::Relation::Never) => Relation::Never,
             _ => Relation::Dynamic,
@@ -679,7 +692,7 @@ impl Model for Rebel {
     }
 
     fn numbers(&self, entity: &EntityKey, state: &Instance) -> Vec<(Field, i128)> {
-        let Some(known) = self.classes.get(entity.class()) else { return Vec::new() };
+        let Some(known) = self.known(entity.class()) else { return Vec::new() };
         let value = |(index, field): (usize, &rebel::Field)| {
             let (number, currency) = number(state.fields().get(field.name())?)?;
             Some((numbered(index, currency), number))
@@ -698,11 +711,11 @@ impl Model for Rebel {
     }
 
     fn is_timed(&self, entity: &EntityKey) -> bool {
-        self.classes.get(entity.class()).is_some_and(|known| known.class.is_timed())
+        self.known(entity.class()).is_some_and(|known| known.class.is_timed())
     }
 
     fn may_set_timer(&self, entity: &EntityKey, event: &EventCall) -> bool {
-        self.classes.get(entity.class()).is_some_and(|known| known.class.may_set_timer(event))
+        self.known(entity.class()).is_some_and(|known| known.class.may_set_timer(event))
     }
 
     fn is_of_timer(&self, event: &EventCall) -> bool {
@@ -714,14 +727,14 @@ impl Model for Rebel {
     }
 
     fn number(&self, entity: &EntityKey, state: &Instance, field: Field) -> Option<i128> {
-        let known = self.classes.get(entity.class())?;
+        let known = self.known(entity.class())?;
         let index = usize::try_from(field.0 >> 32).ok()?;
         let (number, currency) = number(state.fields().get(known.class.fields().get(index)?.name())?)?;
         (numbered(index, currency) == field).then_some(number)
     }
 
     fn content(&self, entity: &EntityKey, state: &Instance, place: &Place) -> Option<String> {
-        let class = &self.classes.get(entity.class())?.class;
+        let class = &self.known(entity.class())?.class;
         let field = class.fields().get(usize::try_from(place.field).ok()?)?;
         let element = match (&place.element, field.ty()) {
             (None, _) => None,
@@ -733,7 +746,7 @@ impl Model for Rebel {
     }
 
     fn place_name(&self, entity: &EntityKey, place: &Place) -> String {
-        let fields = self.classes.get(entity.class()).map_or(&[][..], |known| known.class.fields());
+        let fields = self.known(entity.class()).map_or(&[][..], |known| known.class.fields());
         let declared = usize::try_from(place.field).ok().and_then(|index| fields.get(index));
         let name = declared.map_or_else(|| "it".to_owned(), |field| field.name().to_string());
         match &place.element {
@@ -744,7 +757,7 @@ impl Model for Rebel {
 
     fn show(&self, entity: &EntityKey, field: Field, value: i128) -> (String, String) {
         let unknown = || (field.to_string(), value.to_string());
-        let Some(known) = self.classes.get(entity.class()) else { return unknown() };
+        let Some(known) = self.known(entity.class()) else { return unknown() };
         let declared = usize::try_from(field.0 >> 32).ok().and_then(|index| known.class.fields().get(index));
         let Some(declared) = declared else { return unknown() };
         let text = text_of(declared.ty(), field.0 & 0xffff_ffff, value).unwrap_or_else(|| value.to_string());

@@ -66,11 +66,11 @@ fn is_first_version(version: &u32) -> bool {
     *version == first_version()
 }
 
-/// One record of an entity or of a coordinator.
+/// One record of an entity or of a coordinator. Those of most commits are small, and what is not is kept behind a pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<E> {
     /// A participant is about to vote yes.
-    Prepared(Prepared<E>),
+    Prepared(Box<Prepared<E>>),
     /// A participant has learnt the decision.
     Outcome {
         /// The transaction.
@@ -95,9 +95,9 @@ pub enum Record<E> {
         version: u32,
     },
     /// A coordinator has decided to commit.
-    Decision(DecisionRecord),
+    Decision(Box<DecisionRecord>),
     /// A coordinator has refused a request that carries an idempotency key.
-    Answer(AnswerRecord),
+    Answer(Box<AnswerRecord>),
     /// Every participant has acknowledged the commit.
     End {
         /// The transaction.

@@ -80,6 +80,7 @@ fn never_wrong<B: Bank>(model: &Arc<B::Model>, seed: u64, strategy: Strategy) ->
             ordered: false,
             sole: false,
             certain: false,
+            calls_known: false,
         };
         let possible: Vec<bool> =
             outcomes::<B>(model, &base, &open).iter().map(|state| fold::<B>(model, state, &work).is_some()).collect();
@@ -312,6 +313,7 @@ fn a_question_of_an_earlier_round_neither_replaces_a_later_promise_nor_counts_as
                 ordered: true,
                 sole: false,
                 certain: false,
+                calls_known: false,
             },
         })
     };

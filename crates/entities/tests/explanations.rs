@@ -100,7 +100,14 @@ impl Account {
     fn request(&mut self, work: Work<EventCall>, sole: bool) -> Verdict<EventCall> {
         let branch = Branch { tx: tx(self.next), attempt: Attempt::FIRST, work, at: Timestamp(0) };
         self.next += 1;
-        self.admission.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole, certain: false })
+        self.admission.request(Request {
+            branch,
+            deadline: Millis::NEVER,
+            ordered: true,
+            sole,
+            certain: false,
+            calls_known: false,
+        })
     }
 
     /// A part of a larger transaction that is admitted; its number.
@@ -259,7 +266,14 @@ class Account
     let mut admission = Admission::new(Arc::clone(&model), account, state, Slot::FIRST, Strategy::Serializable, limits);
     let mut request = |number, event| {
         let branch = Branch { tx: tx(number), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-        admission.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole: false, certain: false })
+        admission.request(Request {
+            branch,
+            deadline: Millis::NEVER,
+            ordered: true,
+            sole: false,
+            certain: false,
+            calls_known: false,
+        })
     };
     assert!(matches!(request(1, call("Fill", 5)), Verdict::Admitted(..)));
     assert!(matches!(request(2, call("Add", 20)), Verdict::Delayed));

@@ -20,6 +20,7 @@ fn request(n: u128, event: Event) -> Request<Event> {
         ordered: true,
         sole: false,
         certain: false,
+        calls_known: false,
     }
 }
 

@@ -174,7 +174,7 @@ fn opened(model: &Rebel) -> Instance {
 fn request(tx: u128, event: EventCall, sole: bool) -> Request<EventCall> {
     let branch =
         Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-    Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false }
+    Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false, calls_known: false }
 }
 
 fn limits(outcomes_max: usize) -> Limits {
@@ -200,8 +200,14 @@ fn exact(
     let mut oracle = Admission::new(Arc::clone(plain), goal(), base, Slot::FIRST, strategy, limits(4_096));
     for entry in account.in_progress() {
         let tx = entry.branch.tx;
-        let again =
-            Request { branch: entry.branch, deadline: Millis(1_000), ordered: false, sole: false, certain: false };
+        let again = Request {
+            branch: entry.branch,
+            deadline: Millis(1_000),
+            ordered: false,
+            sole: false,
+            certain: false,
+            calls_known: false,
+        };
         assert_eq!(told(&oracle.request(again)), "admitted", "what is in progress may be in progress");
         if entry.committed {
             oracle.decide(tx, Decision::Commit);

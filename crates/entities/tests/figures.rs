@@ -71,6 +71,7 @@ fn check_bank<B: Bank>(strategy: Strategy, rows: &[Row<'_>]) {
                     ordered: true,
                     sole: false,
                     certain: false,
+                    calls_known: false,
                 };
                 assert_eq!(Some(said(&account.request(request))).as_ref(), told.as_ref(), "step {step}");
                 Vec::new()

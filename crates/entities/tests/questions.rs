@@ -385,6 +385,7 @@ fn a_question_delays_only_what_could_change_its_answer() {
         ordered: true,
         sole: false,
         certain: false,
+        calls_known: false,
     };
     let add = || Action::Event(call("Add", &[("amount", Value::Integer(1))]));
     let ask = |field: &str| Action::Ask(Question::Field(field.to_owned()));

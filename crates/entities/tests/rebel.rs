@@ -5,8 +5,9 @@ mod support;
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Attempt, Bound, Branch, Call, Calls, Demand, Durability, Limits, Millis, Model, Reason, Rebel,
-    Rejection, Relation, Reply, Request, Slot, Strategy, Term, Timestamp, TxId, Verdict, Work,
+    Admission, Attempt, Begin, Bound, Branch, Call, Calls, Coordinator, CoordinatorInput, CoordinatorOptions,
+    CoordinatorOutput, Demand, Durability, Limits, Millis, Model, Reason, Rebel, Rejection, Relation, Reply, Request,
+    Slot, Strategy, Term, Timestamp, ToParticipant, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Key, Money, Reference, Source, Spec, Value, check};
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -172,6 +173,48 @@ fn calls_are_known_before_the_state_is_exactly_if_no_field_is_read() {
 }
 
 #[test]
+fn a_coordinator_says_that_it_knows_the_calls_exactly_if_no_field_is_read() {
+    let (spec, model) = load(BANK);
+    let first_asked = |entity: &str, event: EventCall| {
+        let options = CoordinatorOptions::new(Durability::Shared);
+        let mut coordinator = Coordinator::new(Arc::clone(&model), key("Coordinator/C"), options);
+        let (tx, calls) = (TxId::from_u128(1), vec![Call::event(key(entity), event)]);
+        let begin = Begin { tx, calls, at: Timestamp(0), deadline: Millis(1_000), idempotency: None };
+        match coordinator.step(CoordinatorInput::Begin(begin), Millis(0)).remove(0) {
+            CoordinatorOutput::Send { message: ToParticipant::Prepare(prepare), .. } => prepare.request.calls_known,
+            other => panic!("{other:?}"),
+        }
+    };
+    let book = call(&spec, "Transfer", "Book", &[("from", "A"), ("to", "B"), ("amount", "EUR 1.00")]);
+    assert!(first_asked("Transfer/T", book));
+    let redeem = call(&spec, "Pledge", "Redeem", &[("to", "B"), ("amount", "EUR 1.00")]);
+    assert!(!first_asked("Pledge/P", redeem));
+}
+
+#[test]
+fn a_vote_tells_calls_unless_the_coordinator_knows_them() {
+    let (spec, model) = load(BANK);
+    let told = |calls_known| {
+        let (entity, limits) = (key("Transfer/T"), Limits::default());
+        let initial = model.initial(&entity).expect("the contract has the class");
+        let mut transfer =
+            Admission::new(Arc::clone(&model), entity, initial, Slot::FIRST, Strategy::Serializable, limits);
+        let book = call(&spec, "Transfer", "Book", &[("from", "A"), ("to", "B"), ("amount", "EUR 1.00")]);
+        let (tx, work) = (TxId::from_u128(1), Work::event(book));
+        let branch = Branch { tx, attempt: Attempt::FIRST, work, at: Timestamp(0) };
+        let (deadline, certain) = (Millis(1_000), false);
+        let request = Request { branch, deadline, ordered: true, sole: false, certain, calls_known };
+        match transfer.request(request) {
+            Verdict::Admitted(_, answer) => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (full, short) = (told(false), told(true));
+    assert_eq!(full.calls.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
+    assert_eq!((short.calls.len(), &short.state), (0, &full.state));
+}
+
+#[test]
 fn static_relations_come_from_the_contract() {
     let model = InRebel::load();
     let never = |open: &str, incoming: &str| {
@@ -211,6 +254,7 @@ fn request<E>(n: u128, event: E) -> Request<E> {
         ordered: true,
         sole: false,
         certain: false,
+        calls_known: false,
     }
 }
 

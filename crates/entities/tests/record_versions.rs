@@ -179,12 +179,12 @@ fn records() -> Vec<(&'static str, Record<EventCall>)> {
     };
     let answer = |idempotency, result| AnswerRecord { tx: tx(1), at: Timestamp(5), idempotency, result };
     let decision = |answer| {
-        Record::Decision(DecisionRecord {
+        Record::Decision(Box::new(DecisionRecord {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
             participants: vec![(key("Thing/one"), Slot(4))],
             answer,
-        })
+        }))
     };
     let committed = |events, version| Record::Committed {
         tx: tx(0x0192_a1b2_0000_7000_8000_0000_0000_0001),
@@ -195,13 +195,13 @@ fn records() -> Vec<(&'static str, Record<EventCall>)> {
     };
     let result = Some(Value::Integer(7).into());
     vec![
-        ("prepared", Record::Prepared(prepared())),
+        ("prepared", Record::Prepared(prepared().into())),
         ("outcome", Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Abort }),
         ("committed", committed(vec![make()], 1)),
         ("committed-with-all", committed(vec![full(), make()], u32::MAX)),
         ("decision", decision(answer(idempotency(None), Ok(Done { state: Some("made".into()), result: None })))),
         ("decision-with-result", decision(answer(None, Ok(Done { state: None, result })))),
-        ("answer", Record::Answer(answer(idempotency(Some("p")), Err(refusal)))),
+        ("answer", Record::Answer(answer(idempotency(Some("p")), Err(refusal)).into())),
         ("end", Record::End { tx: tx(7) }),
         ("timer", Record::Timer { entity: key("Thing/one") }),
     ]

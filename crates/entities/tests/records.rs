@@ -56,7 +56,7 @@ fn all_records() -> Vec<Record<Event>> {
     let idempotency = Some(Idempotency { key: "k".into(), principal: Some("p".into()), fingerprint: [9; 32] });
     let answer = |result| AnswerRecord { tx: tx(1), at: Timestamp(5), idempotency: idempotency.clone(), result };
     vec![
-        Record::Prepared(prepared()),
+        Record::Prepared(prepared().into()),
         Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Abort },
         Record::Committed {
             tx: tx(7),
@@ -65,13 +65,13 @@ fn all_records() -> Vec<Record<Event>> {
             at: Timestamp(i64::MIN),
             version: u32::MAX,
         },
-        Record::Decision(DecisionRecord {
+        Record::Decision(Box::new(DecisionRecord {
             tx: tx(u128::MAX),
             attempt: Attempt::FIRST,
             participants: vec![(key("Account/A"), Slot(4))],
             answer: answer(Ok(Done { state: Some("booked".into()), result: Some(Value::Integer(7).into()) })),
-        }),
-        Record::Answer(answer(Err(refusal))),
+        })),
+        Record::Answer(answer(Err(refusal)).into()),
         Record::End { tx: tx(7) },
     ]
 }
@@ -99,7 +99,7 @@ fn a_snapshot_comes_back_from_its_bytes() {
 
 #[test]
 fn names_of_the_contract_are_in_the_bytes_and_those_of_the_program_are_not() {
-    let bytes = Record::Prepared(prepared()).encode();
+    let bytes = Record::Prepared(prepared().into()).encode();
     let has = |name: &str| bytes.windows(name.len()).any(|window| window == name.as_bytes());
     for name in ["balance", "opened", "Coordinator/C"] {
         assert!(has(name), "{name}");
@@ -173,7 +173,8 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
         let coordinator = key("Coordinator/C");
         let branch = Branch { tx, attempt, work, at: Timestamp(0) };
-        Record::Prepared(Prepared { branch, slot, coordinator, answer, version: 1, durability: Durability::TwoPhase })
+        let durability = Durability::TwoPhase;
+        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version: 1, durability }))
     };
     let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
     let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };
@@ -196,11 +197,10 @@ fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_
     let mut account = recover(None, vec![committed(1, Hand::open(100))]);
     let branch =
         Branch { tx: tx(7), attempt: Attempt::FIRST.next(), work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
-    let request = Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false };
-    account.step(
-        Input::Prepare(Prepare { coordinator: key("Coordinator/C"), durability: Durability::Shared, request }),
-        Millis(0),
-    );
+    let request =
+        Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false, calls_known: false };
+    let (coordinator, durability) = (key("Coordinator/C"), Durability::Shared);
+    account.step(Input::Prepare(Prepare { coordinator, durability, request }), Millis(0));
     let snapshot = account.snapshot();
     assert_eq!(snapshot.pending.len(), 1, "it is open");
     let events = vec![Hand::deposit(5)];

@@ -295,7 +295,7 @@ fn a_decision_that_is_told_before_that_of_its_predecessor_is_applied_behind_it()
 
 fn request(n: u128, event: Event) -> Request<Event> {
     let branch = Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-    Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false }
+    Request { branch, deadline: Millis(1_000), ordered: true, sole: false, certain: false, calls_known: false }
 }
 
 /// The yes may have been lost, so that the one that is asked for again has to say the same.

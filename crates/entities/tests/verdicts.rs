@@ -54,6 +54,7 @@ fn request<E>(n: u128, event: E) -> Request<E> {
         ordered: true,
         sole: false,
         certain: false,
+        calls_known: false,
     }
 }
 

@@ -181,7 +181,8 @@ fn what_is_in_doubt_under_an_earlier_version_is_decided_there_first() {
         };
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("used".into()), in_line: false };
         let coordinator = EntityKey::new("Coordinator", "c").expect("a key");
-        Record::Prepared(Prepared { branch, slot: Slot(2), coordinator, answer, version, durability })
+        let slot = Slot(2);
+        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version, durability }))
     };
     let log = |version| vec![committed(1, event(1, "Fill", Some(3)), 1), prepared(version, Durability::TwoPhase)];
     let expected = RecoveryError::InDoubtUnderEarlier { entity: tank(), tx: TxId::from_u128(9), version: 1 };

@@ -114,7 +114,7 @@ impl Store {
         let work = Work::event(event(&self.model, name, arguments));
         let branch = Branch { tx, attempt: Attempt::FIRST, work, at: Timestamp(0) };
         let deadline = Millis(u64::try_from(self.last).expect("small"));
-        let request = Request { branch, deadline, ordered: true, sole, certain: false };
+        let request = Request { branch, deadline, ordered: true, sole, certain: false, calls_known: false };
         self.asked.insert(tx, request.clone());
         let judged = self.admission.judged();
         match self.admission.request(request) {
@@ -478,7 +478,14 @@ fn account(model: Arc<Hand>) -> Admission<Hand> {
 
 fn ask(account: &mut Admission<Hand>, n: u128, event: Event) -> Verdict<Event> {
     let branch = Branch { tx: tx(n), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-    account.request(Request { branch, deadline: Millis::NEVER, ordered: true, sole: false, certain: false })
+    account.request(Request {
+        branch,
+        deadline: Millis::NEVER,
+        ordered: true,
+        sole: false,
+        certain: false,
+        calls_known: false,
+    })
 }
 
 #[test]

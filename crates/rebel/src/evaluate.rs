@@ -10,6 +10,7 @@ mod update;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::sync::Arc;
 
 use self::aggregate::Elements;
@@ -414,18 +415,18 @@ impl<'a> Evaluator<'a> {
             Err(fault) if fault.is_unanswered() => (None, Some(fault)),
             Err(fault) => return Err(fault),
         };
-        let mut values = vec![Value::Boolean(false); arguments.names.len()];
+        let mut values: Arc<[Value]> = iter::repeat_n(Value::None, arguments.names.len()).collect();
+        let slots = Arc::get_mut(&mut values).expect("nobody else has it");
         for (slot, argument) in &arguments.values {
             match self.value(argument, locals) {
-                Ok(value) => values[*slot] = value,
+                Ok(value) => slots[*slot] = value,
                 Err(fault) if fault.is_unanswered() => waits = waits.or(Some(fault)),
                 Err(fault) => return Err(fault),
             }
         }
         let (Some(of), None) = (of, &waits) else { return Err(waits.unwrap_or_else(|| ill_typed(target))) };
         let caller = self.scope.call.and_then(EventCall::caller).cloned();
-        let call = EventCall::new(event.clone(), Bindings::of(&arguments.names, values)).with_caller(caller);
-        Ok((of, call))
+        Ok((of, EventCall::new(event.clone(), Bindings::of(&arguments.names, values), caller)))
     }
 
     /// The values, in their order. What one of them asks for is met also where another waits for an answer.
@@ -487,7 +488,7 @@ impl<'a> Evaluator<'a> {
 
     #[inline(never)]
     fn with(&mut self, record: &Expr, fields: &[(usize, Expr)], locals: &[Value]) -> Result<Value, Fault> {
-        let operands = std::iter::once(record).chain(fields.iter().map(|(_, field)| field));
+        let operands = iter::once(record).chain(fields.iter().map(|(_, field)| field));
         let mut values = self.values(operands, locals)?.into_iter();
         let Some(Value::Record(mut value)) = values.next() else { return Err(ill_typed(record)) };
         for ((index, _), new) in fields.iter().zip(values) {

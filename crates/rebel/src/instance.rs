@@ -85,11 +85,16 @@ impl Instance {
 
 /// An event with its arguments, and the caller of the step that it belongs to.
 ///
-/// Serialises with the names of event and parameters, so that a stored call outlives edits of the specification.
-/// Made by [`Event::call`]; one that was read from outside is checked by whatever uses it.
+/// Immutable; a clone is one reference count. Serialises with the names of event and parameters, so that a stored call outlives
+/// edits of the specification. Made by [`Event::call`]; one that was read from outside is checked by whatever uses it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EventCall {
+#[serde(transparent)]
+pub struct EventCall(Arc<Called>);
+
+/// What a call consists of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename = "EventCall", deny_unknown_fields)]
+struct Called {
     event: Name,
     arguments: Bindings,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -115,88 +120,96 @@ struct Timed {
 }
 
 impl EventCall {
-    pub(crate) fn new(event: Name, arguments: Bindings) -> Self {
-        Self { event, arguments, answers: Vec::new(), caller: None, seed: None, timer: None }
+    pub(crate) fn new(event: Name, arguments: Bindings, caller: Option<Caller>) -> Self {
+        Self(Arc::new(Called { event, arguments, answers: Vec::new(), caller, seed: None, timer: None }))
     }
 
     /// A call by a timer whose time is `due`.
     pub(crate) fn timed(event: Name, due: Timestamp, refused: bool) -> Self {
-        let timer = Some(Timed { due, refused });
-        Self { caller: Some(Caller::system()), timer, ..Self::new(event, Bindings::default()) }
+        Self::new(event, Bindings::default(), Some(Caller::system()))
+            .with(|called| called.timer = Some(Timed { due, refused }))
+    }
+
+    /// The same call but for this change.
+    fn with(mut self, change: impl FnOnce(&mut Called)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
     }
 
     /// The time of the timer that makes the event happen, if one does.
     #[must_use]
     pub fn due(&self) -> Option<Timestamp> {
-        self.timer.map(|timer| timer.due)
+        self.0.timer.map(|timer| timer.due)
     }
 
     /// Whether it only notes that the event of a timer was refused.
     #[must_use]
     pub fn is_note(&self) -> bool {
-        self.timer.is_some_and(|timer| timer.refused)
+        self.0.timer.is_some_and(|timer| timer.refused)
     }
 
     /// The caller of the step, if one is known. One that is not has no roles.
     #[must_use]
     pub fn caller(&self) -> Option<&Caller> {
-        self.caller.as_ref()
+        self.0.caller.as_ref()
     }
 
     /// The same call by this caller, or by one that is not known.
     #[must_use]
     pub fn with_caller(self, caller: impl Into<Option<Caller>>) -> Self {
-        Self { caller: caller.into(), ..self }
+        let caller = caller.into();
+        if self.0.caller == caller { self } else { self.with(|called| called.caller = caller) }
     }
 
     /// What the identities of fresh instances follow from, if the step needs that. Calls of an event get seeds of their own.
     #[must_use]
     pub fn seed(&self) -> Option<Id> {
-        self.seed
+        self.0.seed
     }
 
     /// The same call with this seed, or without one. No two steps have the same.
     #[must_use]
     pub fn with_seed(self, seed: impl Into<Option<Id>>) -> Self {
-        Self { seed: seed.into(), ..self }
+        let seed = seed.into();
+        if self.0.seed == seed { self } else { self.with(|called| called.seed = seed) }
     }
 
     /// What other instances have answered to the questions of the event. With these answers it is decided on its own instance
     /// alone, now and in every replay.
     #[must_use]
     pub fn answers(&self) -> &[Answered] {
-        &self.answers
+        &self.0.answers
     }
 
     /// The same call with these answers and no others.
     #[must_use]
     pub fn with_answers(self, answers: Vec<Answered>) -> Self {
-        Self { answers, ..self }
+        if self.0.answers == answers { self } else { self.with(|called| called.answers = answers) }
     }
 
     /// The answer to `question`, if there is one; the inner `None` says that what is asked for has no value.
     pub(crate) fn answer(&self, of: &Reference, question: &Question) -> Option<Option<&Value>> {
-        let found = self.answers.iter().find(|answered| answered.of == *of && answered.question == *question)?;
+        let found = self.0.answers.iter().find(|answered| answered.of == *of && answered.question == *question)?;
         Some(found.answer.as_ref())
     }
 
     /// The name of the event.
     #[must_use]
     pub fn event(&self) -> &Name {
-        &self.event
+        &self.0.event
     }
 
     /// The arguments, by the names of the parameters.
     #[must_use]
     pub fn arguments(&self) -> &Bindings {
-        &self.arguments
+        &self.0.arguments
     }
 }
 
 impl fmt::Display for EventCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}(", self.event)?;
-        for (index, (name, value)) in self.arguments.iter().enumerate() {
+        write!(f, "{}(", self.event())?;
+        for (index, (name, value)) in self.arguments().iter().enumerate() {
             let separator = if index > 0 { ", " } else { "" };
             write!(f, "{separator}{name}: {value}")?;
         }
@@ -360,7 +373,8 @@ impl Event {
             let declared = self.params.iter().find(|param| *param.name == *name);
             given.push((declared.map_or_else(|| name.into(), |param| param.name.clone()), value));
         }
-        let call = self.completed(&EventCall::new(self.name.clone(), given.into_iter().collect())).into_owned();
+        let call = EventCall::new(self.name.clone(), given.into_iter().collect(), None);
+        let call = self.completed(&call).into_owned();
         errors.extend(self.argument_errors(&call));
         if errors.is_empty() { Ok(call) } else { Err(errors) }
     }
@@ -368,7 +382,7 @@ impl Event {
     /// The same call of this event with the defaults of the parameters that have no argument. One that was stored before it had a
     /// parameter lacks it.
     pub(crate) fn completed<'c>(&self, call: &'c EventCall) -> Cow<'c, EventCall> {
-        let arguments = &call.arguments;
+        let arguments = call.arguments();
         let is_missing =
             |param: &&Param| param.default.is_some() && arguments.get_at(param.slot, &param.name).is_none();
         if !self.params.iter().any(|param| is_missing(&param)) {
@@ -377,12 +391,13 @@ impl Event {
         let missing = self.params.iter().filter(is_missing);
         let defaults = missing.filter_map(|param| Some((param.name.clone(), param.default.clone()?)));
         let given = arguments.iter().map(|(name, value)| (name.clone(), value.clone()));
-        Cow::Owned(EventCall { arguments: given.chain(defaults).collect(), ..call.clone() })
+        let arguments = given.chain(defaults).collect();
+        Cow::Owned(call.clone().with(|called| called.arguments = arguments))
     }
 
     /// What is wrong with the arguments of `call`, which is a call of this event.
     pub(crate) fn argument_errors(&self, call: &EventCall) -> Vec<ArgumentError> {
-        let (event, arguments) = (&self.name, &call.arguments);
+        let (event, arguments) = (&self.name, call.arguments());
         let mut errors = Vec::new();
         for param in &self.params {
             let value = arguments.get_at(param.slot, &param.name);

@@ -32,7 +32,7 @@ pub struct Branch<E> {
 /// What an admitted transaction is told: the same in every outcome of what was open when it was admitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer<E> {
-    /// What each event asks of other entities.
+    /// What each event asks of other entities; empty if the coordinator [knows](super::Request::calls_known).
     pub calls: Vec<Vec<Call<E>>>,
     /// The answer to each question; nothing to one for a field without a value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +52,7 @@ pub struct Rejection<E> {
     /// How many actions come before the one that is refused; all of them if it is the state they leave. Where outcomes
     /// differ, the most.
     pub before: usize,
-    /// What each event before that one asks of other entities.
+    /// What each event before that one asks of other entities; empty if the coordinator [knows](super::Request::calls_known).
     pub calls: Vec<Vec<Call<E>>>,
     /// The answer to each question before that one.
     pub answers: Vec<Option<Value>>,
@@ -157,6 +157,16 @@ impl<M: Model> Entity<M> {
 
     /// What `branch` does in the state that it has `found`, or every reason of the first action that cannot be.
     pub(super) fn step(&self, branch: &Branch<M::Event>, found: &M::State) -> Result<Step<M>, Stop<M::Event>> {
+        self.step_telling(branch, found, true)
+    }
+
+    /// The same; what the events call is told, and asked of the model, only if `tells_calls`.
+    pub(super) fn step_telling(
+        &self,
+        branch: &Branch<M::Event>,
+        found: &M::State,
+        tells_calls: bool,
+    ) -> Result<Step<M>, Stop<M::Event>> {
         let actions = &branch.work.actions;
         let mut state = found.clone();
         let (mut calls, mut answers, mut wants) = (Vec::new(), Vec::new(), Vec::new());
@@ -188,10 +198,17 @@ impl<M: Model> Entity<M> {
                     if !wants.is_empty() {
                         return Err(Stop { reasons: Vec::new(), before, calls, answers, wants });
                     }
-                    match self.possible(event, branch.at, &state) {
-                        Ok((next, called)) => {
-                            state = next;
+                    let next = if tells_calls {
+                        self.possible(event, branch.at, &state).map(|(next, called)| {
                             calls.push(called);
+                            next
+                        })
+                    } else {
+                        self.model.next(&self.key, &state, event, branch.at)
+                    };
+                    match next {
+                        Ok(next) => {
+                            state = next;
                             Vec::new()
                         }
                         Err(reasons) => reasons,

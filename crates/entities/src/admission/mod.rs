@@ -177,6 +177,9 @@ pub struct Request<E> {
     pub sole: bool,
     /// Whether it must not rely on an effect that is [released early](Strategy::LockingEarlyRelease).
     pub certain: bool,
+    /// Whether the coordinator knows what the events call, which is the same in every state: no answer tells it, and where nothing
+    /// else is in progress nobody works it out again.
+    pub calls_known: bool,
 }
 
 /// What is decided of a transaction.
@@ -296,6 +299,7 @@ pub struct InProgress<E> {
 ///     ordered: true,
 ///     sole: false,
 ///     certain: false,
+///     calls_known: false,
 /// };
 /// // Figure 3 of the paper: the third withdrawal depends on the second alone.
 /// assert!(matches!(account.request(request(1, -30)), Verdict::Admitted(..)));
@@ -350,11 +354,14 @@ impl<M: Model> Admission<M> {
 
     /// Gives the memory of empty collections back, if nothing is in progress.
     pub(crate) fn rest(&mut self) {
-        if self.delayed.len() == 0 {
+        if self.delayed.len() > 0 {
+            return;
+        }
+        if !self.delayed.is_untouched() {
             self.delayed = Queue::default();
             self.index = Index::default();
-            self.progress.rest();
         }
+        self.progress.rest();
     }
 
     /// The entity.
@@ -477,7 +484,7 @@ impl<M: Model> Admission<M> {
     /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction that does something else; at most
     /// eight times [`Limits::outcomes_max`] evaluations in all.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
-        let Request { branch, deadline, ordered, sole, certain } = request;
+        let Request { branch, deadline, ordered, sole, certain, calls_known } = request;
         if let Some(entry) = self.progress.find(branch.tx) {
             return Verdict::Admitted(entry.slot, entry.answer.clone());
         }
@@ -486,15 +493,26 @@ impl<M: Model> Admission<M> {
         }
         let is_alone = self.progress.is_empty() && self.delayed.len() == 0;
         if is_alone && self.strategy != Strategy::LockingEarlyRelease {
-            return self.request_alone(branch);
+            return self.request_alone(branch, calls_known);
         }
         self.lay_out_alone();
         self.progress.refill();
         let shape = self.progress.entity.shape(&branch, self.progress.base());
         let changes = self.progress.entity.changes(&branch);
         let (pins, cause, watches) = (false, Cause::Bound, Vec::new());
-        let mut newcomer =
-            Delayed { branch, deadline, sole, certain, shape, pins, changes, cause, watches, overtaken: 0 };
+        let mut newcomer = Delayed {
+            branch,
+            deadline,
+            sole,
+            certain,
+            calls_known,
+            shape,
+            pins,
+            changes,
+            cause,
+            watches,
+            overtaken: 0,
+        };
         if let Some(verdict) = self.settle(&mut newcomer, Arrival::END) {
             return verdict;
         }
@@ -510,10 +528,10 @@ impl<M: Model> Admission<M> {
     }
 
     /// Judges one that finds nothing in progress and nobody waiting.
-    fn request_alone(&mut self, branch: Branch<M::Event>) -> Verdict<M::Event> {
+    fn request_alone(&mut self, branch: Branch<M::Event>, calls_known: bool) -> Verdict<M::Event> {
         self.judged += 1;
         let entity = &self.progress.entity;
-        match entity.step(&branch, self.progress.base()) {
+        match entity.step_telling(&branch, self.progress.base(), !calls_known) {
             Ok(Step { state, answer }) => {
                 Verdict::Admitted(self.progress.push_alone(branch, answer.clone(), state), answer)
             }
@@ -559,13 +577,21 @@ impl<M: Model> Admission<M> {
         }
         let branch = &newcomer.branch;
         match judge(&mut self.progress, self.strategy, &self.limits, newcomer) {
-            Judgement::Reject(stop) => Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop))),
+            Judgement::Reject(mut stop) => {
+                if newcomer.calls_known {
+                    stop.calls.clear();
+                }
+                Some(Verdict::Rejected(self.progress.entity.rejection(&branch.work, stop)))
+            }
             Judgement::Ask(unanswered) => Some(Verdict::Unanswered(unanswered)),
             Judgement::Delay(cause) => {
                 newcomer.cause = cause;
                 None
             }
-            Judgement::Admit { answer, outcomes } => {
+            Judgement::Admit { mut answer, outcomes } => {
+                if newcomer.calls_known {
+                    answer.calls.clear();
+                }
                 let overtaken = match self.overtaken_by(newcomer, arrival) {
                     Ok(overtaken) => overtaken,
                     Err(tx) => {

@@ -54,6 +54,8 @@ pub(super) struct Progress<M: Model> {
     line: usize,
     pub(super) interval: Interval,
     pub(super) manners: Manners,
+    /// Whether these two have been used since they gave their memory back.
+    is_laid_out: bool,
     next_slot: Slot,
     pub(super) outcomes_max: usize,
     /// Whether there are known to be too many outcomes, until a decision changes them.
@@ -119,6 +121,7 @@ impl<M: Model> Progress<M> {
             line: 0,
             interval: Interval::default(),
             manners: Manners::default(),
+            is_laid_out: false,
             next_slot,
             outcomes_max,
             has_too_many: false,
@@ -146,8 +149,10 @@ impl<M: Model> Progress<M> {
         if self.entries.is_empty() {
             self.entries = VecDeque::new();
             self.slots = BTreeMap::new();
-            self.interval = Interval::default();
-            self.manners = Manners::default();
+            if std::mem::take(&mut self.is_laid_out) {
+                self.interval = Interval::default();
+                self.manners = Manners::default();
+            }
         }
     }
 
@@ -238,6 +243,7 @@ impl<M: Model> Progress<M> {
         self.next_slot = slot.next();
         self.slots.insert(branch.tx, slot);
         self.open += 1;
+        self.entries.reserve_exact(1);
         self.entries.push_back(Entry {
             branch,
             slot,
@@ -267,6 +273,7 @@ impl<M: Model> Progress<M> {
 
     /// Takes up what an entry does.
     fn take(&mut self, footprint: Option<Footprint>, changes: Option<&[Change]>) -> Option<Taken> {
+        self.is_laid_out = true;
         let footprint = footprint.filter(|footprint| self.is_sound && footprint.is_told_in(self));
         self.manners.enter(changes.unwrap_or_default());
         self.interval.open(footprint)

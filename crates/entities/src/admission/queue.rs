@@ -32,6 +32,8 @@ pub(super) struct Delayed<E> {
     pub(super) sole: bool,
     /// Whether it must not rely on what is released early.
     pub(super) certain: bool,
+    /// Whether its coordinator knows what its events call.
+    pub(super) calls_known: bool,
     pub(super) shape: Option<Shape<E>>,
     /// Whether its shape says what its questions rely on, as that was when it was looked at last.
     pub(super) pins: bool,
@@ -73,6 +75,11 @@ impl<E> Default for Queue<E> {
 impl<E> Queue<E> {
     pub(super) fn len(&self) -> usize {
         self.known.len()
+    }
+
+    /// Whether nobody has ever arrived, so that it has no room for anybody.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.next == Arrival::FIRST
     }
 
     pub(super) fn attempt(&self, tx: TxId) -> Option<Attempt> {

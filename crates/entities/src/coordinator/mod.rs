@@ -49,6 +49,7 @@
 //! participants, which are told again.
 
 mod answers;
+mod by_key;
 mod plan;
 mod recovery;
 mod transaction;
@@ -326,7 +327,7 @@ impl<M: Model> Coordinator<M> {
         let is_timed =
             |call: &Call<M::Event>| matches!(&call.action, Action::Event(event) if self.model.is_of_timer(event));
         let is_timed = begin.calls.first().is_some_and(is_timed);
-        let mut transaction = Transaction::new(self.seeded(begin), now);
+        let mut transaction = Transaction::new(self.seeded(begin));
         transaction.is_timed = is_timed;
         let planned = transaction.replan(&*self.model, self.bounds());
         self.transactions.insert(tx, Box::new(transaction));
@@ -419,16 +420,22 @@ impl<M: Model> Coordinator<M> {
     /// Sets the timer of a transaction `span` from now, doubled for the next time.
     fn wake_again(&mut self, tx: TxId, span: Millis, now: Millis) {
         let transaction = self.transactions.get_mut(&tx).expect("the transaction has not ended");
-        self.timers.remove(&(transaction.wake, tx));
         let span = span.max(Millis(1));
         transaction.span = span;
-        transaction.wake = match transaction.phase {
+        let wake = match transaction.phase {
             Phase::Voting => (now + span).min(transaction.deadline + self.options.grace),
             Phase::Telling { .. } => now + span,
             Phase::Early | Phase::Deciding | Phase::Refusing { .. } => Millis::NEVER,
         };
-        if transaction.wake != Millis::NEVER {
-            self.timers.insert((transaction.wake, tx));
+        let before = std::mem::replace(&mut transaction.wake, wake);
+        if before == wake {
+            return;
+        }
+        if before != Millis::NEVER {
+            self.timers.remove(&(before, tx));
+        }
+        if wake != Millis::NEVER {
+            self.timers.insert((wake, tx));
         }
     }
 
@@ -579,7 +586,7 @@ impl<M: Model> Coordinator<M> {
         let answer = self.transaction(tx).answer(tx, Err(refusal));
         self.transaction(tx).phase = Phase::Refusing { answer: answer.clone() };
         self.wake_again(tx, Millis::NEVER, now);
-        let record = (self.key.clone(), Record::Answer(answer));
+        let record = (self.key.clone(), Record::Answer(Box::new(answer)));
         self.append(tx, vec![record], true, out);
     }
 
@@ -601,10 +608,11 @@ impl<M: Model> Coordinator<M> {
         let version = self.model.version();
         let transaction = self.transaction(tx);
         transaction.phase = Phase::Deciding;
-        let decision = transaction.decision(tx);
+        let decision = Record::Decision(Box::new(transaction.decision(tx)));
+        let mut records = Vec::with_capacity(transaction.participants().len() + 1);
         // Behind the decision only slots count.
-        let mut records = transaction.take_commits(tx, version);
-        records.push((key, Record::Decision(decision)));
+        records.extend(transaction.take_commits(tx, version));
+        records.push((key, decision));
         let (depends_on, precommits) = (transaction.depends_on(), transaction.precommits(tx));
         self.wake_again(tx, Millis::NEVER, now);
         let write = self.writes_for(tx);
@@ -639,12 +647,11 @@ impl<M: Model> Coordinator<M> {
 
     fn committed(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let transaction = self.transaction(tx);
-        let participants = transaction.participants().collect();
         if !transaction.is_in_line() {
             let answer = transaction.answer(tx, Ok(transaction.done()));
             self.reply(tx, answer, out);
         }
-        self.start_telling(tx, participants, now, out);
+        self.start_telling(tx, now, out);
     }
 
     fn reply(&mut self, tx: TxId, answer: AnswerRecord, out: &mut Outputs<M>) {
@@ -653,8 +660,9 @@ impl<M: Model> Coordinator<M> {
         out.push(CoordinatorOutput::Reply { tx, reply });
     }
 
-    fn start_telling(&mut self, tx: TxId, deaf: BTreeMap<EntityKey, Slot>, now: Millis, out: &mut Outputs<M>) {
-        self.transaction(tx).phase = Phase::Telling { deaf };
+    fn start_telling(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let transaction = self.transaction(tx);
+        transaction.phase = Phase::Telling { deaf: transaction.participants().collect() };
         self.tell_again(tx, out);
         self.wake_again(tx, self.options.resend_after, now);
         self.finish_if_heard(tx, out);
@@ -663,17 +671,15 @@ impl<M: Model> Coordinator<M> {
     fn tell_again(&self, tx: TxId, out: &mut Outputs<M>) {
         let transaction = &self.transactions[&tx];
         if let Phase::Telling { deaf } = &transaction.phase {
-            for (key, &slot) in deaf {
-                self.tell(key, tx, transaction.attempt, Some(slot), Decision::Commit, out);
+            for (key, slot) in deaf.iter() {
+                self.tell(key, tx, transaction.attempt, Some(*slot), Decision::Commit, out);
             }
         }
     }
 
     fn acknowledged(&mut self, tx: TxId, from: &EntityKey, slot: Slot, out: &mut Outputs<M>) {
-        if let Phase::Telling { deaf } = &mut self.transaction(tx).phase
-            && deaf.get(from) == Some(&slot)
-        {
-            deaf.remove(from);
+        if let Phase::Telling { deaf } = &mut self.transaction(tx).phase {
+            deaf.remove_if(from, |told| *told == slot);
         }
         self.finish_if_heard(tx, out);
     }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use enact_rebel::{Value, in_order};
 
+use super::by_key::ByKey;
 use crate::EntityKey;
 use crate::model::{Action, Asked, Call, Calls, Model, Question, Work};
 use crate::reason::{Caller, Reason, Refusal};
@@ -23,7 +24,10 @@ use crate::tx::Timestamp;
 /// What is asked of the entities.
 #[derive(Debug)]
 pub(super) struct Plan<E> {
-    parts: BTreeMap<EntityKey, Part<E>>,
+    /// In the order in which the planner met their entities.
+    parts: Vec<Part<E>>,
+    /// The number of the part of each entity.
+    numbers: ByKey<usize>,
     /// Whether the calls of every event are known.
     is_complete: bool,
 }
@@ -114,22 +118,22 @@ pub(super) struct Bounds {
 
 impl<E> Default for Plan<E> {
     fn default() -> Self {
-        Self { parts: BTreeMap::new(), is_complete: true }
+        Self { parts: Vec::new(), numbers: ByKey::default(), is_complete: true }
     }
 }
 
 impl<E: Eq> Plan<E> {
     /// The entities that can be asked now, in this order: those whose part is whole, and then those of which an answer is awaited.
     pub(super) fn ready(&self) -> impl Iterator<Item = &EntityKey> {
-        let whole = self.parts.iter().filter(|(_, part)| !part.work.partial);
-        let asked = |part: &Part<E>| part.work.partial && part.work.questions().next().is_some();
-        let partial = self.parts.iter().filter(move |(_, part)| asked(part));
+        let parts = self.numbers.iter().map(|(key, &number)| (key, &self.parts[number].work));
+        let whole = parts.clone().filter(|(_, work)| !work.partial);
+        let partial = parts.filter(|(_, work)| work.partial && work.questions().next().is_some());
         whole.chain(partial).map(|(key, _)| key)
     }
 
     /// Whether an event is left out until an answer to it is there.
     pub(super) fn is_partial(&self) -> bool {
-        self.parts.values().any(|part| part.work.partial)
+        self.parts.iter().any(|part| part.work.partial)
     }
 
     /// Whether the transaction has one part, and will have no other.
@@ -137,19 +141,24 @@ impl<E: Eq> Plan<E> {
         self.is_complete && !self.is_partial() && self.parts.len() == 1
     }
 
-    pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
-        self.parts.get(key).map(|part| &part.work)
+    fn part(&self, key: &EntityKey) -> Option<&Part<E>> {
+        self.numbers.get(key).map(|&number| &self.parts[number])
     }
 
-    /// Whether the events of `key` call the same in every state, so that its vote tells nothing of what they call.
-    pub(super) fn is_fixed(&self, key: &EntityKey) -> bool {
-        self.parts.get(key).is_some_and(|part| part.is_fixed)
+    pub(super) fn work(&self, key: &EntityKey) -> Option<&Work<E>> {
+        self.part(key).map(|part| &part.work)
+    }
+
+    /// What `key` is asked for, and whether its events call the same in every state, so that its vote tells nothing of what they
+    /// call.
+    pub(super) fn question(&self, key: &EntityKey) -> Option<(&Work<E>, bool)> {
+        self.part(key).map(|part| (&part.work, part.is_fixed))
     }
 
     /// Whether `key` will certainly be asked for `work` up to the action number `last`; for all of it, and nothing else, if
     /// there is no such action.
     pub(super) fn settles(&self, key: &EntityKey, work: &Work<E>, last: usize) -> bool {
-        let Some(part) = self.parts.get(key) else { return false };
+        let Some(part) = self.part(key) else { return false };
         if last < work.actions.len() {
             last < part.certain && part.work.actions[..=last] == work.actions[..=last]
         } else {
@@ -226,24 +235,27 @@ impl<M: Model> Planner<'_, M> {
             return Err(self.refusal(&call, Reason::TooDeep { limit: self.known.bounds.depth_max }));
         }
         if !matches!(call.action, Action::Event(_)) {
-            return self.add(call).map(|()| Vec::new());
+            return self.take_up(call).map(|()| Vec::new());
         }
         self.count(&call)?;
         let is_first = self.events == 1;
         self.enter(&call);
-        let call = self.with_answers(call)?;
-        let called = self.called(&call)?;
+        let number = self.part(&call)?;
+        let call = self.with_answers(call, number)?;
+        let called = self.called(&call, number);
         let is_known = called.is_some();
-        let (events, conditions): (Vec<_>, Vec<_>) =
-            called.unwrap_or_default().into_iter().partition(|call| matches!(call.action, Action::Event(_)));
-        conditions.into_iter().try_for_each(|condition| self.add(condition))?;
+        let mut events = called.unwrap_or_default();
+        let mut conditions = events.extract_if(.., |call| !matches!(call.action, Action::Event(_)));
+        conditions.try_for_each(|condition| self.take_up(condition))?;
+        drop(conditions);
         let entered = self.trace.as_mut().and_then(|trace| trace.path.pop());
         if let (true, Action::Event(event)) = (is_first, &call.action)
             && self.known.model.has_result(&call.key, event)
         {
-            self.add(Call { key: call.key.clone(), action: Action::Ask(Question::Result(event.clone())) })?;
+            let question = Action::Ask(Question::Result(event.clone()));
+            self.add(Call { key: call.key.clone(), action: question }, number);
         }
-        self.add(call)?;
+        self.add(call, number);
         if let (Some(trace), Some(caller)) = (&mut self.trace, entered) {
             trace.path.push(caller);
         }
@@ -269,14 +281,13 @@ impl<M: Model> Planner<'_, M> {
 
     /// The event with the answers it needs, as far as it is known what it asks. If one of them is awaited, the part of its
     /// entity becomes partial.
-    fn with_answers(&mut self, call: Call<M::Event>) -> Result<Call<M::Event>, Refusal> {
+    fn with_answers(&mut self, call: Call<M::Event>, number: usize) -> Result<Call<M::Event>, Refusal> {
         let Call { key, action: Action::Event(event) } = call else { return Ok(call) };
         let mut answers = Vec::new();
         let mut call = Call::event(key, self.known.model.answered(&event, &answers));
         let inquiries = self.known.inquiries;
-        let part = self.part(&call)?;
-        let number = part.events;
-        let known = inquiries.get(&(call.key.clone(), number)).filter(|_| !part.work.partial);
+        let part = &self.plan.parts[number];
+        let known = inquiries.get(&(call.key.clone(), part.events)).filter(|_| !part.work.partial);
         let Some(known) = known else { return Ok(call) };
         while let Some((_, asked)) = known.iter().find(|(event, _)| call.action == Action::Event(event.clone())) {
             let mut is_answered = true;
@@ -287,7 +298,7 @@ impl<M: Model> Planner<'_, M> {
                 }
             }
             if !is_answered {
-                let part = self.part(&call)?;
+                let part = &mut self.plan.parts[number];
                 part.work.partial = true;
                 part.is_as_learnt = false;
                 break;
@@ -302,36 +313,45 @@ impl<M: Model> Planner<'_, M> {
         let call = Call { key: asked.key.clone(), action: Action::Ask(asked.question.clone()) };
         self.count(&call)?;
         let learned = self.known.learned.get(&asked.key);
-        let part = self.part(&call)?;
+        let number = self.part(&call)?;
+        let part = &self.plan.parts[number];
         let lesson = learned.filter(|_| part.is_as_learnt && !part.work.partial);
         let answer = lesson.and_then(|lesson| lesson.answer(part.events, &asked.question)).cloned();
-        self.add(call)?;
+        self.add(call, number);
         Ok(answer)
     }
 
     /// What the event calls, if that is known, as the next one of its entity.
-    fn called(&mut self, call: &Call<M::Event>) -> Result<Option<Called<M>>, Refusal> {
-        let Action::Event(event) = &call.action else { return Ok(None) };
+    fn called(&mut self, call: &Call<M::Event>, number: usize) -> Option<Called<M>> {
+        let Action::Event(event) = &call.action else { return None };
         let learned = self.known.learned.get(&call.key);
         let (model, at) = (self.known.model, self.known.at);
-        let part = self.part(call)?;
+        let part = &mut self.plan.parts[number];
         let next = part.events;
         part.events += 1;
         part.is_as_learnt &= learned.is_some_and(|lesson| lesson.events.get(next) == Some(event));
         let fixed = model.calls(&call.key, None, event, at);
         part.is_fixed &= matches!(fixed, Calls::Known(_));
-        Ok(match fixed {
+        match fixed {
             Calls::Known(calls) => Some(calls),
             _ if part.is_as_learnt => learned.and_then(|lesson| lesson.calls.get(next)).cloned(),
             Calls::DependsOnState | Calls::Refused(_) => None,
-        })
+        }
     }
 
-    fn add(&mut self, call: Call<M::Event>) -> Result<(), Refusal> {
+    /// Adds what is no event to the part of its entity.
+    fn take_up(&mut self, call: Call<M::Event>) -> Result<(), Refusal> {
+        let number = self.part(&call)?;
+        self.add(call, number);
+        Ok(())
+    }
+
+    /// Adds to the part with this number, which is that of the entity.
+    fn add(&mut self, call: Call<M::Event>, number: usize) {
         let is_certain = self.plan.is_complete;
-        let part = self.part(&call)?;
+        let part = &mut self.plan.parts[number];
         if part.work.partial {
-            return Ok(());
+            return;
         }
         let position = part.work.actions.len();
         part.work.actions.push(call.action);
@@ -343,23 +363,25 @@ impl<M: Model> Planner<'_, M> {
         {
             trace.found.clone_from(&trace.path);
         }
-        Ok(())
     }
 
-    fn part(&mut self, call: &Call<M::Event>) -> Result<&mut Part<M::Event>, Refusal> {
-        if !self.plan.parts.contains_key(&call.key) {
-            let Bounds { participants_max: limit, .. } = self.known.bounds;
-            if self.plan.parts.len() >= limit {
-                return Err(self.refusal(call, Reason::TooManyParticipants { limit }));
-            }
-            if self.known.model.initial(&call.key).is_none() {
-                return Err(self.refusal(call, Reason::NoSuchEntity));
-            }
-            let work = Work::nothing();
-            let part = Part { work, certain: 0, events: 0, is_as_learnt: true, is_fixed: true };
-            self.plan.parts.insert(call.key.clone(), part);
+    /// The number of the part of the entity, which has one from now on.
+    fn part(&mut self, call: &Call<M::Event>) -> Result<usize, Refusal> {
+        if let Some(&number) = self.plan.numbers.get(&call.key) {
+            return Ok(number);
         }
-        Ok(self.plan.parts.get_mut(&call.key).expect("it is there or has been inserted"))
+        let number = self.plan.parts.len();
+        let Bounds { participants_max: limit, .. } = self.known.bounds;
+        if number >= limit {
+            return Err(self.refusal(call, Reason::TooManyParticipants { limit }));
+        }
+        if self.known.model.initial(&call.key).is_none() {
+            return Err(self.refusal(call, Reason::NoSuchEntity));
+        }
+        let work = Work::nothing();
+        self.plan.parts.push(Part { work, certain: 0, events: 0, is_as_learnt: true, is_fixed: true });
+        self.plan.numbers.insert(call.key.clone(), number);
+        Ok(number)
     }
 
     fn refusal(&self, call: &Call<M::Event>, reason: Reason) -> Refusal {

@@ -64,7 +64,7 @@ impl<M: Model> Coordinator<M> {
                 Record::Decision(decision) => {
                     coordinator.answers.keep(&decision.answer);
                     if !decision.participants.is_empty() {
-                        decided.insert(decision.tx, decision);
+                        decided.insert(decision.tx, *decision);
                     }
                 }
                 Record::Answer(answer) => coordinator.answers.keep(&answer),
@@ -78,9 +78,8 @@ impl<M: Model> Coordinator<M> {
         }
         let mut out = Vec::new();
         for (tx, decision) in decided {
-            let participants = decision.participants.iter().cloned().collect();
             coordinator.transactions.insert(tx, Box::new(Transaction::decided(decision)));
-            coordinator.start_telling(tx, participants, now, &mut out);
+            coordinator.start_telling(tx, now, &mut out);
         }
         Ok((coordinator, out))
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use enact_rebel::Value;
 
 use super::Begin;
+use super::by_key::ByKey;
 use super::plan::{Bounds, Inquiries, Known, Learned, Lesson, Plan};
 use crate::EntityKey;
 use crate::admission::{Answer, Branch, EarlyRelease, Rejection, Request, Unanswered};
@@ -28,7 +29,7 @@ pub(super) struct Transaction<E> {
     inquiries: Inquiries<E>,
     /// Whether an answer turned out to be another one than was guessed.
     is_stale: bool,
-    yes: BTreeMap<EntityKey, Yes<E>>,
+    yes: ByKey<Yes<E>>,
     /// Refused in this attempt; what they said of their events on that occasion counts as a fact.
     no: BTreeSet<EntityKey>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
@@ -40,6 +41,7 @@ pub(super) struct Transaction<E> {
     /// Whose vote is awaited.
     pub(super) asked: Option<EntityKey>,
     pub(super) phase: Phase,
+    /// When it is woken, if it is.
     pub(super) wake: Millis,
     pub(super) span: Millis,
     /// Whether a timer makes it happen.
@@ -76,11 +78,11 @@ pub(super) enum Phase {
     /// Aborted; the answer is on the way to the disk.
     Refusing { answer: AnswerRecord },
     /// Committed; these have not acknowledged it.
-    Telling { deaf: BTreeMap<EntityKey, Slot> },
+    Telling { deaf: ByKey<Slot> },
 }
 
 impl<E: Clone + Eq> Transaction<E> {
-    pub(super) fn new(begin: Begin<E>, now: Millis) -> Self {
+    pub(super) fn new(begin: Begin<E>) -> Self {
         let Begin { calls, at, deadline, idempotency, .. } = begin;
         Self {
             calls,
@@ -92,14 +94,14 @@ impl<E: Clone + Eq> Transaction<E> {
             learned: Learned::new(),
             inquiries: Inquiries::new(),
             is_stale: false,
-            yes: BTreeMap::new(),
+            yes: ByKey::default(),
             no: BTreeSet::new(),
             released: BTreeSet::new(),
             doubted: BTreeSet::new(),
             is_new_plan: false,
             asked: None,
             phase: Phase::Voting,
-            wake: now,
+            wake: Millis::NEVER,
             span: Millis(0),
             is_timed: false,
             due_before: 0,
@@ -119,7 +121,7 @@ impl<E: Clone + Eq> Transaction<E> {
             (key, Yes { slot, work, state, result, in_line: false, durability: Durability::TwoPhase, early: None })
         };
         let yes = participants.into_iter().map(yes).collect();
-        Self { attempt, yes, ..Self::new(begin, Millis(0)) }
+        Self { attempt, yes, ..Self::new(begin) }
     }
 
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
@@ -141,7 +143,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     fn forget_guesses(&mut self) {
         let (yes, no) = (&self.yes, &self.no);
-        self.learned.retain(|key, _| yes.contains_key(key) || no.contains(key));
+        self.learned.retain(|key, _| yes.has(key) || no.contains(key));
     }
 
     /// The entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
@@ -158,7 +160,7 @@ impl<E: Clone + Eq> Transaction<E> {
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
         self.learned.insert(from.clone(), Lesson::of(&work, calls, answers));
         self.no.insert(from.clone());
-        let is_fact = |key: &EntityKey| self.yes.contains_key(key) || self.no.contains(key);
+        let is_fact = |key: &EntityKey| self.yes.has(key) || self.no.contains(key);
         let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
         let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
         if self.known(model, &facts, bounds).plan()?.settles(&from, &work, before) {
@@ -204,7 +206,7 @@ impl<E: Clone + Eq> Transaction<E> {
     /// That ends: of those that refuse the same again, the one that does so first in the order of calls has nothing
     /// unknown before it, and its refusal is final.
     pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
-        if self.next_to_ask().is_some() || self.doubted.is_empty() {
+        if self.doubted.is_empty() || self.next_to_ask().is_some() {
             return Ok(false);
         }
         self.doubted.clear();
@@ -224,10 +226,11 @@ impl<E: Clone + Eq> Transaction<E> {
         answer: Answer<E>,
     ) -> Result<(), Refusal> {
         self.asked = None;
-        let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
+        let Some((work, is_fixed)) = self.plan.question(&from) else { return Ok(()) };
+        let work = work.clone();
         let Answer { calls, answers, state, in_line } = answer;
-        let is_news = !answers.is_empty() || !self.plan.is_fixed(&from);
         let result = result_of(&work, &answers);
+        let is_news = !answers.is_empty() || !is_fixed;
         let news = is_news.then(|| Lesson::of(&work, calls, answers));
         self.depends |= early.is_some_and(|early| early.depends_on.is_some());
         self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, durability, early });
@@ -257,7 +260,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
         let plan = &self.plan;
-        let strangers = self.yes.extract_if(.., |key, _| plan.work(key).is_none());
+        let strangers = self.yes.extract_if(|key| plan.work(key).is_none());
         let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();
         self.released.extend(strangers.iter().map(|(key, _)| key.clone()));
         strangers
@@ -265,7 +268,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// The first in the order of keys that has not voted and can be asked.
     pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        self.plan.ready().find(|key| !self.yes.contains_key(*key) && !self.doubted.contains(*key)).cloned()
+        self.plan.ready().find(|key| !self.yes.has(key) && !self.doubted.contains(*key)).cloned()
     }
 
     /// Whether an event waits for an answer.
@@ -281,12 +284,14 @@ impl<E: Clone + Eq> Transaction<E> {
         durability: Durability,
     ) -> Option<(EntityKey, Prepare<E>)> {
         let to = self.asked.clone()?;
-        let ordered = self.yes.last_key_value().is_none_or(|(held, _)| *held < to);
-        let mut work = self.plan.work(&to)?.clone();
-        work.timed = self.is_timed;
+        let ordered = self.yes.last_key().is_none_or(|held| *held < to);
+        let (work, is_fixed) = self.plan.question(&to)?;
+        // What answers stand between is told with them.
+        let calls_known = is_fixed && work.questions().next().is_none();
+        let work = Work { timed: self.is_timed, ..work.clone() };
         let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
         let (deadline, sole) = (self.deadline, self.plan.is_sole());
-        let request = Request { branch, deadline, ordered, sole, certain: self.certain };
+        let request = Request { branch, deadline, ordered, sole, certain: self.certain, calls_known };
         Some((to, Prepare { coordinator: coordinator.clone(), durability, request }))
     }
 
@@ -340,8 +345,8 @@ impl<E: Clone + Eq> Transaction<E> {
         AnswerRecord { tx, at: self.at, idempotency: self.idempotency.clone(), result }
     }
 
-    /// All participants with their slots.
-    pub(super) fn participants(&self) -> impl Iterator<Item = (EntityKey, Slot)> {
+    /// Who has said yes, in the order of keys.
+    pub(super) fn participants(&self) -> impl ExactSizeIterator<Item = (EntityKey, Slot)> {
         self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot))
     }
 
@@ -368,14 +373,14 @@ impl<E: Clone + Eq> Transaction<E> {
     }
 
     /// Takes the effects of those that share the journal, as each finds them there; they happen under `version` of the contract.
-    pub(super) fn take_commits(&mut self, tx: TxId, version: u32) -> Vec<(EntityKey, Record<E>)> {
+    pub(super) fn take_commits(&mut self, tx: TxId, version: u32) -> impl Iterator<Item = (EntityKey, Record<E>)> {
         let at = self.at;
-        let commit = |(key, yes): (&EntityKey, &mut Yes<E>)| {
+        let commit = move |(key, yes): (&EntityKey, &mut Yes<E>)| {
             let events: Vec<E> = std::mem::replace(&mut yes.work, Work::nothing()).into_events().collect();
             let is_written = yes.durability == Durability::Shared && !events.is_empty();
             is_written.then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version }))
         };
-        self.yes.iter_mut().filter_map(commit).collect()
+        self.yes.iter_mut().filter_map(commit)
     }
 }
 

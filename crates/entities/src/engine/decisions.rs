@@ -64,7 +64,7 @@ impl Decisions {
     pub(super) fn written<E>(&self, record: Record<E>, seq: Seq) -> Option<Image> {
         let mut state = self.state.lock();
         match record {
-            Record::Decision(decision) => drop(state.undelivered.insert(decision.tx, decision)),
+            Record::Decision(decision) => drop(state.undelivered.insert(decision.tx, *decision)),
             Record::End { tx } => drop(state.undelivered.remove(&tx)),
             _ => {}
         }
@@ -96,7 +96,7 @@ impl Decisions {
         let mut durable = DurableRecords::up_to(covered);
         for read in journal.read(&self.key, covered).await? {
             match Record::<E>::decode(&read.payload).map_err(|cause| undecodable(read.seq, cause))? {
-                Record::Decision(decision) => drop(undelivered.insert(decision.tx, decision)),
+                Record::Decision(decision) => drop(undelivered.insert(decision.tx, *decision)),
                 Record::End { tx } => drop(undelivered.remove(&tx)),
                 _ => return Err(EntityError::Misplaced { entity: self.key.clone(), seq: read.seq }),
             }

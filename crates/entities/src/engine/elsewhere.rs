@@ -29,6 +29,7 @@ use super::promises::Promises;
 use super::transaction::Transaction;
 use super::transport::Transport;
 use super::{Engine, Shared};
+use crate::admission::Request;
 use crate::coordinator::{Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput};
 use crate::message::{Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::Model;
@@ -123,9 +124,10 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
     pub(super) fn ask(&self, to: EntityKey, prepare: Prepare<E>, left: Duration, version: u32) {
         let Prepare { coordinator, request, .. } = prepare;
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        let (branch, ordered, sole, certain) = (request.branch, request.ordered, request.sole, request.certain);
+        let Request { branch, ordered, sole, certain, calls_known, .. } = request;
         let engine = to.clone();
-        let preparation = Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, version };
+        let preparation =
+            Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, calls_known, version };
         self.send(&engine, &Envelope::Prepare(preparation));
     }
 
@@ -202,7 +204,8 @@ impl<M: Model, J: Journal> Shared<M, J> {
 
     /// Asks an entity for a promise to a coordinator elsewhere.
     fn promise(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, preparation: Preparation<M::Event>) {
-        let Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, version } = preparation;
+        let Preparation { to, coordinator, branch, left_ms, ordered, sole, certain, calls_known, version } =
+            preparation;
         if elsewhere.engine_of(&to).is_some() {
             return;
         }
@@ -220,7 +223,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
             }
         };
         let deadline = self.clock.after(Duration::from_millis(left_ms));
-        let request = crate::admission::Request { branch, deadline, ordered, sole, certain };
+        let request = Request { branch, deadline, ordered, sole, certain, calls_known };
         let prepare = Prepare { coordinator, durability: Durability::TwoPhase, request };
         let kept = Arc::clone(&live);
         drop(live.turn(move |entity| entity.prepare_elsewhere(prepare, kept)));

@@ -30,7 +30,7 @@ use crate::model::{Due, Model};
 use crate::participant::{
     Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId, Written,
 };
-use crate::record::{Prepared, Record, Snapshot};
+use crate::record::{Record, Snapshot};
 use crate::tx::{Attempt, Millis, TxId};
 
 /// How many effects are applied between two snapshots of an entity.
@@ -321,8 +321,10 @@ impl<M: Model, J: Journal> Entity<M, J> {
         let live = Arc::clone(self.kept.as_ref().expect("what has promised something keeps itself"));
         let Parts { committer, elsewhere, failure, .. } = &self.of;
         let (committer, elsewhere, failure) = (Arc::clone(committer), elsewhere.clone(), failure.clone());
-        let (Record::Prepared(Prepared { branch: Branch { tx, .. }, .. }) | Record::Outcome { tx, .. }) = record else {
-            unreachable!("a participant writes of its promises")
+        let tx = match &record {
+            Record::Prepared(prepared) => prepared.branch.tx,
+            Record::Outcome { tx, .. } => *tx,
+            _ => unreachable!("a participant writes of its promises"),
         };
         let note = self.note(&record);
         let (key, tail, kind) = (self.of.key.clone(), Arc::clone(&live.tail), Kind(record.kind()));
@@ -367,7 +369,8 @@ impl<M: Model, J: Journal> Entity<M, J> {
 
     /// The note that has to be written with a promise that may set a timer.
     fn note(&self, record: &Record<M::Event>) -> Option<Note> {
-        let Record::Prepared(Prepared { branch, .. }) = record else { return None };
+        let Record::Prepared(prepared) = record else { return None };
+        let branch = &prepared.branch;
         let (key, model) = (&self.of.key, &self.of.model);
         let may_set = model.is_timed(key) && branch.work.events().any(|event| model.may_set_timer(key, event));
         may_set.then(|| self.of.told.timers.begin(key, branch.tx)).flatten()

@@ -39,6 +39,7 @@ pub(super) struct Preparation<E> {
     pub(super) ordered: bool,
     pub(super) sole: bool,
     pub(super) certain: bool,
+    pub(super) calls_known: bool,
     /// The version of the contract that the coordinator has.
     pub(super) version: u32,
 }
@@ -79,6 +80,7 @@ mod tests {
             ordered: true,
             sole: false,
             certain: true,
+            calls_known: true,
             version: 2,
         };
         let mut all = vec![

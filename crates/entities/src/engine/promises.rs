@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::EntityError;
-use crate::record::{self, Prepared, Record};
+use crate::record::{self, Record};
 use crate::tx::Slot;
 
 /// The class of the one entity whose snapshot has the position.
@@ -72,7 +72,7 @@ impl Promises {
         let mut state = self.state.lock();
         state.latest = state.latest.max(position);
         match record {
-            Record::Prepared(Prepared { slot, .. }) => state.open((entity.clone(), *slot), before),
+            Record::Prepared(prepared) => state.open((entity.clone(), prepared.slot), before),
             Record::Outcome { slot, .. } => {
                 let promise = (entity.clone(), *slot);
                 state.end(&promise);
@@ -116,8 +116,8 @@ impl Promises {
                 }
                 let decoded = Record::<E>::decode(&read.payload);
                 match decoded.map_err(|cause| undecodable(&read.entity, read.seq, cause))? {
-                    Record::Prepared(Prepared { slot, .. }) => {
-                        found.open((read.entity, slot), Position(read.position.0.saturating_sub(1)));
+                    Record::Prepared(prepared) => {
+                        found.open((read.entity, prepared.slot), Position(read.position.0.saturating_sub(1)));
                     }
                     Record::Outcome { slot, .. } => found.end(&(read.entity, slot)),
                     _ => {}

@@ -99,7 +99,7 @@ async fn read<M: Model, J: Journal>(journal: &J, entity: &EntityKey, last: Seq) 
     let record = journal.read(entity, Seq(last.0 - 1)).await?.pop().ok_or_else(|| misplaced(last))?;
     match Record::<M::Event>::decode(&record.payload) {
         Ok(Record::Decision(decision)) => Ok(decision.answer),
-        Ok(Record::Answer(answer)) => Ok(answer),
+        Ok(Record::Answer(answer)) => Ok(*answer),
         Ok(_) => Err(misplaced(record.seq)),
         Err(cause) => Err(EntityError::undecodable(entity, record.seq, cause)),
     }
@@ -228,7 +228,7 @@ mod tests {
         let (_, Place { key, last }) = find(journal, answers, at);
         let answer =
             AnswerRecord { tx: TxId::from_u128(1), at: Timestamp(at), idempotency: None, result: Ok(Done::default()) };
-        let record = Record::<<Rebel as Model>::Event>::Answer(answer);
+        let record = Record::<<Rebel as Model>::Event>::Answer(Box::new(answer));
         let (kind, payload) = (Kind(record.kind()), record.encode());
         block_on(journal.append(vec![NewRecord { entity: key, expected: last, kind, payload }])).expect("durable");
     }

@@ -482,7 +482,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             if let Some(elsewhere) = self.engine.elsewhere.as_ref().filter(|_| Decisions::keeps(&record)) {
                 entries.push(elsewhere.decisions.append(&record));
                 if let (Record::Decision(decision), Some(repeatable)) = (&record, repeatable) {
-                    let answer = Record::<M::Event>::Answer(decision.answer.clone());
+                    let answer = Record::<M::Event>::Answer(Box::new(decision.answer.clone()));
                     let (place, kind) = (repeatable.place().clone(), Kind(answer.kind()));
                     answered = Some(Answered { place, kind, payload: answer.encode() });
                 }

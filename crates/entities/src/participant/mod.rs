@@ -199,8 +199,8 @@ enum Stage {
         span: Millis,
     },
     Committed {
-        /// The acknowledgement that is owed when it is applied.
-        tell: Option<Told>,
+        /// The acknowledgement that is owed when it is applied; few are, and those that are not take no room.
+        tell: Option<Box<Told>>,
     },
 }
 
@@ -275,7 +275,8 @@ impl<M: Model> Participant<M> {
     /// # Panics
     /// If the model refuses an effect that it allowed before, which breaks its laws.
     pub fn step(&mut self, input: Input<M::Event>, now: Millis) -> Outputs<M> {
-        let mut out = Vec::new();
+        // A decision is acknowledged and applied.
+        let mut out = Vec::with_capacity(2);
         if self.halted {
             return out;
         }
@@ -368,7 +369,7 @@ impl<M: Model> Participant<M> {
                 let prepared = self.prepared(self.in_progress(tx));
                 let slot = prepared.slot;
                 self.standing(tx).stage = Stage::Preparing;
-                self.append(tx, slot, Record::Prepared(prepared), true, out);
+                self.append(tx, slot, Record::Prepared(Box::new(prepared)), true, out);
                 #[cfg(planted = "vote_before_the_record")]
                 {
                     self.ask_again(tx, self.ask_after, now);
@@ -476,7 +477,7 @@ impl<M: Model> Participant<M> {
     fn acknowledge(&mut self, tx: TxId, told: Told, out: &mut Outputs<M>) {
         let in_line = self.admission.slot_of(tx) == Some(told.slot) && self.admission.is_in_line(tx);
         match self.standings.get_mut(&tx).map(|standing| &mut standing.stage) {
-            Some(Stage::Committed { tell }) if in_line => *tell = Some(told),
+            Some(Stage::Committed { tell }) if in_line => *tell = Some(Box::new(told)),
             _ => self.say(&told.coordinator, tx, told.attempt, Said::Ack(told.slot), out),
         }
     }
@@ -530,7 +531,7 @@ impl<M: Model> Participant<M> {
             let standing = self.standings.remove(&applied.tx);
             out.push(Output::Applied(applied));
             if let Some(Standing { stage: Stage::Committed { tell: Some(told) }, .. }) = standing {
-                self.acknowledge(applied.tx, told, out);
+                self.acknowledge(applied.tx, *told, out);
             }
         }
         for (tx, verdict) in consequences.settled {

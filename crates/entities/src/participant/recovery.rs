@@ -168,7 +168,7 @@ impl<M: Model> Replay<M> {
         match record {
             #[cfg(planted = "forget_promises")]
             Record::Prepared(_) => {}
-            Record::Prepared(prepared) => self.add(Pending { prepared, committed: false }),
+            Record::Prepared(prepared) => self.add(Pending { prepared: *prepared, committed: false }),
             Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false };

@@ -131,7 +131,14 @@ fn together(text: &str, event: &str) -> usize {
         let call = class.event(event).unwrap().call([("count", Value::Integer(1 << tx))]).unwrap();
         let branch =
             Branch { tx: TxId::from_u128((*tx).into()), attempt: Attempt::FIRST, work: Work::event(call), at: AT };
-        let request = Request { branch, deadline: Millis(1_000), ordered: false, sole: false, certain: false };
+        let request = Request {
+            branch,
+            deadline: Millis(1_000),
+            ordered: false,
+            sole: false,
+            certain: false,
+            calls_known: false,
+        };
         matches!(admission.request(request), Verdict::Admitted(..))
     };
     (1..40).take_while(is_admitted).count()

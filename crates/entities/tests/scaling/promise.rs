@@ -144,7 +144,7 @@ impl Promise<'_> {
         let request = |tx, call, sole| {
             let (tx, work) = (TxId::from_u128(tx), oracle.work(call));
             let branch = Branch { tx, attempt: Attempt::FIRST, work, at: AT };
-            Request { branch, deadline: Millis(1_000), ordered: true, sole, certain: false }
+            Request { branch, deadline: Millis(1_000), ordered: true, sole, certain: false, calls_known: false }
         };
         let first = admission.request(request(1, open, false));
         assert!(matches!(first, Verdict::Admitted(..)), "{}: {open} is possible in {state:?}: {first:?}", self.told);

@@ -1,5 +1,7 @@
 //! The order of the calls of one step.
 
+use std::mem;
+
 /// Takes up calls in the order in which a step does them: in the order of the text, depth first, each complete with
 /// what it calls before the next begins.
 ///
@@ -23,15 +25,20 @@
 /// assert_eq!(order, [("pay", 1), ("withdraw", 2), ("log", 3), ("deposit", 2), ("close", 1)]);
 /// ```
 pub fn in_order<C, E>(calls: Vec<C>, mut take: impl FnMut(C, usize) -> Result<Vec<C>, E>) -> Result<(), E> {
-    let mut open = vec![calls.into_iter()];
-    while let Some(calls) = open.last_mut() {
+    let mut calls = calls.into_iter();
+    let mut open = Vec::new();
+    loop {
         match calls.next() {
             Some(call) => {
-                let next = take(call, open.len())?;
-                open.push(next.into_iter());
+                let next = take(call, open.len() + 1)?;
+                if !next.is_empty() {
+                    open.push(mem::replace(&mut calls, next.into_iter()));
+                }
             }
-            None => drop(open.pop()),
+            None => match open.pop() {
+                Some(outer) => calls = outer,
+                None => return Ok(()),
+            },
         }
     }
-    Ok(())
 }

@@ -44,9 +44,9 @@ impl Bindings {
     }
 
     /// One value for each of `names`, which are in order, each once.
-    pub(crate) fn of(names: &Arc<[Name]>, values: Vec<Value>) -> Self {
+    pub(crate) fn of(names: &Arc<[Name]>, values: Arc<[Value]>) -> Self {
         debug_assert!(names.is_sorted() && names.len() == values.len());
-        Self { names: Arc::clone(names), values: values.into() }
+        Self { names: Arc::clone(names), values }
     }
 
     /// Nothing, without an allocation.
@@ -109,7 +109,8 @@ impl Bindings {
             declared.get(*slot).filter(|declared| is_same(declared, name))?;
             values[*slot] = Some(value.clone());
         }
-        values.into_iter().collect()
+        let is_complete = values.iter().all(Option::is_some);
+        is_complete.then(|| values.into_iter().map(|value| value.expect("each is there")).collect())
     }
 }
 
