@@ -254,9 +254,12 @@ impl Known {
     }
 
     fn content(&self, content: &rebel::Content) -> Option<Content> {
-        let field = self.index(&content.place.field)? as u64;
+        let index = self.index(&content.place.field)?;
+        if matches!(self.class.fields()[index].ty(), Type::Set(ty) if !has_texts(ty)) {
+            return None;
+        }
         let element = content.place.element.as_ref().map(Value::to_string);
-        Some(Content { place: Place { field, element }, value: content.value.to_string() })
+        Some(Content { place: Place { field: index as u64, element }, value: content.value.to_string() })
     }
 
     /// The linear form with numbers for names; nothing if some money in it has no currency.
@@ -368,6 +371,11 @@ fn blank(state: &str) -> Instance {
 
 fn texts(names: &[Name]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
+}
+
+/// Whether each value of the type has a text of its own: that of one that is absent may be that of one that is there.
+const fn has_texts(ty: &Type) -> bool {
+    !matches!(ty, Type::Optional(_))
 }
 
 const fn is_numeric(ty: &Type) -> bool {

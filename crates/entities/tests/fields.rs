@@ -623,3 +623,35 @@ fn a_set_that_is_replaced_says_nothing_of_its_elements() {
     let leave = event(&model, "Leave", &[Value::Integer(1)]);
     assert_eq!(told(&goal.request(request(3, leave, true))), "delayed", "it is there unless the set is cleared");
 }
+
+/// The text `none` and no text at all are written alike.
+#[test]
+fn an_optional_element_is_not_taken_for_another_one_of_the_same_text() {
+    let contract = "
+class Shelf
+  marks: Set[String?] = {}
+  sought: Integer = 0
+  initial new
+    on Put(mark: String?): used
+      post: this.marks += mark
+  used
+    on Mark(mark: String?)
+      post: this.marks += mark
+    on Seek(mark: String?)
+      pre: mark in marks
+      post: this.sought += 1
+";
+    let model = Arc::new(Rebel::new(Arc::new(check(vec![Source::new("shelf.rebel", contract)]).expect("a contract"))));
+    let key = EntityKey::new("Shelf", "s").expect("a key");
+    let call = |name: &str, mark: Value| {
+        let event = model.spec().class("Shelf").and_then(|class| class.event(name)).expect("the event");
+        event.call([("mark", mark)]).expect("it fits")
+    };
+    let base = model.initial(&key).expect("the class");
+    let text = |text: &str| Value::String(text.into());
+    let base = model.next(&key, &base, &call("Put", text("none")), Timestamp(0)).expect("possible");
+    let mut shelf =
+        Admission::new(Arc::clone(&model), key, base, Slot::FIRST, Strategy::Serializable, Limits::default());
+    assert_eq!(told(&shelf.request(request(1, call("Mark", text("x")), false))), "admitted");
+    assert_eq!(told(&shelf.request(request(2, call("Seek", Value::None), false))), "rejected");
+}
