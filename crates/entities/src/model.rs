@@ -219,6 +219,18 @@ pub trait Model: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The values of all fields, numbers among them, each with the place that is the whole field.
+    fn fields(&self, key: &EntityKey, state: &Self::State) -> Vec<(Place, Value)> {
+        let _ = (key, state);
+        Vec::new()
+    }
+
+    /// What is in a place, as a value; of an element, the element itself. Nothing if the text does not tell.
+    fn value_of(&self, key: &EntityKey, content: &Content) -> Option<Value> {
+        let _ = (key, content);
+        None
+    }
+
     /// About how many bytes of memory `state` takes. The engine keeps as many entities in memory as fit.
     fn bytes(&self, key: &EntityKey, state: &Self::State) -> usize {
         let _ = (key, state);

@@ -740,6 +740,25 @@ impl Model for Rebel {
         place.content_in(state).map(|value| value.to_string())
     }
 
+    fn fields(&self, entity: &EntityKey, state: &Instance) -> Vec<(Place, Value)> {
+        let Some(known) = self.classes.get(entity.class()) else { return Vec::new() };
+        let value = |(index, field): (usize, &rebel::Field)| {
+            let value = state.fields().get(field.name())?.clone();
+            Some((Place { field: index as u64, element: None }, value))
+        };
+        known.class.fields().iter().enumerate().filter_map(value).collect()
+    }
+
+    fn value_of(&self, entity: &EntityKey, Content { place, value }: &Content) -> Option<Value> {
+        let class = &self.classes.get(entity.class())?.class;
+        let field = class.fields().get(usize::try_from(place.field).ok()?)?;
+        match (&place.element, field.ty()) {
+            (Some(element), Type::Set(ty)) if has_texts(ty) => Value::parse(ty, element).ok(),
+            (None, ty) if has_texts(ty) => Value::parse(ty, value).ok(),
+            _ => None,
+        }
+    }
+
     fn place_name(&self, entity: &EntityKey, place: &Place) -> String {
         let fields = self.classes.get(entity.class()).map_or(&[][..], |known| known.class.fields());
         let declared = usize::try_from(place.field).ok().and_then(|index| fields.get(index));

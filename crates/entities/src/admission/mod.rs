@@ -99,7 +99,7 @@ use self::index::{Index, Key, Round};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Arrival, Delayed, Queue};
-pub use self::range::{FieldRange, Range};
+pub use self::range::{FieldRange, Range, Values};
 pub use self::release::EarlyRelease;
 pub use self::strategies::{Strategies, UnknownClass};
 pub use self::wait::{Prospect, Undecided, Wait, Why};
