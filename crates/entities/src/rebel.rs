@@ -533,7 +533,8 @@ impl Model for Rebel {
         // The time decides nothing about an invariant.
         let never = rebel::Timestamp::from_millis(0);
         let holds = |(known, key): (&Known, Key)| {
-            known.initial.state() == state.state() || known.class.broken_invariants(&key, state, never).is_empty()
+            let holds = || known.class.broken_invariants(&key, state, never).is_empty();
+            known.initial.state() == state.state() || holds() && known.class.has_times(&key, state)
         };
         self.class(entity).is_ok_and(holds)
     }
@@ -665,9 +666,6 @@ impl Model for Rebel {
 
     fn effects(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Effects> {
         let (known, key) = self.class(entity).ok()?;
-        if known.class.is_timed() {
-            return None;
-        }
         let effects = known.class.effects(&key, event, time(at))?;
         known.with_numbers(&effects, state, |field, currency| {
             let (class, key, event, name) = (Arc::clone(&known.class), key.clone(), event.clone(), Arc::clone(field));
