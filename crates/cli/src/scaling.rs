@@ -59,7 +59,8 @@ impl Table<'_> {
                 text,
                 "  ",
                 &format!(
-                    "a timer (line {line}): each event is judged by the outcomes of those in progress, 16 at most"
+                    "a timer (line {line}): an event that may change what is due, and any beside one, is judged by the outcomes \
+                     of those in progress, 16 at most"
                 ),
             );
         }

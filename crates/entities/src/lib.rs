@@ -114,7 +114,7 @@ pub use enact_rebel::Manner;
 
 pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, EarlyRelease, FieldRange, InProgress, Limits, Prospect,
-    Range, Rejection, Request, Strategies, Strategy, Unanswered, Undecided, UnknownClass, Verdict, Wait, Why,
+    Range, Rejection, Request, Strategies, Strategy, Unanswered, Undecided, UnknownClass, Values, Verdict, Wait, Why,
 };
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,

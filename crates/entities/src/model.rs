@@ -26,6 +26,7 @@ use crate::tx::Timestamp;
 /// * Calls that are known without a state are the same in every state.
 /// * An event with all answers that `questions` asks for is decided on its own entity alone. One that has none of them, or some,
 ///   is refused by `next` or by `calls`.
+/// * What `linear` or `effects` tells of leaves what is `due` as it is.
 /// * `relation` and `linear` claim nothing that `next` does not show. A claim that is too strong would admit what must
 ///   not be; it is found out when the event is applied, which then panics.
 pub trait Model: Send + Sync + 'static {
@@ -73,7 +74,7 @@ pub trait Model: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether every invariant holds of `state`. Of one that a stricter contract finds broken, [`linear`](Self::linear) and
+    /// Whether every invariant holds of `state`, and no timer refuses every event for a fault. Of one that a stricter contract finds broken, [`linear`](Self::linear) and
     /// [`relation`](Self::relation) are not asked: they may rely on the invariants.
     fn is_sound(&self, key: &EntityKey, state: &Self::State) -> bool {
         let _ = (key, state);
@@ -217,6 +218,18 @@ pub trait Model: Send + Sync + 'static {
     fn numbers(&self, key: &EntityKey, state: &Self::State) -> Vec<(Field, i128)> {
         let _ = (key, state);
         Vec::new()
+    }
+
+    /// The values of all fields, numbers among them, each with the place that is the whole field.
+    fn fields(&self, key: &EntityKey, state: &Self::State) -> Vec<(Place, Value)> {
+        let _ = (key, state);
+        Vec::new()
+    }
+
+    /// What is in a place, as a value; of an element, the element itself. Nothing if the text does not tell.
+    fn value_of(&self, key: &EntityKey, content: &Content) -> Option<Value> {
+        let _ = (key, content);
+        None
     }
 
     /// About how many bytes of memory `state` takes. The engine keeps as many entities in memory as fit.

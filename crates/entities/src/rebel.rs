@@ -267,9 +267,12 @@ impl Known {
     }
 
     fn content(&self, content: &rebel::Content) -> Option<Content> {
-        let field = self.index(&content.place.field)? as u64;
+        let index = self.index(&content.place.field)?;
+        if matches!(self.class.fields()[index].ty(), Type::Set(ty) if !has_texts(ty)) {
+            return None;
+        }
         let element = content.place.element.as_ref().map(Value::to_string);
-        Some(Content { place: Place { field, element }, value: content.value.to_string() })
+        Some(Content { place: Place { field: index as u64, element }, value: content.value.to_string() })
     }
 
     /// The linear form with numbers for names; nothing if some money in it has no currency.
@@ -381,6 +384,11 @@ fn blank(state: &str) -> Instance {
 
 fn texts(names: &[Name]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
+}
+
+/// Whether each value of the type has a text of its own: that of one that is absent may be that of one that is there.
+const fn has_texts(ty: &Type) -> bool {
+    !matches!(ty, Type::Optional(_))
 }
 
 const fn is_numeric(ty: &Type) -> bool {
@@ -538,7 +546,8 @@ impl Model for Rebel {
         // The time decides nothing about an invariant.
         let never = rebel::Timestamp::from_millis(0);
         let holds = |(known, key): (&Known, Key)| {
-            known.initial.state() == state.state() || known.class.broken_invariants(&key, state, never).is_empty()
+            let holds = || known.class.broken_invariants(&key, state, never).is_empty();
+            known.initial.state() == state.state() || holds() && known.class.has_times(&key, state)
         };
         self.class(entity).is_ok_and(holds)
     }
@@ -670,9 +679,6 @@ impl Model for Rebel {
 
     fn effects(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Effects> {
         let (known, key) = self.class(entity).ok()?;
-        if known.class.is_timed() {
-            return None;
-        }
         let effects = known.class.effects(&key, event, time(at))?;
         known.with_numbers(&effects, state, |field, currency| {
             let (class, key, event, name) = (Arc::clone(&known.class), key.clone(), event.clone(), Arc::clone(field));
@@ -743,6 +749,25 @@ impl Model for Rebel {
         };
         let place = rebel::Place { field: Arc::clone(field.name()), element };
         place.content_in(state).map(|value| value.to_string())
+    }
+
+    fn fields(&self, entity: &EntityKey, state: &Instance) -> Vec<(Place, Value)> {
+        let Some(known) = self.classes.get(entity.class()) else { return Vec::new() };
+        let value = |(index, field): (usize, &rebel::Field)| {
+            let value = state.fields().get(field.name())?.clone();
+            Some((Place { field: index as u64, element: None }, value))
+        };
+        known.class.fields().iter().enumerate().filter_map(value).collect()
+    }
+
+    fn value_of(&self, entity: &EntityKey, Content { place, value }: &Content) -> Option<Value> {
+        let class = &self.classes.get(entity.class())?.class;
+        let field = class.fields().get(usize::try_from(place.field).ok()?)?;
+        match (&place.element, field.ty()) {
+            (Some(element), Type::Set(ty)) if has_texts(ty) => Value::parse(ty, element).ok(),
+            (None, ty) if has_texts(ty) => Value::parse(ty, value).ok(),
+            _ => None,
+        }
     }
 
     fn place_name(&self, entity: &EntityKey, place: &Place) -> String {

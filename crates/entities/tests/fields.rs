@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use enact_entities::{
-    Admission, Attempt, Branch, Calls, Decision, EntityKey, InProgress, Limits, Millis, Model, Reason, Rebel, Request,
-    Slot, Strategy, Timestamp, TxId, Verdict, Work,
+    Action, Admission, Attempt, Branch, Calls, Condition, Decision, EntityKey, InProgress, Limits, Millis, Model,
+    Reason, Rebel, Request, Slot, Strategy, Timestamp, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Instance, Source, Type, Value, check};
 use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
@@ -628,4 +628,353 @@ fn a_set_that_is_replaced_says_nothing_of_its_elements() {
     assert_eq!(told(&goal.request(request(2, event(&model, "Clear", &[]), true))), "admitted");
     let leave = event(&model, "Leave", &[Value::Integer(1)]);
     assert_eq!(told(&goal.request(request(3, leave, true))), "delayed", "it is there unless the set is cleared");
+}
+
+/// The text `none` and no text at all are written alike.
+#[test]
+fn an_optional_element_is_not_taken_for_another_one_of_the_same_text() {
+    let contract = "
+class Shelf
+  marks: Set[String?] = {}
+  sought: Integer = 0
+  initial new
+    on Put(mark: String?): used
+      post: this.marks += mark
+  used
+    on Mark(mark: String?)
+      post: this.marks += mark
+    on Seek(mark: String?)
+      pre: mark in marks
+      post: this.sought += 1
+";
+    let model = Arc::new(Rebel::new(Arc::new(check(vec![Source::new("shelf.rebel", contract)]).expect("a contract"))));
+    let key = EntityKey::new("Shelf", "s").expect("a key");
+    let call = |name: &str, mark: Value| {
+        let event = model.spec().class("Shelf").and_then(|class| class.event(name)).expect("the event");
+        event.call([("mark", mark)]).expect("it fits")
+    };
+    let base = model.initial(&key).expect("the class");
+    let text = |text: &str| Value::String(text.into());
+    let base = model.next(&key, &base, &call("Put", text("none")), Timestamp(0)).expect("possible");
+    let mut shelf =
+        Admission::new(Arc::clone(&model), key, base, Slot::FIRST, Strategy::Serializable, Limits::default());
+    assert_eq!(told(&shelf.request(request(1, call("Mark", text("x")), false))), "admitted");
+    assert_eq!(told(&shelf.request(request(2, call("Seek", Value::None), false))), "rejected");
+}
+
+/// Timers that move to another state and that stay, states with timers and without, and events of which some change what is due.
+const TIMED: &str = "
+class Lease
+  until: Timestamp? = none
+  next: Timestamp? = none
+  used: Integer = 0
+  most: Integer = 5
+  tags: Set[Integer] = {}
+  word: String = \"\"
+  invariant used <= 100
+  initial new
+    on Rent(end: Timestamp): rented
+      post: this.until = end
+  rented
+    on Use(by: Integer)
+      pre: used + by <= most
+      post: this.used += by
+    on Most(to: Integer)
+      post: this.most = to
+    on Tag(with: Integer)
+      post: this.tags += with
+    on Untag(with: Integer)
+      pre: with in tags
+      post: this.tags -= with
+    on Name(text: String)
+      post: this.word = text
+    on Double()
+      post: this.used += used
+    on Extend(end: Timestamp)
+      post: this.until = end
+    on Plan(time: Timestamp)
+      post: this.next = time, this.used += 1
+    on Tick()
+      pre: used < 7
+      post: this.used += 1
+    on Pause(): paused
+    on End(): ended
+    after until: End
+    after next: Tick
+  paused
+    on Use(by: Integer)
+      pre: used + by <= most
+      post: this.used += by
+    on Extend(end: Timestamp)
+      post: this.until = end
+    on Park(): parked
+    on Resume(): rented
+  parked
+    on Use(by: Integer)
+      pre: used + by <= most
+      post: this.used += by
+    on Unpark(): paused
+  ended
+    on Use(by: Integer)
+      pre: used + by <= most
+      post: this.used += by
+    on Rent(end: Timestamp): rented
+      post: this.until = end
+";
+
+/// What is asked of a lease, and when.
+#[derive(Clone, Debug)]
+struct Timed {
+    event: EventCall,
+    at: Timestamp,
+    /// Whether a timer makes it happen.
+    by_timer: bool,
+}
+
+/// What every subset of what may still abort says to a request to a lease, and every order that is still open.
+struct Clocked<'a> {
+    model: &'a Rebel,
+    key: EntityKey,
+    base: &'a Instance,
+    /// Each with whether it is committed, and whether it is in line.
+    entries: Vec<(Timed, bool, bool)>,
+}
+
+impl Clocked<'_> {
+    fn applied(&self, state: &Instance, asked: &Timed) -> Option<Instance> {
+        let next = self.model.next(&self.key, state, &asked.event, asked.at).ok()?;
+        self.model.broken(&self.key, state, &next, asked.at).is_empty().then_some(next)
+    }
+
+    /// What is due comes first.
+    fn next(&self, state: &Instance, asked: &Timed) -> Option<Instance> {
+        let due = self.model.due(&self.key, state);
+        if due.is_some_and(|due| due.precedes(asked.at, asked.by_timer)) { None } else { self.applied(state, asked) }
+    }
+
+    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> HashSet<Instance> {
+        let entries = self.entries.iter().enumerate().filter(|(index, _)| !is_left_out(*index));
+        entries.fold(HashSet::from([self.base.clone()]), |states, (index, (asked, ..))| {
+            let mut next: HashSet<Instance> = states.iter().filter_map(|state| self.applied(state, asked)).collect();
+            if !is_sure(index) {
+                next.extend(states);
+            }
+            next
+        })
+    }
+
+    fn told(&self, asked: &Timed, has_place: bool) -> &'static str {
+        let ends = self.states(|index| self.entries[index].1, |_| false);
+        let after: Vec<_> = ends.iter().map(|state| self.next(state, asked)).collect();
+        let states: BTreeSet<_> = after.iter().flatten().map(|next| next.state().clone()).collect();
+        match after.iter().flatten().count() {
+            0 => "rejected",
+            accepted if accepted < after.len() || states.len() > 1 => "delayed",
+            _ if has_place || self.is_free(asked) => "admitted",
+            _ => "delayed",
+        }
+    }
+
+    /// Whether `asked` may go before everything that may still come before or behind it.
+    fn is_free(&self, asked: &Timed) -> bool {
+        let is_past = |index: usize| self.entries[index].1 && !self.entries[index].2;
+        let commutes = |index: usize| {
+            let is_behind = |other: usize| other > index && self.entries[other].2;
+            let is_before = |other: usize| self.entries[index].2 && other < index && self.entries[other].1;
+            let others =
+                self.states(|other| is_past(other) || is_before(other), |other| other == index || is_behind(other));
+            others.iter().all(|state| {
+                let other = &self.entries[index].0;
+                let (Some(one), Some(two)) = (self.next(state, asked), self.next(state, other)) else { return false };
+                let (both, reverse) = (self.next(&one, other), self.next(&two, asked));
+                let keeps = |a: &Instance, b: &Option<Instance>| b.as_ref().is_some_and(|b| a.state() == b.state());
+                both.is_some() && both == reverse && keeps(&two, &both) && keeps(&one, &reverse)
+            })
+        };
+        self.states(is_past, |_| false).iter().all(|state| self.next(state, asked).is_some())
+            && (0..self.entries.len()).filter(|&index| !is_past(index)).all(commutes)
+    }
+}
+
+#[derive(Clone, Debug)]
+enum TimedAct {
+    Ask(&'static str, Option<Value>, i64),
+    /// The event that is due next, if nothing else happens.
+    Fire,
+    Decide(usize, bool),
+}
+
+fn timed_act() -> impl Generator<Value = TimedAct> {
+    let at = || 0_i64..9;
+    let with = |name: &'static str, numbers: std::ops::Range<i64>| {
+        (numbers, at()).prop_map(move |(n, at)| TimedAct::Ask(name, Some(Value::Integer(n)), at))
+    };
+    let by_time = |name: &'static str| {
+        (4_i64..10, at()).prop_map(move |(time, at)| {
+            TimedAct::Ask(name, Some(Value::Timestamp(enact_rebel::Timestamp::from_millis(time))), at)
+        })
+    };
+    let plain = |name: &'static str| at().prop_map(move |at| TimedAct::Ask(name, None, at));
+    prop_oneof![
+        4 => with("Use", -1..3),
+        1 => with("Most", 3..6),
+        3 => with("Tag", 0..3),
+        3 => with("Untag", 0..3),
+        2 => (prop::sample::select(vec!["", "a"]), at())
+            .prop_map(|(text, at)| TimedAct::Ask("Name", Some(Value::String(text.into())), at)),
+        1 => plain("Double"),
+        2 => by_time("Extend"),
+        2 => by_time("Plan"),
+        1 => by_time("Rent"),
+        1 => plain("Tick"),
+        1 => plain("Pause"),
+        1 => plain("End"),
+        1 => plain("Park"),
+        1 => plain("Unpark"),
+        1 => plain("Resume"),
+        2 => Just(TimedAct::Fire),
+        7 => (any::<usize>(), any::<bool>()).prop_map(|(which, commits)| TimedAct::Decide(which, commits)),
+    ]
+}
+
+fn lease() -> EntityKey {
+    EntityKey::new("Lease", "l").expect("a key")
+}
+
+fn timed_contract() -> Arc<Rebel> {
+    let spec = check(vec![Source::new("lease.rebel", TIMED)]);
+    Arc::new(Rebel::new(spec.unwrap_or_else(|report| panic!("{}", report.render(false))).into()))
+}
+
+fn call(model: &Rebel, name: &str, argument: Option<Value>) -> EventCall {
+    let event = model.spec().class("Lease").and_then(|class| class.event(name)).expect("the event");
+    let names = event.params().iter().map(|param| &**param.name());
+    event.call(names.zip(argument)).expect("it fits")
+}
+
+/// A lease that ends at 7.
+fn rented(model: &Rebel) -> Instance {
+    let end = Value::Timestamp(enact_rebel::Timestamp::from_millis(7));
+    let new = model.initial(&lease()).expect("the class");
+    model.next(&lease(), &new, &call(model, "Rent", Some(end)), Timestamp(0)).expect("possible")
+}
+
+fn timed_request(tx: u128, asked: &Timed, sole: bool) -> Request<EventCall> {
+    let work = Work { timed: asked.by_timer, ..Work::event(asked.event.clone()) };
+    let branch = Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work, at: asked.at };
+    Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: std::env::var("ENACT_CASES").map_or(600, |n| n.parse().expect("a number")), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn beside_timers_fields_tell_what_all_outcomes_say(
+        psac in any::<bool>(),
+        acts in prop::collection::vec(timed_act(), 1..25),
+    ) {
+        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
+        let model = timed_contract();
+        let base = rented(&model);
+        let mut entity = Admission::new(Arc::clone(&model), lease(), base, Slot::FIRST, strategy, limits(16));
+        let mut open = Vec::new();
+        for (tx, act) in (1..).zip(acts) {
+            let asked = match act {
+                TimedAct::Ask(name, argument, at) => {
+                    Timed { event: call(&model, name, argument), at: Timestamp(at), by_timer: false }
+                }
+                TimedAct::Fire => match model.due(&lease(), entity.base()) {
+                    Some(due) => Timed { event: due.event, at: due.time, by_timer: true },
+                    None => continue,
+                },
+                TimedAct::Decide(which, commits) => {
+                    if !open.is_empty() {
+                        let decision = if commits { Decision::Commit } else { Decision::Abort };
+                        entity.decide(open.remove(which % open.len()), decision);
+                    }
+                    continue;
+                }
+            };
+            let sole = strategy == Strategy::Serializable && tx % 2 == 0;
+            let entry = |entry: InProgress<EventCall>| {
+                let event = entry.branch.work.events().next().expect("each is an event").clone();
+                let asked = Timed { event, at: entry.branch.at, by_timer: entry.branch.work.timed };
+                (asked, entry.committed, entry.answer.in_line)
+            };
+            let entries = entity.in_progress().map(entry).collect();
+            let reference = Clocked { model: &model, key: lease(), base: entity.base(), entries };
+            let expected = reference.told(&asked, psac || sole);
+            let before = format!("{:?} behind {:?}", reference.base, reference.entries);
+            let found = told(&entity.request(timed_request(tx, &asked, sole)));
+            prop_assert!(found == expected || found == "delayed", "{asked:?}, alone: {sole}: {found}, not {expected}, in {before}");
+            if found == "admitted" {
+                open.push(TxId::from_u128(tx));
+            }
+        }
+        // An effect that was promised and cannot be applied would panic.
+        open.into_iter().for_each(|tx| drop(entity.decide(tx, Decision::Commit)));
+        prop_assert_eq!(entity.in_progress().count(), 0);
+    }
+}
+
+/// More are open together than outcomes can be looked at, until something is due, which they are refused behind.
+#[test]
+fn a_hundred_events_that_leave_the_timers_alone_are_open_together() {
+    let model = timed_contract();
+    let mut entity = Admission::new(
+        Arc::clone(&model),
+        lease(),
+        rented(&model),
+        Slot::FIRST,
+        Strategy::Serializable,
+        Limits::default(),
+    );
+    let mut tx = 0;
+    let mut ask = |name: &str, argument: i64, at: i64| {
+        tx += 1;
+        let asked =
+            Timed { event: call(&model, name, Some(Value::Integer(argument))), at: Timestamp(at), by_timer: false };
+        told(&entity.request(timed_request(tx, &asked, false)))
+    };
+    assert!((0..100).all(|number| ask("Tag", number, 6) == "admitted"));
+    assert_eq!(ask("Tag", 100, 7), "rejected", "the lease has ended by then");
+    assert_eq!(ask("Tag", 101, 6), "admitted");
+}
+
+/// A contract without the timer left an instance whose time is none: nothing but what mends it happens.
+#[test]
+fn a_timer_without_a_time_for_a_fault_refuses_what_fields_would_admit() {
+    let contract = "
+class Span
+  end: Timestamp
+  used: Integer = 0
+  initial new
+    on Begin(to: Timestamp): begun
+      post: this.end = to
+  begun
+    on Use()
+      post: this.used += 1
+    on Over(): over
+    after end + 1 day: Over
+  final over
+";
+    let of = |text: &str| Arc::new(Rebel::new(Arc::new(check(vec![Source::new("span.rebel", text)]).expect("valid"))));
+    let (model, lax) = (of(contract), of(&contract.replace("    after end + 1 day: Over\n", "")));
+    let key = EntityKey::new("Span", "s").expect("a key");
+    let call = |name: &str, arguments: Vec<(&str, Value)>| {
+        let class = lax.spec().class("Span").expect("the class");
+        class.event(name).expect("the event").call(arguments).expect("it fits")
+    };
+    let end = enact_rebel::Timestamp::from_millis(i64::MAX);
+    let begin = call("Begin", vec![("to", Value::Timestamp(end))]);
+    let new = lax.initial(&key).expect("the class");
+    let base = lax.next(&key, &new, &begin, Timestamp(0)).expect("possible");
+    assert!(!model.is_sound(&key, &base));
+    let mut span =
+        Admission::new(Arc::clone(&model), key, base, Slot::FIRST, Strategy::Serializable, Limits::default());
+    let begun = Action::Condition(Condition::in_state(["begun"], "it must have begun"));
+    let branch = Branch { tx: TxId::from_u128(1), attempt: Attempt::FIRST, work: Work::of([begun]), at: Timestamp(0) };
+    let asks = Request { branch, deadline: Millis(1_000), ordered: false, sole: false, certain: false };
+    assert_eq!(told(&span.request(asks)), "admitted");
+    assert_eq!(told(&span.request(request(2, call("Use", vec![]), false))), "rejected");
 }

@@ -73,7 +73,7 @@ const GOALS: &str = "
           post: this.until = end
       open
         on Add(n: Integer)
-          post: this.pieces += n
+          post: this.pieces += n, this.until = until
         on End(): over
         after until: End
       final over

@@ -2,7 +2,7 @@
 
 mod support;
 
-use enact_entities::{Durability, FieldRange, Range, ReadMode, Strategy, TxId, View, Why};
+use enact_entities::{Durability, FieldRange, Range, ReadMode, Strategy, TxId, Values, View, Why};
 use support::bank::{Bank, Hand};
 use support::key;
 use support::world::{Packet, World};
@@ -30,7 +30,8 @@ fn range(world: &mut World) -> Range {
 }
 
 fn balances(low: &str, high: &str) -> Range {
-    let field = FieldRange { name: "balance".into(), low: low.into(), high: high.into() };
+    let values = Values::Between { low: low.into(), high: high.into() };
+    let field = FieldRange { name: "balance".into(), values };
     Range { exists: true, states: vec!["opened".into()], fields: vec![field] }
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use enact_entities::{EngineOptions, EntityKey, ReadMode, Strategies, Strategy, SubmitError, View};
+use enact_entities::{EngineOptions, EntityKey, Range, ReadMode, Strategies, Strategy, SubmitError, Values, View};
 use enact_journal::{Fault, Journal, Memory};
 use support::bank::{Event, Step};
 use support::client::{Bank, LONG, balance, bank, command, open, until};
@@ -103,7 +103,10 @@ async fn under_early_release_a_dependent_is_refused_whenever_it_comes_to_the_jou
 
 async fn highest_balance(bank: &Bank<Memory>) -> String {
     match bank.read(&key("Account/A"), ReadMode::Range, None, LONG).await {
-        Ok(View::Range(range)) => range.fields[0].high.clone(),
+        Ok(View::Range(Range { fields, .. })) => match &fields[0].values {
+            Values::Between { high, .. } => high.clone(),
+            other => panic!("{other:?}"),
+        },
         other => panic!("there are few outcomes: {other:?}"),
     }
 }

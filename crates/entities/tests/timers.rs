@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use enact_entities::{
     Command, Engine, EngineOptions, EntityKey, ManualClock, ReadMode, Rebel, Receipt, Record, SubmitError, Timestamp,
-    View,
+    Values, View,
 };
 use enact_journal::{
     AppendError, CloseError, Journal, Memory, NewRecord, Position, ReadError, Seq, Snapshot, SnapshotError,
@@ -382,11 +382,11 @@ async fn a_read_of_the_applied_state_waits_for_what_was_due_behind_an_open_event
         Ok(View::Range(range)) => range.fields,
         other => panic!("a range is told at once: {other:?}"),
     };
-    let is_open = async || range().await.iter().any(|field| field.name == "uses" && field.low != field.high);
-    while !is_open().await {}
+    let values = async |name| range().await.into_iter().find(|field| field.name == name).expect("a field").values;
+    let between = |low: &str, high: &str| Values::Between { low: low.into(), high: high.into() };
+    while values("uses").await != between("0", "1") {}
     shop.set(5_000);
-    let ticks = range().await.into_iter().find(|field| field.name == "ticks").expect("a field");
-    assert_eq!((&*ticks.low, &*ticks.high), ("1", "1"), "it has ticked, and nobody knows whether it was used before");
+    assert_eq!(values("ticks").await, between("1", "1"), "it has ticked, and nobody knows whether it was used before");
     let meter = key("Meter/m");
     let mut reader = pin!(shop.engine.read(&meter, ReadMode::Applied, None, LONG));
     let others = async {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use enact_entities::{
     Admission, Attempt, Branch, Decision, Limits, Millis, Model, Prospect, Relation, Request, Slot, Strategy,
-    Timestamp, Verdict, Why, Work,
+    Timestamp, Values, Verdict, Why, Work,
 };
 use proptest::prelude::{Just, ProptestConfig, any, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -265,8 +265,8 @@ fn b_interval_many_linear_events_need_no_outcomes() {
     }
     assert_eq!(account.outcomes(), None, "there are too many to look at");
     let range = account.range().expect("the sums tell");
-    assert_eq!(range.fields[0].low, "EUR 10000.00");
-    assert_eq!(range.fields[0].high, "EUR 190300.00");
+    let values = Values::Between { low: "EUR 10000.00".into(), high: "EUR 190300.00".into() };
+    assert_eq!(range.fields[0].values, values);
     assert_eq!(told(&account.request(request(5000, Hand::interest(1)))), Delay, "not linear");
 }
 

@@ -400,16 +400,44 @@ fn instance(class: &Class) -> ObjectBuilder {
 
 /// The answer to a read of all outcomes.
 fn range(class: &Class) -> ObjectBuilder {
-    let fields = class.fields().iter().fold(closed(), |schema, field| {
-        let bounds = closed().property("low", given(field.ty())).required("low");
-        schema.property(&**field.name(), bounds.property("high", given(field.ty())).required("high"))
-    });
+    let fields =
+        class.fields().iter().fold(closed(), |schema, field| schema.property(&**field.name(), possible(field.ty())));
     addressed(class)
         .property("states", ArrayBuilder::new().items(state_name(class)))
         .required("states")
         .property("fields", fields)
         .required("fields")
         .description(Some("All that the instance may be, depending on transactions that are not decided yet"))
+}
+
+/// What a field may be.
+fn possible(ty: &Type) -> RefOr<Schema> {
+    let optional = |ty: Type| given(&Type::Optional(ty.into()));
+    let bounds = || closed().property("low", given(ty)).required("low").property("high", given(ty)).required("high");
+    let values = || {
+        closed()
+            .property("values", optional(Type::List(ty.clone().into())))
+            .required("values")
+            .description(Some("Every value that it may have; null if it may be anything"))
+    };
+    let elements = |set: &Type| {
+        closed()
+            .property("in", given(set))
+            .required("in")
+            .property("maybe", optional(set.clone()))
+            .required("maybe")
+            .description(Some("The elements that it has, and those that it may have; null if these may be any"))
+    };
+    match ty {
+        Type::Integer | Type::MoneyOf(_) | Type::Percentage | Type::Date | Type::Timestamp => bounds().into(),
+        // In several currencies there is neither a least nor a greatest amount.
+        Type::Money => OneOfBuilder::new().item(bounds()).item(values()).into(),
+        Type::Set(_) => elements(ty).into(),
+        Type::Optional(present) if matches!(**present, Type::Set(_)) => {
+            OneOfBuilder::new().item(elements(present)).item(values()).into()
+        }
+        _ => values().into(),
+    }
 }
 
 fn addressed(class: &Class) -> ObjectBuilder {

@@ -7,7 +7,7 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Range, ReadMode, TxId, View};
+use enact_entities::{Range, ReadMode, TxId, Values, View};
 use enact_journal::{EntityKey, Journal};
 use enact_rebel::{Class, Instance, Value};
 use serde::Serialize;
@@ -35,13 +35,26 @@ struct Outcomes<'a> {
     class: &'a str,
     id: &'a str,
     states: &'a [String],
-    fields: BTreeMap<&'a str, Bounds>,
+    fields: BTreeMap<&'a str, Possible>,
 }
 
+/// What a field may be.
 #[derive(Debug, Serialize)]
-struct Bounds {
-    low: JsonValue,
-    high: JsonValue,
+#[serde(untagged)]
+enum Possible {
+    Bounds {
+        low: JsonValue,
+        high: JsonValue,
+    },
+    Elements {
+        #[serde(rename = "in")]
+        certain: Vec<JsonValue>,
+        #[serde(rename = "maybe")]
+        possible: Option<Vec<JsonValue>>,
+    },
+    Values {
+        values: Option<Vec<JsonValue>>,
+    },
 }
 
 pub(crate) async fn read<J: Journal>(
@@ -131,8 +144,19 @@ fn outcomes(class: &Class, key: &EntityKey, range: &Range) -> Response {
                 None => JsonValue::from(text),
             }
         };
-        (field.name.as_str(), Bounds { low: bound(&field.low), high: bound(&field.high) })
+        let possible = match &field.values {
+            Values::Between { low, high } => Possible::Bounds { low: bound(low), high: bound(high) },
+            Values::Elements { certain, possible } => {
+                Possible::Elements { certain: array(certain), possible: possible.as_ref().map(array) }
+            }
+            Values::Among(values) => Possible::Values { values: values.as_ref().map(array) },
+        };
+        (field.name.as_str(), possible)
     });
     let fields = fields.collect();
     Json(Outcomes { class: key.class(), id: key.id(), states: &range.states, fields }).into_response()
+}
+
+fn array<'a>(values: impl IntoIterator<Item = &'a Value>) -> Vec<JsonValue> {
+    values.into_iter().map(value::to_json).collect()
 }

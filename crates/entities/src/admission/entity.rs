@@ -10,8 +10,8 @@ use super::footprint::{Base as _, Footprint};
 use super::progress::Progress;
 use crate::EntityKey;
 use crate::model::{
-    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Demand, Field, Forecast, Linear, Location,
-    Model, Place, Question, Relation, Threshold, Work,
+    Action, Asked, Bound, Call, Calls, Change, Condition, Content, Cover, Demand, Due, Field, Forecast, Linear,
+    Location, Model, Place, Question, Relation, Threshold, Work,
 };
 use crate::reason::{Reason, Refusal};
 use crate::tx::{Attempt, Timestamp, TxId};
@@ -170,8 +170,7 @@ impl<M: Model> Entity<M> {
         let actions = &branch.work.actions;
         let mut state = found.clone();
         let (mut calls, mut answers, mut wants) = (Vec::new(), Vec::new(), Vec::new());
-        let due = self.model.due(&self.key, &state).filter(|due| due.precedes(branch.at, branch.work.timed));
-        if let Some(due) = due {
+        if let Some(due) = self.due_before(branch, &state) {
             let reasons = vec![Reason::Due { event: self.model.event_name(&due.event).to_owned(), at: due.at }];
             return Err(Stop { reasons, before: 0, calls, answers, wants });
         }
@@ -230,6 +229,11 @@ impl<M: Model> Entity<M> {
         }
         let name = self.state_name(&state).to_owned();
         Ok(Step { state, answer: Answer { calls, answers, state: Some(name), in_line: false } })
+    }
+
+    /// What happens by itself in `state` before `branch` may.
+    pub(super) fn due_before(&self, branch: &Branch<M::Event>, state: &M::State) -> Option<Due<M::Event>> {
+        self.model.due(&self.key, state).filter(|due| due.precedes(branch.at, branch.work.timed))
     }
 
     /// What becomes of `event` behind everything that is described by `cover`.
@@ -351,8 +355,7 @@ impl<M: Model> Entity<M> {
             Action::Ask(Question::Result(event)) => !self.model.has_fixed_result(&self.key, event),
             Action::Ask(question) => matches!(question, Question::Field(_) | Question::Possible(_)),
         };
-        // What is due comes before what would otherwise be possible, which no bound shows.
-        if self.model.is_timed(&self.key) || branch.work.actions.iter().any(looks_further) {
+        if branch.work.actions.iter().any(looks_further) {
             return None;
         }
         let events: Vec<M::Event> = branch.work.events().cloned().collect();
@@ -376,9 +379,6 @@ impl<M: Model> Entity<M> {
         work: &Work<M::Event>,
         progress: &Progress<M>,
     ) -> Option<Result<Shape<M::Event>, Unsettled>> {
-        if self.model.is_timed(&self.key) {
-            return None;
-        }
         let mut linear = Linear::default();
         let at_rest = progress.interval.is_life_cycle_at_rest();
         for action in &work.actions {

@@ -234,7 +234,7 @@ impl Interval {
     }
 
     /// The places in progress that are of the same field.
-    fn cells_of(&self, place: &Place) -> impl Iterator<Item = &Place> {
+    pub(super) fn cells_of(&self, place: &Place) -> impl Iterator<Item = &Place> {
         self.places.range(place.whole()..).map(|(other, _)| other).take_while(|other| other.field == place.field)
     }
 

@@ -1,11 +1,12 @@
 //! The verdict on one newcomer: from the cheapest evidence that decides it.
 //!
 //! 1. The bound on open transactions.
-//! 2. The static relation of events: refused whatever happens, or not affected by anything in progress.
-//! 3. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
+//! 2. What is due before it, if what is in progress is described by cells, which change nothing of that.
+//! 3. The static relation of events: refused whatever happens, or not affected by anything in progress.
+//! 4. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
 //!    judgement of all states that they allow for one that is not. Whether it may go before what is open is read off them as well.
-//! 4. The manners in which places are changed: what meets in one place in different ones has an order.
-//! 5. All outcomes.
+//! 5. The manners in which places are changed: what meets in one place in different ones has an order.
+//! 6. All outcomes.
 //!
 //! Each says the same as the last one or leaves the question to the next. What outcomes may cost is bounded: where the
 //! evaluations that are allowed do not suffice, the newcomer is delayed. With nothing open there is one outcome, so
@@ -78,7 +79,8 @@ pub(super) fn judge<M: Model>(
     if strategy == Strategy::LockingEarlyRelease {
         return by_chain(progress, newcomer);
     }
-    by_relation(progress, strategy, branch)
+    by_time(progress, branch)
+        .or_else(|| by_relation(progress, strategy, branch))
         .or_else(|| by_interval(progress, strategy, newcomer))
         .or_else(|| by_cover(progress, strategy, newcomer))
         .or_else(|| by_manner(progress, strategy, newcomer))
@@ -103,6 +105,12 @@ fn by_chain<M: Model>(progress: &mut Progress<M>, newcomer: &Delayed<M::Event>) 
         Err(stop) if !stop.wants.is_empty() => Judgement::of(stop),
         Err(_) => by_outcomes(progress, Strategy::LockingEarlyRelease, newcomer),
     }
+}
+
+/// What is due comes first. Nothing that has cells changes what is due, so that it is the same in all outcomes.
+fn by_time<M: Model>(progress: &Progress<M>, branch: &Branch<M::Event>) -> Option<Judgement<M>> {
+    progress.entity.due_before(branch, progress.base()).filter(|_| progress.is_exact())?;
+    refusal(progress, branch)
 }
 
 fn by_relation<M: Model>(

@@ -31,6 +31,10 @@
 //! much is open or delayed; what that leaves is looked at in the next call. With nothing open the first of all is judged, whatever
 //! it waits for. There is one outcome then, so whatever [`Strategy::Locking`] would settle is settled.
 //!
+//! # What is due
+//! What is due comes before what is later, in each outcome apart. An event has cells only if it leaves what is due as it is, so that
+//! where the cells describe what is in progress the applied state says for all outcomes what is due.
+//!
 //! # Why `apply` never fails
 //! Each admitted event was possible in all outcomes of those before it, and decisions only remove outcomes.
 //!
@@ -99,7 +103,7 @@ use self::index::{Index, Key, Round};
 use self::judge::{Cause, Judgement, hinders, judge};
 use self::progress::Progress;
 use self::queue::{Arrival, Delayed, Queue};
-pub use self::range::{FieldRange, Range};
+pub use self::range::{FieldRange, Range, Values};
 pub use self::release::EarlyRelease;
 pub use self::strategies::{Strategies, UnknownClass};
 pub use self::wait::{Prospect, Undecided, Wait, Why};
@@ -556,7 +560,8 @@ impl<M: Model> Admission<M> {
     /// What a newcomer that only asks relies on, where fields are decided one by one.
     fn pin(&self, branch: &Branch<M::Event>) -> Option<Result<Shape<M::Event>, Unsettled>> {
         let asks = branch.work.questions().next().is_some();
-        let by_field = asks && self.strategy != Strategy::Psac && self.progress.is_exact();
+        let is_early = || self.progress.entity.due_before(branch, self.progress.base()).is_some();
+        let by_field = asks && self.strategy != Strategy::Psac && self.progress.is_exact() && !is_early();
         by_field.then(|| self.progress.entity.pin(&branch.work, &self.progress))?
     }
 

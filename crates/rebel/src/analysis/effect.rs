@@ -152,7 +152,7 @@ pub(super) fn is_number(ty: &Type) -> bool {
 }
 
 /// Whether `expr` reads a field of which `is_meant` holds, as it is before or after the event.
-pub(super) fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
+pub(crate) fn reads(expr: &Expr, is_meant: impl Fn(&Name) -> bool) -> bool {
     let mut found = false;
     expr.walk(&mut |expr| {
         found |= matches!(&expr.kind, ExprKind::Field(slot) | ExprKind::NewField(slot) if is_meant(&slot.name));

@@ -40,7 +40,7 @@ pub struct Effects {
 
 impl Class {
     /// What `call` does, whatever the instance, and what it depends on; `None` if it does different things in different states, has
-    /// variants, or does not fit the class.
+    /// variants, may change what is [due](Class::due), or does not fit the class.
     ///
     /// It tells of instances that are of this class ([`Class::verify`]): an invariant over fields that the call does not change is not
     /// among what it depends on.
@@ -50,7 +50,10 @@ impl Class {
     #[must_use]
     pub fn effects(&self, key: &Key, call: &EventCall, at: Timestamp) -> Option<Effects> {
         let event = self.event(call.event())?;
-        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() || call.due().is_some() {
+        if !key.has_type(&self.key_type) || !event.argument_errors(call).is_empty() {
+            return None;
+        }
+        if call.due().is_some() || !self.keeps_timers(event) {
             return None;
         }
         let body = one_body(event)?;

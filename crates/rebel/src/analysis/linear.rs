@@ -185,13 +185,14 @@ impl Class {
     /// caller are constants of the call. Several calls only add: each must hold after what those before it add, and the invariants
     /// after all of them.
     ///
-    /// No call of a class with timers has this form.
+    /// A call that a timer makes happen does not have this form, nor does one that may change the time of a timer: what has it leaves
+    /// what is [due](Class::due) as it is.
     ///
-    /// It tells of instances that are of this class ([`Class::verify`]), as every result of [`Class::next`] is.
+    /// It tells of instances that are of this class ([`Class::verify`]) and [have all times](Class::has_times), as every result of
+    /// [`Class::next`] is.
     #[must_use]
     pub fn linear(&self, key: &Key, calls: &[EventCall], at: Timestamp) -> Option<Linear> {
-        // The time of a timer may fault, which no bound shows.
-        if !key.has_type(&self.key_type) || self.is_timed() {
+        if !key.has_type(&self.key_type) {
             return None;
         }
         let (first, rest) = calls.split_first()?;
@@ -232,6 +233,10 @@ impl Class {
         let event = self.event(call.event())?;
         let call = &*event.completed(call);
         if !event.argument_errors(call).is_empty() || event.role_violation(call).is_some() {
+            return None;
+        }
+        // Where the time of a timer changes it may fault, which no bound shows.
+        if call.due().is_some() || !self.keeps_timers(event) {
             return None;
         }
         let mut states = Vec::new();

@@ -28,6 +28,7 @@ pub mod scaling;
 use std::cell::Cell;
 
 pub use self::change::{Change, Manner};
+pub(crate) use self::effect::reads;
 pub use self::effects::Effects;
 pub use self::linear::{Bound, Content, Delta, Linear, Place, Term, Threshold};
 pub use self::outline::{Judgement, Outline, Verdict};

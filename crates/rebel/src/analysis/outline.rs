@@ -14,7 +14,7 @@ use super::interval::Interval;
 use crate::instance::{EventCall, Instance};
 use crate::limits::FUEL;
 use crate::model::expr::{Expr, ExprKind, Rule, Statement};
-use crate::model::{Body, Class, Event};
+use crate::model::{Class, Event, Transition};
 use crate::value::{Key, Name, Timestamp, Value};
 
 /// A set of instances of one class: some states, and for every field an interval, one value, or anything.
@@ -154,9 +154,7 @@ impl Class {
         };
         let judgements = outline.states.iter().map(|state| match event.transition(state) {
             None => refused(),
-            Some(transition) if transition.variant.is_none() => {
-                self.judge_body(&transition.body, &transition.target, outline, &domain)
-            }
+            Some(transition) if transition.variant.is_none() => self.judge_body(event, transition, outline, &domain),
             Some(_) => self.judge_variants(event, state, outline, &domain),
         });
         let joined = judgements.reduce(|a, b| Judgement {
@@ -178,8 +176,7 @@ impl Class {
 
     /// Which variant happens is not told; that none does, is.
     fn judge_variants(&self, event: &Event, state: &Name, outline: &Outline, before: &Domain<'_>) -> Judgement {
-        let judged =
-            event.variants(state).map(|variant| self.judge_body(&variant.body, &variant.target, outline, before));
+        let judged = event.variants(state).map(|variant| self.judge_body(event, variant, outline, before));
         let joined = judged.reduce(|a, b| {
             let is_refused = a.verdict == Verdict::Refused && b.verdict == Verdict::Refused;
             let verdict = if is_refused { Verdict::Refused } else { Verdict::Unsure };
@@ -192,7 +189,8 @@ impl Class {
         joined.map_or_else(|| Judgement { verdict: Verdict::Refused, after: outline.clone() }, unsure)
     }
 
-    fn judge_body(&self, body: &Body, target: &Name, outline: &Outline, before: &Domain<'_>) -> Judgement {
+    fn judge_body(&self, event: &Event, way: &Transition, outline: &Outline, before: &Domain<'_>) -> Judgement {
+        let Transition { body, target, .. } = way;
         let guards = self.judge_rules(&body.guards, before);
         let mut after = Outline { states: BTreeSet::from([target.clone()]), fields: outline.fields.clone() };
         let mut result = before.clone();
@@ -208,8 +206,8 @@ impl Class {
         let invariants = self.judge_rules(&self.invariants, &result);
         let verdict = match (guards, invariants) {
             (Verdict::Refused, _) | (Verdict::Accepted, Verdict::Refused) => Verdict::Refused,
-            // The time of a timer may fault.
-            (Verdict::Accepted, Verdict::Accepted) if is_certain && !self.is_timed() => Verdict::Accepted,
+            // Where the time of a timer changes it may fault.
+            (Verdict::Accepted, Verdict::Accepted) if is_certain && self.keeps_timers(event) => Verdict::Accepted,
             _ => Verdict::Unsure,
         };
         Judgement { verdict, after }

@@ -1,9 +1,10 @@
 //! Timers: the events that happen by themselves, and when.
 
+use crate::analysis::reads;
 use crate::evaluate::Evaluator;
 use crate::instance::{EventCall, Instance, Timing};
-use crate::model::Class;
 use crate::model::expr::Expr;
+use crate::model::{Class, Event};
 use crate::source::Span;
 use crate::value::{Bindings, Fault, Key, Name, Timestamp, Value};
 
@@ -118,6 +119,28 @@ impl Class {
         let event = self.event(call.event());
         timed.any(|state| {
             event.is_some_and(|event| event.transitions.iter().any(|transition| transition.target == *state))
+        })
+    }
+
+    /// Whether each timer of the state has a time or none. One whose time has no value for a fault refuses every event.
+    ///
+    /// That is so of each instance that an event has left; a migration may lead to another one.
+    #[must_use]
+    pub fn has_times(&self, key: &Key, instance: &Instance) -> bool {
+        self.times(key, instance.state(), instance.fields()).all(|(_, time)| time.is_ok())
+    }
+
+    /// Whether the event leaves what is due as it is in every instance in which it happens, unless a timer makes it happen: it
+    /// changes no time of a timer, and leads neither out of a state with timers nor into one.
+    pub(crate) fn keeps_timers(&self, event: &Event) -> bool {
+        event.transitions.iter().all(|way| {
+            let changes = |name: &Name| way.body.effects.iter().any(|effect| effect.field.name == *name);
+            self.timers.iter().all(|timer| {
+                match (timer.states.contains(&way.source), timer.states.contains(&way.target)) {
+                    (false, false) => true,
+                    _ => way.source == way.target && !reads(&timer.at, changes),
+                }
+            })
         })
     }
 

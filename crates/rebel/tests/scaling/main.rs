@@ -97,10 +97,12 @@ fn a_sum_of_fields_that_one_event_changes_is_told() {
 }
 
 #[test]
-fn a_class_with_a_timer_is_opaque_and_says_so() {
+fn what_may_change_what_is_due_is_opaque_and_says_so() {
     let scaling = scaling(cases::TIMED);
     assert!(scaling.timer().is_some());
-    assert!(scaling.events().iter().all(|profile| matches!(profile.precision, Precision::Opaque(Because::Timer, _))));
+    let is_opaque = |precision| matches!(precision, Precision::Opaque(Because::Timer, _));
+    let opaque: Vec<_> = scaling.events().iter().map(|found| (&*found.event, is_opaque(found.precision))).collect();
+    assert_eq!(opaque, [("Begin", true), ("Put", false), ("Wait", true), ("Stop", true)]);
     assert_eq!(scaling.pair("Put", "Put").unwrap().concurrency, Concurrency::Together);
     assert_eq!(scaling.pair("Wait", "Put").unwrap().concurrency, Concurrency::Together);
     assert_eq!(scaling.pair("Wait", "Wait").unwrap().concurrency, Concurrency::InLine);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::api::{DEFAULTS, basket};
 use crate::bank::{Answer, Bank};
 
-async fn document(bank: &Bank) -> Value {
+pub(crate) async fn document(bank: &Bank) -> Value {
     let answer = bank.get("/openapi.json").await;
     assert_eq!(answer.status, 200);
     answer.body
@@ -15,7 +15,7 @@ async fn document(bank: &Bank) -> Value {
 
 /// Fails unless `value` is what the component schema `reference` says.
 #[track_caller]
-fn conforms(document: &Value, schema: &Value, value: &Value) {
+pub(crate) fn conforms(document: &Value, schema: &Value, value: &Value) {
     let mut schema = schema.clone();
     schema["components"] = document["components"].clone();
     let validator = jsonschema::draft202012::new(&schema).expect("a valid schema");
@@ -26,7 +26,7 @@ fn conforms(document: &Value, schema: &Value, value: &Value) {
 
 /// The schema of the answer that `operation` describes for the status of `answer`.
 #[track_caller]
-fn described<'a>(document: &'a Value, path: &str, method: &str, answer: &Answer) -> &'a Value {
+pub(crate) fn described<'a>(document: &'a Value, path: &str, method: &str, answer: &Answer) -> &'a Value {
     let responses = &document["paths"][path][method]["responses"];
     let response = responses.get(answer.status.as_str()).or_else(|| responses.get("default"));
     let response = response.unwrap_or_else(|| panic!("{method} {path} may not answer {}", answer.status));

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::bank::{Answer, Bank};
+use crate::openapi::{conforms, described, document};
 
 /// Fails unless `answer` has `status` and a problem of `kind` that speaks of all `parts`.
 #[track_caller]
@@ -318,5 +319,55 @@ async fn a_stopping_engine_is_503_with_retry_after() {
     for answer in [bank.post("/Account/A/Close", "{}").await, bank.get("/Account/A").await] {
         problem(&answer, 503, "stopping", &["nothing was done"]);
         assert_eq!(answer.headers["retry-after"], "1");
+    }
+}
+
+/// One field of each kind that is no number.
+const SHELF: &str = r#"
+class Shelf
+  tags: Set[String] = {"a"}
+  label: String = ""
+  full: Boolean = false
+  note: String? = none
+  initial new
+    on Put(): used
+  used
+    on Add(tag: String)
+      post: this.tags += tag
+    on Drop(tag: String)
+      post: this.tags -= tag
+    on Label(text: String)
+      post: this.label = text
+    on Note(text: String)
+      post: this.note = text
+"#;
+
+#[tokio::test]
+async fn a_read_of_all_outcomes_shows_elements_and_values_as_the_interface_describes() {
+    let shelf = Bank::of(SHELF, Memory::new(), EngineOptions::default(), |options| options);
+    assert_eq!(shelf.post("/Shelf/s/Put", "{}").await.status, 200);
+    shelf.journal.hold();
+    let mut open = Vec::new();
+    for (path, body) in [
+        ("/Shelf/s/Add", r#"{"tag":"b"}"#),
+        ("/Shelf/s/Drop", r#"{"tag":"c"}"#),
+        ("/Shelf/s/Label", r#"{"text":"x"}"#),
+        ("/Shelf/s/Note", r#"{"text":"none"}"#),
+    ] {
+        open.push(under_way(&shelf, path, &[], body).await);
+    }
+    let range = shelf.get("/Shelf/s?mode=range").await;
+    let fields = json!({
+        "tags": { "in": ["a"], "maybe": ["b"] },
+        "label": { "values": ["", "x"] },
+        "full": { "values": [false] },
+        "note": { "values": [null, "none"] },
+    });
+    assert_eq!(range.body["fields"], fields);
+    let document = document(&shelf).await;
+    conforms(&document, described(&document, "/Shelf/{id}", "get", &range), &range.body);
+    shelf.journal.release();
+    for open in open {
+        assert_eq!(open.await.expect("answered").status, 200);
     }
 }

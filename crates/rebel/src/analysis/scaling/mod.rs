@@ -202,7 +202,8 @@ impl Scaling {
         own.filter(|pair| pair.concurrency >= Concurrency::InLine).map(|pair| pair.open)
     }
 
-    /// A timer of the class, if it has one: then admission judges every event by all outcomes.
+    /// A timer of the class, if it has one: then admission judges every event that may change what is due by all outcomes, and every
+    /// other one as long as such an event is in progress.
     #[must_use]
     pub fn timer(&self) -> Option<Span> {
         self.timer

@@ -37,13 +37,13 @@ pub enum Because {
     Calls,
     /// What it returns depends on its fields.
     Returns,
-    /// Its class has timers.
+    /// It may change what is due.
     Timer,
 }
 
 impl Precision {
     pub(super) fn of(class: &Class, event: &Event) -> Self {
-        if let Some(timer) = class.timers.first() {
+        if let Some(timer) = class.timers.first().filter(|_| !class.keeps_timers(event)) {
             return Precision::Opaque(Because::Timer, timer.span);
         }
         let span = event.span;
