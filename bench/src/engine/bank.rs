@@ -144,7 +144,8 @@ impl Bank {
 
     /// Has each engine take up what is between it and the others, as long as the runtime lasts.
     fn maintain(&self) {
-        for engine in self.engines.iter().cloned() {
+        for engine in &*self.engines {
+            let engine = engine.clone();
             tokio::spawn(async move { engine.maintain().await });
         }
     }

@@ -752,7 +752,7 @@ impl Model for Rebel {
     }
 
     fn fields(&self, entity: &EntityKey, state: &Instance) -> Vec<(Place, Value)> {
-        let Some(known) = self.classes.get(entity.class()) else { return Vec::new() };
+        let Some(known) = self.known(entity.class()) else { return Vec::new() };
         let value = |(index, field): (usize, &rebel::Field)| {
             let value = state.fields().get(field.name())?.clone();
             Some((Place { field: index as u64, element: None }, value))
@@ -761,7 +761,7 @@ impl Model for Rebel {
     }
 
     fn value_of(&self, entity: &EntityKey, Content { place, value }: &Content) -> Option<Value> {
-        let class = &self.classes.get(entity.class())?.class;
+        let class = &self.known(entity.class())?.class;
         let field = class.fields().get(usize::try_from(place.field).ok()?)?;
         match (&place.element, field.ty()) {
             (Some(element), Type::Set(ty)) if has_texts(ty) => Value::parse(ty, element).ok(),

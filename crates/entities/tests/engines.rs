@@ -35,13 +35,16 @@ enum Fate {
     Late,
 }
 
+/// A run of an engine, by its number, which ends with its task.
+type Run = (usize, JoinHandle<()>);
+
 /// Two engines, and a network between them that misbehaves on command.
 #[derive(Clone)]
 struct World {
     banks: Arc<Mutex<Vec<Option<Bank>>>>,
     journals: Arc<Mutex<[Memory; 2]>>,
     fate: Arc<Mutex<Box<dyn FnMut() -> Fate + Send>>>,
-    running: Arc<Mutex<Vec<(usize, JoinHandle<()>)>>>,
+    running: Arc<Mutex<Vec<Run>>>,
 }
 
 /// The network as one run of one engine has it.

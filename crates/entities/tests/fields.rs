@@ -862,7 +862,7 @@ fn rented(model: &Rebel) -> Instance {
 fn timed_request(tx: u128, asked: &Timed, sole: bool) -> Request<EventCall> {
     let work = Work { timed: asked.by_timer, ..Work::event(asked.event.clone()) };
     let branch = Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work, at: asked.at };
-    Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false }
+    Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false, calls_known: false }
 }
 
 proptest! {
@@ -974,7 +974,8 @@ class Span
         Admission::new(Arc::clone(&model), key, base, Slot::FIRST, Strategy::Serializable, Limits::default());
     let begun = Action::Condition(Condition::in_state(["begun"], "it must have begun"));
     let branch = Branch { tx: TxId::from_u128(1), attempt: Attempt::FIRST, work: Work::of([begun]), at: Timestamp(0) };
-    let asks = Request { branch, deadline: Millis(1_000), ordered: false, sole: false, certain: false };
+    let asks =
+        Request { branch, deadline: Millis(1_000), ordered: false, sole: false, certain: false, calls_known: false };
     assert_eq!(told(&span.request(asks)), "admitted");
     assert_eq!(told(&span.request(request(2, call("Use", vec![]), false))), "rejected");
 }

@@ -89,7 +89,7 @@ fn admits(entity: &mut Admission<Rebel>, tx: u128, name: &str, argument: Option<
     let event = event.call(names.zip(argument)).expect("it fits");
     let branch =
         Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work: Work::event(event), at: Timestamp(0) };
-    let request = Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false };
+    let request = Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false, calls_known: false };
     matches!(entity.request(request), Verdict::Admitted(..))
 }
 

@@ -50,7 +50,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) enum Letter<E> {
     /// A participant says something.
-    Said(ToCoordinator<E>),
+    Said(Box<ToCoordinator<E>>),
     /// Whether what is due at an entity elsewhere has happened.
     Due { has_happened: bool },
 }
@@ -235,13 +235,13 @@ impl<M: Model, J: Journal> Shared<M, J> {
         if heard.to != elsewhere.coordinator {
             return;
         }
-        let Some(Letter::Said(heard)) = elsewhere.deliver(heard.tx, Letter::Said(heard)) else { return };
+        let Some(Letter::Said(heard)) = elsewhere.deliver(heard.tx, Letter::Said(Box::new(heard))) else { return };
         if !elsewhere.is_restored.load(Ordering::Acquire) {
             return;
         }
         let options = CoordinatorOptions::new(Durability::Shared);
         let mut nobody = Coordinator::new(Arc::clone(&self.model), elsewhere.coordinator.clone(), options);
-        for output in nobody.step(CoordinatorInput::Heard(heard), self.clock.now()) {
+        for output in nobody.step(CoordinatorInput::Heard(*heard), self.clock.now()) {
             if let CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } = output {
                 let engine = to.clone();
                 elsewhere.send(&engine, &Envelope::Decide { to, decide });

@@ -329,7 +329,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
         let note = self.note(&record);
         let (key, tail, kind) = (self.of.key.clone(), Arc::clone(&live.tail), Kind(record.kind()));
         let mut appends = vec![Append { key: key.clone(), tail, kind, payload: record.encode(), depends_on: None }];
-        appends.extend(note.as_ref().map(|note| note.append::<M::Event>()));
+        appends.extend(note.as_ref().map(Note::append::<M::Event>));
         let timers = Arc::clone(&self.of.told.timers);
         if let Record::Outcome { decision: Decision::Abort, .. } = record {
             timers.cancelled(&key, tx);

@@ -235,7 +235,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let tick_at = coordinator.next_deadline().unwrap_or(Millis::NEVER);
         let inbox = self.inbox.as_mut().expect("somebody elsewhere has been asked");
         match timeout(clock.until(tick_at).min(FAR), inbox.next()).await {
-            Ok(Letter::Said(heard)) => Some(CoordinatorInput::Heard(heard)),
+            Ok(Letter::Said(heard)) => Some(CoordinatorInput::Heard(*heard)),
             // The answer to a question that has been answered before.
             Ok(Letter::Due { .. }) => None,
             Err(_) => Some(CoordinatorInput::Tick),
