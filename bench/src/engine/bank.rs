@@ -91,6 +91,32 @@ pub(crate) struct Setup {
     pub(crate) strategy: Strategy,
 }
 
+/// What one client has done.
+pub(crate) struct Work {
+    /// What each command took until it was acknowledged, in microseconds.
+    pub(crate) latency_us: Histogram<u64>,
+    /// How often one was turned away, and was submitted again.
+    pub(crate) turned_away: u64,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Self { latency_us: Histogram::new(3).expect("three digits"), turned_away: 0 }
+    }
+}
+
+impl Work {
+    /// How many commands were acknowledged.
+    pub(crate) fn done(&self) -> u64 {
+        self.latency_us.len()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.latency_us.add(&other.latency_us).expect("alike");
+        self.turned_away += other.turned_away;
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Bank {
     spec: Arc<Spec>,
@@ -170,19 +196,18 @@ impl Bank {
         Ok(())
     }
 
-    /// Submits one command after the other until the time is over; how many, and what each took. `run` sets the names of
-    /// what is created apart from those of other runs on the bank.
+    /// Submits one command after the other until the time is over. `run` sets the names of what is created apart from those of
+    /// other runs on the bank.
     pub(crate) async fn client(
         self,
         kind: Kind,
         (run, number): (usize, u32),
         over: Instant,
-    ) -> Result<(u64, Histogram<u64>), SubmitError> {
+    ) -> Result<Work, SubmitError> {
         let mut draws = ChaCha8Rng::seed_from_u64(u64::from(number));
         let deposit = self.event("Account", "Deposit", &[("amount", "EUR 1.00")]);
         let count = self.accounts.len();
-        let mut done = 0;
-        let mut latency_us = Histogram::new(3).expect("three digits");
+        let mut work = Work::default();
         while Instant::now() < over {
             let begun = Instant::now();
             let from = draws.random_range(1..count);
@@ -191,23 +216,23 @@ impl Bank {
                 Kind::Deposit | Kind::Transfer | Kind::Open => (from + draws.random_range(1..count)) % count,
             };
             if kind == Kind::Deposit {
-                self.submit(self.accounts[to].clone(), deposit.clone()).await?;
+                work.turned_away += self.insist(self.accounts[to].clone(), deposit.clone()).await?;
             } else if kind == Kind::Open {
-                let created = u32::try_from(done).expect("few").wrapping_mul(CLIENTS_MAX).wrapping_add(number);
+                let created = u32::try_from(work.done()).expect("few").wrapping_mul(CLIENTS_MAX).wrapping_add(number);
                 let account = FIRST_CREATED.wrapping_add(created.wrapping_mul(RUNS_MAX)).wrapping_add(run as u32);
                 let event = self.event("Account", "Open", &[("owner", "Bob"), ("initialDeposit", "EUR 50.00")]);
-                self.submit(EntityKey::new("Account", &iban(account)).expect("an IBAN is a name"), event).await?;
+                let key = EntityKey::new("Account", &iban(account)).expect("an IBAN is a name");
+                work.turned_away += self.insist(key, event).await?;
             } else {
                 let (from, to) = (self.accounts[from].id(), self.accounts[to].id());
                 let transfer = self.event("Transfer", "Book", &[("amount", "EUR 1.00"), ("from", from), ("to", to)]);
-                let key = EntityKey::new("Transfer", &format!("r{run}-c{number}-{done}")).expect("a name");
-                self.submit(key, transfer).await?;
+                let key = EntityKey::new("Transfer", &format!("r{run}-c{number}-{}", work.done())).expect("a name");
+                work.turned_away += self.insist(key, transfer).await?;
             }
             let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            latency_us.record(micros).expect("it grows");
-            done += 1;
+            work.latency_us.record(micros).expect("it grows");
         }
-        Ok((done, latency_us))
+        Ok(work)
     }
 
     /// Adds up what the accounts hold.
@@ -225,6 +250,21 @@ impl Bank {
             engine.shutdown(DEADLINE).await.map_err(|cause| EngineError::Journal(cause.to_string()))?;
         }
         if found == expected { Ok(()) } else { Err(EngineError::NotConserved { expected, found }) }
+    }
+
+    /// Submits a command again and again until it is taken; how often it was turned away. Early lock release does that to what relied on
+    /// a commit that was not recorded.
+    async fn insist(&self, key: EntityKey, event: EventCall) -> Result<u64, SubmitError> {
+        let mut turned_away = 0;
+        loop {
+            match self.submit(key.clone(), event.clone()).await {
+                Err(SubmitError::Overloaded { .. }) => {
+                    turned_away += 1;
+                    tokio::task::yield_now().await;
+                }
+                result => return result.map(|()| turned_away),
+            }
+        }
     }
 
     async fn submit(&self, key: EntityKey, event: EventCall) -> Result<(), SubmitError> {

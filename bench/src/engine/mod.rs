@@ -143,7 +143,7 @@ fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Resul
         let mut done = 0;
         let mut paid_in = bank.opening_cents();
         for client in clients_run.collect::<Vec<_>>() {
-            let (count, _) = client.await.expect("a client does not panic")?;
+            let count = client.await.expect("a client does not panic")?.done();
             done += count;
             paid_in += kind.adds_cents() * i64::try_from(count).expect("few");
         }

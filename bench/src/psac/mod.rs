@@ -16,12 +16,11 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use enact_entities::Strategy;
-use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::runtime;
 
 use crate::engine::EngineError;
-use crate::engine::bank::{Bank, Kind, Setup};
+use crate::engine::bank::{Bank, Kind, Setup, Work};
 use crate::measure::{cpu_time_of_process, write_json};
 use crate::served::{groups, median_by};
 
@@ -149,6 +148,8 @@ pub struct Sample {
     pub p99_ms: f64,
     /// Microseconds of CPU time a command, that of the clients and of the journals' threads included.
     pub cpu_us: f64,
+    /// How often a command was turned away, and was submitted again.
+    pub turned_away: u64,
 }
 
 /// All samples; displays as a table of median rates.
@@ -227,15 +228,13 @@ fn measure(
             let over = begin + Duration::from_secs(options.seconds);
             let clients_run =
                 (0..clients).map(|number| tokio::spawn(bank.clone().client(experiment.kind(), (run, number), over)));
-            let (mut done, mut latency_us) = (0, Histogram::<u64>::new(3).expect("three digits"));
+            let mut work = Work::default();
             for client in clients_run.collect::<Vec<_>>() {
-                let (count, latencies) = client.await.expect("a client does not panic")?;
-                done += count;
-                latency_us.add(latencies).expect("alike");
+                work.add(&client.await.expect("a client does not panic")?);
             }
             let (wall, cpu) = (begin.elapsed(), cpu_time_of_process() - cpu_before);
             #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-            let (count, ms) = (done as f64, |part| latency_us.value_at_quantile(part) as f64 / 1_000.0);
+            let (count, ms) = (work.done() as f64, |part| work.latency_us.value_at_quantile(part) as f64 / 1_000.0);
             samples.push(Sample {
                 experiment: experiment.name(),
                 engines,
@@ -247,6 +246,7 @@ fn measure(
                 p50_ms: ms(0.5),
                 p99_ms: ms(0.99),
                 cpu_us: cpu.as_secs_f64() * 1e6 / count,
+                turned_away: work.turned_away,
             });
         }
         bank.verify(bank.opening_cents()).await?;
@@ -269,6 +269,7 @@ impl fmt::Display for Report {
             "p50 ms",
             "p99 ms",
             "CPU us",
+            "turned away",
         ];
         table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
         let key = |sample: &Sample| {
@@ -285,7 +286,19 @@ impl fmt::Display for Report {
             medians.iter().find(is_alike).map(|locking| locking.rate)
         };
         for sample in &medians {
-            let Sample { experiment, engines, delay_ms, clients, strategy, rate, aim, p50_ms, p99_ms, cpu_us } = sample;
+            let Sample {
+                experiment,
+                engines,
+                delay_ms,
+                clients,
+                strategy,
+                rate,
+                aim,
+                p50_ms,
+                p99_ms,
+                cpu_us,
+                turned_away,
+            } = sample;
             let times = locking(sample).map(|locking| rate / locking);
             let aim =
                 aim.zip(times).map(|(aim, times)| format!("{aim} {}", if times >= aim { "reached" } else { "missed" }));
@@ -301,6 +314,7 @@ impl fmt::Display for Report {
                 format!("{p50_ms:.1}"),
                 format!("{p99_ms:.1}"),
                 format!("{cpu_us:.0}"),
+                turned_away.to_string(),
             ]);
         }
         writeln!(f, "{table}")?;
