@@ -345,7 +345,7 @@ impl<E: Clone + Eq> Transaction<E> {
         AnswerRecord { tx, at: self.at, idempotency: self.idempotency.clone(), result }
     }
 
-    /// Who has said yes, in the order of keys.
+    /// The participants that have said yes, in the order of keys.
     pub(super) fn participants(&self) -> impl ExactSizeIterator<Item = (EntityKey, Slot)> {
         self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot))
     }

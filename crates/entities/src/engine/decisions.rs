@@ -1,6 +1,6 @@
 //! The decisions that participants with another journal have not acknowledged, in memory and in the journal.
 //!
-//! All are records of one entity, [`KEY`]: a `Decision` in the same record group as the effects that it decides, an `End` when everybody has
+//! All are records of one entity, of the class [`CLASS`]: a `Decision` in the same record group as the effects that it decides, an `End` when everybody has
 //! acknowledged it, and a snapshot now and then. A participant that asks for the decision on a transaction that is neither
 //! here nor under way is told to abort, so none is answered before this has been read.
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Decisions {
         Some(Image { entity: self.key.clone(), seq: state.durable.complete_up_to(), payload })
     }
 
-    /// Reads what an earlier run has left; the decisions that are to be told again.
+    /// Reads the journal; the decisions that have not been acknowledged, also those that a transaction of this run is telling.
     pub(super) async fn restore<E: Serialize + DeserializeOwned, J: Journal>(
         &self,
         journal: &J,
@@ -103,9 +103,7 @@ impl Decisions {
             durable.add(read.seq);
         }
         let mut state = self.state.lock();
-        // What this run has written is under way, and its transactions tell it themselves.
-        let own = |tx: &TxId| state.undelivered.contains_key(tx);
-        let left = undelivered.values().filter(|decision| !own(&decision.tx)).cloned().collect();
+        let left = undelivered.values().cloned().collect();
         let beyond: Vec<Seq> = state.durable.beyond().collect();
         beyond.into_iter().for_each(|seq| durable.add(seq));
         state.durable = durable;

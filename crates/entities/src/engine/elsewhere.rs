@@ -120,6 +120,10 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
         Inbox { tx, letters, of: Arc::clone(&self.inboxes) }
     }
 
+    fn is_under_way(&self, tx: TxId) -> bool {
+        self.inboxes.0.lock().contains_key(&tx)
+    }
+
     /// Sends a message to the participant `to`, of which `left` is the time until its deadline.
     pub(super) fn ask(&self, to: EntityKey, prepare: Prepare<E>, left: Duration, version: u32) {
         let Prepare { coordinator, request, .. } = prepare;
@@ -287,6 +291,10 @@ impl<M: Model, J: Journal> Shared<M, J> {
     }
 
     fn tell_again(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, decision: DecisionRecord) {
+        // A transaction of this run tells its own, whose record may have been read before it has heard that it is durable.
+        if elsewhere.is_under_way(decision.tx) {
+            return;
+        }
         // A participant that asks finds it under way from now on.
         let inbox = elsewhere.inbox(decision.tx);
         tokio::spawn(Transaction::resumed(Arc::clone(self), decision, inbox));

@@ -97,6 +97,8 @@ mod tests {
         for envelope in all {
             let bytes = envelope.encode();
             assert_eq!(Envelope::decode(&bytes).as_ref(), Ok(&envelope));
+            let later = [&[bytes[0] + 1], &bytes[1..]].concat();
+            assert!(Envelope::<String>::decode(&later).is_err(), "a later version of {envelope:?}");
             for end in 0..bytes.len() {
                 assert!(Envelope::<String>::decode(&bytes[..end]).is_err(), "{end} bytes of {envelope:?}");
             }
