@@ -31,7 +31,7 @@ all=(
     overlook_a_caller
 )
 readonly bugs=("${@:-${all[@]}}")
-readonly models=(cargo test --release --quiet --package enact-actors --test models)
+readonly models=(cargo test --profile library --quiet --package enact-actors --test models)
 export RUSTFLAGS="--cfg enact_shuttle"
 
 # Builds a bug into the crates of the workspace and into no other, so that those are built once.

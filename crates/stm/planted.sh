@@ -41,7 +41,7 @@ plant_bug() {
 finder() {
     local programs program model report
     plant_bug "$1" "$2"
-    programs=$(cargo test --release --package enact-stm --test models --no-run 2>&1) || { echo "$programs" >&2; exit 1; }
+    programs=$(cargo test --profile library --package enact-stm --test models --no-run 2>&1) || { echo "$programs" >&2; exit 1; }
     program=$(sed -n 's/^  Executable .*(\(.*\))$/\1/p' <<<"$programs")
     for model in $("$program" --list | sed -n 's/: test$//p'); do
         # loom ends the process at the first failure of some kinds, so that no result is printed.

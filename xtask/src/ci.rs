@@ -185,7 +185,7 @@ fn benchmarks_of_the_served_bank() -> Outcome {
 }
 
 fn models(package: &str, checker: &str, tests: &str) -> Command {
-    let mut models = command(&format!("cargo test --release --locked -p {package} {tests}"));
+    let mut models = command(&format!("cargo test --profile library --locked -p {package} {tests}"));
     models.env("RUSTFLAGS", format!("--cfg enact_{checker}")).env("CARGO_TARGET_DIR", target().join(checker));
     models
 }

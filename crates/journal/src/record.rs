@@ -1,6 +1,7 @@
 //! What a journal holds: records of entities, and snapshots that shorten their replay.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
@@ -28,7 +29,7 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// assert!(EntityKey::new("Account", "../etc").is_err());
 /// # Ok::<(), enact_journal::EntityKeyError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct EntityKey {
     text: Arc<str>,
@@ -87,6 +88,18 @@ fn check_name(part: &'static str, name: &str) -> Result<(), EntityKeyError> {
 }
 
 // The text alone decides equality, so a map of keys can be asked with a text.
+impl Ord for EntityKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.text, &other.text) { Ordering::Equal } else { self.text.cmp(&other.text) }
+    }
+}
+
+impl PartialOrd for EntityKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl Hash for EntityKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);

@@ -113,11 +113,11 @@ impl<R> Recent<R> {
         self.replies.get(&tx)
     }
 
-    pub(super) fn keep(&mut self, tx: TxId, reply: R) {
+    pub(super) fn keep(&mut self, tx: TxId, reply: impl FnOnce() -> R) {
         if self.max == 0 {
             return;
         }
-        if self.replies.insert(tx, reply).is_none() {
+        if self.replies.insert(tx, reply()).is_none() {
             self.order.push_back(tx);
         }
         if self.order.len() > self.max
@@ -176,8 +176,8 @@ mod tests {
     #[test]
     fn recent_replies_are_bounded() {
         let mut recent = Recent::new(1);
-        recent.keep(TxId::from_u128(1), "one");
-        recent.keep(TxId::from_u128(2), "two");
+        recent.keep(TxId::from_u128(1), || "one");
+        recent.keep(TxId::from_u128(2), || "two");
         assert_eq!((recent.get(TxId::from_u128(1)), recent.get(TxId::from_u128(2))), (None, Some(&"two")));
     }
 }

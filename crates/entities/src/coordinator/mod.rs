@@ -367,7 +367,11 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn transaction(&mut self, tx: TxId) -> &mut Transaction<M::Event> {
-        self.transactions.get_mut(&tx).expect("the transaction has not ended")
+        self.with_model(tx).1
+    }
+
+    fn with_model(&mut self, tx: TxId) -> (&M, &mut Transaction<M::Event>) {
+        (&self.model, self.transactions.get_mut(&tx).expect("the transaction has not ended"))
     }
 
     /// Asks the next participant of a transaction that is voting, or decides.
@@ -377,9 +381,9 @@ impl<M: Model> Coordinator<M> {
             let attempt = self.transaction(tx).attempt;
             self.tell(&key, tx, attempt, Some(slot), Decision::Abort, out);
         }
-        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
-        let transaction = self.transaction(tx);
-        match transaction.face_doubts(&*model, bounds) {
+        let bounds = self.bounds();
+        let (model, transaction) = self.with_model(tx);
+        match transaction.face_doubts(model, bounds) {
             Ok(false) => {}
             Ok(true) => return self.advance(tx, now, out),
             Err(refusal) => return self.refuse(tx, refusal, now, out),
@@ -442,8 +446,9 @@ impl<M: Model> Coordinator<M> {
     /// Aborts the attempt everywhere and begins the next one with the plan known by now.
     fn restart(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         self.abort_attempt(tx, out);
-        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
-        match self.transaction(tx).next_attempt(&*model, bounds) {
+        let bounds = self.bounds();
+        let (model, transaction) = self.with_model(tx);
+        match transaction.next_attempt(model, bounds) {
             Ok(()) => self.advance(tx, now, out),
             Err(refusal) => self.refuse(tx, refusal, now, out),
         }
@@ -497,17 +502,17 @@ impl<M: Model> Coordinator<M> {
     }
 
     fn voted(&mut self, tx: TxId, from: EntityKey, vote: Vote<M::Event>, now: Millis, out: &mut Outputs<M>) {
-        let (model, bounds) = (Arc::clone(&self.model), self.bounds());
-        let transaction = self.transaction(tx);
+        let bounds = self.bounds();
+        let (model, transaction) = self.with_model(tx);
         let still_possible = match vote {
             Vote::Yes { slot, answer, durability, early } => {
-                transaction.accept(&*model, bounds, from, (slot, durability, early), answer)
+                transaction.accept(model, bounds, from, (slot, durability, early), answer)
             }
             Vote::No(rejection) if rejection.refusal.is_early() => {
                 return self.let_due(tx, rejection.refusal, now, out);
             }
-            Vote::No(rejection) => transaction.refused(&*model, bounds, from, rejection),
-            Vote::Unanswered(unanswered) => transaction.inquire(&*model, bounds, from, unanswered),
+            Vote::No(rejection) => transaction.refused(model, bounds, from, rejection),
+            Vote::Unanswered(unanswered) => transaction.inquire(model, bounds, from, unanswered),
             Vote::OutOfOrder => {
                 transaction.asked = None;
                 return self.restart(tx, now, out);
@@ -557,18 +562,19 @@ impl<M: Model> Coordinator<M> {
     /// Ends a transaction without an answer that a repeated request would get.
     fn give_up(&mut self, tx: TxId, reply: Reply, out: &mut Outputs<M>) {
         self.abort_attempt(tx, out);
-        self.end(tx, reply.clone());
+        let transaction = self.end(tx, |_| reply.clone());
+        if let Some(request) = &transaction.idempotency {
+            self.answers.cancel(request);
+        }
         out.push(CoordinatorOutput::Reply { tx, reply });
     }
 
-    fn end(&mut self, tx: TxId, reply: Reply) {
+    /// Ends a transaction, of which is remembered what its client has been told, if anything is.
+    fn end(&mut self, tx: TxId, told: impl FnOnce(&Transaction<M::Event>) -> Reply) -> Box<Transaction<M::Event>> {
         let transaction = self.transactions.remove(&tx).expect("the transaction has not ended");
         self.timers.remove(&(transaction.wake, tx));
-        match (&reply, &transaction.idempotency) {
-            (Reply::Answered { .. }, _) | (_, None) => {}
-            (_, Some(request)) => self.answers.cancel(request),
-        }
-        self.recent.keep(tx, reply);
+        self.recent.keep(tx, || told(&transaction));
+        transaction
     }
 
     fn refuse(&mut self, tx: TxId, refusal: Refusal, now: Millis, out: &mut Outputs<M>) {
@@ -580,7 +586,7 @@ impl<M: Model> Coordinator<M> {
         self.abort_attempt(tx, out);
         if self.transaction(tx).idempotency.is_none() {
             let reply = Reply::Answered { tx, result: Err(refusal), replayed: false };
-            self.end(tx, reply.clone());
+            self.end(tx, |_| reply.clone());
             return out.push(CoordinatorOutput::Reply { tx, reply });
         }
         let answer = self.transaction(tx).answer(tx, Err(refusal));
@@ -637,7 +643,7 @@ impl<M: Model> Coordinator<M> {
                 let answer = answer.clone();
                 self.answers.keep(&answer);
                 let reply = Reply::Answered { tx, result: answer.result, replayed: false };
-                self.end(tx, reply.clone());
+                self.end(tx, |_| reply.clone());
                 out.push(CoordinatorOutput::Reply { tx, reply });
             }
             (Phase::Deciding | Phase::Refusing { .. }, _) => self.give_up(tx, Reply::NotRecorded, out),
@@ -689,14 +695,12 @@ impl<M: Model> Coordinator<M> {
         if !matches!(&transaction.phase, Phase::Telling { deaf } if deaf.is_empty()) {
             return;
         }
-        let is_two_phase = transaction.is_two_phase();
-        let answer = transaction.answer(tx, Ok(transaction.done()));
         if transaction.is_in_line() {
-            self.reply(tx, answer.clone(), out);
+            let answer = transaction.answer(tx, Ok(transaction.done()));
+            self.reply(tx, answer, out);
         }
-        let result = answer.result;
-        self.end(tx, Reply::Answered { tx, result, replayed: false });
-        if is_two_phase {
+        let told = |told: &Transaction<_>| Reply::Answered { tx, result: Ok(told.done()), replayed: false };
+        if self.end(tx, told).is_two_phase() {
             let record = (self.key.clone(), Record::End { tx });
             self.append(tx, vec![record], false, out);
         }

@@ -489,16 +489,19 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 kept = Some((entries.len() - 1, record));
                 continue;
             }
-            let (kind, payload) = (Kind(record.kind()), record.encode());
+            let encoded = || (Kind(record.kind()), record.encode());
             match self.held.get(&key) {
                 Some(live) => {
                     let (tail, depends_on) = (Arc::clone(&live.tail), early.depends_on.get(&key).copied());
+                    let (kind, payload) = encoded();
                     entries.push(Append { key, tail, kind, payload, depends_on });
                 }
                 // The coordinator's own record: needed again only by a repetition of the request.
                 None => {
-                    answered =
-                        repeatable.map(|repeatable| Answered { place: repeatable.place().clone(), kind, payload });
+                    answered = repeatable.map(|repeatable| {
+                        let (kind, payload) = encoded();
+                        Answered { place: repeatable.place().clone(), kind, payload }
+                    });
                 }
             }
         }
