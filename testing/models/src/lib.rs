@@ -7,17 +7,25 @@
 //! * [`Bank`]: the contract that they run.
 //! * [`isolation`]: the smallest history that no serial order explains.
 //! * [`serial`]: what transactions do one after the other.
+//! * [`Decider`]: what all outcomes say to a request, without any knowledge of fields.
+//! * [`Seeds`], [`Chance`]: runs at random, each named by its seed.
 #![forbid(unsafe_code)]
 #![expect(clippy::missing_panics_doc, reason = "what cannot fail in a model is expected, and a failure is a bug of it")]
 
 mod bank;
+mod chance;
+mod decider;
 pub mod isolation;
 mod ledger;
 mod node;
 mod protocol;
+mod seeds;
 pub mod serial;
 
 pub use bank::{Act, Bank};
+pub use chance::Chance;
+pub use decider::{Decider, Entry, Judgement};
 pub use ledger::Ledger;
 pub use node::{COORDINATOR, Effect, Fate, Filed, Node, NodeOptions, Packet};
 pub use protocol::{Action, End, Faults, Party, Protocol, Scenario, State, Told, Transaction};
+pub use seeds::Seeds;

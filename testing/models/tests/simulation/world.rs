@@ -7,10 +7,8 @@ use enact_entities::{
     ParticipantOptions, Rebel, Reply, Said, Strategy, Timestamp, ToParticipant, TxId, Vote,
 };
 use enact_models::serial::{Committed, States, explanation};
-use enact_models::{Act, Bank, COORDINATOR, Effect, Fate, Ledger, Node, NodeOptions, Packet};
+use enact_models::{Act, Bank, COORDINATOR, Chance, Effect, Fate, Ledger, Node, NodeOptions, Packet};
 use enact_rebel::EventCall;
-
-use crate::chance::Chance;
 
 /// More steps than it takes until all is settled.
 const HEALING_STEPS_MAX: usize = 100_000;

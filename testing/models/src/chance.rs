@@ -1,10 +1,13 @@
 //! Numbers that look random and are the same in every run with the same seed.
 
 /// `SplitMix64`.
-pub(crate) struct Chance(u64);
+#[derive(Debug)]
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// Numbers that follow from `seed`.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -16,15 +19,18 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    /// A number below `n`, which is positive.
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    pub(crate) fn percent(&mut self, percent: usize) -> bool {
+    /// True so often in a hundred times.
+    pub fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+    /// One of `items`, of which there are some.
+    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.below(items.len())]
     }
 }
