@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Puts one bug after the other into the commit protocol (all, or those named), and shows that its model or its simulation finds each.
+# Puts one bug after the other into the commit protocol and into admission (all, or those named), and shows that the model or the
+# simulation of the one, or the decider of the other, finds each.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 CARGO_TARGET_DIR="$(realpath -m "${CARGO_TARGET_DIR:-target}")/bugs"
 export CARGO_TARGET_DIR
 
-all=(
+of_protocol=(
     vote_before_the_record
     forget_promises
     change_the_decision
@@ -16,9 +17,20 @@ all=(
     never_wake
     overlook_reliance
 )
+of_admission=(
+    overlook_thresholds
+    overlook_classes
+    overlook_needs
+    overlook_contents
+    overlook_what_is_due
+    functions_stand_still
+    answer_what_is_applied
+    take_the_line_for_certain
+    forget_the_line
+)
+all=("${of_protocol[@]}" "${of_admission[@]}")
 readonly bugs=("${@:-${all[@]}}")
 readonly tests=(cargo test --quiet --package enact-models)
-readonly layers=(commit simulation)
 
 # Builds a bug into the crates of the workspace and into no other, so that those are built once.
 plant_bug() {
@@ -31,7 +43,9 @@ plant_bug() {
 survivors=()
 for bug in "${bugs[@]}"; do
     plant_bug "$bug"
-    "${tests[@]}" --test commit --test simulation --no-run
+    layers=(commit simulation)
+    [[ " ${of_admission[*]} " == *" $bug "* ]] && layers=(decider)
+    "${tests[@]}" "${layers[@]/#/--test=}" --no-run
     finder=
     for layer in "${layers[@]}"; do
         if ! found=$("${tests[@]}" --test "$layer" 2>&1); then

@@ -76,7 +76,7 @@ pub(crate) fn planted() -> Outcome {
     Ok(())
 }
 
-/// All scenarios of the commit protocol, and random damage, power cuts, faults between nodes, kills and attacks in numbers
+/// All scenarios of the commit protocol and of admission, and random damage, power cuts, faults between nodes, kills and attacks in numbers
 /// that the gate has no time for: some hours.
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
@@ -86,6 +86,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),
         ("ENACT_POWER_CUTS", "1000", format!("{journal} power_cut")),
         ("ENACT_SEEDS", "1000000", format!("{models} simulation -- --nocapture")),
+        ("ENACT_SEEDS", "1000000", format!("{models} decider -- --nocapture")),
         ("ENACT_SCENARIOS", "all", format!("{models} commit")),
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),

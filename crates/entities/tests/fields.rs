@@ -1,16 +1,14 @@
 //! Admission by field: what is told of numbers, elements and contents is what all outcomes say.
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use enact_entities::{
-    Action, Admission, Attempt, Branch, Calls, Condition, Decision, EntityKey, InProgress, Limits, Millis, Model,
-    Reason, Rebel, Request, Slot, Strategy, Timestamp, TxId, Verdict, Work,
+    Action, Admission, Attempt, Branch, Condition, Decision, EntityKey, Limits, Millis, Model, Rebel, Request, Slot,
+    Strategy, Timestamp, TxId, Verdict, Work,
 };
 use enact_rebel::{EventCall, Instance, Source, Type, Value, check};
-use proptest::prelude::{Just, ProptestConfig, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, ProptestConfig, any, prop, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
-use proptest::test_runner::TestCaseError;
 
 /// Numbers that are added to and replaced, elements that come and go, contents that are asked for.
 const CONTRACT: &str = "
@@ -106,48 +104,6 @@ class Goal
       post: this.pledge = to
 ";
 
-/// The contract with nothing told in advance: every verdict is one of all outcomes.
-struct Plain(Arc<Rebel>);
-
-impl Model for Plain {
-    type State = Instance;
-    type Event = EventCall;
-
-    fn initial(&self, key: &EntityKey) -> Option<Instance> {
-        self.0.initial(key)
-    }
-
-    fn state_name<'a>(&'a self, key: &EntityKey, state: &'a Instance) -> &'a str {
-        self.0.state_name(key, state)
-    }
-
-    fn exists(&self, key: &EntityKey, state: &Instance) -> bool {
-        self.0.exists(key, state)
-    }
-
-    fn event_name<'a>(&'a self, event: &'a EventCall) -> &'a str {
-        self.0.event_name(event)
-    }
-
-    fn next(
-        &self,
-        key: &EntityKey,
-        state: &Instance,
-        event: &EventCall,
-        at: Timestamp,
-    ) -> Result<Instance, Vec<Reason>> {
-        self.0.next(key, state, event, at)
-    }
-
-    fn broken(&self, key: &EntityKey, before: &Instance, after: &Instance, at: Timestamp) -> Vec<Reason> {
-        self.0.broken(key, before, after, at)
-    }
-
-    fn calls(&self, key: &EntityKey, state: Option<&Instance>, event: &EventCall, at: Timestamp) -> Calls<EventCall> {
-        self.0.calls(key, state, event, at)
-    }
-}
-
 fn goal() -> EntityKey {
     EntityKey::new("Goal", "boat").expect("a key")
 }
@@ -177,8 +133,8 @@ fn request(tx: u128, event: EventCall, sole: bool) -> Request<EventCall> {
     Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false, calls_known: false }
 }
 
-fn limits(outcomes_max: usize) -> Limits {
-    Limits { open_max: 6, outcomes_max, overtakes_max: usize::MAX, ..Limits::default() }
+fn limits() -> Limits {
+    Limits { open_max: 6, overtakes_max: usize::MAX, ..Limits::default() }
 }
 
 fn told<E>(verdict: &Verdict<E>) -> &'static str {
@@ -189,115 +145,8 @@ fn told<E>(verdict: &Verdict<E>) -> &'static str {
     }
 }
 
-/// What all outcomes of what `account` has in progress say to a request.
-fn exact(
-    plain: &Arc<Plain>,
-    account: &Admission<Rebel>,
-    strategy: Strategy,
-    asked: Request<EventCall>,
-) -> &'static str {
-    let base = account.base().clone();
-    let mut oracle = Admission::new(Arc::clone(plain), goal(), base, Slot::FIRST, strategy, limits(4_096));
-    for entry in account.in_progress() {
-        let tx = entry.branch.tx;
-        let again = Request {
-            branch: entry.branch,
-            deadline: Millis(1_000),
-            ordered: false,
-            sole: false,
-            certain: false,
-            calls_known: false,
-        };
-        assert_eq!(told(&oracle.request(again)), "admitted", "what is in progress may be in progress");
-        if entry.committed {
-            oracle.decide(tx, Decision::Commit);
-        }
-    }
-    told(&oracle.request(asked))
-}
-
-/// What is in progress, as the test keeps it.
-#[derive(Clone)]
-struct Entry {
-    event: EventCall,
-    is_committed: bool,
-    in_line: bool,
-}
-
-/// What every subset of what may still abort says to a request, and every order that is still open.
-struct Reference<'a> {
-    model: &'a Rebel,
-    base: &'a Instance,
-    entries: Vec<Entry>,
-}
-
-impl Reference<'_> {
-    fn next(&self, state: &Instance, event: &EventCall) -> Option<Instance> {
-        let next = self.model.next(&goal(), state, event, Timestamp(0)).ok()?;
-        self.model.broken(&goal(), state, &next, Timestamp(0)).is_empty().then_some(next)
-    }
-
-    /// The states that the entries leave in the order of slots, each with or without those of which `is_sure` does not hold; those of
-    /// which `is_left_out` holds never happen.
-    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> HashSet<Instance> {
-        let mut states = HashSet::from([self.base.clone()]);
-        for (index, entry) in self.entries.iter().enumerate() {
-            if is_left_out(index) {
-                continue;
-            }
-            let happened = states.iter().filter_map(|state| self.next(state, &entry.event));
-            let happened: HashSet<Instance> = happened.collect();
-            if is_sure(index) {
-                states = happened;
-            } else {
-                states.extend(happened);
-            }
-        }
-        states
-    }
-
-    fn told(&self, event: &EventCall, sole: bool) -> &'static str {
-        let ends = self.states(|index| self.entries[index].is_committed, |_| false);
-        let after: Vec<_> = ends.iter().map(|state| self.next(state, event)).collect();
-        let states: BTreeSet<_> = after.iter().flatten().map(|next| next.state().clone()).collect();
-        match after.iter().flatten().count() {
-            0 => "rejected",
-            accepted if accepted < after.len() || states.len() > 1 => "delayed",
-            _ if sole || self.is_free(event) => "admitted",
-            _ => "delayed",
-        }
-    }
-
-    /// Whether `event` may go before everything that may still come before or behind it.
-    fn is_free(&self, event: &EventCall) -> bool {
-        let is_past = |index: usize| self.entries[index].is_committed && !self.entries[index].in_line;
-        let anywhere = self.states(is_past, |_| false);
-        let commutes = |index: usize| {
-            // What is in line stays behind all that it found.
-            let is_behind = |other: usize| other > index && self.entries[other].in_line;
-            let is_before =
-                |other: usize| self.entries[index].in_line && other < index && self.entries[other].is_committed;
-            let others =
-                self.states(|other| is_past(other) || is_before(other), |other| other == index || is_behind(other));
-            others.iter().all(|state| {
-                let other = &self.entries[index].event;
-                let (Some(one), Some(two)) = (self.next(state, event), self.next(state, other)) else { return false };
-                let (both, reverse) = (self.next(&one, other), self.next(&two, event));
-                let keeps = |a: &Instance, b: &Option<Instance>| b.as_ref().is_some_and(|b| a.state() == b.state());
-                both.is_some() && both == reverse && keeps(&two, &both) && keeps(&one, &reverse)
-            })
-        };
-        anywhere.iter().all(|state| self.next(state, event).is_some())
-            && (0..self.entries.len()).filter(|&index| !is_past(index)).all(commutes)
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Act {
-    Ask(&'static str, Vec<Value>),
-    /// Which of the open ones.
-    Decide(usize, bool),
-}
+/// An event with its arguments.
+type Act = (&'static str, Vec<Value>);
 
 fn money(text: &str) -> Value {
     Value::Money(text.parse().expect("an amount"))
@@ -307,61 +156,39 @@ fn act() -> impl Generator<Value = Act> {
     let small = -2_i64..5;
     let word = prop::sample::select(vec!["", "a", "b"]);
     let price = prop::sample::select(vec!["EUR 1.00", "EUR 3.00", "USD 1.00"]);
-    let integer = |name: &'static str| small.clone().prop_map(move |n| Act::Ask(name, vec![Value::Integer(n)]));
-    let text = |name: &'static str| word.clone().prop_map(move |text| Act::Ask(name, vec![Value::String(text.into())]));
+    let integer = |name: &'static str| small.clone().prop_map(move |n| (name, vec![Value::Integer(n)]));
+    let text = |name: &'static str| word.clone().prop_map(move |text| (name, vec![Value::String(text.into())]));
     prop_oneof![
-        3 => (1_i64..4, 0_i64..3).prop_map(|(amount, by)| Act::Ask("Save", vec![Value::Integer(amount), Value::Integer(by)])),
+        3 => (1_i64..4, 0_i64..3).prop_map(|(amount, by)| ("Save", vec![Value::Integer(amount), Value::Integer(by)])),
         3 => integer("Take"),
         2 => integer("Limit"),
         1 => integer("Boast"),
-        2 => (-6_i64..5).prop_map(|to| Act::Ask("Pledge", vec![Value::Integer(to)])),
-        2 => (0_i64..3).prop_map(|by| Act::Ask("Join", vec![Value::Integer(by)])),
-        2 => (0_i64..3).prop_map(|by| Act::Ask("Leave", vec![Value::Integer(by)])),
-        1 => Just(Act::Ask("Freeze", vec![])),
-        1 => Just(Act::Ask("Thaw", vec![])),
+        2 => (-6_i64..5).prop_map(|to| ("Pledge", vec![Value::Integer(to)])),
+        2 => (0_i64..3).prop_map(|by| ("Join", vec![Value::Integer(by)])),
+        2 => (0_i64..3).prop_map(|by| ("Leave", vec![Value::Integer(by)])),
+        1 => Just(("Freeze", vec![])),
+        1 => Just(("Thaw", vec![])),
         2 => text("Name"),
         1 => text("Keep"),
-        2 => Just(Act::Ask("Double", vec![])),
+        2 => Just(("Double", vec![])),
         2 => prop::sample::select(vec!["50%", "200%"]).prop_map(|rate| {
-            Act::Ask("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
+            ("Thirds", vec![Value::parse(&Type::Percentage, rate).expect("a rate")])
         }),
-        2 => Just(Act::Ask("Turn", vec![])),
-        1 => (2_i64..5).prop_map(|most| Act::Ask("Judge", vec![Value::Integer(most)])),
-        1 => Just(Act::Ask("Rest", vec![])),
-        1 => Just(Act::Ask("Copy", vec![])),
-        1 => Just(Act::Ask("Clear", vec![])),
-        2 => (3_i64..7).prop_map(|least| Act::Ask("Need", vec![Value::Integer(least)])),
-        2 => prop::sample::select(vec![0, 10]).prop_map(|to| Act::Ask("Side", vec![Value::Integer(to)])),
-        2 => (1_i64..4).prop_map(|by| Act::Ask("Lower", vec![Value::Integer(by)])),
+        2 => Just(("Turn", vec![])),
+        1 => (2_i64..5).prop_map(|most| ("Judge", vec![Value::Integer(most)])),
+        1 => Just(("Rest", vec![])),
+        1 => Just(("Copy", vec![])),
+        1 => Just(("Clear", vec![])),
+        2 => (3_i64..7).prop_map(|least| ("Need", vec![Value::Integer(least)])),
+        2 => prop::sample::select(vec![0, 10]).prop_map(|to| ("Side", vec![Value::Integer(to)])),
+        2 => (1_i64..4).prop_map(|by| ("Lower", vec![Value::Integer(by)])),
         1 => integer("Note"),
         1 => integer("Read"),
-        1 => Just(Act::Ask("Pause", vec![])),
-        1 => Just(Act::Ask("Resume", vec![])),
-        2 => price.clone().prop_map(|price| Act::Ask("Price", vec![money(price)])),
-        2 => price.prop_map(|price| Act::Ask("Discount", vec![money(price)])),
-        8 => (any::<usize>(), any::<bool>()).prop_map(|(which, commits)| Act::Decide(which, commits)),
+        1 => Just(("Pause", vec![])),
+        1 => Just(("Resume", vec![])),
+        2 => price.clone().prop_map(|price| ("Price", vec![money(price)])),
+        2 => price.prop_map(|price| ("Discount", vec![money(price)])),
     ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: std::env::var("ENACT_CASES").map_or(600, |n| n.parse().expect("a number")), failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn what_fields_tell_is_what_all_outcomes_say(psac in any::<bool>(), acts in prop::collection::vec(act(), 1..25)) {
-        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
-        play(strategy, opened(&contract()), acts)?;
-    }
-
-    #[test]
-    fn below_an_invariant_nothing_is_told_but_what_all_outcomes_say(
-        psac in any::<bool>(),
-        limit in -9_i64..0,
-        pledge in -6_i64..1,
-        acts in prop::collection::vec(act(), 1..25),
-    ) {
-        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
-        play(strategy, below(limit, pledge), acts)?;
-    }
 }
 
 /// The goal with this limit and this pledge, which may be too low: an earlier contract had no such rules.
@@ -374,64 +201,6 @@ fn below(limit: i64, pledge: i64) -> Instance {
         let event = event(&lax, name, &[Value::Integer(*to)]);
         lax.next(&goal(), &goal_before, &event, Timestamp(0)).expect("possible")
     })
-}
-
-fn describe(entry: &InProgress<EventCall>) -> String {
-    let committed = if entry.committed { ", committed" } else { "" };
-    let line = if entry.answer.in_line { ", in line" } else { "" };
-    let calls: Vec<_> =
-        entry.branch.work.events().map(|event| format!("{} {:?}", event.event(), event.arguments())).collect();
-    format!("{}{committed}{line}", calls.join(", "))
-}
-
-/// Plays `acts`, from `base` on, and compares each verdict with what all outcomes say.
-fn play(strategy: Strategy, base: Instance, acts: Vec<Act>) -> Result<(), TestCaseError> {
-    let model = contract();
-    let plain = Arc::new(Plain(Arc::clone(&model)));
-    let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits(16));
-    let mut open = Vec::new();
-    for (tx, act) in (1..).zip(acts) {
-        match act {
-            Act::Ask(name, arguments) => {
-                let event = event(&model, name, &arguments);
-                let sole = strategy == Strategy::Serializable && tx % 2 == 0;
-                let asked = request(tx, event.clone(), sole);
-                let expected = match strategy {
-                    Strategy::Serializable => {
-                        let entry = |entry: InProgress<EventCall>| Entry {
-                            event: entry.branch.work.events().next().expect("each is an event").clone(),
-                            is_committed: entry.committed,
-                            in_line: entry.answer.in_line,
-                        };
-                        let entries = account.in_progress().map(entry).collect();
-                        Reference { model: &model, base: account.base(), entries }.told(&event, sole)
-                    }
-                    _ => exact(&plain, &account, strategy, asked.clone()),
-                };
-                let before: Vec<_> = account.in_progress().map(|entry| describe(&entry)).collect();
-                let found = told(&account.request(asked));
-                prop_assert!(
-                    found == expected || found == "delayed",
-                    "{} {arguments:?}: {found}, not {expected}, in {:?} behind {before:?}",
-                    if sole { format!("{name} alone") } else { name.to_owned() },
-                    account.base(),
-                );
-                if found == "admitted" {
-                    open.push(TxId::from_u128(tx));
-                }
-            }
-            Act::Decide(which, commits) if !open.is_empty() => {
-                let decision = if commits { Decision::Commit } else { Decision::Abort };
-                let decided = open.remove(which % open.len());
-                account.decide(decided, decision);
-            }
-            Act::Decide(..) => {}
-        }
-    }
-    // An effect that was promised and cannot be applied would panic.
-    open.into_iter().for_each(|tx| drop(account.decide(tx, Decision::Commit)));
-    prop_assert_eq!(account.in_progress().count(), 0);
-    Ok(())
 }
 
 #[test]
@@ -490,12 +259,10 @@ proptest! {
         let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
         let model = contract();
         let base = opened(&model);
-        let limits = Limits { overtakes_max: 2, ..limits(16) };
+        let limits = Limits { overtakes_max: 2, ..limits() };
         let mut account = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, strategy, limits);
-        for (tx, act) in (1..).zip(acts) {
-            if let Act::Ask(name, arguments) = act {
-                account.request(Request { ordered: true, ..request(tx, event(&model, name, &arguments), false) });
-            }
+        for (tx, (name, arguments)) in (1..).zip(acts) {
+            account.request(Request { ordered: true, ..request(tx, event(&model, name, &arguments), false) });
         }
         let mut commits = false;
         while account.delayed_count() > 0 {
@@ -581,7 +348,7 @@ fn elements_numbers_and_contents_wait_only_for_what_concerns_them() {
 fn what_is_committed_in_line_is_no_support_for_what_may_come_before_it() {
     let model = contract();
     let base = opened(&model);
-    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits());
     let ask = |goal: &mut Admission<Rebel>, tx: u128, name: &str, number: i64, sole: bool| {
         told(&goal.request(request(tx, event(&model, name, &[Value::Integer(number)]), sole)))
     };
@@ -598,7 +365,7 @@ fn what_is_committed_in_line_is_no_support_for_what_may_come_before_it() {
 fn a_function_behind_another_currency_is_one_of_that_currency() {
     let model = contract();
     let base = opened(&model);
-    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits());
     let rate = Value::parse(&Type::Percentage, "50%").expect("a rate");
     assert_eq!(told(&goal.request(request(1, event(&model, "Price", &[money("USD 1.00")]), false))), "admitted");
     assert_eq!(told(&goal.request(request(2, event(&model, "Thirds", &[rate]), true))), "admitted");
@@ -611,7 +378,7 @@ fn a_function_behind_another_currency_is_one_of_that_currency() {
 fn what_is_not_linear_is_guarded_by_all_that_it_reads() {
     let model = contract();
     let base = opened(&model);
-    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits());
     let rate = Value::parse(&Type::Percentage, "50%").expect("a rate");
     assert_eq!(told(&goal.request(request(1, event(&model, "Freeze", &[]), false))), "admitted");
     assert_eq!(told(&goal.request(request(2, event(&model, "Thirds", &[rate]), true))), "admitted");
@@ -623,7 +390,7 @@ fn what_is_not_linear_is_guarded_by_all_that_it_reads() {
 fn a_set_that_is_replaced_says_nothing_of_its_elements() {
     let model = contract();
     let base = opened(&model);
-    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits(16));
+    let mut goal = Admission::new(Arc::clone(&model), goal(), base, Slot::FIRST, Strategy::Serializable, limits());
     assert_eq!(told(&goal.request(request(1, event(&model, "Freeze", &[]), false))), "admitted");
     assert_eq!(told(&goal.request(request(2, event(&model, "Clear", &[]), true))), "admitted");
     let leave = event(&model, "Leave", &[Value::Integer(1)]);
@@ -731,112 +498,6 @@ struct Timed {
     by_timer: bool,
 }
 
-/// What every subset of what may still abort says to a request to a lease, and every order that is still open.
-struct Clocked<'a> {
-    model: &'a Rebel,
-    key: EntityKey,
-    base: &'a Instance,
-    /// Each with whether it is committed, and whether it is in line.
-    entries: Vec<(Timed, bool, bool)>,
-}
-
-impl Clocked<'_> {
-    fn applied(&self, state: &Instance, asked: &Timed) -> Option<Instance> {
-        let next = self.model.next(&self.key, state, &asked.event, asked.at).ok()?;
-        self.model.broken(&self.key, state, &next, asked.at).is_empty().then_some(next)
-    }
-
-    /// What is due comes first.
-    fn next(&self, state: &Instance, asked: &Timed) -> Option<Instance> {
-        let due = self.model.due(&self.key, state);
-        if due.is_some_and(|due| due.precedes(asked.at, asked.by_timer)) { None } else { self.applied(state, asked) }
-    }
-
-    fn states(&self, is_sure: impl Fn(usize) -> bool, is_left_out: impl Fn(usize) -> bool) -> HashSet<Instance> {
-        let entries = self.entries.iter().enumerate().filter(|(index, _)| !is_left_out(*index));
-        entries.fold(HashSet::from([self.base.clone()]), |states, (index, (asked, ..))| {
-            let mut next: HashSet<Instance> = states.iter().filter_map(|state| self.applied(state, asked)).collect();
-            if !is_sure(index) {
-                next.extend(states);
-            }
-            next
-        })
-    }
-
-    fn told(&self, asked: &Timed, has_place: bool) -> &'static str {
-        let ends = self.states(|index| self.entries[index].1, |_| false);
-        let after: Vec<_> = ends.iter().map(|state| self.next(state, asked)).collect();
-        let states: BTreeSet<_> = after.iter().flatten().map(|next| next.state().clone()).collect();
-        match after.iter().flatten().count() {
-            0 => "rejected",
-            accepted if accepted < after.len() || states.len() > 1 => "delayed",
-            _ if has_place || self.is_free(asked) => "admitted",
-            _ => "delayed",
-        }
-    }
-
-    /// Whether `asked` may go before everything that may still come before or behind it.
-    fn is_free(&self, asked: &Timed) -> bool {
-        let is_past = |index: usize| self.entries[index].1 && !self.entries[index].2;
-        let commutes = |index: usize| {
-            let is_behind = |other: usize| other > index && self.entries[other].2;
-            let is_before = |other: usize| self.entries[index].2 && other < index && self.entries[other].1;
-            let others =
-                self.states(|other| is_past(other) || is_before(other), |other| other == index || is_behind(other));
-            others.iter().all(|state| {
-                let other = &self.entries[index].0;
-                let (Some(one), Some(two)) = (self.next(state, asked), self.next(state, other)) else { return false };
-                let (both, reverse) = (self.next(&one, other), self.next(&two, asked));
-                let keeps = |a: &Instance, b: &Option<Instance>| b.as_ref().is_some_and(|b| a.state() == b.state());
-                both.is_some() && both == reverse && keeps(&two, &both) && keeps(&one, &reverse)
-            })
-        };
-        self.states(is_past, |_| false).iter().all(|state| self.next(state, asked).is_some())
-            && (0..self.entries.len()).filter(|&index| !is_past(index)).all(commutes)
-    }
-}
-
-#[derive(Clone, Debug)]
-enum TimedAct {
-    Ask(&'static str, Option<Value>, i64),
-    /// The event that is due next, if nothing else happens.
-    Fire,
-    Decide(usize, bool),
-}
-
-fn timed_act() -> impl Generator<Value = TimedAct> {
-    let at = || 0_i64..9;
-    let with = |name: &'static str, numbers: std::ops::Range<i64>| {
-        (numbers, at()).prop_map(move |(n, at)| TimedAct::Ask(name, Some(Value::Integer(n)), at))
-    };
-    let by_time = |name: &'static str| {
-        (4_i64..10, at()).prop_map(move |(time, at)| {
-            TimedAct::Ask(name, Some(Value::Timestamp(enact_rebel::Timestamp::from_millis(time))), at)
-        })
-    };
-    let plain = |name: &'static str| at().prop_map(move |at| TimedAct::Ask(name, None, at));
-    prop_oneof![
-        4 => with("Use", -1..3),
-        1 => with("Most", 3..6),
-        3 => with("Tag", 0..3),
-        3 => with("Untag", 0..3),
-        2 => (prop::sample::select(vec!["", "a"]), at())
-            .prop_map(|(text, at)| TimedAct::Ask("Name", Some(Value::String(text.into())), at)),
-        1 => plain("Double"),
-        2 => by_time("Extend"),
-        2 => by_time("Plan"),
-        1 => by_time("Rent"),
-        1 => plain("Tick"),
-        1 => plain("Pause"),
-        1 => plain("End"),
-        1 => plain("Park"),
-        1 => plain("Unpark"),
-        1 => plain("Resume"),
-        2 => Just(TimedAct::Fire),
-        7 => (any::<usize>(), any::<bool>()).prop_map(|(which, commits)| TimedAct::Decide(which, commits)),
-    ]
-}
-
 fn lease() -> EntityKey {
     EntityKey::new("Lease", "l").expect("a key")
 }
@@ -863,58 +524,6 @@ fn timed_request(tx: u128, asked: &Timed, sole: bool) -> Request<EventCall> {
     let work = Work { timed: asked.by_timer, ..Work::event(asked.event.clone()) };
     let branch = Branch { tx: TxId::from_u128(tx), attempt: Attempt::FIRST, work, at: asked.at };
     Request { branch, deadline: Millis(1_000), ordered: false, sole, certain: false, calls_known: false }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: std::env::var("ENACT_CASES").map_or(600, |n| n.parse().expect("a number")), failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn beside_timers_fields_tell_what_all_outcomes_say(
-        psac in any::<bool>(),
-        acts in prop::collection::vec(timed_act(), 1..25),
-    ) {
-        let strategy = if psac { Strategy::Psac } else { Strategy::Serializable };
-        let model = timed_contract();
-        let base = rented(&model);
-        let mut entity = Admission::new(Arc::clone(&model), lease(), base, Slot::FIRST, strategy, limits(16));
-        let mut open = Vec::new();
-        for (tx, act) in (1..).zip(acts) {
-            let asked = match act {
-                TimedAct::Ask(name, argument, at) => {
-                    Timed { event: call(&model, name, argument), at: Timestamp(at), by_timer: false }
-                }
-                TimedAct::Fire => match model.due(&lease(), entity.base()) {
-                    Some(due) => Timed { event: due.event, at: due.time, by_timer: true },
-                    None => continue,
-                },
-                TimedAct::Decide(which, commits) => {
-                    if !open.is_empty() {
-                        let decision = if commits { Decision::Commit } else { Decision::Abort };
-                        entity.decide(open.remove(which % open.len()), decision);
-                    }
-                    continue;
-                }
-            };
-            let sole = strategy == Strategy::Serializable && tx % 2 == 0;
-            let entry = |entry: InProgress<EventCall>| {
-                let event = entry.branch.work.events().next().expect("each is an event").clone();
-                let asked = Timed { event, at: entry.branch.at, by_timer: entry.branch.work.timed };
-                (asked, entry.committed, entry.answer.in_line)
-            };
-            let entries = entity.in_progress().map(entry).collect();
-            let reference = Clocked { model: &model, key: lease(), base: entity.base(), entries };
-            let expected = reference.told(&asked, psac || sole);
-            let before = format!("{:?} behind {:?}", reference.base, reference.entries);
-            let found = told(&entity.request(timed_request(tx, &asked, sole)));
-            prop_assert!(found == expected || found == "delayed", "{asked:?}, alone: {sole}: {found}, not {expected}, in {before}");
-            if found == "admitted" {
-                open.push(TxId::from_u128(tx));
-            }
-        }
-        // An effect that was promised and cannot be applied would panic.
-        open.into_iter().for_each(|tx| drop(entity.decide(tx, Decision::Commit)));
-        prop_assert_eq!(entity.in_progress().count(), 0);
-    }
 }
 
 /// More are open together than outcomes can be looked at, until something is due, which they are refused behind.

@@ -233,7 +233,9 @@ impl<M: Model> Entity<M> {
 
     /// What happens by itself in `state` before `branch` may.
     pub(super) fn due_before(&self, branch: &Branch<M::Event>, state: &M::State) -> Option<Due<M::Event>> {
-        self.model.due(&self.key, state).filter(|due| due.precedes(branch.at, branch.work.timed))
+        let is_first =
+            |due: &Due<_>| due.precedes(branch.at, branch.work.timed) && !cfg!(planted = "overlook_what_is_due");
+        self.model.due(&self.key, state).filter(is_first)
     }
 
     /// What becomes of `event` behind everything that is described by `cover`.
@@ -393,7 +395,7 @@ impl<M: Model> Entity<M> {
             match self.model.location(&self.key, progress.base(), name)? {
                 Location::Number(field) => {
                     let ends = progress.interval.field(field, progress.number(field)?)?;
-                    if ends.low != ends.high {
+                    if ends.low != ends.high && !cfg!(planted = "answer_what_is_applied") {
                         return Some(Err(Unsettled(Location::Number(field))));
                     }
                     let bounds = [Bound::AtLeast(ends.low), Bound::AtMost(ends.low)];

@@ -146,7 +146,8 @@ impl Interval {
             self.cells_of(place).all(|other| other == place || place.element.is_some() && other.element.is_some())
         };
         for (field, doing) in footprint.numbers() {
-            if self.numbers.get(&field).is_some_and(|cell| !cell.is_of_class(&doing)) {
+            let is_overlooked = cfg!(planted = "overlook_classes");
+            if !is_overlooked && self.numbers.get(&field).is_some_and(|cell| !cell.is_of_class(&doing)) {
                 let class = Class::of(&doing, |value| Class::Number(*value));
                 return Some(Obstacle::Class(Key::Number(field), class));
             }
@@ -320,6 +321,7 @@ impl Interval {
             match holds_over(threshold.bound, ends.low, ends.high) {
                 Span::All => {}
                 Span::None => return Span::None,
+                Span::Mixed | Span::Unknown if cfg!(planted = "overlook_thresholds") => {}
                 Span::Mixed | Span::Unknown => {
                     undecided += 1;
                     reached += usize::from(ends.reached);
@@ -373,7 +375,8 @@ impl Interval {
             // Of two that do the same the second is possible wherever the first one stands.
             readers.into_iter().any(|reader| reader.is_none() || *reader != twins)
         };
-        let closed = footprint.written().find(|written| is_guarded(written) || self.closed.has(written));
+        let is_closed = |written: &Location| self.closed.has(written) && !cfg!(planted = "forget_the_line");
+        let closed = footprint.written().find(|written| is_guarded(written) || is_closed(written));
         let closed = closed.or_else(|| footprint.touched().find(|touched| self.closed_by_change.has(touched)));
         let mixed = || footprint.reads().find(|read| self.has_cell(read)).filter(|_| footprint.mixes()).cloned();
         if let Some(location) = closed.or_else(mixed) {
@@ -392,7 +395,8 @@ impl Interval {
     /// A place in which an open event relies on something else than what `footprint` leaves there.
     fn relied_on_otherwise<'a>(&'a self, footprint: &'a Footprint) -> Option<&'a Place> {
         let relies_on_other = |put: &&Content| {
-            self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
+            !cfg!(planted = "overlook_contents")
+                && self.relied.get(&put.place).is_some_and(|relied| relied.keys().any(|value| *value != put.value))
         };
         let put = footprint.linear.puts.iter().find(relies_on_other).map(|put| &put.place);
         put.or_else(|| footprint.hidden().find(|hidden| self.relied.keys().any(|relied| relied.field == hidden.field)))
@@ -408,9 +412,9 @@ impl Interval {
 
     /// The sum that an open event needs where `footprint` would not leave it; nothing if the cells cannot tell.
     fn needing(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<Result<(), &[Term]>> {
-        let view = if has_line { View::Anywhere } else { View::End };
+        let view = if has_line && !cfg!(planted = "take_the_line_for_certain") { View::Anywhere } else { View::End };
         for (terms, needs) in &self.needs {
-            if !footprint.moves(terms) {
+            if !footprint.moves(terms) || cfg!(planted = "overlook_needs") {
                 continue;
             }
             let Ends { low, high, reached } = self.ends_in(view, terms, base)?;
