@@ -22,6 +22,7 @@ pub use self::bank::Kind;
 pub(crate) use self::clients::Work;
 pub(crate) use self::clients::{Draw, Expected, Turn, Window, Windows, Workload};
 pub(crate) use self::engines::{Engines, Request, Setup};
+use crate::document::PageError;
 use crate::measure::write_json;
 use crate::served::{groups, median_by};
 
@@ -72,6 +73,9 @@ pub enum EngineError {
     /// There is no journal, or none that can be read or closed.
     #[error("the journal of the benchmark: {0}")]
     Journal(String),
+    /// A page could not be written.
+    #[error(transparent)]
+    Page(#[from] PageError),
     /// There are no threads, or there is no place for data or the report.
     #[error("the system refuses {what}")]
     System {

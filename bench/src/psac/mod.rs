@@ -11,6 +11,8 @@
 //!
 //! # Source
 //! *Path-Sensitive Atomic Commit: Local Coordination Avoidance for Distributed Transactions*, section 5.
+mod amdahl;
+mod page;
 mod report;
 mod workloads;
 
@@ -22,10 +24,13 @@ use clap::builder::PossibleValue;
 use enact_entities::Strategy;
 use tokio::runtime;
 
+pub(crate) use self::page::document;
+pub(crate) use self::report::NAME;
 pub use self::report::{Report, Sample};
 use self::workloads::{Aborts, ClosedEconomy, NewOrder, SmallBank, Tax};
+use crate::document::Pages;
 use crate::engine::{Bank, EngineError, Kind, Setup, Window, Windows};
-use crate::measure::write_json;
+use crate::measure::{Machine, command_line, write_json};
 
 /// What the clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,12 +190,15 @@ pub struct Options {
     /// How long each measurement takes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: u64,
-    /// How often each is taken, at most 4 times; the table shows the medians
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4))]
+    /// How often each is taken; the table shows the medians, and from five on pages say how sure they are
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Writes all samples as JSON
+    /// Writes all samples as JSON, from which `enact-bench report` makes pages later
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// What else to write
+    #[command(flatten)]
+    pub pages: Pages,
 }
 
 fn strategy(name: &str) -> Result<Strategy, String> {
@@ -212,6 +220,7 @@ fn exponent(text: &str) -> Result<f64, String> {
 /// # Panics
 /// If a contract is not Rebel.
 pub fn run(options: &Options) -> Result<Report, EngineError> {
+    let mut machine = Machine::here();
     let mut samples = Vec::new();
     for _ in 0..options.rounds {
         for &experiment in &options.experiments {
@@ -225,11 +234,21 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
             }
         }
     }
-    let report = Report { sync_min_ms: options.sync_min_ms, zipf: options.zipf, samples };
+    machine.measured();
+    let report = Report {
+        benchmark: NAME.to_owned(),
+        command: command_line(),
+        machine,
+        sync_min_ms: options.sync_min_ms,
+        zipf: options.zipf,
+        seconds: options.seconds,
+        samples,
+    };
     if let Some(path) = &options.json {
         let refused = |source| EngineError::System { what: path.display().to_string(), source };
         write_json(&report, path).map_err(refused)?;
     }
+    options.pages.write(|| document(&report))?;
     Ok(report)
 }
 
@@ -259,7 +278,7 @@ fn measure(
     let windows = Windows { directory: directory.path(), setup, clients: &options.clients, length };
     let windows = runtime.block_on(experiment.run(&windows, options.zipf))?;
     let sample = |(&clients, window): (&u32, Window)| Sample {
-        experiment: experiment.name(),
+        experiment: experiment.name().to_owned(),
         engines,
         delay_ms,
         clients,

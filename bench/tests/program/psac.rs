@@ -52,3 +52,31 @@ fn psac_refuses_an_exponent_that_is_none() {
         assert_eq!(usage.status.code(), Some(2), "{wrong}");
     }
 }
+
+#[test]
+fn pages_of_psac_made_later_are_those_made_at_once() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let path = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_owned();
+    let page = |name: &str| std::fs::read_to_string(path(name)).expect("written");
+    let small = ["psac", "--experiments", "hot", "--strategies", "locking,serializable", "--engines", "1,2,3"];
+    let short = ["--clients", "2", "--seconds", "1", "--rounds", "1"];
+    let (json, once, later) =
+        (path("a.json"), [path("once.html"), path("once.md")], [path("later.html"), path("later.md")]);
+    let pages = |to: &[String; 2]| ["--html".to_owned(), to[0].clone(), "--markdown".to_owned(), to[1].clone()];
+    let run = |arguments: &[&str], to: &[String; 2]| {
+        let pages = pages(to);
+        let ended = enact_bench(&[arguments, &pages.each_ref().map(String::as_str)].concat());
+        assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+        ended.stdout
+    };
+    let measured = run(&[&small[..], &short, &["--json", &json]].concat(), &once);
+    assert!(String::from_utf8_lossy(&measured).contains("Amdahl's law"), "three numbers of engines");
+    assert_eq!(run(&["report", &json], &later), measured);
+    assert_eq!(page("once.html"), page("later.html"));
+    assert_eq!(page("once.md"), page("later.md"));
+
+    let two = enact_bench(&["report", &json, &json]);
+    let complaint = String::from_utf8_lossy(&two.stderr).into_owned();
+    assert_eq!(two.status.code(), Some(1), "{complaint}");
+    assert!(complaint.contains("have a page each"), "{complaint}");
+}
