@@ -191,6 +191,10 @@ mod tests {
         for points in [[(64.0, 0.0)], [(1.0, 5.0)]] {
             let svg = figure(Axis::Logarithmic, &points, &["one"]);
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            // The first line is that of a tick, from the left end to the right.
+            let ends = svg.split("points=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a line");
+            let places: Vec<_> = ends.split_whitespace().filter_map(|end| end.split(',').next()).collect();
+            assert!(places.len() == 2 && places[0] != places[1], "{ends}");
         }
     }
 

@@ -115,27 +115,26 @@ impl Report {
         let all = groups(&self.samples, |sample| (sample.scene(), sample.strategy.clone()));
         all.iter().map(|rounds| Measurement::of(rounds, &all)).collect()
     }
+}
 
-    /// Where at least three numbers of engines were measured. One engine sends no messages, so that it belongs to every delay.
-    pub(super) fn scalings(&self) -> Vec<Scaling> {
-        let (alone, several): (Vec<_>, Vec<_>) =
-            self.measurements().into_iter().partition(|one| one.sample.engines == 1);
-        let alike = |sample: &Sample| (sample.experiment.clone(), sample.clients, sample.strategy.clone());
-        let scaling = |group: Vec<&Measurement<'_>>| {
-            let sample = group[0].sample;
-            let alone = alone.iter().filter(|one| alike(one.sample) == alike(sample));
-            let point = |one: &Measurement<'_>| (f64::from(one.sample.engines), one.rate);
-            let mut points: Vec<_> = alone.chain(group.iter().copied()).map(point).collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let medians: Vec<_> = points.iter().map(|(engines, rate)| (*engines, rate.median)).collect();
-            let law = Amdahl::fit(&medians)?;
-            let (experiment, clients, strategy) = alike(sample);
-            let r_squared = law.r_squared(&medians);
-            Some(Scaling { experiment, delay_ms: sample.delay_ms, clients, strategy, points, law, r_squared })
-        };
-        let key = |one: &Measurement<'_>| (alike(one.sample), one.sample.delay_ms.to_bits());
-        groups(&several, key).into_iter().filter_map(scaling).collect()
-    }
+/// Where at least three numbers of engines were measured. One engine sends no messages, so that it belongs to every delay.
+pub(super) fn scalings(measurements: &[Measurement<'_>]) -> Vec<Scaling> {
+    let (alone, several): (Vec<_>, Vec<_>) = measurements.iter().partition(|one| one.sample.engines == 1);
+    let alike = |sample: &Sample| (sample.experiment.clone(), sample.clients, sample.strategy.clone());
+    let scaling = |group: Vec<&&Measurement<'_>>| {
+        let sample = group[0].sample;
+        let alone = alone.iter().filter(|one| alike(one.sample) == alike(sample));
+        let point = |one: &&Measurement<'_>| (f64::from(one.sample.engines), one.rate);
+        let mut points: Vec<_> = alone.chain(group.iter().copied()).map(point).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let medians: Vec<_> = points.iter().map(|(engines, rate)| (*engines, rate.median)).collect();
+        let law = Amdahl::fit(&medians)?;
+        let (experiment, clients, strategy) = alike(sample);
+        let r_squared = law.r_squared(&medians);
+        Some(Scaling { experiment, delay_ms: sample.delay_ms, clients, strategy, points, law, r_squared })
+    };
+    let key = |one: &&Measurement<'_>| (alike(one.sample), one.sample.delay_ms.to_bits());
+    groups(&several, key).into_iter().filter_map(scaling).collect()
 }
 
 fn is_locking(sample: &Sample) -> bool {
@@ -176,7 +175,8 @@ impl fmt::Display for Report {
             "turned away",
         ];
         table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
-        for Measurement { sample, of_locking, .. } in self.measurements() {
+        let measurements = self.measurements();
+        for Measurement { sample, of_locking, .. } in &measurements {
             let ratio = of_locking.map(|ratio| ratio.speed_up);
             let verdict =
                 |(aim, ratio): (f64, f64)| format!("{aim} {}", if ratio >= aim { "reached" } else { "missed" });
@@ -197,7 +197,7 @@ impl fmt::Display for Report {
             ]);
         }
         writeln!(f, "{table}")?;
-        self.fmt_scalings(f)?;
+        write_scalings(f, scalings(&measurements))?;
         match self.sync_min_ms {
             0.0 => write!(f, "a sync took what the disk took; the oracles found what was acknowledged"),
             sync => write!(f, "a sync took {sync} ms at least; the oracles found what was acknowledged"),
@@ -205,35 +205,32 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
-    fn fmt_scalings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scalings = self.scalings();
-        if scalings.is_empty() {
-            return Ok(());
-        }
-        let mut table = comfy_table::Table::new();
-        let columns = ["experiment", "delay ms", "clients", "strategy", "engines", "lambda", "sigma", "limit", "R2"];
-        table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
-        for Scaling { experiment, delay_ms, clients, strategy, points, law, r_squared } in scalings {
-            table.add_row([
-                experiment,
-                delay_ms.to_string(),
-                clients.to_string(),
-                strategy,
-                points.iter().map(|(engines, _)| engines.to_string()).collect::<Vec<_>>().join(", "),
-                format!("{:.0}", law.lambda),
-                format!("{:.4}", law.sigma),
-                law.asymptote().map_or_else(|| "none".to_owned(), |limit| format!("{limit:.0}")),
-                r_squared.map_or_else(String::new, |part| format!("{part:.2}")),
-            ]);
-        }
-        writeln!(f, "Amdahl's law: N engines do lambda N / (1 + sigma (N - 1)) tx/s, and lambda / sigma at most")?;
-        writeln!(f, "{table}")
+fn write_scalings(f: &mut fmt::Formatter<'_>, scalings: Vec<Scaling>) -> fmt::Result {
+    if scalings.is_empty() {
+        return Ok(());
     }
+    let mut table = comfy_table::Table::new();
+    let columns = ["experiment", "delay ms", "clients", "strategy", "engines", "lambda", "sigma", "limit", "R2"];
+    table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
+    for Scaling { experiment, delay_ms, clients, strategy, points, law, r_squared } in scalings {
+        table.add_row([
+            experiment,
+            delay_ms.to_string(),
+            clients.to_string(),
+            strategy,
+            points.iter().map(|(engines, _)| engines.to_string()).collect::<Vec<_>>().join(", "),
+            format!("{:.0}", law.lambda),
+            format!("{:.4}", law.sigma),
+            law.asymptote().map_or_else(|| "none".to_owned(), |limit| format!("{limit:.0}")),
+            r_squared.map_or_else(String::new, |part| format!("{part:.2}")),
+        ]);
+    }
+    writeln!(f, "Amdahl's law: N engines do lambda N / (1 + sigma (N - 1)) tx/s, and lambda / sigma at most")?;
+    writeln!(f, "{table}")
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// A measurement on the engines in one round, with 64 clients.
@@ -254,7 +251,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::psac) fn report(samples: Vec<Sample>) -> Report {
+    fn report(samples: Vec<Sample>) -> Report {
         Report {
             benchmark: NAME.to_owned(),
             command: "enact-bench psac".to_owned(),
@@ -287,10 +284,10 @@ pub(super) mod tests {
     #[test]
     fn the_law_is_fitted_from_three_numbers_of_engines_on_and_one_engine_belongs_to_every_delay() {
         let two = vec![sample(1, Strategy::Psac, 100.0), sample(2, Strategy::Psac, 160.0)];
-        assert!(report(two.clone()).scalings().is_empty());
+        assert!(scalings(&report(two.clone()).measurements()).is_empty());
         assert!(!report(two.clone()).to_string().contains("Amdahl"));
         let three = report([two, vec![sample(4, Strategy::Psac, 400.0 / 1.75)]].concat());
-        let scalings = three.scalings();
+        let scalings = scalings(&three.measurements());
         let [Scaling { delay_ms, points, law, .. }] = &scalings[..] else { panic!("{scalings:?}") };
         assert_eq!((*delay_ms, points.len()), (0.5, 3));
         assert!((law.sigma - 0.25).abs() < 1e-3 && (law.lambda - 100.0).abs() < 0.1, "{law:?}");

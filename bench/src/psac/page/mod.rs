@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use enact_entities::Strategy;
 
 use super::Experiment;
-use super::report::{Measurement, Report, Sample, Scaling};
+use super::report::{Measurement, Report, Sample, Scaling, scalings};
 use crate::document::chart::{Axis, Curve, curves};
 use crate::document::picture::Ink;
 use crate::document::{Block, Cell, Document, Figure, Mark, Section, Table};
@@ -30,7 +30,7 @@ pub(crate) fn document(report: &Report) -> Document {
     };
     section("overview", "Beside locking", overview(&measurements));
     section("experiments", "Experiment by experiment", experiments(&measurements));
-    section("engines", "More engines", more_engines(&report.scalings()));
+    section("engines", "More engines", more_engines(&scalings(&measurements)));
     section("all", "All figures", vec![Block::Table(all(&measurements))]);
     section("method", "How it was measured", method(report));
     Document {

@@ -123,10 +123,11 @@ fn results_that_are_read_again_are_those_that_were_written() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
-    /// Whatever the rates are, every number is one, and every measurement has its row.
+    /// Whatever the rates are, every number is one, and every measurement has its row. Two rounds have no intervals, which take time.
     #[test]
-    fn any_rates_make_a_report(rates in proptest::collection::vec(prop_oneof![Just(0.0), 1e-3..1e9_f64], 200)) {
+    fn any_rates_make_a_report(rates in proptest::collection::vec(prop_oneof![Just(0.0), 1e-3..1e9_f64], 80)) {
         let mut results = results();
+        results.samples.truncate(80);
         for (sample, rate) in results.samples.iter_mut().zip(rates) {
             sample.rate = rate;
         }
