@@ -90,7 +90,9 @@ impl Expected {
 #[derive(Debug)]
 pub(crate) struct Work {
     /// What each command took until it was acknowledged, in microseconds.
-    pub(crate) latency_us: Histogram<u64>,
+    latency_us: Histogram<u64>,
+    /// How many were acknowledged before the window was over.
+    in_time: u64,
     /// How many were refused by a guard, as the workload intends.
     pub(crate) refused: u64,
     /// How often one was turned away, and was submitted again.
@@ -99,7 +101,7 @@ pub(crate) struct Work {
 
 impl Default for Work {
     fn default() -> Self {
-        Self { latency_us: Histogram::new(3).expect("three digits"), refused: 0, turned_away: 0 }
+        Self { latency_us: Histogram::new(3).expect("three digits"), in_time: 0, refused: 0, turned_away: 0 }
     }
 }
 
@@ -132,6 +134,7 @@ impl Work {
 
     fn add(&mut self, other: &Self) {
         self.latency_us.add(&other.latency_us).expect("alike");
+        self.in_time += other.in_time;
         self.refused += other.refused;
         self.turned_away += other.turned_away;
     }
@@ -141,15 +144,16 @@ impl Work {
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) work: Work,
-    wall: Duration,
+    length: Duration,
     cpu: Duration,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 impl Window {
-    /// Acknowledged commands a second.
+    /// Commands a second that were acknowledged before the window was over. Those that take longer would count for time in which the other
+    /// clients have stopped.
     pub(crate) fn rate(&self) -> f64 {
-        self.work.done() as f64 / self.wall.as_secs_f64()
+        self.work.in_time as f64 / self.length.as_secs_f64()
     }
 
     /// The latency in milliseconds that so many of the acknowledged commands do not exceed.
@@ -185,15 +189,14 @@ impl Windows<'_> {
         let workload = Arc::new(workload);
         let mut windows = Vec::new();
         for (window, &clients) in (0..).zip(self.clients) {
-            let (begin, cpu_before) = (Instant::now(), cpu_time_of_process());
-            let over = begin + self.length;
+            let (over, cpu_before) = (Instant::now() + self.length, cpu_time_of_process());
             let client =
                 |client| tokio::spawn(run_client(engines.clone(), Arc::clone(&workload), (window, client), over));
             let mut work = Work::default();
             for client in (0..clients).map(client).collect::<Vec<_>>() {
                 work.add(&client.await.expect("a client does not panic")?);
             }
-            windows.push(Window { work, wall: begin.elapsed(), cpu: cpu_time_of_process() - cpu_before });
+            windows.push(Window { work, length: self.length, cpu: cpu_time_of_process() - cpu_before });
         }
         workload.verify(&engines).await?;
         engines.stop().await?;
@@ -211,6 +214,7 @@ async fn run_client<W: Workload>(
     let mut work = Work::default();
     let mut turns = (0..).map(|number| Turn { window, client, number });
     while Instant::now() < over {
+        work.in_time = work.done();
         let turn = turns.next().expect("there is no end");
         let draw = workload.draw(&engines, turn, &mut draws);
         work.take(draw, &engines, &*workload).await?;
@@ -233,5 +237,25 @@ async fn submit_until_taken(
             }
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use enact_entities::Strategy;
+
+    use super::super::{Bank, Kind};
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_acknowledged_after_the_window_is_no_part_of_its_rate() {
+        let directory = tempfile::tempdir().expect("a place for the test");
+        let sync_min = Some(Duration::from_millis(400));
+        let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min, strategy: Strategy::default() };
+        let length = Duration::from_millis(100);
+        let windows = Windows { directory: directory.path(), setup, clients: &[3], length };
+        let windows = windows.run(Bank::new(Kind::Deposit, 2)).await.expect("money is conserved");
+        let [window] = &windows[..] else { panic!("{windows:?}") };
+        assert!(window.work.done() <= 3 && window.rate() == 0.0, "{window:?}");
     }
 }

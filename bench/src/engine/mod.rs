@@ -102,7 +102,7 @@ pub struct Sample {
     pub clients: u32,
     /// How many threads; 0 is one a core.
     pub workers: usize,
-    /// Acknowledged commands a second.
+    /// Commands a second that were acknowledged within the window.
     pub rate: f64,
     /// Microseconds of CPU time a command, that of the clients and of the journal's threads included.
     pub cpu_us: f64,

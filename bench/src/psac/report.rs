@@ -24,7 +24,7 @@ pub struct Sample {
     pub clients: u32,
     /// The admission strategy.
     pub strategy: String,
-    /// Acknowledged commands a second.
+    /// Commands a second that were acknowledged within the window.
     pub rate: f64,
     /// The rate as a multiple of that which is aimed at, where there is an aim: to be divided by that of locking.
     pub aim: Option<f64>,

@@ -302,7 +302,8 @@ fn all(measurements: &[Measurement<'_>]) -> Table {
 fn method(report: &Report) -> Vec<Block> {
     let points = [
         "Each client submits one command after the other, in the process of the engines; an acknowledged one has been synced. With two \
-         engines and more a transaction over several of them commits in two phases.",
+         engines and more a transaction over several of them commits in two phases. What is acknowledged after the window is over has a \
+         latency and is no part of the rate.",
         "After the last window of each run an oracle compares what all objects hold with what was acknowledged, and a command that has \
          another outcome than the experiment intends ends the run: there is no figure then.",
         "Refused commands are those that a guard refuses as the experiment intends; they are no part of the rate. Commands that were turned \
