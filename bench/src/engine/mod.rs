@@ -1,6 +1,7 @@
 //! Transfers and deposits in process: the engine and the embedded journal, without HTTP.
 //!
-//! Each client is a task that submits one command after the other; an acknowledged one has been synced.
+//! Each client is a task that submits one command after the other; an acknowledged one has been synced. `engines` and `clients`
+//! are also those of other benchmarks in process.
 //!
 //! # Oracle
 //! After each window the balances of all accounts add up to what was paid in.

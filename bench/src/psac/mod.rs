@@ -6,7 +6,7 @@
 //! that travel so long as is said. Under two engines and more a transaction commits in two phases.
 //!
 //! # Oracle
-//! After the last window the balances of all accounts of a bank add up to what was paid in; [`workloads`] have oracles of their own. A
+//! After the last window the balances of all accounts of a bank add up to what was paid in; `workloads` have oracles of their own. A
 //! command that has another outcome than intended ends the benchmark.
 //!
 //! # Source

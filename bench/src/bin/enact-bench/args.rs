@@ -31,7 +31,7 @@ pub(crate) enum Benchmark {
     CostFloor(cost::FloorOptions),
     /// Money transfers and deposits in process, by number of clients and threads
     Engine(engine::Options),
-    /// The experiments of the paper on path-sensitive atomic commit, by strategy, clients and engines
+    /// The experiments of the paper on path-sensitive atomic commit and known benchmarks, by strategy, clients and engines
     Psac(psac::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
