@@ -21,7 +21,7 @@ fn psac_measures_each_strategy_in_one_engine_and_in_two_and_counts_the_money() {
     let how = ["--engines", "1,2", "--delays-ms", "0.5", "--clients", "1"];
     let samples = samples(&[&what[..], &how].concat());
     assert_eq!(samples.len(), 2 * 2 * 2, "{samples:?}");
-    assert!(samples.iter().all(|sample| sample["rate"].as_f64() > Some(0.0)), "{samples:?}");
+    assert!(samples.iter().all(|sample| sample["p50_ms"].as_f64() > Some(0.0)), "{samples:?}");
     // Messages travel where there are several engines.
     let set_up = |sample: &serde_json::Value| (sample["engines"].as_u64(), sample["delay_ms"].as_f64());
     let is_set_up = |sample: &serde_json::Value| [(Some(1), Some(0.0)), (Some(2), Some(0.5))].contains(&set_up(sample));
@@ -35,11 +35,11 @@ fn psac_runs_known_benchmarks_and_tells_refused_commands_from_those_that_are_tur
     let taken: Vec<_> = samples.iter().map(|sample| sample["experiment"].as_str().expect("a name")).collect();
     assert_eq!(taken, what.split(',').collect::<Vec<_>>());
     for sample in &samples {
-        assert!(sample["rate"].as_f64() > Some(0.0), "{sample}");
+        assert!(sample["p50_ms"].as_f64() > Some(0.0), "{sample}");
         assert_eq!(sample["turned_away"].as_u64(), Some(0), "{sample}");
         match sample["experiment"].as_str().expect("a name") {
             "tax" | "aborts0" => assert_eq!(sample["refused"].as_u64(), Some(0), "{sample}"),
-            "aborts10" | "aborts50" => assert!(sample["refused"].as_u64() > Some(0), "{sample}"),
+            "aborts50" => assert!(sample["refused"].as_u64() > Some(0), "{sample}"),
             _ => {}
         }
     }
