@@ -19,10 +19,12 @@ pub mod neighbours;
 mod peers;
 pub mod psac;
 pub mod rebel;
+pub mod report;
 pub mod savina;
 pub mod served;
 pub mod stm;
 pub mod transfers;
 pub mod vacation;
 
+pub use document::{PageError, Pages};
 pub use peers::in_words;

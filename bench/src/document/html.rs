@@ -103,7 +103,10 @@ fn table(table: &Table) -> Markup {
 }
 
 fn class(cell: &Cell, is_number: bool) -> Option<String> {
-    let classes: Vec<_> = is_number.then_some("number").into_iter().chain(Mark::class(cell.mark)).collect();
+    // A name such as `early-release` stays on one line.
+    let is_word = !is_number && cell.text.contains('-') && !cell.text.contains(' ');
+    let kinds = [is_number.then_some("number"), is_word.then_some("word")];
+    let classes: Vec<_> = kinds.into_iter().flatten().chain(Mark::class(cell.mark)).collect();
     (!classes.is_empty()).then(|| classes.join(" "))
 }
 

@@ -2,11 +2,16 @@
 //!
 //! [`html`] makes a page of it that is complete in itself, [`markdown`] everything but the figures. Both render the same
 //! cells, so a figure cannot stand in one of them and not in the other.
+pub(crate) mod chart;
 mod html;
 mod markdown;
+mod pages;
 pub(crate) mod picture;
 
+pub use pages::{PageError, Pages};
 pub(crate) use picture::Figure;
+
+use crate::measure::Comparison;
 
 /// A whole report.
 #[derive(Debug, Clone)]
@@ -136,6 +141,15 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
+    /// What the interval of a ratio to something else allows to say.
+    pub(crate) fn of(ratio: &Comparison) -> Self {
+        match ratio.interval {
+            Some(interval) if interval.low > 1.0 => Self::Ahead,
+            Some(interval) if interval.high < 1.0 => Self::Behind,
+            _ => Self::Open,
+        }
+    }
+
     fn class(self) -> Option<&'static str> {
         match self {
             Self::None => None,
@@ -168,6 +182,17 @@ mod tests {
         assert!(html.contains(r#"<th class="number" scope="col">ms</th>"#), "{html}");
         assert!(html.contains(r#"<th scope="row">a</th>"#), "{html}");
         assert!(html.contains(r#"<td class="number behind">12.5</td>"#), "{html}");
+    }
+
+    #[test]
+    fn a_name_with_hyphens_is_not_broken() {
+        let mut table = Table::new("Names").with_words("who").with_words("what").with_words("how");
+        table.add(["a", "early-release", "half a year-long"]);
+        let blocks = vec![Block::Table(table)];
+        let sections = vec![Section { id: "only", heading: "Only".to_owned(), blocks }];
+        let document = Document { title: String::new(), summary: Vec::new(), highlights: Vec::new(), sections };
+        let html = document.html();
+        assert!(html.contains(r#"<td class="word">early-release</td><td>half a year-long</td>"#), "{html}");
     }
 
     #[test]

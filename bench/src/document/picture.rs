@@ -35,6 +35,8 @@ pub(crate) enum Ink {
     /// What everything is compared with.
     Base,
     Ours,
+    /// What is ours in another way.
+    Kin,
     Theirs,
     Whisker,
     Ahead,
@@ -43,12 +45,13 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::Text, "text"),
         (Self::Quiet, "quiet"),
         (Self::Rule, "rule"),
         (Self::Base, "base"),
         (Self::Ours, "ours"),
+        (Self::Kin, "kin"),
         (Self::Theirs, "theirs"),
         (Self::Whisker, "whisker"),
         (Self::Ahead, "ahead"),

@@ -1,22 +1,30 @@
 //! Transfers and deposits in process: the engine and the embedded journal, without HTTP.
 //!
-//! Each client is a task that submits one command after the other; an acknowledged one has been synced.
+//! Each client is a task that submits one command after the other; an acknowledged one has been synced. `engines` and `clients`
+//! are also those of other benchmarks in process.
 //!
 //! # Oracle
 //! After each window the balances of all accounts add up to what was paid in.
-pub(crate) mod bank;
+mod bank;
+mod clients;
+mod engines;
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fmt, io};
 
 use enact_entities::{Strategy, SubmitError};
 use serde::Serialize;
 use tokio::runtime;
 
+pub(crate) use self::bank::Bank;
 pub use self::bank::Kind;
-use self::bank::{Bank, Setup};
-use crate::measure::{cpu_time_of_process, write_json};
+#[cfg(test)]
+pub(crate) use self::clients::Work;
+pub(crate) use self::clients::{Draw, Expected, Turn, Window, Windows, Workload};
+pub(crate) use self::engines::{Engines, Request, Setup};
+use crate::document::PageError;
+use crate::measure::write_json;
 use crate::served::{groups, median_by};
 
 /// What to run.
@@ -60,9 +68,15 @@ pub enum EngineError {
         /// What is there.
         found: i64,
     },
+    /// The entities hold something else than what was acknowledged.
+    #[error("{0}")]
+    Wrong(String),
     /// There is no journal, or none that can be read or closed.
     #[error("the journal of the benchmark: {0}")]
     Journal(String),
+    /// A page could not be written.
+    #[error(transparent)]
+    Page(#[from] PageError),
     /// There are no threads, or there is no place for data or the report.
     #[error("the system refuses {what}")]
     System {
@@ -71,6 +85,13 @@ pub enum EngineError {
         /// What went wrong.
         source: io::Error,
     },
+}
+
+impl EngineError {
+    /// An error if the entities do not hold these cents.
+    pub(crate) fn unless_conserved(expected: i64, found: i64) -> Result<(), Self> {
+        if found == expected { Ok(()) } else { Err(Self::NotConserved { expected, found }) }
+    }
 }
 
 /// One verified measurement.
@@ -82,7 +103,7 @@ pub struct Sample {
     pub clients: u32,
     /// How many threads; 0 is one a core.
     pub workers: usize,
-    /// Acknowledged commands a second.
+    /// Commands a second that were acknowledged within the window.
     pub rate: f64,
     /// Microseconds of CPU time a command, that of the clients and of the journal's threads included.
     pub cpu_us: f64,
@@ -132,27 +153,12 @@ fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Resul
     };
     let runtime = threads.enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
-    let (accounts, delay) = (options.accounts, Duration::ZERO);
-    let setup = Setup { accounts, engines: 1, delay, sync_min: None, strategy: Strategy::default() };
-    let bank = Bank::begin(directory.path(), &setup)?;
-    runtime.block_on(async {
-        bank.open_accounts().await?;
-        let (begin, cpu_before) = (Instant::now(), cpu_time_of_process());
-        let over = begin + Duration::from_secs(options.seconds);
-        let clients_run = (0..clients).map(|number| tokio::spawn(bank.clone().client(kind, (0, number), over)));
-        let mut done = 0;
-        let mut paid_in = bank.opening_cents();
-        for client in clients_run.collect::<Vec<_>>() {
-            let count = client.await.expect("a client does not panic")?.done();
-            done += count;
-            paid_in += kind.adds_cents() * i64::try_from(count).expect("few");
-        }
-        let (span, cpu) = (begin.elapsed(), cpu_time_of_process() - cpu_before);
-        bank.verify(paid_in).await?;
-        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let (rate, cpu_us) = (done as f64 / span.as_secs_f64(), cpu.as_secs_f64() * 1e6 / done as f64);
-        Ok(Sample { request: kind.name(), clients, workers, rate, cpu_us })
-    })
+    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, strategy: Strategy::default() };
+    let length = Duration::from_secs(options.seconds);
+    let windows = Windows { directory: directory.path(), setup, clients: &[clients], length };
+    let windows = runtime.block_on(windows.run(Bank::new(kind, options.accounts)))?;
+    let [window] = &windows[..] else { unreachable!("a window for each number of clients") };
+    Ok(Sample { request: kind.name(), clients, workers, rate: window.rate(), cpu_us: window.cpu_us() })
 }
 
 impl fmt::Display for Report {

@@ -84,6 +84,37 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Its cores and processor.
+    pub(crate) fn in_short(&self) -> String {
+        let processor = self.processor.as_deref().unwrap_or("an unknown processor");
+        format!("{} cores of {processor}", self.cores)
+    }
+
+    /// Names and values of what is known about it.
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
+        let load = |load: Option<f64>| load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
+        let words = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+        let caches: Vec<_> = self.caches.iter().map(ToString::to_string).collect();
+        let fact = |name: &str, value: &dyn fmt::Display| (name.to_owned(), value.to_string());
+        let mut facts = vec![
+            fact("begun", &self.date),
+            fact("processor", &words(&self.processor)),
+            fact("cores", &self.cores),
+            fact("caches of a core", &caches.join(", ")),
+            fact("memory", &self.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"))),
+            fact("system", &format!("{}, {}", words(&self.release), self.system)),
+            fact("kernel", &words(&self.kernel)),
+            fact("load before and after", &format!("{}, {}", load(self.load_before), load(self.load_after))),
+            fact("Enact", &format!("{}, {}, {}", self.version, self.compiler, self.allocator)),
+        ];
+        if self.debug_build {
+            facts.push(fact("build", &"without optimisation: these figures mean nothing"));
+        }
+        facts
+    }
+}
+
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unknown = "processor unknown";

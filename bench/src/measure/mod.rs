@@ -23,6 +23,7 @@ mod statistics;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::env;
 use std::time::Duration;
 
 pub use heap::{Allocations, CountAllocations};
@@ -35,6 +36,12 @@ pub(crate) use report::{in_all, in_short, text_table};
 pub(crate) use sample::PEAK_MEMORY;
 pub use sample::{Lap, Sample, Stopwatch, cpu_time_of_process, cpu_time_of_thread, in_parallel};
 pub use statistics::{Estimate, Interval, bootstrap_of_median, median, quantile};
+
+/// The command line of this program, as it is told to people.
+pub(crate) fn command_line() -> String {
+    let words = env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    ["enact-bench".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+}
 
 /// How often to measure.
 #[derive(Debug, Clone, clap::Args)]

@@ -60,7 +60,7 @@ use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, io, thread};
+use std::{io, thread};
 
 use clap::builder::PossibleValuesParser;
 use contender::Contender;
@@ -69,12 +69,13 @@ pub use oracle::Wrong;
 pub use parameters::BadSetting;
 use peers::Peers;
 pub use program::{Benchmark, Failure, Judge, Run, Variant, Watch};
-pub use report::{ReportOptions, report};
-pub use results::{BenchmarkResult, Dropout, Library, Results, UnreadableResults};
+pub(crate) use report::document;
+pub use results::{BenchmarkResult, Dropout, Library, Results};
 use runs::Place;
 pub use runs::{COMMAND as RUNS_COMMAND, Heap, RunsOptions, serve_runs};
 
-use crate::measure::{self, Plan, race_of_the_able};
+use crate::document::{PageError, Pages};
+use crate::measure::{self, Plan, command_line, race_of_the_able};
 use crate::peers::in_words;
 
 /// Pings of a cold start: few, so that it is the start that counts.
@@ -116,17 +117,6 @@ pub struct Options {
     /// What else to write
     #[command(flatten)]
     pub pages: Pages,
-}
-
-/// Reports in files.
-#[derive(Debug, Clone, clap::Args)]
-pub struct Pages {
-    /// Writes a page with pictures and tables, complete in itself
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Writes its text and tables as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
 }
 
 fn setting_of(text: &str) -> Result<(String, String), String> {
@@ -184,9 +174,9 @@ pub enum SavinaError {
     /// A contender has no result.
     #[error("{0}")]
     Failed(Dropout),
-    /// There is nothing to report on.
+    /// A page could not be written.
     #[error(transparent)]
-    Unreadable(#[from] UnreadableResults),
+    Page(#[from] PageError),
     /// The report could not be written.
     #[error("cannot write {}", path.display())]
     Report {
@@ -203,7 +193,7 @@ pub enum SavinaError {
 /// [`SavinaError`] when a parameter or a file cannot be had; failures are in the results.
 pub fn run(options: &Options, program: &Path) -> Result<Results, SavinaError> {
     let plan = Plan { rounds: options.iterations.get(), warm_up: options.warm_up };
-    let mut results = Results::begun(command(), options.warm_up);
+    let mut results = Results::begun(command_line(), options.warm_up);
     let sizes = sizes(options, &mut results)?;
     let peers = options.peers.as_deref().map(Peers::build);
     if let Some(peers) = &peers {
@@ -223,14 +213,8 @@ pub fn run(options: &Options, program: &Path) -> Result<Results, SavinaError> {
     if let Some(path) = &options.json {
         results.write_json(path).map_err(|source| SavinaError::Report { path: path.clone(), source })?;
     }
-    report::write(std::slice::from_ref(&results), &options.pages)?;
+    options.pages.write(|| document(std::slice::from_ref(&results)))?;
     Ok(results)
-}
-
-/// The command line of this program.
-fn command() -> String {
-    let words = env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
-    ["enact-bench".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn workers(options: &Options) -> Vec<NonZeroUsize> {

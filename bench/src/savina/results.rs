@@ -1,7 +1,7 @@
 //! Everything that was measured, in memory and as JSON, from which every report can be made again.
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::path::Path;
+use std::{fmt, io};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -103,28 +103,6 @@ impl fmt::Display for Dropout {
     }
 }
 
-/// Why a file has no results.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum UnreadableResults {
-    /// It cannot be read.
-    #[error("cannot read {}", path.display())]
-    File {
-        /// Which one.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// It does not have what `enact-bench savina --json` writes.
-    #[error("{} holds no results of `enact-bench savina`", path.display())]
-    Content {
-        /// Which one.
-        path: PathBuf,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-}
-
 impl Results {
     /// Nothing measured yet, by `command`, here and now.
     pub(super) fn begun(command: String, warm_up: usize) -> Self {
@@ -140,15 +118,6 @@ impl Results {
             absent: Vec::new(),
             without_sizes: Vec::new(),
         }
-    }
-
-    /// What the file at `path` has of an earlier measurement.
-    ///
-    /// # Errors
-    /// [`UnreadableResults`] if it is not there, or not of this version.
-    pub fn read(path: &Path) -> Result<Self, UnreadableResults> {
-        let text = fs::read(path).map_err(|source| UnreadableResults::File { path: path.to_owned(), source })?;
-        serde_json::from_slice(&text).map_err(|source| UnreadableResults::Content { path: path.to_owned(), source })
     }
 
     /// Writes everything, every sample included, to the file at `path`.

@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, psac, rebel, savina, stm,
-    transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, psac, rebel, report,
+    savina, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -31,7 +31,7 @@ pub(crate) enum Benchmark {
     CostFloor(cost::FloorOptions),
     /// Money transfers and deposits in process, by number of clients and threads
     Engine(engine::Options),
-    /// The experiments of the paper on path-sensitive atomic commit, by strategy, clients and engines
+    /// The experiments of the paper on path-sensitive atomic commit and known benchmarks, by strategy, clients and engines
     Psac(psac::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
@@ -55,8 +55,8 @@ pub(crate) enum Benchmark {
     /// Runs of one benchmark for `savina`, one for each line of standard input
     #[command(name = savina::RUNS_COMMAND, hide = true)]
     SavinaRuns(savina::RunsOptions),
-    /// Pages from what `savina --json` wrote, without measuring again
-    Report(savina::ReportOptions),
+    /// Pages from what `savina --json` or `psac --json` wrote, without measuring again
+    Report(report::Options),
     /// Rebel: an event with one effect, one with guards, a whole step, and the check of a large contract
     Rebel(rebel::Options),
     /// Promises: awaited, forwarded, or avoided by synchronous calls

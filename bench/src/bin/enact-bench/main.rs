@@ -15,7 +15,7 @@ use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
     actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, psac, rebel,
-    savina, stm, transfers, vacation,
+    report, savina, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::SavinaRuns(options) => {
             savina::serve_runs(options, heap::count, io::stdin().lock(), io::stdout().lock())?;
         }
-        Benchmark::Report(options) => println!("{}", savina::report(options)?),
+        Benchmark::Report(options) => println!("{}", report::run(options)?),
         Benchmark::Rebel(options) => println!("{}", rebel::run(options)?),
         Benchmark::Kernels(options) => println!("{}", kernels::run(options)?),
         Benchmark::Actors(options) => println!("{}", actors::run(options, &env::current_exe()?)?),

@@ -1,28 +1,15 @@
 //! The pictures of the report.
 use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::text_anchor::HPos;
 
-use super::{Row, is_ours, tables, verdict};
+use super::{Row, is_ours, tables};
+use crate::document::chart::{Axis, Curve, GLYPH, MARGIN, NAMES, WIDTH, curves, step, text, tick_label};
 use crate::document::picture::{Area, Drawn, Ink};
 use crate::document::{Figure, Mark};
 use crate::measure::{Comparison, Estimate, in_short};
 
-/// Units across a figure; the page scales it to about one pixel a unit.
-const WIDTH: u32 = 400;
-const FONT: &str = "sans-serif";
-const TEXT_SIZE: i32 = 15;
-/// Units a letter takes, on average and rather more.
-const GLYPH: u32 = 7;
 /// Units a row of text and mark takes.
 const ROW: u32 = 22;
-const MARGIN: u32 = 6;
-/// Units for the names of contenders, which are longer than those of benchmarks.
-const NAMES: u32 = 106;
-
-fn text(ink: Ink, side: HPos) -> TextStyle<'static> {
-    let style = TextStyle::from((FONT, TEXT_SIZE).into_font());
-    TextStyle { color: ink.colour().to_backend_color(), pos: Pos::new(side, VPos::Center), ..style }
-}
 
 /// One line of a figure of ratios.
 struct Dot {
@@ -91,7 +78,7 @@ fn draw_dots(area: &Area<'_>, dots: &[Dot]) -> Drawn {
     }
     for (place, dot) in dots.iter().enumerate() {
         let y = rows - place as f64 - 0.5;
-        let ink = ink(verdict(&dot.ratio));
+        let ink = ink(Mark::of(&dot.ratio));
         if let Some(interval) = dot.ratio.interval {
             let ends = [(interval.low, y), (interval.high, y)];
             chart.draw_series([PathElement::new(ends, ink.colour().stroke_width(2))])?;
@@ -183,119 +170,17 @@ fn draw_bars(area: &Area<'_>, bars: &[(&str, Estimate)]) -> Drawn {
     Ok(())
 }
 
-/// A round number without digits that say nothing.
-fn tick_label(tick: f64) -> String {
-    let short = in_short(tick);
-    let (digits, prefix) = short.split_at(short.trim_end_matches(char::is_alphabetic).len());
-    let digits = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
-    format!("{digits}{prefix}")
-}
-
-/// The next 1, 2 or 5 times a power of ten.
-fn step(at_least: f64) -> f64 {
-    let decade = 10_f64.powf(at_least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * decade).find(|&step| step >= at_least).unwrap_or(decade)
-}
-
 /// Rates of everybody by the number of workers; `group` is in order of that number.
 pub(super) fn scaling(group: &[&Row<'_>], number: usize) -> Figure {
     let curve = |name: &str| {
         let point = |row: &&Row<'_>| Some((row.result.workers as f64, row.entry(name)?.rate));
-        (name.to_owned(), group.iter().filter_map(point).collect::<Vec<_>>())
+        let ink = if is_ours(name) { Ink::Ours } else { Ink::Theirs };
+        Curve { name: name.to_owned(), ink, points: group.iter().filter_map(point).collect() }
     };
-    let curves: Vec<_> = tables::contenders(group).into_iter().map(curve).collect();
-    let described: Vec<_> = curves
-        .iter()
-        .map(|(name, points)| {
-            let rates: Vec<_> = points.iter().map(|(_, rate)| in_short(rate.median)).collect();
-            format!("{name} {}", rates.join(", "))
-        })
-        .collect();
-    let description = format!("Messages a second by workers, in order of their number: {}.", described.join("; "));
-    let height = 120 + 18 * curves.len() as u32;
-    Figure::drawn(
-        &format!("scaling-{number}"),
-        tables::group_name(group),
-        &description,
-        (WIDTH, height.max(220)),
-        |area| draw_curves(area, &curves),
-    )
-    .with_caption("messages/s by workers")
-}
-
-type Curve = (String, Vec<(f64, Estimate)>);
-
-fn draw_curves(area: &Area<'_>, curves: &[Curve]) -> Drawn {
-    let points = || curves.iter().flat_map(|(_, points)| points);
-    let end = |rate: &Estimate| rate.interval.map_or(rate.median, |known| known.high.max(rate.median));
-    let highest = points().map(|(_, rate)| end(rate)).fold(0.0, f64::max) * 1.05;
-    let last = points().map(|(workers, _)| *workers).fold(1.0, f64::max);
-    let first = points().map(|(workers, _)| *workers).fold(last, f64::min);
-    let slack = (last - first) * 0.08;
-    let mut chart = ChartBuilder::on(area)
-        .margin(MARGIN)
-        .set_label_area_size(LabelAreaPosition::Left, 50)
-        .set_label_area_size(LabelAreaPosition::Right, NAMES)
-        .set_label_area_size(LabelAreaPosition::Bottom, 24)
-        .build_cartesian_2d(first - slack..last + slack, 0.0..highest)?;
-    let step = step(highest / 4.0);
-    for tick in (0..).map(|number| f64::from(number) * step).take_while(|&tick| tick <= highest) {
-        let across = [(first - slack, tick), (last + slack, tick)];
-        chart.draw_series([PathElement::new(across, Ink::Rule.colour().stroke_width(1))])?;
-        let at = EmptyElement::at((first - slack, tick));
-        chart.draw_series([at + Text::new(tick_label(tick), (-6, 0), text(Ink::Quiet, HPos::Right))])?;
-    }
-    let mut numbers: Vec<_> = points().map(|(workers, _)| *workers as u32).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    for workers in numbers {
-        let at = EmptyElement::at((f64::from(workers), 0.0));
-        chart.draw_series([at + Text::new(workers.to_string(), (0, 13), text(Ink::Quiet, HPos::Center))])?;
-    }
-    let pixels_per_unit = f64::from(chart.plotting_area().dim_in_pixel().1) / highest;
-    let mut ends: Vec<_> = curves.iter().filter_map(|(name, points)| Some((name, points.last()?.1.median))).collect();
-    ends.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let places = apart(&ends.iter().map(|(_, rate)| rate * pixels_per_unit).collect::<Vec<_>>(), 17.0);
-    // Ours last, over the others.
-    let mut order: Vec<_> = curves.iter().collect();
-    order.sort_by_key(|(name, _)| is_ours(name));
-    for (name, points) in order {
-        let is_ours = is_ours(name);
-        let (ink, width) = if is_ours { (Ink::Ours, 3) } else { (Ink::Theirs, 2) };
-        let line: Vec<_> = points.iter().map(|(workers, rate)| (*workers, rate.median)).collect();
-        let intervals = points.iter().filter_map(|(workers, rate)| Some((*workers, rate.interval?)));
-        // Those of everybody would hide each other.
-        for (workers, interval) in intervals.filter(|_| is_ours) {
-            let whisker = [(workers, interval.low), (workers, interval.high)];
-            chart.draw_series([PathElement::new(whisker, ink.colour().stroke_width(1))])?;
-        }
-        chart.draw_series(line.iter().map(|&point| Circle::new(point, 3, ink.colour().filled())))?;
-        chart.draw_series([PathElement::new(line, ink.colour().stroke_width(width))])?;
-    }
-    for ((name, rate), place) in ends.into_iter().zip(places) {
-        let (ink, guide) = if is_ours(name) { (Ink::Ours, Ink::Ours) } else { (Ink::Quiet, Ink::Theirs) };
-        let beside = place / pixels_per_unit;
-        let lead = [(last, rate), (last + slack, beside)];
-        chart.draw_series([PathElement::new(lead, guide.colour().stroke_width(1))])?;
-        let at = EmptyElement::at((last + slack, beside));
-        chart.draw_series([at + Text::new(name.clone(), (4, 0), text(ink, HPos::Left))])?;
-    }
-    Ok(())
-}
-
-/// Places at least `gap` apart, in the falling order of `wanted`, near what is wanted and not below 0.
-fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
-    let mut places: Vec<f64> = Vec::with_capacity(wanted.len());
-    for &place in wanted {
-        let below = places.last().map_or(f64::INFINITY, |last| last - gap);
-        places.push(place.min(below));
-    }
-    let mut floor = 0.0;
-    for place in places.iter_mut().rev() {
-        *place = place.max(floor);
-        floor = *place + gap;
-    }
-    places
+    let of_all: Vec<_> = tables::contenders(group).into_iter().map(curve).collect();
+    let id = format!("scaling-{number}");
+    curves(&id, tables::group_name(group), "Messages a second by workers", Axis::Linear, &of_all)
+        .with_caption("messages/s by workers")
 }
 
 #[cfg(test)]
@@ -308,23 +193,9 @@ mod tests {
     fn ticks_are_round_and_within() {
         assert_eq!(ticks(0.4, 6.0), [0.5, 1.0, 2.0, 5.0]);
         assert_eq!(ticks(0.005, 200.0), [0.01, 0.1, 1.0, 10.0, 100.0]);
-        assert_eq!(
-            [0.01, 0.5, 1.0, 20.0, 100.0, 5e6, 2.5e6].map(tick_label),
-            ["0.01", "0.5", "1", "20", "100", "5M", "2.5M"]
-        );
-        assert_eq!([0.9, 1.0, 1.1, 4.0, 6.0, 3e6].map(step), [1.0, 1.0, 2.0, 5.0, 10.0, 5e6]);
     }
 
     proptest! {
-        #[test]
-        fn labels_do_not_overlap_and_stay_in_order(mut wanted in proptest::collection::vec(0.0..200.0_f64, 0..12)) {
-            wanted.sort_by(|a, b| b.total_cmp(a));
-            let places = apart(&wanted, 17.0);
-            prop_assert_eq!(places.len(), wanted.len());
-            prop_assert!(places.windows(2).all(|pair| pair[0] - pair[1] >= 17.0 - 1e-9), "{:?}", places);
-            prop_assert!(places.iter().all(|&place| place >= 0.0), "{:?}", places);
-        }
-
         #[test]
         fn a_range_has_every_ratio_in_it(ratios in proptest::collection::vec(1e-3..1e3_f64, 1..9)) {
             let dot = |&speed_up: &f64| Dot {

@@ -10,64 +10,9 @@ mod figures;
 mod reasons;
 mod tables;
 
-use std::path::PathBuf;
-use std::{fmt, fs};
-
 use super::results::{BenchmarkResult, Results, is_ours};
-use super::{Pages, SavinaError};
 use crate::document::{Block, Document, Mark, Section};
 use crate::measure::{Comparison, Estimate, Series, in_short, median};
-
-/// Earlier results, and what to make of them.
-#[derive(Debug, Clone, clap::Args)]
-pub struct ReportOptions {
-    /// Files that `enact-bench savina --json` wrote; of several, each is compared only with itself
-    #[arg(required = true, value_name = "RESULT.json")]
-    pub results: Vec<PathBuf>,
-    /// What to write
-    #[command(flatten)]
-    pub pages: Pages,
-}
-
-/// What [`report`] did.
-#[derive(Debug)]
-pub struct Reported(Vec<Results>);
-
-impl fmt::Display for Reported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, results) in self.0.iter().enumerate() {
-            let gap = if number == 0 { "" } else { "\n\n" };
-            write!(f, "{gap}{results}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Makes the pages that `options` ask for from earlier results; those are also for the terminal.
-///
-/// # Errors
-/// [`SavinaError`] when a file cannot be read or written.
-pub fn report(options: &ReportOptions) -> Result<Reported, SavinaError> {
-    let results = options.results.iter().map(|path| Results::read(path)).collect::<Result<Vec<_>, _>>()?;
-    write(&results, &options.pages)?;
-    Ok(Reported(results))
-}
-
-/// Writes the `pages` on `results` that are asked for.
-pub(super) fn write(results: &[Results], pages: &Pages) -> Result<(), SavinaError> {
-    if pages.html.is_none() && pages.markdown.is_none() {
-        return Ok(());
-    }
-    let document = document(results);
-    let to = |path: &Option<PathBuf>, text: fn(&Document) -> String| match path {
-        Some(path) => {
-            fs::write(path, text(&document)).map_err(|source| SavinaError::Report { path: path.clone(), source })
-        }
-        None => Ok(()),
-    };
-    to(&pages.html, Document::html)?;
-    to(&pages.markdown, Document::markdown)
-}
 
 /// A result with what tables call it, and what its samples say, which takes time to find out.
 struct Row<'a> {
@@ -125,15 +70,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What the interval allows to say.
-fn verdict(comparison: &Comparison) -> Mark {
-    match comparison.interval {
-        Some(interval) if interval.low > 1.0 => Mark::Ahead,
-        Some(interval) if interval.high < 1.0 => Mark::Behind,
-        _ => Mark::Open,
-    }
-}
-
 /// Of several measurements each has a number.
 fn rows(results: &[Results]) -> Vec<Row<'_>> {
     let numbered =
@@ -145,7 +81,8 @@ fn rows(results: &[Results]) -> Vec<Row<'_>> {
     numbered.map(|(number, result)| Row::of(number, label(number, result), result)).collect()
 }
 
-fn document(results: &[Results]) -> Document {
+/// Everything about `results`; of several, each is compared only with itself.
+pub(crate) fn document(results: &[Results]) -> Document {
     let rows = rows(results);
     let mut sections = Vec::new();
     let mut section = |id, heading: &str, blocks: Vec<Block>| {
@@ -167,7 +104,7 @@ fn document(results: &[Results]) -> Document {
 
 /// Ahead, behind, and not to be told apart, each against the best peer.
 fn tally(rows: &[Row<'_>]) -> [usize; 3] {
-    let verdicts: Vec<_> = rows.iter().filter_map(Row::ratio_to_best).map(|ratio| verdict(&ratio)).collect();
+    let verdicts: Vec<_> = rows.iter().filter_map(Row::ratio_to_best).map(|ratio| Mark::of(&ratio)).collect();
     [Mark::Ahead, Mark::Behind, Mark::Open].map(|mark| verdicts.iter().filter(|&&other| other == mark).count())
 }
 
@@ -206,7 +143,7 @@ fn what_was_run(results: &[Results], rows: &[Row<'_>]) -> String {
         others => format!("beside {others} other contenders"),
     };
     let (samples, _) = tables::samples(rows);
-    let machines: Vec<_> = results.iter().map(|one| tables::short_machine(&one.machine)).collect();
+    let machines: Vec<_> = results.iter().map(|one| one.machine.in_short()).collect();
     let versions: Vec<_> = results.iter().map(|one| one.machine.version.as_str()).collect();
     let (machines, versions) = (each_once(machines), each_once(versions));
     format!(

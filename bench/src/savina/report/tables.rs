@@ -1,10 +1,9 @@
 //! Every number of the report.
-use std::fmt::Display;
 
 use super::super::results::{BenchmarkResult, Results, is_ours};
-use super::{Entry, Row, reasons, verdict};
+use super::{Entry, Row, reasons};
 use crate::document::{Cell, Mark, Table};
-use crate::measure::{Comparison, Interval, Machine, PEAK_MEMORY, in_short};
+use crate::measure::{Comparison, Interval, PEAK_MEMORY, in_short};
 
 /// The share of others in per cent, and so on, without digits that mean nothing.
 fn percent(share: f64) -> String {
@@ -26,7 +25,7 @@ fn or_empty(value: Option<f64>) -> String {
 /// Ratio and interval, the ratio marked by what the interval says.
 fn compared(comparison: Option<Comparison>) -> [Cell; 2] {
     let Some(comparison) = comparison else { return ["", ""].map(Cell::from) };
-    let ratio = Cell::marked(in_short(comparison.speed_up), verdict(&comparison));
+    let ratio = Cell::marked(in_short(comparison.speed_up), Mark::of(&comparison));
     [ratio, Cell::from(interval(comparison.interval))]
 }
 
@@ -55,7 +54,7 @@ pub(super) fn overview(rows: &[Row<'_>]) -> Table {
         let best = row.best_peer();
         let against = row.ratio_to_best();
         let [ratio, range] = compared(against);
-        let words = against.map_or("", |ratio| match verdict(&ratio) {
+        let words = against.map_or("", |ratio| match Mark::of(&ratio) {
             Mark::Ahead => "ahead",
             Mark::Behind => "behind",
             Mark::Open | Mark::None => "open",
@@ -113,7 +112,7 @@ pub(super) fn ratios(rows: &[Row<'_>]) -> Table {
         let cell = |peer: &&str| {
             let Some(ratio) = row.entry(peer).and_then(|entry| entry.ratio) else { return Cell::from("") };
             let range = ratio.interval.map_or_else(String::new, |known| format!(" ({})", interval(Some(known))));
-            Cell::marked(format!("{}{range}", in_short(ratio.speed_up)), verdict(&ratio))
+            Cell::marked(format!("{}{range}", in_short(ratio.speed_up)), Mark::of(&ratio))
         };
         table.add([Cell::from(row.label.as_str())].into_iter().chain(peers.iter().map(cell)));
     }
@@ -299,35 +298,13 @@ pub(super) fn parameters(rows: &[Row<'_>]) -> Table {
 }
 
 /// In a few words.
-pub(super) fn short_machine(machine: &Machine) -> String {
-    let processor = machine.processor.as_deref().unwrap_or("an unknown processor");
-    format!("{} cores of {processor}", machine.cores)
-}
-
-/// Names and values of what is known about the machine.
+/// Names and values of what is known about the measurement.
 pub(super) fn machine(results: &Results) -> Vec<(String, String)> {
-    let machine = &results.machine;
-    let load = |load: Option<f64>| load.map_or_else(|| "unknown".to_owned(), |load| format!("{load:.2}"));
-    let words = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-    let caches: Vec<_> = machine.caches.iter().map(ToString::to_string).collect();
-    let libraries = results.libraries.iter();
-    let versions: Vec<_> = libraries.map(|one| format!("{} {}", one.name, words(&one.version))).collect();
-    let fact = |name: &str, value: &dyn Display| (name.to_owned(), value.to_string());
-    let mut facts = vec![
-        fact("begun", &machine.date),
-        fact("processor", &words(&machine.processor)),
-        fact("cores", &machine.cores),
-        fact("caches of a core", &caches.join(", ")),
-        fact("memory", &machine.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| format!("{mib} MiB"))),
-        fact("system", &format!("{}, {}", words(&machine.release), machine.system)),
-        fact("kernel", &words(&machine.kernel)),
-        fact("load before and after", &format!("{}, {}", load(machine.load_before), load(machine.load_after))),
-        fact("Enact", &format!("{}, {}, {}", machine.version, machine.compiler, machine.allocator)),
-        fact("others", &if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }),
-        fact("discarded rounds", &results.warm_up),
-    ];
-    if machine.debug_build {
-        facts.push(fact("build", &"without optimisation: these figures mean nothing"));
-    }
+    let version = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let versions: Vec<_> =
+        results.libraries.iter().map(|one| format!("{} {}", one.name, version(&one.version))).collect();
+    let others = if versions.is_empty() { "none".to_owned() } else { versions.join(", ") };
+    let mut facts = results.machine.facts();
+    facts.extend([("others".to_owned(), others), ("discarded rounds".to_owned(), results.warm_up.to_string())]);
     facts
 }

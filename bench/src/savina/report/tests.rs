@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RESULTS: &str = include_str!("../../../browser/results.json");
+const RESULTS: &str = include_str!("../../../browser/savina.json");
 
 fn results() -> Results {
     serde_json::from_str(RESULTS).expect("results as they are written")
