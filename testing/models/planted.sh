@@ -24,7 +24,7 @@ of_admission=(
     overlook_contents
     overlook_what_is_due
     functions_stand_still
-    answer_what_is_applied
+    hold_no_answer
     take_the_line_for_certain
     forget_the_line
 )

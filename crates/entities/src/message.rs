@@ -28,7 +28,7 @@ pub struct Prepare<E> {
     pub coordinator: EntityKey,
     /// How a yes is kept.
     pub durability: Durability,
-    /// What is asked. A higher attempt voids what is left of the lower ones.
+    /// What is asked. A higher attempt or round takes the place of what is left of the lower ones.
     pub request: Request<E>,
 }
 

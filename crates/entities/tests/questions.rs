@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use enact_entities::{
     Action, Admission, Attempt, Branch, Decision, Durability, EntityKey, Limits, Millis, Question, Rebel, Reply,
-    Request, Slot, Strategy, Timestamp, TxId, Verdict, Work, Written,
+    Request, Slot, Strategy, Timestamp, ToParticipant, TxId, Verdict, Work, Written,
 };
 use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
 use support::chance::{Chance, for_seeds};
 use support::key;
-use support::world::Net;
+use support::world::{Net, Packet};
 
 const CONTRACT: &str = r#"
 class Account
@@ -356,6 +356,34 @@ fn two_that_ask_each_other_see_one_another_in_one_order() {
         assert!(begun.iter().all(|tx| both.net.committed(*tx)));
         assert!(both.some_order_explains(&before, &calls));
         assert!(both.net.marks.contains("asked out of order and restarted"));
+    }
+}
+
+/// Two transfers of what the accounts differ by: each reads both balances, and then changes them.
+#[test]
+fn what_is_read_and_then_changed_is_promised_in_the_place_of_the_answer() {
+    for durability in [Durability::Shared, Durability::TwoPhase] {
+        let mut both = Both::new(Strategy::Locking, durability);
+        for (account, with) in [(0, 9), (1, 2)] {
+            assert!(both.happens("Account", account, "Open", &[with.to_string(), "0".into()]));
+        }
+        for transfer in [0, 1] {
+            assert!(both.happens("Transfer", transfer, "Make", &["0".into(), "1".into(), "0".into()]));
+        }
+        let before = both.alone.clone();
+        let calls = [0, 1].map(|transfer| both.call("Transfer", transfer, "Share", &[]));
+        let begun = calls.clone().map(|call| both.begin(&call));
+        both.net.run_except(|packet| {
+            if let Packet::Down(to, ToParticipant::Prepare(prepare)) = packet {
+                let branch = &prepare.request.branch;
+                assert_eq!(branch.attempt.number, 1, "{} begins anew at {to}", branch.tx);
+            }
+            false
+        });
+        assert!(begun.iter().all(|tx| both.net.committed(*tx)));
+        assert!(both.some_order_explains(&before, &calls));
+        assert!(both.net.marks.contains("delayed, then admitted"), "the second waits for the first");
+        both.net.check_settled();
     }
 }
 

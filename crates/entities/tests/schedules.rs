@@ -290,6 +290,7 @@ fn money_is_conserved_and_replies_are_true_on_random_schedules() {
             "delayed until the deadline",
             "delayed, then admitted",
             "delayed, then rejected",
+            "refused with what it depends on",
             "released early",
         ];
         assert_eq!(marks.into_iter().collect::<Vec<_>>(), expected, "every interesting situation is reached");

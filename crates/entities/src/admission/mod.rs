@@ -488,6 +488,30 @@ impl<M: Model> Admission<M> {
     /// in each outcome, under [`Strategy::Serializable`] in each outcome per open transaction that does something else; at most
     /// eight times [`Limits::outcomes_max`] evaluations in all.
     pub fn request(&mut self, request: Request<M::Event>) -> Verdict<M::Event> {
+        self.request_at(request, Arrival::END)
+    }
+
+    /// Takes a request in the place of what its transaction has asked for before, which is given up: it passes those that wait for that,
+    /// which are judged again behind it.
+    ///
+    /// # Panics
+    /// If the transaction is committed already.
+    pub fn replace(&mut self, request: Request<M::Event>) -> (Verdict<M::Event>, Consequences<M::Event>) {
+        let tx = request.branch.tx;
+        let mut applied = Vec::new();
+        if let Some((arrival, delayed)) = self.delayed.remove(tx) {
+            self.leave(arrival, &delayed);
+        } else if self.slot_of(tx).is_some() {
+            self.progress.note_changes(self.delayed.len() > 0);
+            self.progress.abort(tx);
+            applied = self.progress.drain();
+        }
+        let verdict = self.request_at(request, Arrival::FIRST);
+        (verdict, Consequences { applied, settled: self.wake(), ..Consequences::default() })
+    }
+
+    /// Judges a request with this place among the delayed ones; it is the last of them if it has to wait.
+    fn request_at(&mut self, request: Request<M::Event>, arrival: Arrival) -> Verdict<M::Event> {
         let Request { branch, deadline, ordered, sole, certain, calls_known } = request;
         if let Some(entry) = self.progress.find(branch.tx) {
             return Verdict::Admitted(entry.slot, entry.answer.clone());
@@ -517,7 +541,7 @@ impl<M: Model> Admission<M> {
             watches,
             overtaken: 0,
         };
-        if let Some(verdict) = self.settle(&mut newcomer, Arrival::END) {
+        if let Some(verdict) = self.settle(&mut newcomer, arrival) {
             return verdict;
         }
         if !ordered {

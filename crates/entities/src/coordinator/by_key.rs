@@ -53,8 +53,11 @@ impl<T> ByKey<T> {
     }
 
     /// Takes all out that are like this.
-    pub(super) fn extract_if(&mut self, is_meant: impl Fn(&EntityKey) -> bool) -> impl Iterator<Item = (EntityKey, T)> {
-        self.0.extract_if(.., move |(key, _)| is_meant(key))
+    pub(super) fn extract_if(
+        &mut self,
+        is_meant: impl Fn(&EntityKey, &T) -> bool,
+    ) -> impl Iterator<Item = (EntityKey, T)> {
+        self.0.extract_if(.., move |(key, value)| is_meant(key, value))
     }
 
     pub(super) fn is_empty(&self) -> bool {

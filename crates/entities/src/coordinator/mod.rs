@@ -7,9 +7,10 @@
 //! # Steps
 //! 1. *Plan*: take up the calls in their order, as far as they are known, and give each entity its part.
 //! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals changes the plan; one that has
-//!    said yes to another part than it is asked for now is asked in the next attempt. A refusal aborts as soon as
-//!    nothing unknown can change what is refused. One that must know something of others first says what, and holds
-//!    nothing: they are asked, and hold their answers as they hold a promise, and then it is asked again with the answers.
+//!    said yes to another part than it is asked for now is asked again, and promises the new part in the place of the old one: nobody
+//!    that waits there comes between. A refusal aborts as soon as nothing unknown can change what is refused. One that must know
+//!    something of others first says what, and holds nothing: they are asked, and hold their answers as they hold a promise, and then
+//!    it is asked again with the answers.
 //! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
 //!    Nothing times out after that.
 //! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
@@ -25,7 +26,8 @@
 //! next attempt relies on nothing that may vanish. Why that is enough stands in `admission/release.rs`.
 //!
 //! # No deadlock
-//! A request is *ordered* if its key is greater than every key the transaction holds. Only ordered requests are delayed.
+//! A request is *ordered* if its key is greater than every other key the transaction holds. Only ordered requests are delayed, and one
+//! in the place of an earlier promise gives that up before it waits.
 //! An entity that a vote reveals too late is asked out of order: it answers at once, and if it would have to delay the
 //! request, everything is aborted and tried again under the next attempt number, with the plan that is known by then, in
 //! order. Therefore, whenever a transaction waits at an entity, everything it holds has a smaller key. It waits for those that
@@ -34,8 +36,8 @@
 //! and no chain is a cycle.
 //!
 //! An event that needs answers is asked after the entities that give them, so mostly out of order if its key is smaller. If it
-//! would have to wait, the next attempt asks in order, with the answers of this one as guesses; if one of those is stale by
-//! then, the attempt after that holds the answers first again.
+//! would have to wait, the next attempt asks in order, with the answers of this one as guesses; where one of those is stale by then,
+//! what follows from it is asked for again in the place of what was promised.
 //!
 //! Wait-die by age on the out-of-order requests would not do: a young transaction may wait in order for an old one, which may
 //! then wait out of order for the young.
@@ -394,7 +396,7 @@ impl<M: Model> Coordinator<M> {
                 self.decide(tx, now, out);
             }
             Some(key) => {
-                transaction.asked = Some(key);
+                transaction.begin_to_ask(key);
                 self.ask(tx, out);
                 self.wake_again(tx, self.options.resend_after, now);
             }

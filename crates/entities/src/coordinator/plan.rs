@@ -85,16 +85,6 @@ impl<E: Clone> Lesson<E> {
         Self { events, calls, answers: told }
     }
 
-    /// Whether `other` answers one of the questions differently.
-    pub(super) fn is_contradicted_by(&self, other: &Self) -> bool
-    where
-        E: PartialEq,
-    {
-        let differs =
-            |told: &Told<E>| other.answer(told.before, &told.question).is_some_and(|answer| *answer != told.answer);
-        self.answers.iter().any(differs)
-    }
-
     fn answer(&self, before: usize, question: &Question<E>) -> Option<&Option<Value>>
     where
         E: PartialEq,

@@ -27,9 +27,9 @@ pub(super) struct Transaction<E> {
     /// What the entities said their events call: facts about those that voted in this attempt, guesses about the others.
     learned: Learned<E>,
     inquiries: Inquiries<E>,
-    /// Whether an answer turned out to be another one than was guessed.
-    is_stale: bool,
     yes: ByKey<Yes<E>>,
+    /// Said yes to something else than they are asked for now, and hold that until they are asked.
+    outdated: ByKey<Slot>,
     /// Refused in this attempt; what they said of their events on that occasion counts as a fact.
     no: BTreeSet<EntityKey>,
     /// Told to give up their slot in this attempt, because a vote showed that they are not called after all.
@@ -93,8 +93,8 @@ impl<E: Clone + Eq> Transaction<E> {
             plan: Plan::default(),
             learned: Learned::new(),
             inquiries: Inquiries::new(),
-            is_stale: false,
             yes: ByKey::default(),
+            outdated: ByKey::default(),
             no: BTreeSet::new(),
             released: BTreeSet::new(),
             doubted: BTreeSet::new(),
@@ -236,34 +236,45 @@ impl<E: Clone + Eq> Transaction<E> {
         self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, durability, early });
         self.no.remove(&from);
         let Some(news) = news else { return Ok(()) };
-        let known = self.learned.insert(from, news.clone());
-        if known.as_ref() == Some(&news) {
+        if self.learned.insert(from, news.clone()).as_ref() == Some(&news) {
             return Ok(());
         }
-        self.is_stale |= known.is_some_and(|known| known.is_contradicted_by(&news));
         self.replan(model, bounds)
     }
 
-    /// Compares a new plan with the votes: those that said yes and are not called after all are taken out. Nothing if an entity said
-    /// yes to something else than it is asked for now, or would be asked again after its release.
+    /// Compares a new plan with the votes: those that said yes and are not called after all are taken out, and those that said yes to
+    /// something else than they are asked for now are asked in a new round. Nothing if an entity would be asked again after its
+    /// release.
     pub(super) fn compare(&mut self) -> Option<Vec<(EntityKey, Slot)>> {
         if !std::mem::take(&mut self.is_new_plan) {
             return Some(Vec::new());
         }
-        if self.contradicts_votes() { None } else { Some(self.release_strangers()) }
-    }
-
-    fn contradicts_votes(&self) -> bool {
-        let other_work = |(key, yes): (&EntityKey, &Yes<E>)| self.plan.work(key).is_some_and(|work| *work != yes.work);
-        self.yes.iter().any(other_work) || self.released.iter().any(|key| self.plan.work(key).is_some())
+        if self.released.iter().any(|key| self.plan.work(key).is_some()) {
+            return None;
+        }
+        let plan = &self.plan;
+        let changed = self.yes.extract_if(|key, yes| plan.work(key).is_some_and(|work| *work != yes.work));
+        let changed: Vec<_> = changed.map(|(key, yes)| (key, yes.slot)).collect();
+        if !changed.is_empty() {
+            self.attempt = self.attempt.next_round();
+        }
+        changed.into_iter().for_each(|(key, slot)| self.outdated.insert(key, slot));
+        Some(self.release_strangers())
     }
 
     fn release_strangers(&mut self) -> Vec<(EntityKey, Slot)> {
         let plan = &self.plan;
-        let strangers = self.yes.extract_if(|key| plan.work(key).is_none());
-        let strangers: Vec<_> = strangers.map(|(key, yes)| (key, yes.slot)).collect();
+        let strangers = self.yes.extract_if(|key, _| plan.work(key).is_none()).map(|(key, yes)| (key, yes.slot));
+        let mut strangers: Vec<_> = strangers.collect();
+        strangers.extend(self.outdated.extract_if(|key, _| plan.work(key).is_none()));
         self.released.extend(strangers.iter().map(|(key, _)| key.clone()));
         strangers
+    }
+
+    /// Asks an entity, in the place of what it has said yes to before.
+    pub(super) fn begin_to_ask(&mut self, key: EntityKey) {
+        self.outdated.remove_if(&key, |_| true);
+        self.asked = Some(key);
     }
 
     /// The first in the order of keys that has not voted and can be asked.
@@ -284,7 +295,8 @@ impl<E: Clone + Eq> Transaction<E> {
         durability: Durability,
     ) -> Option<(EntityKey, Prepare<E>)> {
         let to = self.asked.clone()?;
-        let ordered = self.yes.last_key().is_none_or(|held| *held < to);
+        let mut last_held = [self.yes.last_key(), self.outdated.last_key()].into_iter().flatten();
+        let ordered = last_held.all(|held| *held < to);
         let (work, is_fixed) = self.plan.question(&to)?;
         // What answers stand between is told with them.
         let calls_known = is_fixed && work.questions().next().is_none();
@@ -298,16 +310,13 @@ impl<E: Clone + Eq> Transaction<E> {
     /// Takes all participants that may hold a slot for this attempt.
     pub(super) fn take_held(&mut self) -> Vec<(EntityKey, Option<Slot>)> {
         let voted = std::mem::take(&mut self.yes).into_iter().map(|(key, yes)| (key, Some(yes.slot)));
-        voted.chain(self.asked.take().map(|key| (key, None))).collect()
+        let outdated = std::mem::take(&mut self.outdated).into_iter().map(|(key, slot)| (key, Some(slot)));
+        voted.chain(outdated).chain(self.asked.take().map(|key| (key, None))).collect()
     }
 
-    /// Goes on to the next attempt with what was learnt in this one. Where an answer had changed in the meantime all answers are
-    /// asked for again, and held, before the events that need them are asked for.
+    /// Goes on to the next attempt with what was learnt in this one.
     pub(super) fn next_attempt<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
         self.attempt = self.attempt.next();
-        if std::mem::take(&mut self.is_stale) {
-            self.learned.values_mut().for_each(|lesson| lesson.answers.clear());
-        }
         self.depends = false;
         self.released.clear();
         self.no.clear();
@@ -316,7 +325,7 @@ impl<E: Clone + Eq> Transaction<E> {
     }
 
     pub(super) fn slot_of(&self, key: &EntityKey) -> Option<Slot> {
-        self.yes.get(key).map(|yes| yes.slot)
+        self.yes.get(key).map(|yes| yes.slot).or_else(|| self.outdated.get(key).copied())
     }
 
     /// Whether a refusal of this attempt may follow from what still may vanish.

@@ -329,14 +329,26 @@ impl<M: Model> Participant<M> {
                 }
                 return;
             }
-            self.abort(tx, now, out);
         }
+        let is_replaced = self.standings.contains_key(&tx);
         if request.deadline <= now {
+            if is_replaced {
+                self.abort(tx, now, out);
+            }
             return self.vote(&coordinator, tx, attempt, Vote::Expired(Vec::new()), out);
         }
-        self.standings.insert(tx, Standing { attempt, coordinator, durability, stage: Stage::Delayed });
-        let verdict = self.admission.request(request);
-        self.settle(tx, verdict, now, out);
+        let standing = Standing { attempt, coordinator, durability, stage: Stage::Delayed };
+        if is_replaced {
+            self.give_up(tx, out);
+            self.standings.insert(tx, standing);
+            let (verdict, consequences) = self.admission.replace(request);
+            self.settle(tx, verdict, now, out);
+            self.follow(consequences, now, out);
+        } else {
+            self.standings.insert(tx, standing);
+            let verdict = self.admission.request(request);
+            self.settle(tx, verdict, now, out);
+        }
     }
 
     /// Passes on what admission says of a transaction that has a standing.
@@ -512,6 +524,13 @@ impl<M: Model> Participant<M> {
 
     /// Ends a transaction that is delayed or open.
     fn abort(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        self.give_up(tx, out);
+        let consequences = self.admission.decide(tx, Decision::Abort);
+        self.follow(consequences, now, out);
+    }
+
+    /// Forgets what was promised to a transaction, but for its place in admission.
+    fn give_up(&mut self, tx: TxId, out: &mut Outputs<M>) {
         let slot = self.admission.slot_of(tx);
         self.stop_asking(tx);
         let standing = self.standings.remove(&tx);
@@ -519,8 +538,6 @@ impl<M: Model> Participant<M> {
         if let (Durability::TwoPhase, Some(slot)) = (durability, slot) {
             self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Abort }, false, out);
         }
-        let consequences = self.admission.decide(tx, Decision::Abort);
-        self.follow(consequences, now, out);
     }
 
     fn follow(&mut self, consequences: Consequences<M::Event>, now: Millis, out: &mut Outputs<M>) {
