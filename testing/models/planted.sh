@@ -25,7 +25,6 @@ of_admission=(
     overlook_what_is_due
     functions_stand_still
     hold_no_answer
-    take_the_line_for_certain
     forget_the_line
 )
 all=("${of_protocol[@]}" "${of_admission[@]}")

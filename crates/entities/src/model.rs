@@ -349,6 +349,9 @@ pub struct Asked<E> {
     pub key: EntityKey,
     /// What it is asked.
     pub question: Question<E>,
+    /// Whether the event that asks will change the entity, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_change: bool,
 }
 
 /// A demand on the state of another entity that changes nothing there.
@@ -415,6 +418,10 @@ pub struct Work<E> {
     /// Whether a timer makes it happen, so that what is due at the same time or later does not come first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed: bool,
+    /// Whether something is asked here to change the entity afterwards: two that ask the same so wait for each other from the beginning,
+    /// as neither could change it while the other holds the answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub to_change: bool,
 }
 
 impl<E> Work<E> {
@@ -425,7 +432,7 @@ impl<E> Work<E> {
 
     /// All of these, in this order.
     pub fn of(actions: impl IntoIterator<Item = Action<E>>) -> Self {
-        Self { actions: actions.into_iter().collect(), partial: false, timed: false }
+        Self { actions: actions.into_iter().collect(), partial: false, timed: false, to_change: false }
     }
 
     /// Only this event.

@@ -164,7 +164,11 @@ impl Rebel {
         syncs.into_iter().map(call).collect()
     }
 
-    fn asked(&self, (of, question): (Reference, rebel::Question)) -> Result<Asked<EventCall>, Vec<Reason>> {
+    fn asked(
+        &self,
+        (of, question): (Reference, rebel::Question),
+        called: &[Reference],
+    ) -> Result<Asked<EventCall>, Vec<Reason>> {
         let question = match question {
             rebel::Question::Field(name) => Question::Field(name.to_string()),
             rebel::Question::Initialized => Question::Initialized,
@@ -173,7 +177,7 @@ impl Rebel {
             rebel::Question::Result(event) => Question::Result(event),
             other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
         };
-        Ok(Asked { key: target(&of)?, question })
+        Ok(Asked { key: target(&of)?, question, to_change: called.contains(&of) })
     }
 
     /// An event that is asked about, with some seed if it needs one.
@@ -595,7 +599,12 @@ impl Model for Rebel {
             return Ok(Vec::new());
         }
         let (known, key) = self.class(entity)?;
-        known.class.questions(&key, state, event, time(at)).into_iter().map(|asked| self.asked(asked)).collect()
+        let questions = known.class.questions(&key, state, event, time(at));
+        if questions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let called = known.class.called(&key, state, event, time(at));
+        questions.into_iter().map(|asked| self.asked(asked, &called)).collect()
     }
 
     fn answered(&self, event: &EventCall, answers: &[(Asked<EventCall>, Option<Value>)]) -> EventCall {

@@ -124,6 +124,8 @@ const EVENTS: [(&str, &str); 16] = [
 const CROSSING: [(&str, &str); 5] =
     [("Account", "Copy"), ("Account", "Gain"), ("Account", "Gain"), ("Account", "Gain"), ("Account", "Add")];
 
+const DURABILITIES: [Durability; 2] = [Durability::Shared, Durability::TwoPhase];
+
 type World = BTreeMap<Reference, Instance>;
 
 struct Both {
@@ -362,8 +364,10 @@ fn two_that_ask_each_other_see_one_another_in_one_order() {
 /// Two transfers of what the accounts differ by: each reads both balances, and then changes them.
 #[test]
 fn what_is_read_and_then_changed_is_promised_in_the_place_of_the_answer() {
-    for durability in [Durability::Shared, Durability::TwoPhase] {
-        let mut both = Both::new(Strategy::Locking, durability);
+    let strategies = [Strategy::Locking, Strategy::Psac, Strategy::Serializable];
+    for (strategy, durability) in strategies.into_iter().flat_map(|strategy| DURABILITIES.map(|kept| (strategy, kept)))
+    {
+        let mut both = Both::new(strategy, durability);
         for (account, with) in [(0, 9), (1, 2)] {
             assert!(both.happens("Account", account, "Open", &[with.to_string(), "0".into()]));
         }
@@ -384,6 +388,22 @@ fn what_is_read_and_then_changed_is_promised_in_the_place_of_the_answer() {
         assert!(both.some_order_explains(&before, &calls));
         assert!(both.net.marks.contains("delayed, then admitted"), "the second waits for the first");
         both.net.check_settled();
+    }
+}
+
+/// The payer refuses when both have answered and are to change.
+#[test]
+fn a_refusal_gives_up_the_answers_that_are_held() {
+    for durability in DURABILITIES {
+        let mut both = Both::new(Strategy::Serializable, durability);
+        for (account, with) in [(0, 9), (1, 2)] {
+            assert!(both.happens("Account", account, "Open", &[with.to_string(), "0".into()]));
+        }
+        assert!(both.happens("Transfer", 0, "Make", &["0".into(), "1".into(), "20".into()]));
+        assert!(!both.happens("Transfer", 0, "Simple", &[]));
+        for entity in ["Account/0", "Account/1", "Transfer/0"] {
+            assert_eq!(both.net.participants[&key(entity)].admission().in_progress().count(), 0, "at {entity}");
+        }
     }
 }
 

@@ -412,7 +412,7 @@ impl Interval {
 
     /// The sum that an open event needs where `footprint` would not leave it; nothing if the cells cannot tell.
     fn needing(&self, footprint: &Footprint, has_line: bool, base: &impl Base) -> Option<Result<(), &[Term]>> {
-        let view = if has_line && !cfg!(planted = "take_the_line_for_certain") { View::Anywhere } else { View::End };
+        let view = if has_line { View::Anywhere } else { View::End };
         for (terms, needs) in &self.needs {
             if !footprint.moves(terms) || cfg!(planted = "overlook_needs") {
                 continue;

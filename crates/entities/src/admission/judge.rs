@@ -1,7 +1,8 @@
 //! The verdict on one newcomer: from the cheapest evidence that decides it.
 //!
 //! 1. The bound on open transactions.
-//! 2. What is due before it, if what is in progress is described by cells, which change nothing of that.
+//! 2. What is due before it, if what is in progress is described by cells, which change nothing of that; and whether both ask the same
+//!    to change it.
 //! 3. The static relation of events: refused whatever happens, or not affected by anything in progress.
 //! 4. The cells, if what is in progress is described by them: thresholds and contents of a newcomer that is linear, or a
 //!    judgement of all states that they allow for one that is not. Whether it may go before what is open is read off them as well.
@@ -23,7 +24,7 @@ use super::manners::meet_differently;
 use super::progress::{Outcomes, Progress};
 use super::queue::Delayed;
 use super::{Limits, Strategy};
-use crate::model::{Call, Forecast, Model, Place, Relation};
+use crate::model::{Call, Forecast, Model, Place, Relation, Work};
 use crate::tx::TxId;
 
 pub(super) enum Judgement<M: Model> {
@@ -80,6 +81,7 @@ pub(super) fn judge<M: Model>(
         return by_chain(progress, newcomer);
     }
     by_time(progress, branch)
+        .or_else(|| by_intent(progress, strategy, branch))
         .or_else(|| by_relation(progress, strategy, branch))
         .or_else(|| by_interval(progress, strategy, newcomer))
         .or_else(|| by_cover(progress, strategy, newcomer))
@@ -111,6 +113,19 @@ fn by_chain<M: Model>(progress: &mut Progress<M>, newcomer: &Delayed<M::Event>) 
 fn by_time<M: Model>(progress: &Progress<M>, branch: &Branch<M::Event>) -> Option<Judgement<M>> {
     progress.entity.due_before(branch, progress.base()).filter(|_| progress.is_exact())?;
     refusal(progress, branch)
+}
+
+/// Two that ask the same to change it afterwards could not both do so.
+fn by_intent<M: Model>(progress: &Progress<M>, strategy: Strategy, branch: &Branch<M::Event>) -> Option<Judgement<M>> {
+    let meets = matches!(strategy, Strategy::Serializable | Strategy::Psac)
+        && branch.work.to_change
+        && progress.open().any(|(_, entry)| ask_to_change_the_same(&entry.branch.work, &branch.work));
+    meets.then_some(Judgement::Delay(Cause::Order))
+}
+
+fn ask_to_change_the_same<E: PartialEq>(one: &Work<E>, other: &Work<E>) -> bool {
+    let is_shared = || one.questions().any(|question| other.questions().any(|asked| asked == question));
+    one.to_change && other.to_change && is_shared()
 }
 
 fn by_relation<M: Model>(
@@ -403,6 +418,9 @@ pub(super) fn hinders<M: Model>(
 ) -> bool {
     // Whatever waits under a lock waits for everybody that gets it.
     if strategy == Strategy::LockingEarlyRelease {
+        return true;
+    }
+    if strategy != Strategy::Locking && ask_to_change_the_same(&newcomer.branch.work, &waiting.branch.work) {
         return true;
     }
     let footprints = newcomer.footprint().zip(waiting.footprint());

@@ -307,6 +307,7 @@ impl<M: Model> Planner<'_, M> {
         let part = &self.plan.parts[number];
         let lesson = learned.filter(|_| part.is_as_learnt && !part.work.partial);
         let answer = lesson.and_then(|lesson| lesson.answer(part.events, &asked.question)).cloned();
+        self.plan.parts[number].work.to_change |= asked.to_change;
         self.add(call, number);
         Ok(answer)
     }

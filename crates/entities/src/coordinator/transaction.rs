@@ -142,8 +142,8 @@ impl<E: Clone + Eq> Transaction<E> {
     }
 
     fn forget_guesses(&mut self) {
-        let (yes, no) = (&self.yes, &self.no);
-        self.learned.retain(|key, _| yes.has(key) || no.contains(key));
+        let (yes, outdated, no) = (&self.yes, &self.outdated, &self.no);
+        self.learned.retain(|key, _| yes.has(key) || outdated.has(key) || no.contains(key));
     }
 
     /// The entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
@@ -160,7 +160,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
         self.learned.insert(from.clone(), Lesson::of(&work, calls, answers));
         self.no.insert(from.clone());
-        let is_fact = |key: &EntityKey| self.yes.has(key) || self.no.contains(key);
+        // What is held, if only for another part, is as it was told.
+        let is_fact = |key: &EntityKey| self.yes.has(key) || self.outdated.has(key) || self.no.contains(key);
         let facts = self.learned.iter().filter(|(key, _)| is_fact(key));
         let facts = facts.map(|(key, lesson)| (key.clone(), lesson.clone())).collect();
         if self.known(model, &facts, bounds).plan()?.settles(&from, &work, before) {

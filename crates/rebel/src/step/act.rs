@@ -289,6 +289,28 @@ impl Class {
         }
     }
 
+    /// The other instances on which `call` calls events, as far as that is known without the answers to its questions: what it asks of
+    /// these it asks to change them.
+    ///
+    /// # Complexity
+    /// That of an evaluation of the event.
+    #[must_use]
+    pub fn called(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Vec<Reference> {
+        let Ok((event, first, call)) = self.transition(key, instance, call) else { return Vec::new() };
+        let bodies = event.transitions.iter().filter(|transition| transition.source == first.source);
+        let mut run = SyncRun {
+            evaluator: Evaluator::new(self.scope(key, instance.fields(), Some(&call), at)),
+            seed: None,
+            calls: 0,
+            syncs: Vec::new(),
+        };
+        let mut called = Vec::new();
+        for transition in bodies {
+            run.called(&transition.body.statements, &mut Vec::new(), &mut called);
+        }
+        called
+    }
+
     /// The answer of `instance` to a question; nothing if it is asked for a field that has no value, or for what an event
     /// returns that is not possible.
     #[must_use]
@@ -642,6 +664,34 @@ impl SyncRun<'_> {
             keep(&mut waits, self.statement(statement, locals))?;
         }
         waits.map_or(Ok(()), Err)
+    }
+
+    /// The instances on which events are called, where that is known; a branch whose condition is not counts as taken.
+    fn called(&mut self, statements: &[Statement], locals: &mut Vec<Value>, called: &mut Vec<Reference>) {
+        for statement in statements {
+            match statement {
+                Statement::Act { target, act: Act::Do { .. }, .. } => {
+                    called.extend(self.evaluator.reference(target, locals));
+                }
+                Statement::Act { .. } => {}
+                Statement::If(condition, statements, _) => {
+                    if self.evaluator.truth(condition, locals).unwrap_or(true) {
+                        self.called(statements, locals, called);
+                    }
+                }
+                Statement::For(set, statements, _) => {
+                    let elements = self.evaluator.elements(set, locals);
+                    for element in elements.iter().flat_map(|elements| elements.iter()) {
+                        if self.evaluator.burn(1).is_err() {
+                            return;
+                        }
+                        locals.push(element.clone());
+                        self.called(statements, locals, called);
+                        locals.pop();
+                    }
+                }
+            }
+        }
     }
 
     fn act(&mut self, target: &Expr, act: &Act, text: &Name, locals: &[Value]) -> Result<Sync, Fault> {

@@ -80,9 +80,9 @@ impl Mix {
 
     pub(crate) fn work(&self, chance: &mut Chance) -> Work<EventCall> {
         let count = 1 + chance.below(self.actions_max);
-        Work::of(
-            (0..count).map(|_| if chance.percent(self.demands) { self.demand(chance) } else { self.event(chance) }),
-        )
+        let action = |_| if chance.percent(self.demands) { self.demand(chance) } else { self.event(chance) };
+        let work = Work::of((0..count).map(action));
+        Work { to_change: chance.percent(20), ..work }
     }
 
     fn event(&self, chance: &mut Chance) -> Action<EventCall> {
