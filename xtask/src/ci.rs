@@ -144,9 +144,10 @@ fn serves_the_bank() -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("the server ended with {status}").into()) }
 }
 
-/// With the limits that its users have, and more requests than the tests have time for unoptimised.
+/// With the limits that its users have, and more requests than the tests have time for unoptimised. The whole workspace is named so that
+/// what the tests have built is used again.
 fn attacks() -> Outcome {
-    let mut attacks = command("cargo test --locked -p enact-cli --test enact attacks -- --nocapture");
+    let mut attacks = command("cargo test --locked --workspace --test enact attacks -- --nocapture");
     attacks.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_ATTACK_REQUESTS", "1000");
     run_to_end(attacks)
 }
@@ -154,7 +155,7 @@ fn attacks() -> Outcome {
 /// What holds over a crash and over a change of the contract, in the program that its users have.
 fn kills() -> Outcome {
     let mut kills = command(
-        "cargo test --locked -p enact-cli --test enact -- crash:: identities:: timers:: versions:: --nocapture",
+        "cargo test --locked --workspace --test enact -- crash:: identities:: timers:: versions:: --nocapture",
     );
     kills.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_KILLS", "100");
     run_to_end(kills)
