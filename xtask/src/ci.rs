@@ -154,9 +154,8 @@ fn attacks() -> Outcome {
 
 /// What holds over a crash and over a change of the contract, in the program that its users have.
 fn kills() -> Outcome {
-    let mut kills = command(
-        "cargo test --locked --workspace --test enact -- crash:: identities:: timers:: versions:: --nocapture",
-    );
+    let mut kills =
+        command("cargo test --locked --workspace --test enact -- crash:: identities:: timers:: versions:: --nocapture");
     kills.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_KILLS", "100");
     run_to_end(kills)
 }

@@ -349,7 +349,7 @@ pub struct Asked<E> {
     pub key: EntityKey,
     /// What it is asked.
     pub question: Question<E>,
-    /// Whether the event that asks will change the entity, too.
+    /// Whether the event that asks will change what it asks for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub to_change: bool,
 }
@@ -418,7 +418,7 @@ pub struct Work<E> {
     /// Whether a timer makes it happen, so that what is due at the same time or later does not come first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub timed: bool,
-    /// Whether something is asked here to change the entity afterwards: two that ask the same so wait for each other from the beginning,
+    /// Whether something is asked here to change it afterwards: two that ask the same so wait for each other from the beginning,
     /// as neither could change it while the other holds the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub to_change: bool,

@@ -167,8 +167,13 @@ impl Rebel {
     fn asked(
         &self,
         (of, question): (Reference, rebel::Question),
-        called: &[Reference],
+        called: &[(Reference, Name)],
     ) -> Result<Asked<EventCall>, Vec<Reason>> {
+        let event = |name: &Name| self.known(&of.class).and_then(|known| known.class.event(name));
+        let changes = |(target, name): &(Reference, Name)| {
+            *target == of && event(name).is_some_and(|event| event.may_change(&question))
+        };
+        let to_change = called.iter().any(changes);
         let question = match question {
             rebel::Question::Field(name) => Question::Field(name.to_string()),
             rebel::Question::Initialized => Question::Initialized,
@@ -177,7 +182,7 @@ impl Rebel {
             rebel::Question::Result(event) => Question::Result(event),
             other => return Err(vec![Reason::Malformed { what: format!("{of}: {other:?} is not known here") }]),
         };
-        Ok(Asked { key: target(&of)?, question, to_change: called.contains(&of) })
+        Ok(Asked { key: target(&of)?, question, to_change })
     }
 
     /// An event that is asked about, with some seed if it needs one.

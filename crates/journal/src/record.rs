@@ -87,7 +87,6 @@ fn check_name(part: &'static str, name: &str) -> Result<(), EntityKeyError> {
     }
 }
 
-// The text alone decides equality, so a map of keys can be asked with a text.
 impl Ord for EntityKey {
     fn cmp(&self, other: &Self) -> Ordering {
         if Arc::ptr_eq(&self.text, &other.text) { Ordering::Equal } else { self.text.cmp(&other.text) }
@@ -100,6 +99,7 @@ impl PartialOrd for EntityKey {
     }
 }
 
+// The text alone decides equality, so a map of keys can be asked with a text.
 impl Hash for EntityKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.text.hash(state);

@@ -289,13 +289,12 @@ impl Class {
         }
     }
 
-    /// The other instances on which `call` calls events, as far as that is known without the answers to its questions: what it asks of
-    /// these it asks to change them.
+    /// The events that `call` calls on other instances, as far as that is known without the answers to its questions.
     ///
     /// # Complexity
     /// That of an evaluation of the event.
     #[must_use]
-    pub fn called(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Vec<Reference> {
+    pub fn called(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Vec<(Reference, Name)> {
         let Ok((event, first, call)) = self.transition(key, instance, call) else { return Vec::new() };
         let bodies = event.transitions.iter().filter(|transition| transition.source == first.source);
         let mut run = SyncRun {
@@ -495,6 +494,23 @@ impl Class {
 /// An event that is taken up.
 type Taken<'c> = (&'c Event, &'c Transition, Cow<'c, EventCall>);
 
+impl Event {
+    /// Whether it may change what is asked: the field, or the state of the life cycle. Of questions about events nothing is said.
+    #[must_use]
+    pub fn may_change(&self, question: &Question) -> bool {
+        match question {
+            Question::Field(name) => {
+                let mut effects = self.transitions.iter().flat_map(|transition| &transition.body.effects);
+                effects.any(|effect| effect.field.name == *name)
+            }
+            Question::Initialized | Question::InState(_) => {
+                self.transitions.iter().any(|transition| transition.source != transition.target)
+            }
+            Question::Possible(_) | Question::Result(_) => false,
+        }
+    }
+}
+
 /// Whether a field that `rule` reads is not the same in both.
 fn reads_changed(rule: &Rule, before: &Instance, after: &Instance) -> bool {
     rule.reads.iter().any(|(name, read)| match &read.kind {
@@ -666,12 +682,13 @@ impl SyncRun<'_> {
         waits.map_or(Ok(()), Err)
     }
 
-    /// The instances on which events are called, where that is known; a branch whose condition is not counts as taken.
-    fn called(&mut self, statements: &[Statement], locals: &mut Vec<Value>, called: &mut Vec<Reference>) {
+    /// The events that are called, where their instance is known; a branch whose condition is not counts as taken.
+    fn called(&mut self, statements: &[Statement], locals: &mut Vec<Value>, called: &mut Vec<(Reference, Name)>) {
         for statement in statements {
             match statement {
-                Statement::Act { target, act: Act::Do { .. }, .. } => {
-                    called.extend(self.evaluator.reference(target, locals));
+                Statement::Act { target, act: Act::Do { event, .. }, .. } => {
+                    let target = self.evaluator.reference(target, locals);
+                    called.extend(target.map(|target| (target, event.clone())));
                 }
                 Statement::Act { .. } => {}
                 Statement::If(condition, statements, _) => {
