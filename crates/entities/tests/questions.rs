@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use enact_entities::{
-    Action, Admission, Attempt, Branch, Decision, Durability, EntityKey, Limits, Millis, Question, Rebel, Reply,
+    Action, Admission, Attempt, Branch, Decision, Durability, EntityKey, Limits, Millis, Model, Question, Rebel, Reply,
     Request, Slot, Strategy, Timestamp, ToParticipant, TxId, Verdict, Work, Written,
 };
 use enact_rebel::{EventCall, Instance, Reference, Source, Spec, Value, check};
@@ -388,6 +388,21 @@ fn what_is_read_and_then_changed_is_promised_in_the_place_of_the_answer() {
         assert!(both.some_order_explains(&before, &calls));
         assert!(both.net.marks.contains("delayed, then admitted"), "the second waits for the first");
         both.net.check_settled();
+    }
+}
+
+/// A transfer asks for balances and changes them; an account asks for the state of another, which stays.
+#[test]
+fn only_what_the_called_event_may_change_is_asked_to_change_it() {
+    let mut both = Both::new(Strategy::Serializable, Durability::Shared);
+    assert!(both.happens("Account", 0, "Open", &["7".into(), "1".into()]));
+    assert!(both.happens("Transfer", 0, "Make", &["0".into(), "1".into(), "2".into()]));
+    for (class, event, to_change) in [("Transfer", "Simple", true), ("Account", "Level", false)] {
+        let entity = key(&format!("{class}/0"));
+        let (_, call) = both.call(class, 0, event, &[]);
+        let state = both.net.participants[&entity].admission().base();
+        let asked = both.net.model.questions(&entity, state, &call, Timestamp(0)).expect("it may ask");
+        assert!(!asked.is_empty() && asked.iter().all(|asked| asked.to_change == to_change), "{asked:?}");
     }
 }
 
