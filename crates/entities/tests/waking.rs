@@ -330,6 +330,25 @@ fn what_finds_no_room_for_one_more_class_waits_for_it() {
         let first = store.open[0];
         assert_eq!(store.commit(first), [*next], "after {n}");
     }
+    assert_eq!(store.in_vain, 0);
+}
+
+#[test]
+fn of_equal_functions_that_are_followed_one_more_is_judged_for_each_that_is_applied() {
+    let mut store = Store::serializable(0);
+    let all: Vec<TxId> = (0..MANY).map(|_| store.ask("Double", &[])).collect();
+    let rest = store.delayed.clone();
+    assert_eq!((store.open.len(), rest.len()), (32, 968));
+    assert!(store.explain(rest[0]).starts_with("32 are open, as many as may be; Double waits"));
+    for (tx, next) in all.iter().zip(&rest) {
+        assert_eq!(store.commit(*tx), [*next]);
+    }
+    assert_eq!(store.in_vain, 0);
+    // One that has an open one before it is not applied, and leaves no room.
+    let second = store.open[1];
+    assert_eq!(store.commit(second), []);
+    assert_eq!(store.in_vain, 0);
+    store.drain(Decision::Abort);
 }
 
 #[test]

@@ -129,10 +129,11 @@ impl<V: PartialEq> Cell<V> {
         self.segments.iter().all(|segment| segment.doing.is_of_class(doing))
     }
 
-    /// Whether there is room behind all.
-    pub(super) fn has_room(&self, doing: &Doing<V>) -> bool {
-        match self.segments.last().filter(|last| last.doing.is_of_class(doing)) {
-            Some(last) => !matches!(doing, Doing::Makes(..)) || last.open + last.committed < MEMBERS_MAX,
+    /// Whether a change of this class has room behind all, if `value` names the class of a value.
+    pub(super) fn has_room(&self, class: &Class, value: impl Fn(&V) -> Class) -> bool {
+        let joins = |last: &&Segment<V>| *class != Class::Own && Class::of(&last.doing, value) == *class;
+        match self.segments.last().filter(joins) {
+            Some(last) => !matches!(class, Class::Function(_)) || last.open + last.committed < MEMBERS_MAX,
             None => self.segments.len() < SEGMENTS_MAX,
         }
     }

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | a threshold on a sum of fields | the sum has come to the level at which the threshold is decided |
 //! | the class of changes in a cell | the cell is empty: the first in line; or holds that class alone: the first of that class |
+//! | room in a cell | the cell has room for it: the first in line |
 //! | the turn of an earlier one | that one is settled or gone: in the order of arrival |
 //! | the bound on open transactions | one is decided: the first |
 //! | anything else about a cell | the cell has changed: in the order of arrival |
@@ -100,6 +101,8 @@ pub(super) enum Watch {
     Change(Key),
     /// That this holds nothing, or nothing but this class.
     Class(Key, Class),
+    /// That there is room in this for one of this class.
+    Room(Key, Class),
     /// That a sum of fields is at one of these levels, or beyond.
     Level(Vec<Term>, Levels),
     /// That this one is settled or gone.
@@ -135,6 +138,8 @@ impl Levels {
 /// What the index asks of what is in progress.
 pub(super) trait Scene {
     fn holder(&self, key: &Key) -> Holder;
+    /// Whether there is room for one of this class.
+    fn has_room(&self, key: &Key, class: &Class) -> bool;
     /// Between which values a sum of fields lies, if that is known.
     fn between(&self, terms: &[Term]) -> Option<(i128, i128)>;
 }
@@ -160,6 +165,7 @@ struct Spot {
     round: Round,
     for_class: BTreeMap<Arrival, Class>,
     by_class: BTreeMap<Class, BTreeSet<Arrival>>,
+    for_room: BTreeMap<Arrival, Class>,
     for_level: BTreeMap<Vec<Term>, Sum>,
 }
 
@@ -226,7 +232,7 @@ impl Round {
 
 impl Spot {
     fn is_empty(&self) -> bool {
-        self.for_change.is_empty() && self.for_class.is_empty() && self.for_level.is_empty()
+        self.for_change.is_empty() && self.for_class.is_empty() && self.for_room.is_empty() && self.for_level.is_empty()
     }
 
     /// The first in line for its class.
@@ -276,6 +282,9 @@ impl Index {
                     spot.for_class.insert(arrival, class.clone());
                     spot.by_class.entry(class.clone()).or_default().insert(arrival);
                 }
+                Watch::Room(key, class) => {
+                    self.spot(key).for_room.insert(arrival, class.clone());
+                }
                 Watch::Level(terms, levels) => {
                     for term in terms {
                         let sums = &mut self.spot(&Key::Number(term.field)).for_level;
@@ -301,6 +310,9 @@ impl Index {
                 Watch::Class(key, class) => self.at(key, |spot| {
                     spot.for_class.remove(&arrival);
                     remove(&mut spot.by_class, class, arrival);
+                }),
+                Watch::Room(key, _) => self.at(key, |spot| {
+                    spot.for_room.remove(&arrival);
                 }),
                 Watch::Level(terms, levels) => {
                     for term in terms {
@@ -385,6 +397,12 @@ impl Index {
     pub(super) fn for_class(&self, key: &Key, scene: &impl Scene) -> Option<Arrival> {
         let spot = self.spots.get(key).filter(|spot| !spot.for_class.is_empty())?;
         spot.of_class(&scene.holder(key))
+    }
+
+    /// The first in line for room in `key`, if there is any for it.
+    pub(super) fn for_room(&self, key: &Key, scene: &impl Scene) -> Option<Arrival> {
+        let (arrival, class) = self.spots.get(key)?.for_room.first_key_value()?;
+        scene.has_room(key, class).then_some(*arrival)
     }
 
     /// One that waits for a sum with the number `key` in it, and whose level is reached.

@@ -98,10 +98,22 @@ impl Interval {
         !self.places.contains_key(&Place::LIFE_CYCLE)
     }
 
-    /// Whether there is room for `footprint` behind everything.
-    pub(super) fn has_room(&self, footprint: &Footprint) -> bool {
-        footprint.numbers().all(|(field, doing)| self.numbers.get(&field).is_none_or(|cell| cell.has_room(&doing)))
-            && footprint.places().all(|(place, doing)| self.places.get(place).is_none_or(|cell| cell.has_room(&doing)))
+    /// What of `footprint` has no room behind everything: the cell, and the class of its change there.
+    pub(super) fn crowded(&self, footprint: &Footprint) -> Option<(Key, Class)> {
+        let numbers = footprint.numbers().filter(|(field, _)| self.numbers.contains_key(field));
+        let numbers = numbers.map(|(field, doing)| (Key::Number(field), of_number(&doing)));
+        let places = footprint.places().filter(|(place, _)| self.places.contains_key(place));
+        let places = places.map(|(place, doing)| (Key::Place(place.clone()), of_content(&doing)));
+        numbers.chain(places).find(|(key, class)| !self.has_room(key, class))
+    }
+
+    /// Whether a change of this class has room in a number or a place.
+    pub(super) fn has_room(&self, key: &Key, class: &Class) -> bool {
+        match key {
+            Key::Number(field) => self.numbers.get(field).is_none_or(|cell| cell.has_room(class, named_number)),
+            Key::Place(place) => self.places.get(place).is_none_or(|cell| cell.has_room(class, named_content)),
+            Key::Elements(_) | Key::Manner(_) | Key::Line | Key::Any => true,
+        }
     }
 
     /// Takes up an admitted event; `None` is one without a footprint.
@@ -148,8 +160,7 @@ impl Interval {
         for (field, doing) in footprint.numbers() {
             let is_overlooked = cfg!(planted = "overlook_classes");
             if !is_overlooked && self.numbers.get(&field).is_some_and(|cell| !cell.is_of_class(&doing)) {
-                let class = Class::of(&doing, |value| Class::Number(*value));
-                return Some(Obstacle::Class(Key::Number(field), class));
+                return Some(Obstacle::Class(Key::Number(field), of_number(&doing)));
             }
         }
         for (place, doing) in footprint.places() {
@@ -157,8 +168,7 @@ impl Interval {
                 return Some(Obstacle::Changes(vec![Key::Place(place.clone()), Key::Elements(place.field)]));
             }
             if self.places.get(place).is_some_and(|cell| !cell.is_of_class(&doing)) {
-                let class = Class::of(&doing, |value| Class::Content(value.clone()));
-                return Some(Obstacle::Class(Key::Place(place.clone()), class));
+                return Some(Obstacle::Class(Key::Place(place.clone()), of_content(&doing)));
             }
         }
         None
@@ -337,11 +347,9 @@ impl Interval {
 
     /// What is in progress in a number or a place.
     pub(super) fn holder(&self, key: &Key) -> Holder {
-        let number = |field| self.numbers.get(field).map(|cell| cell.holder(|value| Class::Number(*value)));
-        let place = |place| self.places.get(place).map(|cell| cell.holder(|value| Class::Content(value.clone())));
         let holder = match key {
-            Key::Number(field) => number(field),
-            Key::Place(found) => place(found),
+            Key::Number(field) => self.numbers.get(field).map(|cell| cell.holder(named_number)),
+            Key::Place(place) => self.places.get(place).map(|cell| cell.holder(named_content)),
             Key::Elements(_) | Key::Manner(_) | Key::Line | Key::Any => Some(Holder::Several),
         };
         holder.unwrap_or(Holder::Nothing)
@@ -527,6 +535,22 @@ impl Interval {
             Bound::AtMost(bound) => (&mut needs.high, bound + delta.max(0)),
         }
     }
+}
+
+const fn named_number(value: &i128) -> Class {
+    Class::Number(*value)
+}
+
+fn named_content(value: &String) -> Class {
+    Class::Content(value.clone())
+}
+
+fn of_number(doing: &Doing<i128>) -> Class {
+    Class::of(doing, named_number)
+}
+
+fn of_content(doing: &Doing<String>) -> Class {
+    Class::of(doing, named_content)
 }
 
 /// The number, or the field as a whole.

@@ -235,6 +235,10 @@ fn by_cover<M: Model>(
     if meets_other && newcomer.cause == Cause::Order {
         return Some(Judgement::Delay(Cause::Order));
     }
+    // What has no room waits for it before anything is evaluated.
+    if !meets_other && progress.interval.crowded(footprint).is_some() {
+        return Some(Judgement::Delay(Cause::Bound));
+    }
     let cover = progress.interval.cover(progress);
     match (progress.entity.forecast(event, branch.at, progress.base(), &cover), obstacle) {
         (Forecast::Refused, _) => refusal(progress, branch),
@@ -254,8 +258,8 @@ fn admit<M: Model>(
     state: &str,
     in_line: bool,
 ) -> Option<Judgement<M>> {
-    if !progress.interval.has_room(footprint) {
-        return Some(Judgement::Delay(Cause::Order));
+    if progress.interval.crowded(footprint).is_some() {
+        return Some(Judgement::Delay(Cause::Bound));
     }
     let work = &newcomer.branch.work;
     let answers = match work.questions().next() {
@@ -427,7 +431,8 @@ pub(super) fn hinders<M: Model>(
     let at_rest = |(a, b): &(&Footprint, &Footprint)| !a.moves_life_cycle() && !b.moves_life_cycle();
     if let Some((a, b)) = footprints.filter(at_rest).filter(|_| progress.is_exact()) {
         let crosses = |a, b| progress.interval.crosses(a, b, progress);
-        return crosses(a, b) || strategy == Strategy::Serializable && (crosses(b, a) || differ_by_order(a, b));
+        let shows = || differ_by_order(a, b) || crosses(b, a);
+        return strategy == Strategy::Serializable && shows() || crosses(a, b);
     }
     if let (Some(a), Some(b), Strategy::Serializable) = (&newcomer.changes, &waiting.changes, strategy)
         && meet_differently(a, b)

@@ -23,7 +23,7 @@ use super::Applied;
 use super::changed::Changed;
 use super::entity::{Answer, Branch, Entity};
 use super::footprint::{Base, Footprint};
-use super::index::{Holder, Key, Scene};
+use super::index::{Class, Holder, Key, Scene};
 use super::interval::{Interval, Taken};
 use super::manners::Manners;
 use super::release::Release;
@@ -86,6 +86,10 @@ impl<M: Model> Scene for Progress<M> {
             Key::Manner(place) => self.manners.holder(place),
             key => self.interval.holder(key),
         }
+    }
+
+    fn has_room(&self, key: &Key, class: &Class) -> bool {
+        self.interval.has_room(key, class)
     }
 
     fn between(&self, terms: &[Term]) -> Option<(i128, i128)> {

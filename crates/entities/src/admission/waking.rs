@@ -162,10 +162,11 @@ impl<M: Model> Admission<M> {
             Source::Key(key) => {
                 let change = index.for_change(key, visit.met, way == Way::First).map(|arrival| (way, arrival));
                 let class = (!visit.is_out_of_turn).then(|| index.for_class(key, &self.progress)).flatten();
+                let room = index.for_room(key, &self.progress);
                 let level = index.for_level(key, &self.progress);
                 let class = class.map(|arrival| (Way::Class, arrival));
-                let level = level.map(|arrival| (Way::Other, arrival));
-                [change, class, level].into_iter().flatten().min_by_key(|(_, arrival)| *arrival)
+                let [room, level] = [room, level].map(|found| found.map(|arrival| (Way::Other, arrival)));
+                [change, class, room, level].into_iter().flatten().min_by_key(|(_, arrival)| *arrival)
             }
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn watches<M: Model>(
     pin: impl FnOnce() -> Option<Result<Shape<M::Event>, Unsettled>>,
 ) -> Vec<Watch> {
     match waiting.cause {
-        Cause::Bound => vec![Watch::Bound],
+        Cause::Bound => vec![by_room(progress, waiting).unwrap_or(Watch::Bound)],
         Cause::Turn(tx) => vec![Watch::Turn(tx)],
         Cause::Outcomes => vec![Watch::Change(Key::Any)],
         Cause::Answer if let Some(Err(Unsettled(location))) = pin() => changes(location).map(Watch::Change).collect(),
@@ -39,6 +39,12 @@ pub(super) fn watches<M: Model>(
         Cause::Verdict => by_level(progress, waiting).unwrap_or_else(|| by_touched(progress, waiting)),
         Cause::Answer => by_touched(progress, waiting),
     }
+}
+
+/// Room for it in a cell that has none.
+fn by_room<M: Model>(progress: &Progress<M>, waiting: &Delayed<M::Event>) -> Option<Watch> {
+    let (key, class) = progress.interval.crowded(waiting.footprint().filter(|_| progress.is_exact())?)?;
+    Some(Watch::Room(key, class))
 }
 
 /// What has changed if `location` has: of an element the element itself, and the set as a whole.
