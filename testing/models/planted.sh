@@ -16,6 +16,7 @@ of_protocol=(
     apply_out_of_order
     never_wake
     overlook_reliance
+    wait_out_of_order
 )
 of_admission=(
     overlook_thresholds

@@ -3,12 +3,13 @@
 mod support;
 
 use enact_entities::{
-    Attempt, Begin, Call, Decide, Decision, Durability, Idempotency, Input, Millis, Reply, Said, Slot, Strategy,
-    Timestamp, ToCoordinator, ToParticipant, Vote, Why, Written,
+    Answer, Attempt, Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Decide,
+    Decision, Durability, Idempotency, Input, Millis, Reply, Request, Said, Slot, Strategy, Timestamp, ToCoordinator,
+    ToParticipant, TxId, Vote, Why, Written,
 };
 use support::bank::{Bank, Event, Hand};
-use support::key;
 use support::world::{Packet, World};
+use support::{key, tx};
 
 const MODES: [Durability; 2] = [Durability::TwoPhase, Durability::Shared];
 
@@ -274,13 +275,13 @@ fn d_a_yes_after_the_abort_is_told_to_abort() {
 #[test]
 fn d_a_vote_for_an_unknown_transaction_is_told_to_abort() {
     let mut world = two_accounts(Durability::TwoPhase);
-    let answer = enact_entities::Answer { calls: vec![], answers: vec![], state: None, in_line: false };
+    let answer = Answer { calls: vec![], answers: vec![], state: None, in_line: false };
     for said in [
         Said::Vote(Vote::Yes { slot: Slot(7), answer, durability: Durability::TwoPhase, early: None }),
         Said::Ask(Slot(7)),
     ] {
         let (to, from) = (key("Coordinator/C"), key("Account/A"));
-        let tx = support::tx(999);
+        let tx = tx(999);
         world.net.push(Packet::Up(ToCoordinator { to, from, tx, attempt: Attempt::FIRST, said }));
         world.deliver(0);
         let Some(Packet::Down(_, ToParticipant::Decide(decide))) = world.net.pop() else { panic!("it is told") };
@@ -335,7 +336,7 @@ fn d_a_commit_of_what_was_never_promised_is_a_protocol_error_without_effect() {
     let mut world = two_accounts(Durability::TwoPhase);
     let decide = |slot| {
         Input::Decide(Decide {
-            tx: support::tx(999),
+            tx: tx(999),
             attempt: Attempt::FIRST,
             coordinator: key("Coordinator/C"),
             slot,
@@ -525,4 +526,80 @@ fn d_a_participant_never_gives_up_its_promise_alone() {
     world.settle(100_000);
     assert_eq!(world.balance("Account/A"), 70);
     world.check_settled();
+}
+
+/// Accounts A to D, of which B is near, in a coordinator that asks the others side by side.
+struct SideBySide {
+    coordinator: Coordinator<Hand>,
+    tx: TxId,
+}
+
+impl SideBySide {
+    fn new() -> Self {
+        let options = CoordinatorOptions::new(Durability::TwoPhase);
+        let coordinator = Coordinator::new(Hand::plain(), key("Coordinator/C"), options);
+        Self { coordinator: coordinator.asking_side_by_side(|entity| entity.id() != "B"), tx: tx(1) }
+    }
+
+    /// What follows from `input`: who is asked, in which attempt, and whether that may be delayed there; and who is told to abort.
+    fn step(&mut self, input: CoordinatorInput<Event>) -> (Vec<(String, u32, bool)>, Vec<String>) {
+        let (mut asked, mut aborted) = (Vec::new(), Vec::new());
+        for output in self.coordinator.step(input, Millis(0)) {
+            match output {
+                CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) } => {
+                    let Request { branch, ordered, .. } = prepare.request;
+                    asked.push((to.id().to_owned(), branch.attempt.number, ordered));
+                }
+                CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } => {
+                    assert_eq!(decide.decision, Decision::Abort);
+                    aborted.push(to.id().to_owned());
+                }
+                _ => {}
+            }
+        }
+        (asked, aborted)
+    }
+
+    fn begin(&mut self) -> Vec<(String, u32, bool)> {
+        let deposit = |id| Call::event(key(&format!("Account/{id}")), Hand::deposit(1));
+        let calls = ["A", "B", "C", "D"].map(deposit).into();
+        let begin = Begin { tx: self.tx, calls, at: Timestamp(0), deadline: Millis(1_000), idempotency: None };
+        self.step(CoordinatorInput::Begin(begin)).0
+    }
+
+    fn hear(&mut self, from: &str, vote: Vote<Event>) -> (Vec<(String, u32, bool)>, Vec<String>) {
+        let (to, from) = (key("Coordinator/C"), key(&format!("Account/{from}")));
+        let said = Said::Vote(vote);
+        self.step(CoordinatorInput::Heard(ToCoordinator { to, from, tx: self.tx, attempt: Attempt::FIRST, said }))
+    }
+}
+
+fn yes() -> Vote<Event> {
+    let answer = Answer { calls: vec![vec![]], answers: vec![], state: None, in_line: false };
+    Vote::Yes { slot: Slot::FIRST, answer, durability: Durability::TwoPhase, early: None }
+}
+
+fn asks(expected: &[(&str, u32, bool)]) -> Vec<(String, u32, bool)> {
+    expected.iter().map(|&(id, attempt, ordered)| (id.to_owned(), attempt, ordered)).collect()
+}
+
+#[test]
+fn those_that_are_far_are_asked_side_by_side_and_only_the_last_of_them_may_be_delayed() {
+    let mut asking = SideBySide::new();
+    assert_eq!(asking.begin(), asks(&[("A", 1, false), ("C", 1, false), ("D", 1, true)]));
+    for from in ["D", "A"] {
+        assert_eq!(asking.hear(from, yes()).0, [], "one is awaited");
+    }
+    // What is greater is held by then.
+    assert_eq!(asking.hear("C", yes()).0, asks(&[("B", 1, false)]));
+}
+
+#[test]
+fn where_one_of_them_would_have_to_wait_the_next_attempt_asks_one_by_one() {
+    let mut asking = SideBySide::new();
+    asking.begin();
+    assert_eq!(asking.hear("C", yes()), (vec![], vec![]));
+    let (asked, aborted) = asking.hear("A", Vote::OutOfOrder);
+    assert_eq!(asked, asks(&[("A", 2, true)]));
+    assert_eq!(aborted, ["C", "D"], "what has said yes, and what is still asked");
 }

@@ -169,6 +169,7 @@ fn scenario(bank: &Bank, strategy: Strategy, alone: &[Asked], turns: usize) -> S
         nodes: vec![vec![accounts[0].clone()], vec![accounts[1].clone()], vec![coordinator.clone()]],
         transactions: (0..turns).flat_map(|_| alone.iter().map(transaction)).collect(),
         begun: 0,
+        is_side_by_side: false,
         is_prompt: true,
         faults: Faults::default(),
     }

@@ -83,6 +83,8 @@ pub struct NodeOptions {
     pub participant: ParticipantOptions,
     /// Those of coordinators.
     pub coordinator: CoordinatorOptions,
+    /// Whether coordinators ask participants side by side.
+    pub is_side_by_side: bool,
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Position, AppendError>>>>;
@@ -380,12 +382,13 @@ impl<M: Model> Node<M> {
     }
 
     fn recover(&mut self, at: &EntityKey) -> Effects<M> {
-        let NodeOptions { participant, coordinator } = self.options.clone();
+        let NodeOptions { participant, coordinator, is_side_by_side } = self.options.clone();
         let model = Arc::clone(&self.model);
         if is_coordinator(at) {
             let records = self.records(at, Seq::NONE);
             let (recovered, outputs) = Coordinator::recover(model, at.clone(), coordinator, None, records, self.now)
                 .expect("its records are sound");
+            let recovered = if is_side_by_side { recovered.asking_side_by_side(|_| true) } else { recovered };
             self.parties.insert(at.clone(), Party::Coordinator(Box::new(recovered)));
             self.take_coordinator_outputs(at, outputs)
         } else {

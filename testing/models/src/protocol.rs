@@ -87,6 +87,8 @@ pub struct Scenario<M: Model> {
     pub transactions: Vec<Transaction<M::Event>>,
     /// How many of them have begun when the history begins.
     pub begun: usize,
+    /// Whether coordinators ask participants side by side.
+    pub is_side_by_side: bool,
     /// Whether an append is durable before its node takes anything else, unless it crashes.
     pub is_prompt: bool,
     /// What goes wrong.
@@ -602,14 +604,18 @@ impl<M: Model> Protocol<M> {
     }
 
     fn fresh(&self) -> Node<M> {
-        let Scenario { model, strategy, limits, states, .. } = &self.scenario;
+        let Scenario { model, strategy, limits, states, is_side_by_side, .. } = &self.scenario;
         let mut participant = ParticipantOptions::new(*strategy);
         participant.limits = limits.clone();
         participant.ask_after = Millis(0);
         let mut coordinator = CoordinatorOptions::new(Durability::TwoPhase);
         coordinator.resend_after = Millis(0);
         coordinator.grace = Millis(0);
-        Node::new(Arc::clone(model), NodeOptions { participant, coordinator }, states)
+        Node::new(
+            Arc::clone(model),
+            NodeOptions { participant, coordinator, is_side_by_side: *is_side_by_side },
+            states,
+        )
     }
 
     fn step(&self, node: u32, host: u32, input: Input) -> Step {

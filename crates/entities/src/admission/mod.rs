@@ -137,6 +137,11 @@ impl Strategy {
         !matches!(self, Self::Psac)
     }
 
+    /// Whether most that meet take turns.
+    pub(crate) const fn is_locking(self) -> bool {
+        matches!(self, Self::Locking | Self::LockingEarlyRelease)
+    }
+
     /// Whether one more may be open beside what is in progress.
     fn has_room<M: Model>(self, progress: &Progress<M>, limits: &Limits) -> bool {
         match self {

@@ -6,11 +6,11 @@
 //!
 //! # Steps
 //! 1. *Plan*: take up the calls in their order, as far as they are known, and give each entity its part.
-//! 2. *Vote*: ask the participants one by one in the order of their keys. What a vote reveals changes the plan; one that has
-//!    said yes to another part than it is asked for now is asked again, and promises the new part in the place of the old one: nobody
-//!    that waits there comes between. A refusal aborts as soon as nothing unknown can change what is refused. One that must know
-//!    something of others first says what, and holds nothing: they are asked, and hold their answers as they hold a promise, and then
-//!    it is asked again with the answers.
+//! 2. *Vote*: ask the participants in the order of their keys, one by one, and those that are far side by side. What votes
+//!    reveal changes the plan as soon as none is awaited; one that has said yes to another part than it is asked for now is asked
+//!    again, and promises the new part in the place of the old one: nobody that waits there comes between. A refusal aborts as soon
+//!    as nothing unknown can change what is refused. One that must know something of others first says what, and holds nothing:
+//!    they are asked, and hold their answers as they hold a promise, and then it is asked again with the answers.
 //! 3. *Decide*: when all have said yes, force the decision. Once it is durable the client is told, then the participants.
 //!    Nothing times out after that.
 //! 4. *Tell*: until everybody has acknowledged. A transaction of which nothing is known is an aborted one.
@@ -38,6 +38,9 @@
 //! An event that needs answers is asked after the entities that give them, so mostly out of order if its key is smaller. If it
 //! would have to wait, the next attempt asks in order, with the answers of this one as guesses; where one of those is stale by then,
 //! what follows from it is asked for again in the place of what was promised.
+//!
+//! Of those that are asked side by side only the one with the greatest key is asked in order. Nobody else is asked before all of them have
+//! voted, so that what waits there holds smaller keys only, whatever becomes of the others.
 //!
 //! Wait-die by age on the out-of-order requests would not do: a young transaction may wait in order for an old one, which may
 //! then wait out of order for the young.
@@ -249,7 +252,11 @@ pub struct Coordinator<M: Model> {
     answers: Answers,
     recent: Recent<Reply>,
     halted: bool,
+    far: Option<Box<Distance>>,
 }
+
+/// Whether an answer of an entity takes a while.
+type Distance = dyn Fn(&EntityKey) -> bool + Send + Sync;
 
 /// All that its future depends on, but the model, the numbers of writes, and the order in which answers are forgotten.
 impl<M: Model> fmt::Debug for Coordinator<M> {
@@ -280,7 +287,19 @@ impl<M: Model> Coordinator<M> {
             recent: Recent::new(options.recent_max),
             options,
             halted: false,
+            far: None,
         }
+    }
+
+    /// Asks participants that are far at once, where nothing but the way of messages keeps it from asking them one after the other.
+    ///
+    /// The first attempt of a transaction asks all of them that it knows of side by side, so that it waits once for messages and
+    /// records, however many they are. Only the last one in the order of keys may be delayed then. One of the others that would have to
+    /// wait is refused that, and the next attempt asks one after the other, in order.
+    #[must_use]
+    pub fn asking_side_by_side(mut self, is_far: impl Fn(&EntityKey) -> bool + Send + Sync + 'static) -> Self {
+        self.far = Some(Box::new(is_far));
+        self
     }
 
     /// Its own key.
@@ -376,37 +395,44 @@ impl<M: Model> Coordinator<M> {
         (&self.model, self.transactions.get_mut(&tx).expect("the transaction has not ended"))
     }
 
-    /// Asks the next participant of a transaction that is voting, or decides.
+    /// Asks the next participants of a transaction that is voting, or decides, if no vote is awaited.
     fn advance(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
+        let bounds = self.bounds();
+        let (model, transaction) = self.with_model(tx);
+        if transaction.is_asking() {
+            return;
+        }
+        if let Err(refusal) = transaction.take_news(model, bounds) {
+            return self.refuse(tx, refusal, now, out);
+        }
         let Some(strangers) = self.transaction(tx).compare() else { return self.restart(tx, now, out) };
         for (key, slot) in strangers {
             let attempt = self.transaction(tx).attempt;
             self.tell(&key, tx, attempt, Some(slot), Decision::Abort, out);
         }
-        let bounds = self.bounds();
         let (model, transaction) = self.with_model(tx);
         match transaction.face_doubts(model, bounds) {
             Ok(false) => {}
             Ok(true) => return self.advance(tx, now, out),
             Err(refusal) => return self.refuse(tx, refusal, now, out),
         }
-        match transaction.next_to_ask() {
-            None => {
-                assert!(!transaction.is_partial(), "{tx} waits for an answer that nobody owes");
-                self.decide(tx, now, out);
-            }
-            Some(key) => {
-                transaction.begin_to_ask(key);
-                self.ask(tx, out);
-                self.wake_again(tx, self.options.resend_after, now);
-            }
+        let far = self.far.as_deref();
+        let transaction = self.transactions.get_mut(&tx).expect("the transaction has not ended");
+        if transaction.begin_to_ask(|key| far.is_some_and(|is_far| is_far(key))) {
+            self.ask(tx, out);
+            return self.wake_again(tx, self.options.resend_after, now);
         }
+        assert!(!transaction.is_partial(), "{tx} waits for an answer that nobody owes");
+        self.decide(tx, now, out);
     }
 
+    /// Asks those whose votes are awaited, for the first time or again.
     fn ask(&self, tx: TxId, out: &mut Outputs<M>) {
         let transaction = &self.transactions[&tx];
-        if let Some((to, prepare)) = transaction.prepare(tx, &self.key, self.options.durability) {
-            out.push(CoordinatorOutput::Send { to, message: ToParticipant::Prepare(prepare) });
+        for to in transaction.asked() {
+            if let Some(prepare) = transaction.prepare(tx, to, &self.key, self.options.durability) {
+                out.push(CoordinatorOutput::Send { to: to.clone(), message: ToParticipant::Prepare(prepare) });
+            }
         }
     }
 
@@ -472,8 +498,7 @@ impl<M: Model> Coordinator<M> {
             return self.dismiss(&from, tx, attempt, &said, out);
         };
         match &transaction.phase {
-            // A vote of an earlier round answers another question.
-            Phase::Voting if transaction.asked.as_ref() == Some(&from) && transaction.attempt <= attempt => {
+            Phase::Voting if transaction.awaits(&from, attempt) => {
                 if let Said::Vote(vote) = said {
                     self.voted(tx, from, vote, now, out);
                 }
@@ -508,15 +533,17 @@ impl<M: Model> Coordinator<M> {
         let (model, transaction) = self.with_model(tx);
         let still_possible = match vote {
             Vote::Yes { slot, answer, durability, early } => {
-                transaction.accept(model, bounds, from, (slot, durability, early), answer)
+                transaction.accept(from, (slot, durability, early), answer);
+                Ok(())
             }
             Vote::No(rejection) if rejection.refusal.is_early() => {
+                transaction.heard(&from);
                 return self.let_due(tx, rejection.refusal, now, out);
             }
             Vote::No(rejection) => transaction.refused(model, bounds, from, rejection),
-            Vote::Unanswered(unanswered) => transaction.inquire(model, bounds, from, unanswered),
+            Vote::Unanswered(unanswered) => transaction.inquire(model, from, unanswered),
             Vote::OutOfOrder => {
-                transaction.asked = None;
+                transaction.heard(&from);
                 return self.restart(tx, now, out);
             }
             Vote::Expired(waits_for) => return self.give_up(tx, Reply::TimedOut { entity: from, waits_for }, out),
@@ -532,7 +559,6 @@ impl<M: Model> Coordinator<M> {
     /// Gives up all that the transaction holds until what is due has happened.
     fn let_due(&mut self, tx: TxId, refusal: Refusal, now: Millis, out: &mut Outputs<M>) {
         let transaction = self.transaction(tx);
-        transaction.asked = None;
         transaction.due_before += 1;
         if transaction.due_before > DUE_MAX {
             let reasons = vec![Reason::TooManyDue { limit: DUE_MAX }];
@@ -719,9 +745,10 @@ impl<M: Model> Coordinator<M> {
     fn overdue(&mut self, tx: TxId, now: Millis, out: &mut Outputs<M>) {
         let transaction = &self.transactions[&tx];
         let span = Millis(transaction.span.0.saturating_mul(2).min(self.options.resend_after.0.saturating_mul(32)));
-        match (&transaction.phase, &transaction.asked) {
+        let asked = transaction.asked().next().cloned();
+        match (&transaction.phase, asked) {
             (Phase::Voting, Some(entity)) if transaction.deadline + self.options.grace <= now => {
-                let reply = Reply::TimedOut { entity: entity.clone(), waits_for: Vec::new() };
+                let reply = Reply::TimedOut { entity, waits_for: Vec::new() };
                 self.give_up(tx, reply, out);
             }
             (Phase::Voting, _) => {

@@ -38,8 +38,10 @@ pub(super) struct Transaction<E> {
     doubted: BTreeSet<EntityKey>,
     /// Whether the plan has not been compared with the votes since it was made.
     is_new_plan: bool,
-    /// Whose vote is awaited.
-    pub(super) asked: Option<EntityKey>,
+    /// Whose votes are awaited, each with the attempt that it is asked for.
+    asked: ByKey<Attempt>,
+    /// Whether something has been learnt that the plan does not know.
+    is_news: bool,
     pub(super) phase: Phase,
     /// When it is woken, if it is.
     pub(super) wake: Millis,
@@ -99,7 +101,8 @@ impl<E: Clone + Eq> Transaction<E> {
             released: BTreeSet::new(),
             doubted: BTreeSet::new(),
             is_new_plan: false,
-            asked: None,
+            asked: ByKey::default(),
+            is_news: false,
             phase: Phase::Voting,
             wake: Millis::NEVER,
             span: Millis(0),
@@ -126,7 +129,7 @@ impl<E: Clone + Eq> Transaction<E> {
 
     /// Plans with all that is known, or if guesses contradict facts, with the facts alone.
     pub(super) fn replan<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
-        self.is_new_plan = true;
+        (self.is_new_plan, self.is_news) = (true, false);
         self.plan = match self.known(model, &self.learned, bounds).plan() {
             Ok(plan) => plan,
             Err(_) => {
@@ -146,7 +149,7 @@ impl<E: Clone + Eq> Transaction<E> {
         self.learned.retain(|key, _| yes.has(key) || outdated.has(key) || no.contains(key));
     }
 
-    /// The entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
+    /// An entity that was asked refuses. That ends the transaction if nothing that is unknown can change what it will be
     /// asked for up to there. Otherwise it is asked again when all others have said what they call.
     pub(super) fn refused<M: Model<Event = E>>(
         &mut self,
@@ -156,7 +159,7 @@ impl<E: Clone + Eq> Transaction<E> {
         rejection: Rejection<E>,
     ) -> Result<(), Refusal> {
         let Rejection { refusal, before, calls, answers } = rejection;
-        self.asked = None;
+        self.heard(&from);
         let Some(work) = self.plan.work(&from).cloned() else { return Ok(()) };
         self.learned.insert(from.clone(), Lesson::of(&work, calls, answers));
         self.no.insert(from.clone());
@@ -169,19 +172,19 @@ impl<E: Clone + Eq> Transaction<E> {
             return Err(Refusal { callers, ..refusal });
         }
         self.doubted.insert(from);
-        self.replan(model, bounds)
+        self.is_news = true;
+        Ok(())
     }
 
-    /// The entity that was asked wants to know something first.
+    /// An entity that was asked wants to know something first.
     pub(super) fn inquire<M: Model<Event = E>>(
         &mut self,
         model: &M,
-        bounds: Bounds,
         from: EntityKey,
         unanswered: Unanswered<E>,
     ) -> Result<(), Refusal> {
         let Unanswered { position, asked } = unanswered;
-        self.asked = None;
+        self.heard(&from);
         let Some(work) = self.plan.work(&from) else { return Ok(()) };
         let Some(Action::Event(event)) = work.actions.get(position).cloned() else { return Ok(()) };
         let number = work.actions[..position].iter().filter(|action| matches!(action, Action::Event(_))).count();
@@ -198,7 +201,8 @@ impl<E: Clone + Eq> Transaction<E> {
         }
         known.push((event, asked));
         self.attempt = self.attempt.next_round();
-        self.replan(model, bounds)
+        self.is_news = true;
+        Ok(())
     }
 
     /// Gives up every guess, if nobody but those that have refused is left to ask, and asks those again; says whether there
@@ -207,7 +211,7 @@ impl<E: Clone + Eq> Transaction<E> {
     /// That ends: of those that refuse the same again, the one that does so first in the order of calls has nothing
     /// unknown before it, and its refusal is final.
     pub(super) fn face_doubts<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<bool, Refusal> {
-        if self.doubted.is_empty() || self.next_to_ask().is_some() {
+        if self.doubted.is_empty() || self.to_ask().next().is_some() {
             return Ok(false);
         }
         self.doubted.clear();
@@ -217,17 +221,15 @@ impl<E: Clone + Eq> Transaction<E> {
         Ok(true)
     }
 
-    /// Takes the yes of the entity that was asked.
-    pub(super) fn accept<M: Model<Event = E>>(
+    /// Takes the yes of an entity that was asked.
+    pub(super) fn accept(
         &mut self,
-        model: &M,
-        bounds: Bounds,
         from: EntityKey,
         (slot, durability, early): (Slot, Durability, Option<EarlyRelease>),
         answer: Answer<E>,
-    ) -> Result<(), Refusal> {
-        self.asked = None;
-        let Some((work, is_fixed)) = self.plan.question(&from) else { return Ok(()) };
+    ) {
+        self.heard(&from);
+        let Some((work, is_fixed)) = self.plan.question(&from) else { return };
         let work = work.clone();
         let Answer { calls, answers, state, in_line } = answer;
         let result = result_of(&work, &answers);
@@ -236,11 +238,14 @@ impl<E: Clone + Eq> Transaction<E> {
         self.depends |= early.is_some_and(|early| early.depends_on.is_some());
         self.yes.insert(from.clone(), Yes { slot, work, state, result, in_line, durability, early });
         self.no.remove(&from);
-        let Some(news) = news else { return Ok(()) };
-        if self.learned.insert(from, news.clone()).as_ref() == Some(&news) {
-            return Ok(());
+        if let Some(news) = news {
+            self.is_news |= self.learned.insert(from, news.clone()).as_ref() != Some(&news);
         }
-        self.replan(model, bounds)
+    }
+
+    /// Plans anew if something has been learnt.
+    pub(super) fn take_news<M: Model<Event = E>>(&mut self, model: &M, bounds: Bounds) -> Result<(), Refusal> {
+        if self.is_news { self.replan(model, bounds) } else { Ok(()) }
     }
 
     /// Compares a new plan with the votes: those that said yes and are not called after all are taken out, and those that said yes to
@@ -272,15 +277,48 @@ impl<E: Clone + Eq> Transaction<E> {
         strangers
     }
 
-    /// Asks an entity, in the place of what it has said yes to before.
-    pub(super) fn begin_to_ask(&mut self, key: EntityKey) {
-        self.outdated.remove_if(&key, |_| true);
-        self.asked = Some(key);
+    /// Asks the next entity in the order of keys, in the place of what it has said yes to before; in the first attempt, if it is far,
+    /// all with it that are far and have their whole part. Returns whether there was one.
+    pub(super) fn begin_to_ask(&mut self, is_far: impl Fn(&EntityKey) -> bool) -> bool {
+        let Some(first) = self.to_ask().next().cloned() else { return false };
+        let is_whole = |key: &EntityKey| self.plan.work(key).is_some_and(|work| !work.partial);
+        let is_one_of_many = |key: &EntityKey| is_far(key) && is_whole(key);
+        if self.attempt.number == Attempt::FIRST.number && is_one_of_many(&first) {
+            let others: Vec<EntityKey> = self.to_ask().skip(1).filter(|key| is_one_of_many(key)).cloned().collect();
+            others.into_iter().for_each(|other| self.enter_asked(other));
+        }
+        self.enter_asked(first);
+        true
     }
 
-    /// The first in the order of keys that has not voted and can be asked.
-    pub(super) fn next_to_ask(&self) -> Option<EntityKey> {
-        self.plan.ready().find(|key| !self.yes.has(key) && !self.doubted.contains(*key)).cloned()
+    fn enter_asked(&mut self, key: EntityKey) {
+        self.outdated.remove_if(&key, |_| true);
+        self.asked.insert(key, self.attempt);
+    }
+
+    /// Whether the vote of `from` in this attempt is awaited. One of an earlier round answers another question.
+    pub(super) fn awaits(&self, from: &EntityKey, attempt: Attempt) -> bool {
+        self.asked.get(from).is_some_and(|asked| *asked <= attempt)
+    }
+
+    /// The entities whose votes are awaited.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &EntityKey> {
+        self.asked.iter().map(|(key, _)| key)
+    }
+
+    /// Whether a vote is awaited.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// `from` has voted.
+    pub(super) fn heard(&mut self, from: &EntityKey) {
+        self.asked.remove_if(from, |_| true);
+    }
+
+    /// Those that have not voted and can be asked, in the order of keys.
+    fn to_ask(&self) -> impl Iterator<Item = &EntityKey> {
+        self.plan.ready().filter(|key| !self.yes.has(key) && !self.doubted.contains(*key))
     }
 
     /// Whether an event waits for an answer.
@@ -288,31 +326,35 @@ impl<E: Clone + Eq> Transaction<E> {
         self.plan.is_partial()
     }
 
-    /// The request to the entity whose vote is awaited.
+    /// The request to an entity whose vote is awaited.
     pub(super) fn prepare(
         &self,
         tx: TxId,
+        to: &EntityKey,
         coordinator: &EntityKey,
         durability: Durability,
-    ) -> Option<(EntityKey, Prepare<E>)> {
-        let to = self.asked.clone()?;
-        let mut last_held = [self.yes.last_key(), self.outdated.last_key()].into_iter().flatten();
-        let ordered = last_held.all(|held| *held < to);
-        let (work, is_fixed) = self.plan.question(&to)?;
+    ) -> Option<Prepare<E>> {
+        let attempt = *self.asked.get(to)?;
+        // What is asked may be held by now.
+        let mut last_held =
+            [self.yes.last_key(), self.outdated.last_key(), self.asked.last_key()].into_iter().flatten();
+        let ordered = last_held.all(|held| held <= to) || cfg!(planted = "wait_out_of_order");
+        let (work, is_fixed) = self.plan.question(to)?;
         // What answers stand between is told with them.
         let calls_known = is_fixed && work.questions().next().is_none();
         let work = Work { timed: self.is_timed, ..work.clone() };
-        let branch = Branch { tx, attempt: self.attempt, work, at: self.at };
+        let branch = Branch { tx, attempt, work, at: self.at };
         let (deadline, sole) = (self.deadline, self.plan.is_sole());
         let request = Request { branch, deadline, ordered, sole, certain: self.certain, calls_known };
-        Some((to, Prepare { coordinator: coordinator.clone(), durability, request }))
+        Some(Prepare { coordinator: coordinator.clone(), durability, request })
     }
 
     /// Takes all participants that may hold a slot for this attempt.
     pub(super) fn take_held(&mut self) -> Vec<(EntityKey, Option<Slot>)> {
         let voted = std::mem::take(&mut self.yes).into_iter().map(|(key, yes)| (key, Some(yes.slot)));
         let outdated = std::mem::take(&mut self.outdated).into_iter().map(|(key, slot)| (key, Some(slot)));
-        voted.chain(outdated).chain(self.asked.take().map(|key| (key, None))).collect()
+        let asked = std::mem::take(&mut self.asked).into_iter().map(|(key, _)| (key, None));
+        voted.chain(outdated).chain(asked).collect()
     }
 
     /// Goes on to the next attempt with what was learnt in this one.

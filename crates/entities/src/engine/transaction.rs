@@ -132,6 +132,16 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         options
     }
 
+    /// It asks those of other engines at once, unless they are likely to make it wait.
+    fn coordinator(&self) -> Coordinator<M> {
+        let engine = Arc::clone(&self.engine);
+        let coordinator = Coordinator::new(Arc::clone(&engine.model), engine.coordinator.clone(), Self::options());
+        let Some(elsewhere) = engine.elsewhere.clone() else { return coordinator };
+        coordinator.asking_side_by_side(move |entity| {
+            elsewhere.engine_of(entity).is_some() && !engine.strategies.of(entity.class()).is_locking()
+        })
+    }
+
     /// Runs the command from its plan until its client can be told; its events have the time `at`, or that at which its plan
     /// begins.
     pub(super) fn begin(self, command: Command<M::Event>, deadline: Millis, at: Option<Timestamp>) -> UnderWay {
@@ -188,8 +198,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         (deadline, at): (Millis, Option<Timestamp>),
         mut repeatable: Option<Repeatable<'_>>,
     ) -> Option<Rest<M>> {
-        let key = self.engine.coordinator.clone();
-        let mut coordinator = Coordinator::new(Arc::clone(&self.engine.model), key, Self::options());
+        let mut coordinator = self.coordinator();
         let at = at.unwrap_or_else(|| self.engine.time.time());
         self.at = at;
         self.over = deadline + GRACE;

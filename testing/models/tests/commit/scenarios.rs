@@ -36,6 +36,7 @@ fn scenario(strategy: Strategy, transactions: &[Calls], faults: Faults) -> Scena
         nodes: vec![vec![a.clone()], vec![b.clone()], vec![coordinator("C")]],
         transactions: transactions.iter().map(transaction).collect(),
         begun: transactions.len() - 1,
+        is_side_by_side: false,
         is_prompt: true,
         faults,
     }
@@ -72,6 +73,11 @@ fn slowly(scenario: Scenario<Rebel>) -> Scenario<Rebel> {
     Scenario { is_prompt: false, ..scenario }
 }
 
+/// Both accounts are asked at once.
+fn at_once(scenario: Scenario<Rebel>) -> Scenario<Rebel> {
+    Scenario { is_side_by_side: true, ..scenario }
+}
+
 const fn gate(name: &'static str, states: Option<usize>, scenario: fn() -> Scenario<Rebel>) -> Named {
     Named { name, scenario, is_deep: false, states }
 }
@@ -88,6 +94,14 @@ pub(crate) const SCENARIOS: &[Named] = &[
     gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
     gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
     gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
+    gate("conditions-2-at-once-crashes-1", Some(30_808), || {
+        at_once(scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1)))
+    }),
+    gate("locking-2-at-once", Some(4656), || at_once(scenario(Strategy::Locking, &TRANSFERS[1..], NONE))),
+    deep("transfers-2-at-once-crashes-1", Some(47_197), || {
+        at_once(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))
+    }),
+    gate("crossing-2-at-once-crashes-1", Some(81_498), || at_once(scenario(SERIALIZABLE, &CROSSING[..2], crashes(1)))),
     gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
     deep("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
     deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),

@@ -102,7 +102,8 @@ impl<'b> World<'b> {
         let mut participant = ParticipantOptions::new(strategy);
         let (open_max, overtakes_max) = (chance.pick(&[1, 2, 8]), chance.pick(&[0, 1, 16]));
         participant.limits = Limits { open_max, overtakes_max, outcomes_max: chance.pick(&[2, 16]), delayed_max: 4 };
-        let options = NodeOptions { participant, coordinator: CoordinatorOptions::new(Durability::TwoPhase) };
+        let coordinator = CoordinatorOptions::new(Durability::TwoPhase);
+        let options = NodeOptions { participant, coordinator, is_side_by_side: chance.percent(50) };
         let shares_journals = chance.percent(50);
         let before = bank.opened(&accounts);
         let nodes = (0..node_count).map(|_| Node::new(bank.model(), options.clone(), &before));
