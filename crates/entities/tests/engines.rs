@@ -8,7 +8,7 @@ use std::time::Duration;
 use enact_entities::{
     Command, Engine, EngineOptions, EntityKey, ReadError, ReadMode, SubmitError, SystemClock, Transport, View,
 };
-use enact_journal::{Journal, Memory};
+use enact_journal::{Fault, Journal, Memory};
 use enact_sync::Mutex;
 use proptest::prelude::*;
 use support::bank::{Event, Hand, State};
@@ -214,6 +214,29 @@ async fn a_transaction_over_two_engines_waits_for_two_appends() {
     south.release();
     north.release();
     assert_eq!(world.balance("Account/S").await, 13_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_are_elsewhere_promise_at_the_same_time() {
+    let world = World::with_accounts().await;
+    open(&world.bank(1), "Account/S2", 10_000).await;
+    let south = world.journal(1);
+    south.hold();
+    let transfer = world.submit(book(1, "Account/S", "Account/S2", 3_000));
+    until(|| south.waiting_count() == 2).await;
+    south.release();
+    transfer.await.unwrap().expect("there is enough");
+    assert_eq!((world.balance("Account/S").await, world.balance("Account/S2").await), (7_000, 13_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_full_disk_of_another_engine_is_named() {
+    let world = World::with_accounts().await;
+    world.journal(1).fail_next(Fault::Refused);
+    let refused = world.submit(book(1, "Account/N", "Account/S", 3_000)).await.unwrap();
+    let Err(SubmitError::StorageFull { why }) = refused else { panic!("it cannot promise: {refused:?}") };
+    assert_eq!(why, "engine south: as commanded");
+    world.submit(book(2, "Account/N", "Account/S", 10_000)).await.unwrap().expect("nothing is promised any more");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ use enact_sync::Mutex;
 use tokio::sync::mpsc;
 
 use super::decisions::Decisions;
-use super::envelope::{Envelope, MessageError, Preparation};
+use super::envelope::{Envelope, MessageError, Preparation, Unrecorded};
 use super::promises::Promises;
 use super::transaction::Transaction;
 use super::transport::Transport;
@@ -49,8 +49,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// A message for one transaction.
 #[derive(Debug)]
 pub(super) enum Letter<E> {
-    /// A participant says something.
-    Said(Box<ToCoordinator<E>>),
+    /// A participant says something; of a promise that is not recorded, why.
+    Said(Box<ToCoordinator<E>>, Option<Unrecorded>),
     /// Whether what is due at an entity elsewhere has happened.
     Due { has_happened: bool },
 }
@@ -141,9 +141,9 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
     }
 
     /// Tells a coordinator elsewhere what a participant says.
-    pub(super) fn say(&self, message: ToCoordinator<E>) {
+    pub(super) fn say(&self, message: ToCoordinator<E>, unrecorded: Option<Unrecorded>) {
         let engine = message.to.id().to_owned();
-        self.transport.send(&engine, Envelope::Said(message).encode());
+        self.transport.send(&engine, Envelope::Said { message, unrecorded }.encode());
     }
 
     /// Gives a letter to its transaction, if that is under way; otherwise gives it back.
@@ -186,7 +186,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
                 drop(live.turn(move |entity| entity.decide_elsewhere(decide, kept)));
                 self.directory.release(&live);
             }
-            Envelope::Said(heard) => self.heard(elsewhere, heard),
+            Envelope::Said { message, unrecorded } => self.heard(elsewhere, message, unrecorded),
             Envelope::LetDue { entity, by, left_ms, coordinator, tx } if elsewhere.engine_of(&entity).is_none() => {
                 let engine = Arc::clone(self);
                 tokio::spawn(async move {
@@ -217,13 +217,16 @@ impl<M: Model, J: Journal> Shared<M, J> {
         let live = match self.directory.get(&to) {
             Ok(live) if version == self.model.version() => live,
             refused => {
-                if let Err(cause) = refused {
+                let unrecorded = if let Err(cause) = refused {
                     tracing::warn!(%tx, entity = %to, %cause, "an entity cannot promise anything");
+                    Unrecorded::from(&cause)
                 } else {
                     tracing::warn!(%tx, version, "an engine with another version of the contract asks for a promise");
-                }
+                    Unrecorded::Overloaded
+                };
                 let said = Said::Vote(Vote::NotRecorded);
-                return elsewhere.say(ToCoordinator { to: coordinator, from: to, tx, attempt, said });
+                let message = ToCoordinator { to: coordinator, from: to, tx, attempt, said };
+                return elsewhere.say(message, Some(unrecorded));
             }
         };
         let deadline = self.clock.after(Duration::from_millis(left_ms));
@@ -235,11 +238,14 @@ impl<M: Model, J: Journal> Shared<M, J> {
     }
 
     /// Gives what a participant says to its transaction; one that is over has been aborted, or has been acknowledged.
-    fn heard(&self, elsewhere: &Elsewhere<M::Event>, heard: ToCoordinator<M::Event>) {
+    fn heard(&self, elsewhere: &Elsewhere<M::Event>, heard: ToCoordinator<M::Event>, unrecorded: Option<Unrecorded>) {
         if heard.to != elsewhere.coordinator {
             return;
         }
-        let Some(Letter::Said(heard)) = elsewhere.deliver(heard.tx, Letter::Said(Box::new(heard))) else { return };
+        let tx = heard.tx;
+        let Some(Letter::Said(heard, _)) = elsewhere.deliver(tx, Letter::Said(Box::new(heard), unrecorded)) else {
+            return;
+        };
         if !elsewhere.is_restored.load(Ordering::Acquire) {
             return;
         }

@@ -16,6 +16,7 @@ use super::clock::Clock;
 use super::committer::{Append, CommitError, Committer};
 use super::directory::Live;
 use super::elsewhere::Elsewhere;
+use super::envelope::Unrecorded;
 use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
@@ -102,6 +103,8 @@ pub(super) struct Entity<M: Model, J: Journal> {
     next_read: ReadId,
     /// What it asks of coordinators elsewhere as soon as it is in the directory.
     questions: Vec<Output<M::State, M::Event>>,
+    /// Why the record was refused that it is told of now.
+    unrecorded: Option<Unrecorded>,
     /// Itself, as long as something is under way for a coordinator elsewhere.
     kept: Option<Arc<Live<M, J>>>,
     /// The earliest tick that a timer has been set for.
@@ -139,6 +142,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
             reads: HashMap::new(),
             next_read: ReadId(0),
             questions,
+            unrecorded: None,
             kept: None,
             tick_at: Millis::NEVER,
             durable,
@@ -311,8 +315,9 @@ impl<M: Model, J: Journal> Entity<M, J> {
         {
             self.count(vote, events.as_ref());
         }
+        let unrecorded = self.unrecorded.clone().filter(|_| message.said == Said::Vote(Vote::NotRecorded));
         if let Some(elsewhere) = &self.of.elsewhere {
-            elsewhere.say(message);
+            elsewhere.say(message, unrecorded);
         }
     }
 
@@ -337,6 +342,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
         tokio::spawn(async move {
             let progress = Progress::new(tx, key.clone(), moment(FAR));
             let records = appends.len() as u64;
+            let mut unrecorded = None;
             let (result, seq) = match committer.append(appends, None, &progress, || ()).await {
                 Ok((seqs, position)) => {
                     note.iter().zip(&seqs[1..]).for_each(|(note, &seq)| timers.noted(note, seq));
@@ -353,6 +359,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
                 Err(cause) => {
                     tracing::warn!(entity = %key, %tx, %cause, "a promise or its outcome is not recorded");
                     timers.cancelled(&key, tx);
+                    unrecorded = Some(Unrecorded::from(&cause));
                     (Written::Refused, None)
                 }
             };
@@ -361,7 +368,9 @@ impl<M: Model, J: Journal> Entity<M, J> {
                     entity.durable.add(seq);
                     entity.of.told.footprint.set_has_records(true);
                 }
+                entity.unrecorded = unrecorded;
                 entity.step(Asker::Nobody, Input::Written { write, result });
+                entity.unrecorded = None;
                 Answer::now(())
             }));
         });
@@ -395,8 +404,11 @@ impl<M: Model, J: Journal> Entity<M, J> {
         let (tx, attempt) = (*tx, *attempt);
         if let Err(cause) = &self.participant {
             tracing::warn!(%tx, entity = %self.of.key, %cause, "an entity cannot promise anything");
+            let unrecorded = Some(Unrecorded::from(cause));
             let (to, from, said) = (prepare.coordinator, self.of.key.clone(), Said::Vote(Vote::NotRecorded));
-            self.say(ToCoordinator { to, from, tx, attempt, said });
+            if let Some(elsewhere) = &self.of.elsewhere {
+                elsewhere.say(ToCoordinator { to, from, tx, attempt, said }, unrecorded);
+            }
             return Answer::now(());
         }
         let names = work.events().map(|event| self.of.model.event_name(event));

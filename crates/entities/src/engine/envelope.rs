@@ -1,9 +1,13 @@
 //! The messages between engines as bytes.
 //!
 //! They are encoded as records are. A moment of a monotonic clock means nothing elsewhere, so a deadline travels as the time that is left.
+use enact_journal::{AppendError, Refusal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::committer::CommitError;
+use super::error::{EntityError, SubmitError};
+use super::transaction::RETRY_AFTER;
 use crate::EntityKey;
 use crate::admission::Branch;
 use crate::message::{Decide, ToCoordinator};
@@ -21,8 +25,8 @@ pub(super) enum Envelope<E> {
     Prepare(Preparation<E>),
     /// Tells a participant the decision.
     Decide { to: EntityKey, decide: Decide },
-    /// Tells a coordinator what a participant says.
-    Said(ToCoordinator<E>),
+    /// Tells a coordinator what a participant says; of a promise that is not recorded, why.
+    Said { message: ToCoordinator<E>, unrecorded: Option<Unrecorded> },
     /// Asks for what is due at an entity to happen.
     LetDue { entity: EntityKey, by: Timestamp, left_ms: u64, coordinator: EntityKey, tx: TxId },
     /// Tells a coordinator whether it has.
@@ -42,6 +46,49 @@ pub(super) struct Preparation<E> {
     pub(super) calls_known: bool,
     /// The version of the contract that the coordinator has.
     pub(super) version: u32,
+}
+
+/// Why an entity has recorded no promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Unrecorded {
+    /// For the moment.
+    Overloaded,
+    /// The disk of its journal is full.
+    StorageFull { why: String },
+    /// It cannot be read, or contradicts its contract.
+    Failed { why: String },
+}
+
+impl From<&CommitError> for Unrecorded {
+    fn from(cause: &CommitError) -> Self {
+        match cause {
+            CommitError::Append(AppendError::Refused(Refusal::StorageFull { why })) => {
+                Self::StorageFull { why: why.clone() }
+            }
+            CommitError::Append(AppendError::Refused(Refusal::TooLarge { .. })) => {
+                Self::Failed { why: cause.to_string() }
+            }
+            _ => Self::Overloaded,
+        }
+    }
+}
+
+impl From<&EntityError> for Unrecorded {
+    fn from(cause: &EntityError) -> Self {
+        if cause.is_transient() { Self::Overloaded } else { Self::Failed { why: cause.to_string() } }
+    }
+}
+
+impl Unrecorded {
+    /// What the client is told, if the entity is of `engine`.
+    pub(super) fn at(self, engine: &str) -> SubmitError {
+        let of_engine = |why| format!("engine {engine}: {why}");
+        match self {
+            Self::Overloaded => SubmitError::Overloaded { retry_after: RETRY_AFTER },
+            Self::StorageFull { why } => SubmitError::StorageFull { why: of_engine(why) },
+            Self::Failed { why } => SubmitError::Failed { why: of_engine(why) },
+        }
+    }
 }
 
 impl<E: Serialize + DeserializeOwned> Envelope<E> {
@@ -71,7 +118,13 @@ mod tests {
             Decide { tx, attempt, coordinator: coordinator.clone(), slot: Some(Slot(3)), decision: Decision::Commit };
         let answer = Answer { calls: vec![vec![]], answers: vec![None], state: Some("opened".into()), in_line: false };
         let vote = Vote::Yes { slot: Slot(3), answer, durability: Durability::TwoPhase, early: None };
-        let said = [Said::Vote(vote), Said::Vote(Vote::Expired(Vec::new())), Said::Ack(Slot(3)), Said::Ask(Slot(3))];
+        let said = [
+            Said::Vote(vote),
+            Said::Vote(Vote::Expired(Vec::new())),
+            Said::Vote(Vote::NotRecorded),
+            Said::Ack(Slot(3)),
+            Said::Ask(Slot(3)),
+        ];
         let preparation = Preparation {
             to: key("a"),
             coordinator: coordinator.clone(),
@@ -89,11 +142,12 @@ mod tests {
             Envelope::LetDue { entity: key("a"), by: Timestamp(9), left_ms: 5, coordinator: coordinator.clone(), tx },
             Envelope::Due { coordinator: coordinator.clone(), tx, has_happened: true },
         ];
-        all.extend(
-            said.map(|said| {
-                Envelope::Said(ToCoordinator { to: coordinator.clone(), from: key("a"), tx, attempt, said })
-            }),
-        );
+        all.extend(said.map(|said| {
+            let full = || Unrecorded::StorageFull { why: "it is".to_owned() };
+            let unrecorded = (said == Said::Vote(Vote::NotRecorded)).then(full);
+            let message = ToCoordinator { to: coordinator.clone(), from: key("a"), tx, attempt, said };
+            Envelope::Said { message, unrecorded }
+        }));
         for envelope in all {
             let bytes = envelope.encode();
             assert_eq!(Envelope::decode(&bytes).as_ref(), Ok(&envelope));

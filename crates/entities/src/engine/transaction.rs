@@ -244,7 +244,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let tick_at = coordinator.next_deadline().unwrap_or(Millis::NEVER);
         let inbox = self.inbox.as_mut().expect("somebody elsewhere has been asked");
         match timeout(clock.until(tick_at).min(FAR), inbox.next()).await {
-            Ok(Letter::Said(heard)) => Some(CoordinatorInput::Heard(*heard)),
+            Ok(Letter::Said(heard, unrecorded)) => {
+                if let (Some(elsewhere), Some(unrecorded)) = (&self.engine.elsewhere, unrecorded) {
+                    self.failure = Some(unrecorded.at(elsewhere.engine_of(&heard.from).unwrap_or_default()));
+                }
+                Some(CoordinatorInput::Heard(*heard))
+            }
             // The answer to a question that has been answered before.
             Ok(Letter::Due { .. }) => None,
             Err(_) => Some(CoordinatorInput::Tick),
@@ -375,7 +380,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 Ok(Letter::Due { has_happened: true }) => return CoordinatorInput::Settled { tx },
                 Ok(Letter::Due { has_happened: false }) => break,
                 // Nothing is held: a participant that has promised something asks, and is told to give it up.
-                Ok(Letter::Said(_)) | Err(_) => {}
+                Ok(Letter::Said(..)) | Err(_) => {}
             }
         }
         self.failure = Some(progress.give_up());
