@@ -1,4 +1,5 @@
-//! Checking takes time in proportion to what is checked, seen by what it allocates, which is the same in every run.
+//! Checking takes time in proportion to what is checked, seen by what it allocates, which is the same in every run: in a program of its
+//! own, since all that the process allocates is counted.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

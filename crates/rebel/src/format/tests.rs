@@ -41,7 +41,7 @@ fn the_examples_keep_their_meaning() {
     for text in [
         include_str!("../../../../examples/bank.rebel"),
         include_str!("../../../../examples/listing2.rebel"),
-        include_str!("../../tests/specs/account.rebel"),
+        include_str!("../../tests/rebel/specs/account.rebel"),
     ] {
         for style in STYLES {
             shown(text, style);

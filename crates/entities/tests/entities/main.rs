@@ -1,0 +1,34 @@
+//! Entities through their public interface: admission, atomic commit, the engine over journals, and contracts in Rebel.
+
+mod batches;
+mod commit;
+mod composed;
+mod deadlines;
+mod engine;
+mod engines;
+mod explanations;
+mod fairness;
+mod fields;
+mod figures;
+mod graphs;
+mod isolation;
+mod line;
+mod memory;
+mod nesting;
+mod panicking_methods;
+mod panics;
+mod questions;
+mod ranges;
+mod reads;
+mod rebel;
+mod record_versions;
+mod records;
+mod release;
+mod scaling;
+mod schedules;
+mod strategies;
+mod support;
+mod timers;
+mod verdicts;
+mod versions;
+mod waking;

@@ -1,0 +1,39 @@
+//! The language through the public interface of the crate: what is checked and told of specifications, what their events do, and what
+//! the analyses say of them.
+
+mod branches;
+mod callers;
+mod cascades;
+mod chance;
+mod changes;
+mod collections;
+mod defaults;
+mod diagnostics;
+mod examples;
+mod faults;
+mod footprint;
+mod fresh;
+mod generated;
+mod grammar;
+mod language;
+mod layout;
+mod linear;
+mod lints;
+mod migrations;
+mod modules;
+mod naive;
+mod outline;
+mod questions;
+mod random_specifications;
+mod reads;
+mod reference;
+mod relation;
+mod results;
+mod robustness;
+mod rows;
+mod scaling;
+mod step;
+mod support;
+mod timers;
+mod universe;
+mod values;

@@ -1,0 +1,4 @@
+//! The naive evaluator and the interpreter side by side.
+
+mod agree;
+mod limits;
