@@ -1,4 +1,5 @@
-//! Programs that must not compile: those that the papers reject, and those that would break a promise of ours.
+//! Programs that must not compile: those that the papers reject, and those that would break a promise of ours. In a program of
+//! their own, which `cargo xtask sanitize` leaves out.
 #![cfg(not(any(enact_loom, enact_shuttle)))]
 
 #[test]

@@ -1,4 +1,5 @@
-//! Random programs of clients, actors and transactions on real threads, held to what serial executions explain.
+//! Random programs of clients, actors and transactions on real threads, held to what serial executions explain. In a
+//! program of their own: a transaction that has lost often gets priority, and those of all others are tried again.
 mod histories;
 mod play;
 #[expect(dead_code, reason = "the models have programs with steps that no random program has")]

@@ -5,6 +5,8 @@
 //! Most cases are shown for both kinds of actors: `eager` ones are speculative, `patient` ones let an undecided message
 //! wait. What comes out is the same; only what overlaps differs, and where a case says something about that, it says it
 //! under `A::IS_SPECULATIVE`.
+//!
+//! In a program of their own, in which most take turns: other tests may make a transaction start again.
 #![cfg(not(any(enact_loom, enact_shuttle)))]
 
 #[macro_use]

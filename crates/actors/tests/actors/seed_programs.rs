@@ -1,4 +1,5 @@
 //! The programs of *Safe concurrent abstractions for multicore OCaml* (M. Andrieux), section by section.
+
 use enact_actors::{ActorError, Cx, Forward, Promise, System, actor};
 
 /// The actor `a` of 2.2.2 and 2.2.3: `bar` needs `foo` of the same actor, in each way that the paper has.

@@ -1,5 +1,6 @@
 //! A held turn whose answer comes from the next actor in line has it taken up at once, on the same thread, if that is a
 //! turn without a context. Nothing but the time shows that: what may happen meanwhile may happen here, too.
+
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

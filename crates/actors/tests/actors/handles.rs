@@ -1,4 +1,5 @@
 //! What #[actor] generates: handles of generic actors, visibility, attributes, and what a signature may hold.
+
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 

@@ -1,5 +1,6 @@
 //! A turn leaves its waker with a promise when a poll has ended, not while it polls: whatever becomes of the promise until
 //! then, the one that waits for the answer has it.
+
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::mpsc;

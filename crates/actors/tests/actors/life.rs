@@ -1,4 +1,5 @@
 //! Life: names, ends, the last handle, shutdown.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! Messages with priorities.
-mod open_transaction;
 
 use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, Mailbox, Promise, Resolver, Restarts, Spec, System, WhenFull, actor};
-use open_transaction::Open;
+
+use crate::open_transaction::Open;
 
 /// Keeps the order in which it takes messages up.
 #[derive(Default)]

@@ -1,4 +1,5 @@
 //! Delayed and repeated turns, by a paused clock.
+
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -1,9 +1,13 @@
 //! A turn has a span at trace level, and none otherwise.
+
 use std::sync::{Arc, Mutex};
 
 use enact_actors::{Cx, System, actor};
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::layer::{Context, SubscriberExt};
-use tracing_subscriber::{Layer, Registry};
+use tracing_subscriber::{Layer, Registry, reload};
+
+use crate::process::in_a_process_of_its_own;
 
 /// Collects the names of handlers from the spans of turns.
 #[derive(Clone, Default)]
@@ -40,17 +44,20 @@ impl Traced {
     }
 }
 
+/// What collects spans hears of every turn of the process.
 #[test]
 fn each_turn_has_a_span_while_trace_level_is_on() {
-    let spans = Spans::default();
-    let (filter, level) = tracing_subscriber::reload::Layer::new(tracing::level_filters::LevelFilter::DEBUG);
-    tracing::subscriber::set_global_default(Registry::default().with(filter).with(spans.clone())).unwrap();
-    let system = System::builder().workers(1).build().unwrap();
-    let traced = system.spawn(Traced);
-    traced.plain().wait().unwrap();
-    assert!(spans.0.lock().unwrap().is_empty());
-    level.reload(tracing::level_filters::LevelFilter::TRACE).unwrap();
-    traced.plain().wait().unwrap();
-    traced.cooperative().wait().unwrap();
-    assert_eq!(*spans.0.lock().unwrap(), ["plain", "cooperative", "cooperative"]);
+    in_a_process_of_its_own("tracing_spans::each_turn_has_a_span_while_trace_level_is_on", || {
+        let spans = Spans::default();
+        let (filter, level) = reload::Layer::new(LevelFilter::DEBUG);
+        tracing::subscriber::set_global_default(Registry::default().with(filter).with(spans.clone())).unwrap();
+        let system = System::builder().workers(1).build().unwrap();
+        let traced = system.spawn(Traced);
+        traced.plain().wait().unwrap();
+        assert!(spans.0.lock().unwrap().is_empty());
+        level.reload(LevelFilter::TRACE).unwrap();
+        traced.plain().wait().unwrap();
+        traced.cooperative().wait().unwrap();
+        assert_eq!(*spans.0.lock().unwrap(), ["plain", "cooperative", "cooperative"]);
+    });
 }

@@ -1,5 +1,6 @@
 //! What comes from outside of a system's workers, from other threads and from timers, waits for at most two runs of
 //! each actor that is runnable. All is counted by the actors themselves, while this thread keeps a worker in a turn.
+
 use std::convert::Infallible;
 use std::hint;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

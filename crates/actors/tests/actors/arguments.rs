@@ -1,4 +1,5 @@
 //! What messages carry: of any size and alignment, and with any destructor.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

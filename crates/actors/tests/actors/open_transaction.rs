@@ -1,4 +1,5 @@
 //! A transaction on a thread of its own, which stays open until it is told how to end.
+
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 

@@ -1,4 +1,5 @@
 //! A thread that drives a tokio runtime is not blocked: what would block it panics, as tokio's own blocking calls do.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 

@@ -1,6 +1,5 @@
 //! Where transactions and actors could go wrong together: turns decided at an awkward moment, waits for each other, traces
 //! of what has never been.
-mod open_transaction;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -13,7 +12,8 @@ use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Forward, Mailbox, Promise, Shutdown, Spec, System, WhenFull, actor};
 use enact_stm::{TCell, atomically, snapshot, synchronized};
-use open_transaction::Open;
+
+use crate::open_transaction::Open;
 
 /// Long enough for anything that is to happen at all.
 const LONG: Duration = Duration::from_secs(60);

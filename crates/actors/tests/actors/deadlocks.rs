@@ -1,4 +1,5 @@
 //! Waits that can never end are refused, and only those.
+
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

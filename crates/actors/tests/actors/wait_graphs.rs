@@ -1,5 +1,6 @@
 //! Random graphs of waits against an oracle that knows only what was drawn: nothing hangs, of each circle one is told, and
 //! nobody else is.
+
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,4 +1,5 @@
 //! Promises by themselves: readers, combinators, ends.
+
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

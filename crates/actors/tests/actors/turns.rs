@@ -1,4 +1,5 @@
 //! Turns: one at a time, in order, fair.
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};

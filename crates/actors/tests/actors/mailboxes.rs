@@ -1,4 +1,5 @@
 //! Bounded mailboxes: nothing is dropped without a word.
+
 use std::sync::mpsc;
 
 use enact_actors::{ActorError, Cx, Mailbox, Promise, Spec, System, WhenFull, actor};

@@ -1,4 +1,5 @@
 //! Failure: what a panic does to the turn, the actor, and those who depend on it.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

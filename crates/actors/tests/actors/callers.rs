@@ -1,6 +1,7 @@
 //! A cooperative turn that has called its own actor, or the one that is the next to run, goes on at once when that has
 //! answered, and is not put away for the wait. Nothing but the time shows that: what may happen meanwhile may happen
 //! here, too.
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,11 +1,12 @@
 //! Synchronous calls.
-use std::env;
+
 use std::hint::black_box;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 
 use enact_actors::{ActorError, Cx, Forward, Promise, System, actor};
+
+use crate::process::in_a_process_of_its_own;
 
 /// A frame of a turn that has much on its stack.
 const LARGE: usize = 100 << 10;
@@ -171,19 +172,14 @@ fn calls_nest_deeply() {
     assert_eq!(system.spawn(Caller).nested(300).wait(), Ok(Ok(300)));
 }
 
-/// In a process of its own, because a stack that overflows ends the process.
+/// A stack that overflows ends the process.
 #[test]
 fn calls_nest_beyond_the_stack() {
-    const INSIDE: &str = "ENACT_TEST_NESTS_CALLS";
-    if env::var_os(INSIDE).is_none() {
-        let mut inside = Command::new(env::current_exe().unwrap());
-        let status = inside.args(["--exact", "calls_nest_beyond_the_stack"]).env(INSIDE, "").status().unwrap();
-        assert!(status.success(), "{status}");
-        return;
-    }
-    let system = System::builder().workers(1).build().unwrap();
-    assert_eq!(system.spawn(Caller).nested_with_large_frames(100).wait(), Ok(Ok(101)));
-    assert_eq!(system.spawn(Caller).nested_with_large_answers(1_000).wait(), Ok(Ok(1_001)));
+    in_a_process_of_its_own("calls::calls_nest_beyond_the_stack", || {
+        let system = System::builder().workers(1).build().unwrap();
+        assert_eq!(system.spawn(Caller).nested_with_large_frames(100).wait(), Ok(Ok(101)));
+        assert_eq!(system.spawn(Caller).nested_with_large_answers(1_000).wait(), Ok(Ok(1_001)));
+    });
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Messages that wait until the state admits them.
-mod open_transaction;
 
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Mailbox, Promise, Resolver, Restarts, Spec, System, WhenFull, actor};
-use open_transaction::Open;
+
+use crate::open_transaction::Open;
 
 /// A store of limited size.
 #[derive(Default)]

@@ -1,14 +1,15 @@
 //! Code of the user's that the runtime runs at awkward moments, and that panics there: it harms nobody else.
-#![cfg(not(any(enact_loom, enact_shuttle)))]
+
 use std::cell::RefCell;
 use std::panic::panic_any;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Promise, Resolver, Restarts, Spec, System, actor};
+
+use crate::process::in_a_process_of_its_own;
 
 /// What is thrown; its destructor throws another, so many times.
 struct Thrown(u32);
@@ -39,19 +40,6 @@ fn assert_that_callbacks_still_run() {
     assert!(Promise::ready(1).map(|n| n + 1).is_ready());
 }
 
-/// Runs `body` in a process of its own, which must live to its end.
-fn in_a_process_of_its_own(test: &str, body: impl FnOnce()) {
-    const INSIDE: &str = "ENACT_TEST_PROCESS";
-    if std::env::var_os(INSIDE).is_some() {
-        return body();
-    }
-    let program = std::env::current_exe().unwrap();
-    let ended = Command::new(program).args([test, "--exact"]).env(INSIDE, "").output().unwrap();
-    let (said, complained) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{}\n{said}\n{complained}", ended.status);
-    assert!(said.contains("1 passed"), "{said}");
-}
-
 #[test]
 fn a_destructor_at_the_end_of_a_thread_resolves_a_promise_with_a_continuation() {
     struct ResolvesAtTheEnd(RefCell<Option<Resolver<u64>>>);
@@ -63,17 +51,20 @@ fn a_destructor_at_the_end_of_a_thread_resolves_a_promise_with_a_continuation() 
     thread_local! {
         static LAST: ResolvesAtTheEnd = const { ResolvesAtTheEnd(RefCell::new(None)) };
     }
-    in_a_process_of_its_own("a_destructor_at_the_end_of_a_thread_resolves_a_promise_with_a_continuation", || {
-        let (promise, resolver) = Promise::pair();
-        let mapped = promise.map(|n| n + 1);
-        let thread = std::thread::spawn(move || {
-            LAST.with(|last| last.0.replace(Some(resolver)));
-            // What the thread uses first is destroyed last.
-            assert_that_callbacks_still_run();
-        });
-        thread.join().unwrap();
-        assert_eq!(mapped.wait(), Ok(2));
-    });
+    in_a_process_of_its_own(
+        "user_code::a_destructor_at_the_end_of_a_thread_resolves_a_promise_with_a_continuation",
+        || {
+            let (promise, resolver) = Promise::pair();
+            let mapped = promise.map(|n| n + 1);
+            let thread = std::thread::spawn(move || {
+                LAST.with(|last| last.0.replace(Some(resolver)));
+                // What the thread uses first is destroyed last.
+                assert_that_callbacks_still_run();
+            });
+            thread.join().unwrap();
+            assert_eq!(mapped.wait(), Ok(2));
+        },
+    );
 }
 
 #[test]
