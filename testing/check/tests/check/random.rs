@@ -1,17 +1,15 @@
 //! Random histories: those that are fine pass, and those that were tampered with get the verdict of the definition.
 
-mod programs;
-mod seeds;
-
 use std::collections::BTreeMap;
 
 use enact_check::oracle::{ATTEMPTS_MAX, is_explained};
 use enact_check::{Anomaly, CheckError, Criterion, Cycle, Dependency, Malformed, Violation};
-use programs::{Op, Plan, Size, perform, record};
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
-use seeds::for_seeds;
+
+use crate::programs::{Op, Plan, Size, perform, record};
+use crate::seeds::for_seeds;
 
 const CRITERIA: [Criterion; 3] = [Criterion::Serializable, Criterion::StrictlySerializable, Criterion::Opaque];
 

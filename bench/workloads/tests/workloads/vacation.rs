@@ -1,4 +1,5 @@
 //! Vacation: its input against values of an independent program, and its oracle against each kind of mistake.
+
 use std::convert::Infallible;
 use std::sync::Arc;
 

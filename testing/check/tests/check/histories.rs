@@ -3,15 +3,14 @@
 //! A line of a history is one attempt: its thread, its first and last ticket, `C` for committed or `A` for aborted, and
 //! what it did. `rx0` reads token 0 of `x`, `wx1` writes token 1, `wx0>1` writes it over token 0.
 
-mod notation;
-
 use Anomaly::{G0, G1a, G1b, G1c, G2Item, GSingle, Internal, LostUpdate, RealTime, Unwritten};
 use Criterion::{Opaque, Serializable, StrictlySerializable};
 use enact_check::oracle::is_explained;
 use enact_check::{
     Anomaly, CheckError, Criterion, Cycle, Dependency, History, Malformed, Recorder, Token, Variable, Violation,
 };
-use notation::history;
+
+use crate::notation::history;
 
 type Verdict = Option<Anomaly>;
 

@@ -1,4 +1,5 @@
 //! dedup against values computed by an independent program, and the file against its input.
+
 use std::collections::HashSet;
 
 use enact_workloads::dedup::{

@@ -1,13 +1,12 @@
 //! Long histories. The figures of `History::check` come from a million attempts:
 //!
-//!     ENACT_ATTEMPTS=1000000 cargo test --release -p enact-check --test scale
-
-mod programs;
+//!     ENACT_ATTEMPTS=1000000 cargo test --release -p enact-check --test check scale
 
 use enact_check::{Anomaly, Criterion};
-use programs::{Op, Plan, Size, perform, record};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+
+use crate::programs::{Op, Plan, Size, perform, record};
 
 fn attempts() -> Vec<Plan> {
     let attempts = std::env::var("ENACT_ATTEMPTS").map_or(20_000, |count| count.parse().expect("a number"));

@@ -1,0 +1,4 @@
+//! The workloads against values of independent programs, and their oracles against mistakes.
+
+mod dedup;
+mod vacation;
