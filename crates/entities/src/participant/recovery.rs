@@ -195,17 +195,15 @@ impl<M: Model> Replay<M> {
             return;
         }
         self.next_slot = self.next_slot.max(slot.next());
-        // That an earlier attempt was aborted may not have been written: a later one says so, too. So does a commit, which was
-        // written without its attempt.
-        let is_void =
-            |other: &Pending<M::Event>| other.prepared.branch.tx == tx && other.prepared.branch.attempt > attempt;
-        if !pending.committed && self.pending.values().any(is_void) {
+        // That an earlier promise was given up may not have been written: a later one says so, too, be it of the same attempt, which
+        // was asked for twice. So does a commit, which was written without its attempt.
+        let is_later =
+            |other: &Pending<M::Event>| (other.prepared.branch.attempt, other.prepared.slot) > (attempt, slot);
+        let is_of_it = |other: &Pending<M::Event>| other.prepared.branch.tx == tx;
+        if !pending.committed && self.pending.values().any(|other| is_of_it(other) && is_later(other)) {
             return;
         }
-        self.pending.retain(|_, other| {
-            let branch = &other.prepared.branch;
-            branch.tx != tx || other.committed || !pending.committed && branch.attempt >= attempt
-        });
+        self.pending.retain(|_, other| !is_of_it(other) || other.committed || !pending.committed && is_later(other));
         self.pending.insert(slot, pending);
     }
 

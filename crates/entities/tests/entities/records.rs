@@ -166,7 +166,7 @@ fn effects_are_recovered_in_slot_order_whatever_the_order_of_their_records() {
 }
 
 #[test]
-fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
+fn a_later_promise_to_a_transaction_voids_the_earlier_one_whose_abort_was_not_written() {
     let prepared = |attempt, slot, euros| {
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()), in_line: false };
         let (tx, work) = (tx(7), Work::event(Hand::deposit(euros)));
@@ -175,11 +175,20 @@ fn a_later_attempt_voids_the_earlier_one_whose_abort_was_not_written() {
         let durability = Durability::TwoPhase;
         Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version: 1, durability }))
     };
-    let (first, second) = (prepared(Attempt::FIRST, Slot(2), 5), prepared(Attempt::FIRST.next(), Slot(3), 7));
-    let committed_second = Record::Outcome { tx: tx(7), slot: Slot(3), decision: Decision::Commit };
-    for order in [[first.clone(), second.clone()], [second, first]] {
-        let log = [vec![committed(1, Hand::open(100))], order.to_vec(), vec![committed_second.clone()]].concat();
-        assert_eq!(recover("Account/A", log), Ok(107));
+    let outcome = |slot, decision| Record::Outcome { tx: tx(7), slot, decision };
+    let first = prepared(Attempt::FIRST, Slot(2), 5);
+    // Of the same attempt, which a doubled message has asked for again, or of the next one.
+    for attempt in [Attempt::FIRST, Attempt::FIRST.next()] {
+        let second = prepared(attempt, Slot(3), 7);
+        for order in [[first.clone(), second.clone()], [second, first.clone()]] {
+            let log = |decision| {
+                [vec![committed(1, Hand::open(100))], order.to_vec(), vec![outcome(Slot(3), decision)]].concat()
+            };
+            assert_eq!(recover("Account/A", log(Decision::Commit)), Ok(107));
+            // Nothing is open any more that would keep a later effect from being applied.
+            let later = [log(Decision::Abort), vec![committed(4, Hand::deposit(1))]].concat();
+            assert_eq!(recover("Account/A", later), Ok(101));
+        }
     }
 }
 
