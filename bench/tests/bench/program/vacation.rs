@@ -1,6 +1,6 @@
 //! `enact-bench vacation`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn vacation_reports_every_team_or_what_the_oracle_found() {

@@ -1,6 +1,6 @@
 //! `enact-bench transfers`, short of a served bank: the gate runs it against one.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn transfers_refuses_what_it_cannot_run() {

@@ -2,6 +2,7 @@
 //!
 //! S0-vac of the transactional actors' cases: everybody is served once, seats sold are seats missing, four items a
 //! customer at most, the bill is the sum of the prices.
+
 use std::error::Error as _;
 
 use clap::{Args, FromArgMatches};

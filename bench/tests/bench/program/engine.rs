@@ -1,6 +1,6 @@
 //! `enact-bench engine`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn engine_measures_every_command_on_one_thread_and_on_two_and_counts_the_money() {

@@ -1,4 +1,5 @@
 //! Every benchmark of the Savina suite, small: each run's result is verified by its oracle.
+
 use enact::{System, actor};
 use enact_bench::savina::{BadSetting, Benchmark, Variant, Watch, suite};
 

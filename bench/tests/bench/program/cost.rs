@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn benchmarks_of_a_served_bank_refuse_a_program_that_serves_none() {

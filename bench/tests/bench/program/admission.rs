@@ -1,6 +1,6 @@
 //! `enact-bench admission`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn admission_measures_every_crowd_and_says_what_is_aimed_at() {

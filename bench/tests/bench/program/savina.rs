@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::enact_bench;
+use super::enact_bench;
 
 const TINY: [&str; 4] = ["--iterations", "1", "--warm-up", "0"];
 

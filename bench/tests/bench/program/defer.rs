@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn defer_reports_every_version_of_every_workload() {

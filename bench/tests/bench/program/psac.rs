@@ -1,6 +1,6 @@
 //! `enact-bench psac`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 /// The samples of a run that takes a second for each measurement.
 fn samples(arguments: &[&str]) -> Vec<serde_json::Value> {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use crate::enact_bench;
+use super::enact_bench;
 
 const TINY: [&str; 8] = ["--rounds", "1", "--warm-up", "0", "--workers", "1", "--millis", "1"];
 const SETTINGS: [&str; 4] = ["--turn-us", "0,10", "--idle-actors", "20000"];

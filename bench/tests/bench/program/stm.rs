@@ -1,6 +1,6 @@
 //! `enact-bench stm`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 const TINY: [&str; 6] = ["--rounds", "1", "--warm-up", "0", "--millis", "20"];
 

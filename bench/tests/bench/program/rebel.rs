@@ -1,6 +1,6 @@
 //! `enact-bench rebel`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn rebel_measures_events_and_steps_and_says_what_each_takes() {

@@ -1,6 +1,6 @@
 //! `enact-bench kernels`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 const TINY: [&str; 8] = ["--repeat", "1", "--iterations", "1", "--warm-up", "0", "--rows", "8"];
 

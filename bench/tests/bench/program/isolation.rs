@@ -1,6 +1,6 @@
 //! `enact-bench isolation`.
 
-use crate::enact_bench;
+use super::enact_bench;
 
 #[test]
 fn isolation_prints_a_history_under_psac_and_says_that_there_is_none_under_serializable() {
