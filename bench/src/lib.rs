@@ -17,6 +17,7 @@ pub mod kernels;
 pub mod measure;
 pub mod neighbours;
 mod peers;
+pub mod postgres;
 pub mod psac;
 pub mod rebel;
 pub mod report;

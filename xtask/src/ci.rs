@@ -174,6 +174,7 @@ fn benchmarks_of_the_served_bank() -> Outcome {
         "cost --clients 8 --accounts 10 --requests health,deposit-hot,transfer",
         "hot --clients 8 --mixes withdrawals-near-zero,constants-different --admission locking,serializable",
         "neighbours --clients 2 --hot-clients 1 --accounts 10",
+        "postgres --clients 1,8 --connections 4 --experiments nosync,sync100,hot",
         "deadlines --clients 64 --accounts 10 --deadline-ms 5",
     ] {
         let mut command = Command::new(target().join("debug/enact-bench"));

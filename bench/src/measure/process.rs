@@ -28,7 +28,17 @@ impl Process {
 
     /// User and system time of all its threads in hundredths of a second, where the system tells.
     pub fn cpu_time(self) -> Option<Duration> {
-        cpu_time_in(&fs::read_to_string(self.path("stat")).ok()?)
+        Stat::of(&fs::read_to_string(self.path("stat")).ok()?).map(|stat| stat.own)
+    }
+
+    /// The same with its children's time, also that of children that have ended and were waited for.
+    pub fn cpu_time_with_children(self) -> Option<Duration> {
+        let own = Stat::of(&fs::read_to_string(self.path("stat")).ok()?)?;
+        let processes = fs::read_dir("/proc").ok()?.flatten();
+        // A process may end while they are looked at.
+        let stats = processes.filter_map(|process| Stat::of(&fs::read_to_string(process.path().join("stat")).ok()?));
+        let children: Duration = stats.filter(|stat| stat.parent == self.0).map(|stat| stat.own).sum();
+        Some(own.own + own.children_gone + children)
     }
 
     /// Waits until the process has used next to no CPU time for 20 ms, at most for a second; not at all where the system
@@ -84,11 +94,26 @@ fn bytes_in(amount: &str) -> Option<u64> {
     amount.strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The sum of the fields 14 and 15 of `stat`; the name in field 2 may have spaces and brackets in it.
-fn cpu_time_in(stat: &str) -> Option<Duration> {
-    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<f64>().ok();
-    Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS_PER_SECOND))
+/// What `stat` tells of a process.
+#[derive(Debug, PartialEq)]
+struct Stat {
+    parent: u32,
+    /// User and system time of its threads.
+    own: Duration,
+    /// That of its children that have ended and were waited for.
+    children_gone: Duration,
+}
+
+impl Stat {
+    /// The fields 4, 14 and 15, and 16 and 17; the name in field 2 may have spaces and brackets in it.
+    fn of(stat: &str) -> Option<Self> {
+        let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().skip(1);
+        let parent = fields.next()?.parse().ok()?;
+        let mut fields = fields.skip(9);
+        let mut ticks = || fields.next()?.parse::<f64>().ok();
+        let mut both = || Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS_PER_SECOND));
+        Some(Self { parent, own: both()?, children_gone: both()? })
+    }
 }
 
 /// Looks at the running time before and after each pause, until a process with these times rests.
@@ -121,8 +146,29 @@ mod tests {
     #[test]
     fn cpu_time_is_user_and_system_time_whatever_the_name() {
         let stat = "42 (a) (b c) R 1 2 3 4 5 6 7 8 9 10 150 50 7 7 20 0";
-        assert_eq!(cpu_time_in(stat), Some(Duration::from_secs(2)));
-        assert_eq!(cpu_time_in("42 (a) R 1"), None);
+        let (own, children_gone) = (Duration::from_secs(2), Duration::from_millis(140));
+        assert_eq!(Stat::of(stat), Some(Stat { parent: 1, own, children_gone }));
+        assert_eq!(Stat::of("42 (a) R 1"), None);
+    }
+
+    #[test]
+    fn cpu_time_of_children_counts_while_they_run_and_after_they_were_waited_for() {
+        let spin = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let parent = |script: String| {
+            let mut parent = std::process::Command::new("sh");
+            parent.args(["-c", &script]).stdin(std::process::Stdio::piped()).spawn().expect("it starts")
+        };
+        // One whose child goes on, and one that has waited for its child.
+        for script in ["sh -c 'while :; do :; done' & read -r _; kill $!", &format!("sh -c '{spin}'; read -r _")] {
+            let mut parent = parent((*script).to_owned());
+            let process = Process::of(parent.id());
+            // A figure that stays what it is would keep this test from ending.
+            while process.cpu_time_with_children() < process.cpu_time().map(|own| own + 2 * AT_REST_MAX) {
+                thread::yield_now();
+            }
+            drop(parent.stdin.take());
+            parent.wait().expect("it ends");
+        }
     }
 
     #[test]

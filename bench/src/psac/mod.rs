@@ -134,13 +134,31 @@ impl Experiment {
         }
     }
 
+    /// What is asked of a bank with how many accounts; none where it is another workload.
+    pub(crate) const fn bank(self) -> Option<(Kind, u32)> {
+        match self {
+            Self::NoSync => Some((Kind::Open, 2)),
+            Self::Sync => Some((Kind::Transfer, 100_000)),
+            Self::Sync1000 => Some((Kind::Transfer, 1_000)),
+            Self::Sync100 => Some((Kind::Transfer, 100)),
+            Self::Hot => Some((Kind::TransferHot, 1_000)),
+            Self::Tax
+            | Self::SmallBank
+            | Self::NewOrder
+            | Self::YcsbT
+            | Self::Aborts0
+            | Self::Aborts1
+            | Self::Aborts10
+            | Self::Aborts50 => None,
+        }
+    }
+
     async fn run(self, windows: &Windows<'_>, zipf: f64) -> Result<Vec<Window>, EngineError> {
         match self {
-            Self::NoSync => windows.run(Bank::new(Kind::Open, 2)).await,
-            Self::Sync => windows.run(Bank::new(Kind::Transfer, 100_000)).await,
-            Self::Sync1000 => windows.run(Bank::new(Kind::Transfer, 1_000)).await,
-            Self::Sync100 => windows.run(Bank::new(Kind::Transfer, 100)).await,
-            Self::Hot => windows.run(Bank::new(Kind::TransferHot, 1_000)).await,
+            Self::NoSync | Self::Sync | Self::Sync1000 | Self::Sync100 | Self::Hot => {
+                let (kind, accounts) = self.bank().expect("one with a bank");
+                windows.run(Bank::new(kind, accounts)).await
+            }
             Self::Tax => windows.run(Tax::new(10_000)).await,
             Self::SmallBank => windows.run(SmallBank::new(10_000, zipf)).await,
             Self::NewOrder => windows.run(NewOrder::new()).await,

@@ -115,6 +115,14 @@ impl Client {
         self.read(path, field, serde_json::Value::as_i64).await
     }
 
+    /// Whether the object at `path` is in `state`.
+    pub(crate) async fn is_in(&mut self, path: &str, state: &str) -> Result<bool, BenchError> {
+        let (status, body) = self.ask(path, None).await.map(|head| (head.status, self.body(&head)))?;
+        let unexpected = || BenchError::Unexpected { status, body: body.to_owned() };
+        let object: serde_json::Value = serde_json::from_str(body).map_err(|_| unexpected())?;
+        Ok(object["state"] == state)
+    }
+
     async fn money(&mut self, path: &str, field: &str, read: fn(&str) -> Option<i64>) -> Result<i64, BenchError> {
         self.read(path, field, |value| read(value.as_str()?.strip_prefix("EUR ")?)).await
     }

@@ -54,12 +54,7 @@ impl Load {
 
     /// The program that serves.
     pub(crate) fn program(&self) -> Result<PathBuf, BenchError> {
-        let program = match &self.program {
-            Some(program) => program.clone(),
-            None => peers::cargo_program(Path::new("."), "enact-cli").map_err(BenchError::Build)?,
-        };
-        eprintln!("serves the bank: {}", program.display());
-        Ok(program)
+        program(self.program.as_deref())
     }
 
     /// Measures every combination of workload, clients and server, interleaved over the rounds.
@@ -128,8 +123,18 @@ impl Load {
     }
 }
 
+/// The program `enact` that serves: the one that is named, or else built with cargo.
+pub(crate) fn program(named: Option<&Path>) -> Result<PathBuf, BenchError> {
+    let program = match named {
+        Some(program) => program.to_owned(),
+        None => peers::cargo_program(Path::new("."), "enact-cli").map_err(BenchError::Build)?,
+    };
+    eprintln!("serves the bank: {}", program.display());
+    Ok(program)
+}
+
 /// Runs a load generator on this thread, which waits for all of its sockets.
-pub(crate) fn block_on<T>(load: impl Future<Output = Result<T, BenchError>>) -> Result<T, BenchError> {
+pub(crate) fn block_on<T, E: From<BenchError>>(load: impl Future<Output = Result<T, E>>) -> Result<T, E> {
     let failed =
         |cause: io::Error| BenchError::Server { doing: "starting the load generator", cause: cause.to_string() };
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?.block_on(load)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 pub(crate) use self::client::{Answer, Client};
 pub use self::load::Load;
-pub(crate) use self::load::block_on;
+pub(crate) use self::load::{block_on, program};
 pub(crate) use self::process::{Served, Server};
 pub use self::report::{Report, Sample};
 pub(crate) use self::report::{groups, median_by};

@@ -69,7 +69,7 @@ impl Window {
             work(workload, client, draws, number, window.clone())
         };
         let tallies = futures_util::future::try_join_all(connected.into_iter().enumerate().map(work));
-        let cpu = async { Ok(CpuTime::within(&window, served).await) };
+        let cpu = async { Ok(CpuTime::within(&window, || served.cpu_time()).await) };
         let (tallies, cpu) = futures_util::future::try_join(tallies, cpu).await?;
         let mut total = Tally::new();
         tallies.iter().for_each(|tally| total.add(tally));
@@ -87,17 +87,15 @@ pub(crate) struct CpuTime {
 }
 
 impl CpuTime {
-    async fn within(window: &Range<Instant>, served: &Served) -> Self {
+    /// Waits for the end of `window`; `server` tells what the server has used so far.
+    pub(crate) async fn within(window: &Range<Instant>, server: impl Fn() -> Option<Duration>) -> Self {
+        let so_far = || Self { server: server(), clients: Process::own().cpu_time() };
         sleep_until(window.start.into()).await;
-        let before = Self::so_far(served);
+        let before = so_far();
         sleep_until(window.end.into()).await;
-        let after = Self::so_far(served);
+        let after = so_far();
         let used = |before: Option<Duration>, after: Option<Duration>| after?.checked_sub(before?);
         Self { server: used(before.server, after.server), clients: used(before.clients, after.clients) }
-    }
-
-    fn so_far(served: &Served) -> Self {
-        Self { server: served.cpu_time(), clients: Process::own().cpu_time() }
     }
 }
 

@@ -12,7 +12,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::served::{BenchError, Client, Load, Report, Request, Served, Tally, Workload};
 
-const SPEC: &str = include_str!("transfers.rebel");
+/// The bank of accounts and transfers.
+pub(crate) const SPEC: &str = include_str!("transfers.rebel");
 const OPENING_EUROS: i64 = 1_000_000;
 
 /// What to run.

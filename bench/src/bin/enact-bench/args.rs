@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, psac, rebel, report,
-    savina, stm, transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, postgres, psac, rebel,
+    report, savina, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -33,6 +33,8 @@ pub(crate) enum Benchmark {
     Engine(engine::Options),
     /// The experiments of the paper on path-sensitive atomic commit and known benchmarks, by strategy, clients and engines
     Psac(psac::Options),
+    /// The transfers of `psac` over HTTP, beside a stored procedure in PostgreSQL on the same disk
+    Postgres(postgres::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients
     Hot(hot::Options),
     /// What a hot object costs its neighbours, beside a process that uses as much of the machine

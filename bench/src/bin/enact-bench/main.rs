@@ -14,8 +14,8 @@ use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, psac, rebel,
-    report, savina, stm, transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, postgres, psac,
+    rebel, report, savina, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -35,6 +35,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::CostFloor(options) => cost::serve_floor(options)?,
         Benchmark::Engine(options) => println!("{}", engine::run(options)?),
         Benchmark::Psac(options) => println!("{}", psac::run(options)?),
+        Benchmark::Postgres(options) => println!("{}", postgres::run(options)?),
         Benchmark::Hot(options) => println!("{}", hot::run(options)?),
         Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),
         Benchmark::NeighboursSpin(options) => neighbours::spin(options),

@@ -8,6 +8,7 @@ mod defer;
 mod engine;
 mod isolation;
 mod kernels;
+mod postgres;
 mod psac;
 mod rebel;
 mod savina;
