@@ -38,6 +38,8 @@ pub(crate) enum Ink {
     /// What is ours in another way.
     Kin,
     Theirs,
+    /// What is neither, and compared for its own sake.
+    Other,
     Whisker,
     Ahead,
     Behind,
@@ -45,7 +47,7 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    const ALL: [(Self, &'static str); 11] = [
+    const ALL: [(Self, &'static str); 12] = [
         (Self::Text, "text"),
         (Self::Quiet, "quiet"),
         (Self::Rule, "rule"),
@@ -53,6 +55,7 @@ impl Ink {
         (Self::Ours, "ours"),
         (Self::Kin, "kin"),
         (Self::Theirs, "theirs"),
+        (Self::Other, "other"),
         (Self::Whisker, "whisker"),
         (Self::Ahead, "ahead"),
         (Self::Behind, "behind"),

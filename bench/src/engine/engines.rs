@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_entities::{
-    Command, Engine, EngineOptions, EntityKey, Network, ReadMode, Rebel, Receipt, Strategy, SubmitError, SystemClock,
-    View,
-};
+use enact_entities::{Command, Engine, EntityKey, Network, ReadMode, Receipt, SubmitError, SystemClock, View};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::{Embedded, Options as JournalOptions};
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
 
 use super::EngineError;
+use super::contract::Contract;
+use super::decider::Decider;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How many requests are under way at once where order does not matter.
@@ -28,8 +27,8 @@ pub(crate) struct Setup {
     pub(crate) delay: Duration,
     /// How long a sync takes at least; nothing where the disk decides.
     pub(crate) sync_min: Option<Duration>,
-    /// The strategy of admission.
-    pub(crate) strategy: Strategy,
+    /// What decides about admission.
+    pub(crate) decider: Decider,
 }
 
 /// An event of an entity.
@@ -42,9 +41,9 @@ pub(crate) struct Request {
 #[derive(Clone)]
 pub(crate) struct Engines {
     spec: Arc<Spec>,
-    engines: Arc<[Engine<Rebel, Embedded>]>,
+    engines: Arc<[Engine<Contract, Embedded>]>,
     /// What brings messages from one engine to another, as long as there are the engines.
-    _network: Arc<Network<Rebel, Embedded>>,
+    _network: Arc<Network<Contract, Embedded>>,
 }
 
 /// The engine that has `entity`, of so many.
@@ -76,8 +75,8 @@ impl Engines {
                 None => disk,
             };
             let journal = Embedded::open_on(disk, JournalOptions::default()).map_err(|source| failed(&source))?;
-            let options = EngineOptions { strategies: setup.strategy.into(), ..EngineOptions::default() };
-            let model = Rebel::new(Arc::clone(&spec));
+            let options = setup.decider.options();
+            let model = setup.decider.model(Arc::clone(&spec));
             let engine = if count == 1 {
                 Engine::new(model, journal, options)
             } else {
@@ -95,7 +94,7 @@ impl Engines {
         Ok(Self { spec, engines, _network: network })
     }
 
-    fn engine_of(&self, entity: &EntityKey) -> &Engine<Rebel, Embedded> {
+    fn engine_of(&self, entity: &EntityKey) -> &Engine<Contract, Embedded> {
         &self.engines[place(entity, self.engines.len())]
     }
 

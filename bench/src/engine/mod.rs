@@ -7,13 +7,15 @@
 //! After each window the balances of all accounts add up to what was paid in.
 mod bank;
 mod clients;
+mod contract;
+mod decider;
 mod engines;
 
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
-use enact_entities::{Strategy, SubmitError};
+use enact_entities::SubmitError;
 use serde::Serialize;
 use tokio::runtime;
 
@@ -22,6 +24,7 @@ pub use self::bank::Kind;
 #[cfg(test)]
 pub(crate) use self::clients::Work;
 pub(crate) use self::clients::{Draw, Expected, Turn, Window, Windows, Workload};
+pub use self::decider::Decider;
 pub(crate) use self::engines::{Engines, Request, Setup};
 use crate::document::PageError;
 use crate::measure::write_json;
@@ -153,7 +156,7 @@ fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Resul
     };
     let runtime = threads.enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
-    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, strategy: Strategy::default() };
+    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default() };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &[clients], length };
     let windows = runtime.block_on(windows.run(Bank::new(kind, options.accounts)))?;

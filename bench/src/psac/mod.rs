@@ -21,7 +21,6 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use enact_entities::Strategy;
 use tokio::runtime;
 
 pub(crate) use self::page::document;
@@ -29,7 +28,7 @@ pub(crate) use self::report::NAME;
 pub use self::report::{Report, Sample};
 use self::workloads::{Aborts, ClosedEconomy, NewOrder, SmallBank, Tax};
 use crate::document::Pages;
-use crate::engine::{Bank, EngineError, Kind, Setup, Window, Windows};
+use crate::engine::{Bank, Decider, EngineError, Kind, Setup, Window, Windows};
 use crate::measure::{Machine, command_line, write_json};
 
 /// What the clients do.
@@ -187,9 +186,10 @@ pub struct Options {
     /// Experiments, with new entities each
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Experiment::OF_THE_PAPER)]
     pub experiments: Vec<Experiment>,
-    /// Admission strategies, with new entities each
-    #[arg(long, value_delimiter = ',', value_parser = strategy, default_values_t = Strategy::ALL)]
-    pub strategies: Vec<Strategy>,
+    /// Admission strategies, with new entities each; `static` is for comparison: what is known to be independent in advance, then
+    /// locking
+    #[arg(long, value_delimiter = ',', value_parser = Decider::parse, default_values_t = Decider::STRATEGIES)]
+    pub strategies: Vec<Decider>,
     /// Numbers of engines, with new entities each
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2], value_parser = clap::value_parser!(u8).range(1..=64))]
     pub engines: Vec<u8>,
@@ -219,12 +219,6 @@ pub struct Options {
     pub pages: Pages,
 }
 
-fn strategy(name: &str) -> Result<Strategy, String> {
-    let known = || Strategy::ALL.map(|strategy| strategy.to_string()).join(", ");
-    let found = Strategy::ALL.into_iter().find(|strategy| strategy.to_string() == name);
-    found.ok_or_else(|| format!("there are {}", known()))
-}
-
 fn exponent(text: &str) -> Result<f64, String> {
     let exponent = text.parse::<f64>().map_err(|wrong| wrong.to_string())?;
     if (0.0..=10.0).contains(&exponent) { Ok(exponent) } else { Err("from 0 to 10".to_owned()) }
@@ -245,8 +239,8 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
             for &engines in &options.engines {
                 let delays = if engines == 1 { &[0.0][..] } else { &options.delays_ms };
                 for &delay_ms in delays {
-                    for &strategy in &options.strategies {
-                        samples.extend(measure(options, (experiment, strategy), (engines, delay_ms))?);
+                    for &decider in &options.strategies {
+                        samples.extend(measure(options, (experiment, decider), (engines, delay_ms))?);
                     }
                 }
             }
@@ -277,7 +271,7 @@ fn span(ms: f64) -> Duration {
 /// The same entities, asked by each number of clients after the other.
 fn measure(
     options: &Options,
-    (experiment, strategy): (Experiment, Strategy),
+    (experiment, decider): (Experiment, Decider),
     (engines, delay_ms): (u8, f64),
 ) -> Result<Vec<Sample>, EngineError> {
     let refused = |what: &str| {
@@ -290,7 +284,7 @@ fn measure(
         engines: usize::from(engines),
         delay: span(delay_ms),
         sync_min: Some(span(options.sync_min_ms)).filter(|sync| !sync.is_zero()),
-        strategy,
+        decider,
     };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &options.clients, length };
@@ -300,9 +294,9 @@ fn measure(
         engines,
         delay_ms,
         clients,
-        strategy: strategy.to_string(),
+        strategy: decider.to_string(),
         rate: window.rate(),
-        aim: experiment.aim(clients, engines).filter(|_| strategy == Strategy::Serializable),
+        aim: experiment.aim(clients, engines).filter(|_| decider == Decider::default()),
         p50_ms: window.latency_ms(0.5),
         p99_ms: window.latency_ms(0.99),
         cpu_us: window.cpu_us(),

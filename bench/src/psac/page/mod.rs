@@ -14,6 +14,7 @@ use super::report::{Measurement, Report, Sample, Scaling, scalings};
 use crate::document::chart::{Axis, Curve, curves};
 use crate::document::picture::Ink;
 use crate::document::{Block, Cell, Document, Figure, Mark, Section, Table};
+use crate::engine::Decider;
 use crate::measure::{Comparison, Estimate, Interval, in_short, median};
 use crate::served::groups;
 
@@ -210,11 +211,12 @@ fn strategies(measurements: &[&&Measurement<'_>], point: impl Fn(&Measurement<'_
 }
 
 fn ink(strategy: &str) -> Ink {
-    match Strategy::ALL.into_iter().find(|known| known.to_string() == strategy) {
-        Some(Strategy::Locking) => Ink::Base,
-        Some(Strategy::Psac) => Ink::Kin,
-        Some(Strategy::Serializable) => Ink::Ours,
-        Some(Strategy::LockingEarlyRelease) | None => Ink::Theirs,
+    match Decider::parse(strategy) {
+        Ok(Decider::Strategy(Strategy::Locking)) => Ink::Base,
+        Ok(Decider::Strategy(Strategy::Psac)) => Ink::Kin,
+        Ok(Decider::Strategy(Strategy::Serializable)) => Ink::Ours,
+        Ok(Decider::Static) => Ink::Other,
+        Ok(Decider::Strategy(Strategy::LockingEarlyRelease)) | Err(_) => Ink::Theirs,
     }
 }
 

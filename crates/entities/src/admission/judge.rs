@@ -320,8 +320,9 @@ fn by_outcomes<M: Model>(progress: &mut Progress<M>, strategy: Strategy, newcome
         Some(cause) => return Judgement::Delay(cause),
     }
     match progress.extend(&outcomes, branch, false) {
-        Some(outcomes) => Judgement::Admit { answer, outcomes: Some(outcomes) },
-        None => Judgement::Delay(Cause::Outcomes),
+        None if outcomes.len() > 1 => Judgement::Delay(Cause::Outcomes),
+        // What depends on nothing is admitted, however many outcomes come of it.
+        outcomes => Judgement::Admit { answer, outcomes },
     }
 }
 

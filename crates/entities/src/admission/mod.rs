@@ -158,7 +158,8 @@ pub struct Limits {
     /// How many transactions may be open at once; at least 1. [`Strategy::Locking`] takes 1 whatever stands here.
     pub open_max: usize,
     /// How many distinct outcomes are looked at; a newcomer that would cause more, or more evaluations than eight times as
-    /// many, is delayed. At least 2.
+    /// many, is delayed. At least 1: then nothing is tried out, and what neither the [relation](Model::relation) of events nor the
+    /// cells of what is open tell waits until one outcome is left.
     pub outcomes_max: usize,
     /// How many transactions may be delayed; a further one is turned away.
     pub delayed_max: usize,
@@ -348,7 +349,7 @@ impl<M: Model> Admission<M> {
         strategy: Strategy,
         limits: Limits,
     ) -> Self {
-        let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(2));
+        let progress = Progress::new(Entity { model, key }, base, next_slot, limits.outcomes_max.max(1));
         Self {
             progress,
             strategy,

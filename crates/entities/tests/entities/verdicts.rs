@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use enact_entities::{
     Admission, Attempt, Branch, Decision, Limits, Millis, Model, Prospect, Relation, Request, Slot, Strategy,
-    Timestamp, Values, Verdict, Why, Work,
+    Timestamp, Values, Verdict, Wait, Why, Work,
 };
 use proptest::prelude::{Just, ProptestConfig, any, prop_oneof, proptest};
 use proptest::strategy::Strategy as Generator;
@@ -250,6 +250,23 @@ fn b_outcomes_max_delays_what_would_cause_one_more_and_admits_what_does_not() {
 }
 
 #[test]
+fn b_outcomes_max_of_one_admits_what_is_alone_also_when_it_has_waited_and_tries_nothing_out() {
+    let model = Hand::plain();
+    let limits = Limits { outcomes_max: 1, ..Limits::default() };
+    let mut account = admission(Arc::clone(&model), Hand::account(&model, "opened", 100), Strategy::Psac, limits);
+    assert_eq!(told(&account.request(request(1, Hand::deposit(1)))), Accept);
+    for n in [2, 3] {
+        assert_eq!(told(&account.request(request(n, Hand::deposit(1)))), Delay);
+        let waits = account.waits_for(tx(n)).expect("it is delayed");
+        assert!(matches!(waits[..], [Wait { why: Why::Outcomes { outcomes_max: 1 }, .. }]), "{waits:?}");
+    }
+    for (decided, admitted) in [(1, 2), (2, 3)] {
+        let settled = account.decide(tx(decided), Decision::Commit).settled;
+        assert!(matches!(settled[..], [(found, Verdict::Admitted(..))] if found == tx(admitted)), "{settled:?}");
+    }
+}
+
+#[test]
 fn b_interval_many_linear_events_need_no_outcomes() {
     let model = Hand::load();
     let mut account = admission(
@@ -370,6 +387,28 @@ fn acts(event: impl Generator<Value = Event>) -> impl Generator<Value = Vec<Act>
     proptest::collection::vec(act, 1..14)
 }
 
+/// Plays one history on an admission that tries nothing out and is told nothing in advance, and under a lock.
+fn one_outcome_is_a_lock(strategy: Strategy, balance: i64, acts: &[Act]) {
+    let limits = |outcomes_max| Limits { outcomes_max, overtakes_max: usize::MAX, ..Limits::default() };
+    let start = Hand::account(&Hand::plain(), "opened", balance);
+    let mut one = admission(Hand::plain(), start.clone(), strategy, limits(1));
+    let mut lock = admission(Hand::plain(), start, Strategy::Locking, limits(16));
+    for (n, act) in (1..).zip(acts) {
+        match act {
+            Act::Request(event) => {
+                let (a, b) = (one.request(request(n, event.clone())), lock.request(request(n, event.clone())));
+                assert_eq!(a, b, "{event:?} in {act:?}");
+            }
+            Act::Decide(_, commit) => {
+                let Some(tx) = lock.in_progress().next().map(|entry| entry.branch.tx) else { continue };
+                let decision = if *commit { Decision::Commit } else { Decision::Abort };
+                assert_eq!(one.decide(tx, decision), lock.decide(tx, decision));
+            }
+        }
+        assert_eq!(one.base(), lock.base());
+    }
+}
+
 /// Plays one history on an admission with all its shortcuts and on one that looks at outcomes only.
 fn same_with_and_without_shortcuts(strategy: Strategy, balance: i64, acts: &[Act]) {
     // Fairness counts differ by design: the sums see a possible change where the outcomes see none.
@@ -423,6 +462,13 @@ proptest! {
     fn b_interval_and_static_table_never_differ_from_the_outcomes(balance in 0i64..150, acts in acts(any_event())) {
         for strategy in BOTH {
             same_with_and_without_shortcuts(strategy, balance, &acts);
+        }
+    }
+
+    #[test]
+    fn b_outcomes_max_of_one_is_a_lock_where_nothing_is_told_in_advance(balance in 0i64..150, acts in acts(additive())) {
+        for strategy in BOTH {
+            one_outcome_is_a_lock(strategy, balance, &acts);
         }
     }
 }
