@@ -18,7 +18,7 @@ const pages = [
   {
     name: "psac",
     url: pathToFileURL(process.env.PSAC).href,
-    about: ["serializable beside locking", "Fits to Amdahl's law", "Every strategy"],
+    about: ["serializable beside locking", "Where more clients bring no more", "Fits to Amdahl's law", "Theirs and ours", "Every strategy"],
     wide: "Every strategy",
   },
 ];

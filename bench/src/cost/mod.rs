@@ -16,6 +16,7 @@ use std::path::Path;
 
 pub use self::bank::Kind;
 pub(crate) use self::bank::{Requests, deposit, iban, open_accounts, paid_in, sum_of_accounts};
+pub(crate) use self::floor::serve_on;
 pub use self::floor::{FLOOR_COMMAND, FloorOptions, serve_floor};
 pub use self::report::CostReport;
 use crate::served::{BenchError, Load, Server};

@@ -132,6 +132,80 @@ fn draw_curves(area: &Area<'_>, axis: Axis, curves: &[Curve]) -> Drawn {
     Ok(())
 }
 
+/// Points that are joined in their order, which need not be that from left to right.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) name: String,
+    pub(crate) ink: Ink,
+    /// What grows to the right, and what grows upwards, which is positive; at least one.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// A figure of `paths` with their names below, whose height is logarithmic; `what` says in its description what is shown.
+pub(crate) fn paths(id: &str, title: impl Into<String>, what: &str, paths: &[Path]) -> Figure {
+    let described = paths.iter().map(|path| {
+        let points = path.points.iter().map(|(across, up)| format!("{} at {}", in_short(*up), in_short(*across)));
+        format!("{} {}", path.name, points.collect::<Vec<_>>().join(", "))
+    });
+    let description = format!("{what}: {}.", described.collect::<Vec<_>>().join("; "));
+    let rows = paths.len().div_ceil(NAMES_A_ROW) as u32;
+    Figure::drawn(id, title, &description, (WIDTH, 236 + LABEL * rows), |area| draw_paths(area, paths, LABEL * rows))
+}
+
+/// Of the height, what is too small for it is at its bottom.
+const LEAST: f64 = 1e-3;
+/// Names below paths that stand beside each other.
+const NAMES_A_ROW: usize = 2;
+
+/// With so much room for the names.
+fn draw_paths(area: &Area<'_>, paths: &[Path], names: u32) -> Drawn {
+    let points = || paths.iter().flat_map(|path| &path.points);
+    let up = |value: f64| value.max(LEAST).log10();
+    let widest = points().map(|(across, _)| *across).fold(1.0, f64::max) * 1.05;
+    let lowest = points().map(|(_, value)| up(*value)).fold(f64::INFINITY, f64::min) - 0.1;
+    let highest = points().map(|(_, value)| up(*value)).fold(f64::NEG_INFINITY, f64::max) + 0.1;
+    let mut chart = ChartBuilder::on(area)
+        .margin(MARGIN)
+        .set_label_area_size(LabelAreaPosition::Left, 50)
+        .set_label_area_size(LabelAreaPosition::Right, 12)
+        .set_label_area_size(LabelAreaPosition::Bottom, 32 + names)
+        .build_cartesian_2d(0.0..widest, lowest..highest)?;
+    // Decades, and what is between them where they are few.
+    let digits: &[f64] = if highest - lowest > 2.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let ticks = (-3..=12).flat_map(|decade| digits.iter().map(move |digit| digit * 10_f64.powi(decade)));
+    for tick in ticks.filter(|&tick| (lowest..=highest).contains(&tick.log10())) {
+        let across = [(0.0, tick.log10()), (widest, tick.log10())];
+        chart.draw_series([PathElement::new(across, Ink::Rule.colour().stroke_width(1))])?;
+        let at = EmptyElement::at((0.0, tick.log10()));
+        chart.draw_series([at + Text::new(tick_label(tick), (-6, 0), text(Ink::Quiet, HPos::Right))])?;
+    }
+    let step = step(widest / 4.0);
+    for tick in (0..).map(|number| f64::from(number) * step).take_while(|&tick| tick <= widest) {
+        let at = EmptyElement::at((tick, lowest));
+        chart.draw_series([at + Text::new(tick_label(tick), (0, 13), text(Ink::Quiet, HPos::Center))])?;
+    }
+    // Ours is broad, and below the others, so that what lies on it is seen.
+    let mut order: Vec<_> = paths.iter().collect();
+    order.sort_by_key(|path| path.ink != Ink::Ours);
+    for Path { ink, points, .. } in order {
+        let line: Vec<_> = points.iter().map(|&(across, value)| (across, up(value))).collect();
+        let (radius, width) = if *ink == Ink::Ours { (5, 5) } else { (3, 2) };
+        chart.draw_series(line.iter().map(|&point| Circle::new(point, radius, ink.colour().filled())))?;
+        chart.draw_series([PathElement::new(line, ink.colour().stroke_width(width))])?;
+    }
+    let column = (WIDTH - 50) as i32 / NAMES_A_ROW as i32;
+    for (number, Path { name, ink, .. }) in paths.iter().enumerate() {
+        let across = column * (number % NAMES_A_ROW) as i32;
+        let down = 38 + LABEL as i32 * (number / NAMES_A_ROW) as i32;
+        let at = EmptyElement::at((0.0, lowest));
+        let words = text(if *ink == Ink::Ours { Ink::Ours } else { Ink::Quiet }, HPos::Left);
+        chart.draw_series([at
+            + Circle::new((across, down), 4, ink.colour().filled())
+            + Text::new(name.clone(), (across + 9, down), words)])?;
+    }
+    Ok(())
+}
+
 /// Places at least `gap` apart, in the falling order of `wanted`, near what is wanted and not below 0.
 fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
     let mut places: Vec<f64> = Vec::with_capacity(wanted.len());
@@ -196,6 +270,20 @@ mod tests {
             let places: Vec<_> = ends.split_whitespace().filter_map(|end| end.split(',').next()).collect();
             assert!(places.len() == 2 && places[0] != places[1], "{ends}");
         }
+    }
+
+    #[test]
+    fn a_path_may_turn_back_and_has_its_name_and_a_height_by_decades() {
+        let path =
+            |name: &str, points: &[(f64, f64)]| Path { name: name.to_owned(), ink: Ink::Base, points: points.into() };
+        let both = [path("one", &[(100.0, 0.5), (900.0, 20.0), (700.0, 800.0)]), path("other", &[(0.0, 0.0)])];
+        let svg = paths("p", "Latency", "Latency by rate", &both).svg;
+        for text in
+            [">\none\n", ">\nother\n", ">\n100\n", ">\n0.1\n", "one 0.50 at 100, 20 at 900, 800 at 700; other 0 at 0."]
+        {
+            assert!(svg.contains(text), "{text} in {svg}");
+        }
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 
     proptest! {

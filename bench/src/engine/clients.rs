@@ -111,6 +111,17 @@ impl Work {
         self.latency_us.len()
     }
 
+    /// Notes that a turn begins within the window.
+    pub(crate) fn begin_turn(&mut self) {
+        self.in_time = self.done();
+    }
+
+    /// Notes that what was asked at this time is acknowledged.
+    pub(crate) fn note(&mut self, begun: Instant) {
+        let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.latency_us.record(micros).expect("it grows");
+    }
+
     /// Submits a command, and notes what became of it.
     pub(crate) async fn take<W: Workload>(
         &mut self,
@@ -122,8 +133,7 @@ impl Work {
         match submit_until_taken(engines, &request, &mut self.turned_away).await {
             Ok(receipt) if expected.allows_to_be_done() => {
                 workload.acknowledged(note, receipt.result.as_ref());
-                let micros = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-                self.latency_us.record(micros).expect("it grows");
+                self.note(begun);
             }
             Ok(_) => return Err(EngineError::Wrong(format!("{} was not refused: {}", request.key, request.event))),
             Err(SubmitError::Refused { refusal, .. }) if expected.allows(&refusal.reasons) => self.refused += 1,
@@ -146,6 +156,28 @@ pub(crate) struct Window {
     pub(crate) work: Work,
     length: Duration,
     cpu: Duration,
+}
+
+impl Window {
+    /// Has `client` work for each number below `clients`, until the time that it is told.
+    ///
+    /// # Errors
+    /// The first of a client.
+    pub(crate) async fn run<F>(
+        clients: u32,
+        length: Duration,
+        client: impl Fn(u32, Instant) -> F,
+    ) -> Result<Self, EngineError>
+    where
+        F: Future<Output = Result<Work, EngineError>> + Send + 'static,
+    {
+        let (over, cpu_before) = (Instant::now() + length, cpu_time_of_process());
+        let mut work = Work::default();
+        for client in (0..clients).map(|number| tokio::spawn(client(number, over))).collect::<Vec<_>>() {
+            work.add(&client.await.expect("a client does not panic")?);
+        }
+        Ok(Self { work, length, cpu: cpu_time_of_process() - cpu_before })
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
@@ -189,14 +221,8 @@ impl Windows<'_> {
         let workload = Arc::new(workload);
         let mut windows = Vec::new();
         for (window, &clients) in (0..).zip(self.clients) {
-            let (over, cpu_before) = (Instant::now() + self.length, cpu_time_of_process());
-            let client =
-                |client| tokio::spawn(run_client(engines.clone(), Arc::clone(&workload), (window, client), over));
-            let mut work = Work::default();
-            for client in (0..clients).map(client).collect::<Vec<_>>() {
-                work.add(&client.await.expect("a client does not panic")?);
-            }
-            windows.push(Window { work, length: self.length, cpu: cpu_time_of_process() - cpu_before });
+            let client = |client, over| run_client(engines.clone(), Arc::clone(&workload), (window, client), over);
+            windows.push(Window::run(clients, self.length, client).await?);
         }
         workload.verify(&engines).await?;
         engines.stop().await?;
@@ -214,7 +240,7 @@ async fn run_client<W: Workload>(
     let mut work = Work::default();
     let mut turns = (0..).map(|number| Turn { window, client, number });
     while Instant::now() < over {
-        work.in_time = work.done();
+        work.begin_turn();
         let turn = turns.next().expect("there is no end");
         let draw = workload.draw(&engines, turn, &mut draws);
         work.take(draw, &engines, &*workload).await?;

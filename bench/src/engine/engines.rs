@@ -120,7 +120,7 @@ impl Engines {
         Ok(())
     }
 
-    pub(super) async fn submit(&self, Request { key, event }: &Request) -> Result<Receipt, SubmitError> {
+    pub(crate) async fn submit(&self, Request { key, event }: &Request) -> Result<Receipt, SubmitError> {
         let command = Command { key: key.clone(), event: event.clone(), idempotency: None, deadline: DEADLINE };
         self.engine_of(key).submit(command).await
     }
@@ -151,7 +151,7 @@ impl Engines {
         Ok(sum)
     }
 
-    pub(super) async fn stop(&self) -> Result<(), EngineError> {
+    pub(crate) async fn stop(&self) -> Result<(), EngineError> {
         for engine in &*self.engines {
             engine.shutdown(DEADLINE).await.map_err(|cause| EngineError::Journal(cause.to_string()))?;
         }

@@ -21,9 +21,7 @@ use tokio::runtime;
 
 pub(crate) use self::bank::Bank;
 pub use self::bank::Kind;
-#[cfg(test)]
-pub(crate) use self::clients::Work;
-pub(crate) use self::clients::{Draw, Expected, Turn, Window, Windows, Workload};
+pub(crate) use self::clients::{Draw, Expected, Turn, Window, Windows, Work, Workload};
 pub use self::decider::Decider;
 pub(crate) use self::engines::{Engines, Request, Setup};
 use crate::document::PageError;

@@ -1,6 +1,6 @@
 //! The experiments of the paper on path-sensitive atomic commit, in process: accounts opened, and money transferred between a hundred
 //! thousand accounts, a thousand, a hundred, and to one; and known benchmarks of transactions, written in Rebel. Each runs under each
-//! admission strategy, in one engine or several.
+//! admission strategy, in one engine or several. `baselines` are what the paper puts under them: HTTP, actors, a forced record.
 //!
 //! Each client is a task that submits one command after the other. Engines have a journal each, and reach each other by messages
 //! that travel so long as is said. Under two engines and more a transaction commits in two phases.
@@ -12,6 +12,7 @@
 //! # Source
 //! *Path-Sensitive Atomic Commit: Local Coordination Avoidance for Distributed Transactions*, section 5.
 mod amdahl;
+mod baselines;
 mod page;
 mod report;
 mod workloads;
@@ -23,6 +24,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use tokio::runtime;
 
+use self::baselines::Layer;
 pub(crate) use self::page::document;
 pub(crate) use self::report::NAME;
 pub use self::report::{Report, Sample};
@@ -31,9 +33,20 @@ use crate::document::Pages;
 use crate::engine::{Bank, Decider, EngineError, Kind, Setup, Window, Windows};
 use crate::measure::{Machine, command_line, write_json};
 
+/// What stands in the place of a strategy where there is nothing to admit.
+const NO_STRATEGY: &str = "none";
+
 /// What the clients do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Experiment {
+    /// HTTP answers
+    Bare,
+    /// HTTP answers, and a fresh actor for each request
+    Simple,
+    /// HTTP answers, and one of 1,000 actors that are kept
+    Sharded,
+    /// HTTP answers, and one of 1,000 objects, whose record is forced
+    Persistent,
     /// A new account: one object
     NoSync,
     /// A transfer between two of 100,000 accounts
@@ -67,7 +80,11 @@ impl Experiment {
     pub const OF_THE_PAPER: [Self; 5] = [Self::NoSync, Self::Sync, Self::Sync1000, Self::Sync100, Self::Hot];
 
     /// All there are.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
+        Self::Bare,
+        Self::Simple,
+        Self::Sharded,
+        Self::Persistent,
         Self::NoSync,
         Self::Sync,
         Self::Sync1000,
@@ -87,6 +104,10 @@ impl Experiment {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Bare => "bare",
+            Self::Simple => "simple",
+            Self::Sharded => "sharded",
+            Self::Persistent => "persistent",
             Self::NoSync => "nosync",
             Self::Sync => "sync",
             Self::Sync1000 => "sync1000",
@@ -107,6 +128,10 @@ impl Experiment {
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
+            Self::Bare => "HTTP answers",
+            Self::Simple => "HTTP answers, and a fresh actor for each request",
+            Self::Sharded => "HTTP answers, and one of 1,000 actors that are kept",
+            Self::Persistent => "HTTP answers, and one of 1,000 objects, whose record is forced before",
             Self::NoSync => "A new account: one object",
             Self::Sync => "A transfer between two of 100,000 accounts",
             Self::Sync1000 => "A transfer between two of 1,000 accounts",
@@ -141,7 +166,11 @@ impl Experiment {
             Self::Sync1000 => Some((Kind::Transfer, 1_000)),
             Self::Sync100 => Some((Kind::Transfer, 100)),
             Self::Hot => Some((Kind::TransferHot, 1_000)),
-            Self::Tax
+            Self::Bare
+            | Self::Simple
+            | Self::Sharded
+            | Self::Persistent
+            | Self::Tax
             | Self::SmallBank
             | Self::NewOrder
             | Self::YcsbT
@@ -152,8 +181,17 @@ impl Experiment {
         }
     }
 
+    /// Whether it has no transactions that strategies could admit, and no messages between engines.
+    const fn is_baseline(self) -> bool {
+        matches!(self, Self::Bare | Self::Simple | Self::Sharded | Self::Persistent)
+    }
+
     async fn run(self, windows: &Windows<'_>, zipf: f64) -> Result<Vec<Window>, EngineError> {
         match self {
+            Self::Bare => Layer::Bare.run(windows).await,
+            Self::Simple => Layer::Simple.run(windows).await,
+            Self::Sharded => Layer::Sharded.run(windows).await,
+            Self::Persistent => Layer::Persistent.run(windows).await,
             Self::NoSync | Self::Sync | Self::Sync1000 | Self::Sync100 | Self::Hot => {
                 let (kind, accounts) = self.bank().expect("one with a bank");
                 windows.run(Bank::new(kind, accounts)).await
@@ -237,9 +275,11 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
     for _ in 0..options.rounds {
         for &experiment in &options.experiments {
             for &engines in &options.engines {
-                let delays = if engines == 1 { &[0.0][..] } else { &options.delays_ms };
+                let is_baseline = experiment.is_baseline();
+                let delays = if engines == 1 || is_baseline { &[0.0][..] } else { &options.delays_ms };
+                let deciders = if is_baseline { &[Decider::default()][..] } else { &options.strategies };
                 for &delay_ms in delays {
-                    for &decider in &options.strategies {
+                    for &decider in deciders {
                         samples.extend(measure(options, (experiment, decider), (engines, delay_ms))?);
                     }
                 }
@@ -294,10 +334,11 @@ fn measure(
         engines,
         delay_ms,
         clients,
-        strategy: decider.to_string(),
+        strategy: if experiment.is_baseline() { NO_STRATEGY.to_owned() } else { decider.to_string() },
         rate: window.rate(),
         aim: experiment.aim(clients, engines).filter(|_| decider == Decider::default()),
         p50_ms: window.latency_ms(0.5),
+        p95_ms: window.latency_ms(0.95),
         p99_ms: window.latency_ms(0.99),
         cpu_us: window.cpu_us(),
         refused: window.work.refused,

@@ -5,7 +5,7 @@ use enact_entities::Strategy;
 use serde::{Deserialize, Serialize};
 
 use super::amdahl::Amdahl;
-use crate::measure::{Comparison, Estimate, Machine};
+use crate::measure::{Comparison, Estimate, Machine, median};
 use crate::served::{groups, median_by};
 
 /// What the results are of, as the JSON says.
@@ -22,7 +22,7 @@ pub struct Sample {
     pub delay_ms: f64,
     /// How many clients there were.
     pub clients: u32,
-    /// The admission strategy.
+    /// The admission strategy, or `none` where there is nothing to admit.
     pub strategy: String,
     /// Commands a second that were acknowledged within the window.
     pub rate: f64,
@@ -30,6 +30,8 @@ pub struct Sample {
     pub aim: Option<f64>,
     /// The latency in milliseconds that half of the commands do not exceed.
     pub p50_ms: f64,
+    /// The latency in milliseconds that 95 of 100 commands do not exceed.
+    pub p95_ms: f64,
     /// The latency in milliseconds that 99 of 100 commands do not exceed.
     pub p99_ms: f64,
     /// Microseconds of CPU time a command, refused ones too, that of the clients and of the journals' threads included.
@@ -72,6 +74,9 @@ pub(super) struct Measurement<'a> {
     /// The sample whose rate is in the middle.
     pub(super) sample: &'a Sample,
     pub(super) rate: Estimate,
+    /// The median over the rounds.
+    pub(super) p50_ms: f64,
+    pub(super) p95_ms: f64,
     pub(super) p99_ms: Estimate,
     /// The rate divided by that of locking in the same round; none for locking itself, and where that was not measured or got
     /// nothing done.
@@ -84,6 +89,8 @@ impl<'a> Measurement<'a> {
         Self {
             sample: median_by(rounds.to_vec(), |sample| sample.rate),
             rate: estimate(rounds, |sample| sample.rate),
+            p50_ms: middle(rounds, |sample| sample.p50_ms),
+            p95_ms: middle(rounds, |sample| sample.p95_ms),
             p99_ms: estimate(rounds, |sample| sample.p99_ms),
             of_locking: of_locking(rounds, all),
         }
@@ -141,6 +148,10 @@ fn is_locking(sample: &Sample) -> bool {
     sample.strategy == Strategy::Locking.to_string()
 }
 
+fn middle(rounds: &[&Sample], figure: impl Fn(&Sample) -> f64) -> f64 {
+    median(&rounds.iter().map(|sample| figure(sample)).collect::<Vec<_>>())
+}
+
 fn estimate(rounds: &[&Sample], figure: impl Fn(&Sample) -> f64) -> Estimate {
     Estimate::of(&rounds.iter().map(|sample| figure(sample)).collect::<Vec<_>>())
 }
@@ -169,6 +180,7 @@ impl fmt::Display for Report {
             "of locking",
             "aim",
             "p50 ms",
+            "p95 ms",
             "p99 ms",
             "CPU us",
             "refused",
@@ -190,6 +202,7 @@ impl fmt::Display for Report {
                 ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
                 sample.aim.zip(ratio).map(verdict).unwrap_or_default(),
                 format!("{:.1}", sample.p50_ms),
+                format!("{:.1}", sample.p95_ms),
                 format!("{:.1}", sample.p99_ms),
                 format!("{:.0}", sample.cpu_us),
                 sample.refused.to_string(),
@@ -244,6 +257,7 @@ mod tests {
             rate,
             aim: (strategy == Strategy::Serializable).then_some(30.0),
             p50_ms: 1.0,
+            p95_ms: 1.5,
             p99_ms: 2.0,
             cpu_us: 10.0,
             refused: 3,

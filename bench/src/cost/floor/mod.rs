@@ -60,6 +60,11 @@ async fn serve(router: Router) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     println!("listening on http://{}", listener.local_addr()?);
     io::stdout().flush()?;
+    serve_on(listener, router).await
+}
+
+/// Serves whatever comes to `listener`, as the server does, until it cannot accept.
+pub(crate) async fn serve_on(listener: TcpListener, router: Router) -> io::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;

@@ -4,11 +4,16 @@
 //! Every ratio is a rate divided by that of locking, round by round: above 1 locking is slower. A difference is claimed only if the 95 %
 //! interval of the ratio excludes 1, which takes five rounds.
 
+mod overload;
+mod paper;
+
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use enact_entities::Strategy;
 
+use self::overload::overload;
+use self::paper::paper;
 use super::Experiment;
 use super::report::{Measurement, Report, Sample, Scaling, scalings};
 use crate::document::chart::{Axis, Curve, curves};
@@ -23,6 +28,7 @@ const TITLE: &str = "Enact and the experiments of path-sensitive atomic commit";
 /// Everything about `report`.
 pub(crate) fn document(report: &Report) -> Document {
     let measurements = report.measurements();
+    let scalings = scalings(&measurements);
     let mut sections = Vec::new();
     let mut section = |id, heading: &str, blocks: Vec<Block>| {
         if !blocks.is_empty() {
@@ -31,7 +37,9 @@ pub(crate) fn document(report: &Report) -> Document {
     };
     section("overview", "Beside locking", overview(&measurements));
     section("experiments", "Experiment by experiment", experiments(&measurements));
-    section("engines", "More engines", more_engines(&scalings(&measurements)));
+    section("overload", "Stepped to overload", overload(&measurements));
+    section("engines", "More engines", more_engines(&scalings));
+    section("paper", "Beside the paper", paper(&measurements, &scalings));
     section("all", "All figures", vec![Block::Table(all(&measurements))]);
     section("method", "How it was measured", method(report));
     Document {
@@ -276,11 +284,12 @@ fn all(measurements: &[Measurement<'_>]) -> Table {
         .with_numbers("95 %")
         .with_numbers("of locking")
         .with_numbers("p50 ms")
+        .with_numbers("p95 ms")
         .with_numbers("p99 ms")
         .with_numbers("CPU us")
         .with_numbers("refused")
         .with_numbers("turned away");
-    for Measurement { sample, rate, p99_ms, of_locking } in measurements {
+    for Measurement { sample, rate, p50_ms, p95_ms, p99_ms, of_locking } in measurements {
         let ratio = |ratio: &Comparison| Cell::marked(in_short(ratio.speed_up), Mark::of(ratio));
         table.add([
             Cell::from(&sample.experiment),
@@ -291,7 +300,8 @@ fn all(measurements: &[Measurement<'_>]) -> Table {
             in_short(rate.median).into(),
             interval(rate.interval).into(),
             of_locking.as_ref().map_or_else(|| "".into(), ratio),
-            in_short(sample.p50_ms).into(),
+            in_short(*p50_ms).into(),
+            in_short(*p95_ms).into(),
             in_short(p99_ms.median).into(),
             in_short(sample.cpu_us).into(),
             sample.refused.to_string().into(),

@@ -46,6 +46,27 @@ fn psac_runs_known_benchmarks_and_tells_refused_commands_from_those_that_are_tur
 }
 
 #[test]
+fn psac_measures_each_baseline_once_whatever_the_strategies_and_the_delays_are() {
+    let what = "bare,simple,sharded,persistent";
+    let set_up = ["--strategies", "locking,static", "--engines", "1,2", "--delays-ms", "0,5", "--clients", "3"];
+    let samples = samples(&[&["--experiments", what][..], &set_up].concat());
+    let taken: Vec<_> =
+        samples.iter().map(|sample| (sample["experiment"].as_str(), sample["engines"].as_u64())).collect();
+    let expected: Vec<_> = what.split(',').flat_map(|name| [1, 2].map(|engines| (Some(name), Some(engines)))).collect();
+    assert_eq!(taken, expected);
+    let is_baseline = |sample: &serde_json::Value| sample["strategy"] == "none" && sample["delay_ms"] == 0.0;
+    assert!(samples.iter().all(|sample| is_baseline(sample) && sample["rate"].as_f64() > Some(0.0)), "{samples:?}");
+}
+
+#[test]
+fn psac_compares_with_static_independence() {
+    let samples = samples(&["--experiments", "hot", "--strategies", "static", "--engines", "1", "--clients", "8"]);
+    let [sample] = &samples[..] else { panic!("{samples:?}") };
+    assert_eq!(sample["strategy"], "static");
+    assert!(sample["rate"].as_f64() > Some(0.0), "{sample}");
+}
+
+#[test]
 fn psac_refuses_an_exponent_that_is_none() {
     for wrong in ["-1", "11", "NaN", "much"] {
         let usage = enact_bench(&["psac", &format!("--zipf={wrong}")]);
