@@ -111,7 +111,9 @@ impl Interval {
     pub(super) fn has_room(&self, key: &Key, class: &Class) -> bool {
         match key {
             Key::Number(field) => self.numbers.get(field).is_none_or(|cell| cell.has_room(class, named_number)),
-            Key::Place(place) => self.places.get(place).is_none_or(|cell| cell.has_room(class, named_content)),
+            Key::Place(place) => {
+                self.places.get(place).is_none_or(|cell| cell.has_room(class, |value| named_content(value)))
+            }
             Key::Elements(_) | Key::Manner(_) | Key::Line | Key::Any => true,
         }
     }
@@ -349,7 +351,7 @@ impl Interval {
     pub(super) fn holder(&self, key: &Key) -> Holder {
         let holder = match key {
             Key::Number(field) => self.numbers.get(field).map(|cell| cell.holder(named_number)),
-            Key::Place(place) => self.places.get(place).map(|cell| cell.holder(named_content)),
+            Key::Place(place) => self.places.get(place).map(|cell| cell.holder(|value| named_content(value))),
             Key::Elements(_) | Key::Manner(_) | Key::Line | Key::Any => Some(Holder::Several),
         };
         holder.unwrap_or(Holder::Nothing)
@@ -541,8 +543,8 @@ const fn named_number(value: &i128) -> Class {
     Class::Number(*value)
 }
 
-fn named_content(value: &String) -> Class {
-    Class::Content(value.clone())
+fn named_content(value: &str) -> Class {
+    Class::Content(value.to_owned())
 }
 
 fn of_number(doing: &Doing<i128>) -> Class {
@@ -550,7 +552,7 @@ fn of_number(doing: &Doing<i128>) -> Class {
 }
 
 fn of_content(doing: &Doing<String>) -> Class {
-    Class::of(doing, named_content)
+    Class::of(doing, |value| named_content(value))
 }
 
 /// The number, or the field as a whole.

@@ -319,6 +319,10 @@ impl<M: Model> Participant<M> {
     fn prepare(&mut self, prepare: Prepare<M::Event>, now: Millis, out: &mut Outputs<M>) {
         let Prepare { coordinator, durability, request } = prepare;
         let Branch { tx, attempt, .. } = request.branch;
+        // Its commit has happened here, and is not recorded yet: a second promise would be taken for the one that holds.
+        if self.unacknowledged.contains_key(&tx) {
+            return;
+        }
         if let Some(standing) = self.standings.get(&tx) {
             if standing.attempt > attempt || matches!(standing.stage, Stage::Committed { .. }) {
                 return;
@@ -515,8 +519,9 @@ impl<M: Model> Participant<M> {
             return;
         }
         match standing.stage {
-            // It has acknowledged the commit: this answers a question from before, which found the transaction forgotten.
-            Stage::Committed { tell: None } if slot.is_some() && !self.unacknowledged.contains_key(&tx) => {}
+            // Its commit is recorded, and was acknowledged, if only before a crash: this answers a question from before that, which found
+            // the transaction forgotten.
+            Stage::Committed { .. } if slot.is_some() && !self.unacknowledged.contains_key(&tx) => {}
             Stage::Committed { .. } => out.push(Output::ProtocolError { decide }),
             _ => self.abort(tx, now, out),
         }

@@ -196,7 +196,8 @@ impl<M: Model> Replay<M> {
         }
         self.next_slot = self.next_slot.max(slot.next());
         // That an earlier promise was given up may not have been written: a later one says so, too, be it of the same attempt, which
-        // was asked for twice. So does a commit, which was written without its attempt.
+        // was asked for twice. So does a commit, which was written without its attempt. What was committed is written before there is
+        // another promise.
         let is_later =
             |other: &Pending<M::Event>| (other.prepared.branch.attempt, other.prepared.slot) > (attempt, slot);
         let is_of_it = |other: &Pending<M::Event>| other.prepared.branch.tx == tx;

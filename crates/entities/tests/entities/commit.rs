@@ -1,9 +1,10 @@
 //! Two-phase commit: one decision, whatever is lost, doubled, late or down.
 
 use enact_entities::{
-    Answer, Attempt, Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Decide,
-    Decision, Durability, Idempotency, Input, Millis, Reply, Request, Said, Slot, Strategy, Timestamp, ToCoordinator,
-    ToParticipant, TxId, Vote, Why, Written,
+    Answer, Attempt, Begin, Branch, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Decide,
+    Decision, Durability, Idempotency, Input, Millis, Output, Participant, ParticipantOptions, Prepare, Prepared,
+    Record, Reply, Request, Said, Slot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, Vote, Why, Work,
+    Written,
 };
 
 use crate::support::bank::{Bank, Event, Hand};
@@ -525,6 +526,63 @@ fn d_a_participant_never_gives_up_its_promise_alone() {
     world.settle(100_000);
     assert_eq!(world.balance("Account/A"), 70);
     world.check_settled();
+}
+
+/// An account with 100 euros, as its journal knows it.
+fn recovered(log: Vec<Record<Event>>) -> Participant<Hand> {
+    let open =
+        Record::Committed { tx: tx(1), slot: Slot(1), events: vec![Hand::open(100)], at: Timestamp(0), version: 1 };
+    let options = ParticipantOptions::new(Strategy::Serializable);
+    let records = [vec![open], log].concat();
+    Participant::recover(Hand::plain(), key("Account/A"), options, None, records, Millis(0)).expect("it is sound").0
+}
+
+fn told(tx: TxId, slot: Slot, decision: Decision) -> Input<Event> {
+    Input::Decide(Decide { tx, attempt: Attempt::FIRST, coordinator: key("Coordinator/C"), slot: Some(slot), decision })
+}
+
+#[test]
+fn while_a_commit_is_not_recorded_nothing_more_is_promised_to_its_transaction() {
+    let mut account = recovered(vec![]);
+    let branch = Branch { tx: tx(7), attempt: Attempt::FIRST, work: Work::event(Hand::deposit(5)), at: Timestamp(0) };
+    let (deadline, coordinator) = (Millis(1_000), key("Coordinator/C"));
+    let request = Request { branch, deadline, ordered: true, sole: false, certain: false, calls_known: false };
+    let prepare = || {
+        let (coordinator, request) = (coordinator.clone(), request.clone());
+        Input::Prepare(Prepare { coordinator, durability: Durability::TwoPhase, request })
+    };
+    let written = |outputs: &[Output<_, _>], result| match outputs.first() {
+        Some(Output::Append { write, .. }) => Input::Written { write: *write, result },
+        other => panic!("a record is written first: {other:?}"),
+    };
+    let outputs = account.step(prepare(), Millis(0));
+    account.step(written(&outputs, Written::Durable), Millis(0));
+    let outputs = account.step(told(tx(7), Slot(2), Decision::Commit), Millis(0));
+    account.step(written(&outputs, Written::Refused), Millis(0));
+    // The request arrives once more. A second promise would be recovered in the place of the commit.
+    assert_eq!(account.step(prepare(), Millis(0)), []);
+    let outputs = account.step(told(tx(7), Slot(2), Decision::Commit), Millis(0));
+    let outputs = account.step(written(&outputs, Written::Durable), Millis(0));
+    assert!(matches!(&outputs[..], [Output::Send(ToCoordinator { said: Said::Ack(Slot(2)), .. })]), "{outputs:?}");
+}
+
+#[test]
+fn an_old_answer_to_a_question_does_not_touch_what_is_committed_in_line() {
+    let prepared = |n: u64, in_line| {
+        let work = Work::event(Hand::withdraw(5));
+        let branch = Branch { tx: tx(n.into()), attempt: Attempt::FIRST, work, at: Timestamp(0) };
+        let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()), in_line };
+        let (slot, coordinator, durability) = (Slot(n), key("Coordinator/C"), Durability::TwoPhase);
+        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version: 1, durability }))
+    };
+    let committed = Record::Outcome { tx: tx(3), slot: Slot(3), decision: Decision::Commit };
+    let mut account = recovered(vec![prepared(2, false), prepared(3, true), committed]);
+    // It was applied and acknowledged before a crash, which has lost that the one before it was aborted.
+    assert_eq!(account.step(told(tx(3), Slot(3), Decision::Commit), Millis(0)), []);
+    assert_eq!(account.step(told(tx(3), Slot(3), Decision::Abort), Millis(0)), []);
+    let outputs = account.step(told(tx(2), Slot(2), Decision::Abort), Millis(0));
+    let applied = outputs.iter().filter(|output| matches!(output, Output::Applied(applied) if applied.tx == tx(3)));
+    assert_eq!(applied.count(), 1, "{outputs:?}");
 }
 
 /// Accounts A to D, of which B is near, in a coordinator that asks the others side by side.
