@@ -371,8 +371,9 @@ fn a_transaction_over_calls_of_its_own_needs_no_class() {
 /// the same as the bank by hand, whose every verdict is one of all outcomes, but that what commutes in some states only is
 /// delayed. That one is the last.
 fn verdicts_of_both(balance: i64, strategy: Strategy, events: &[(&str, i64)]) -> Vec<&'static str> {
-    // Room for every subset of what is open: where outcomes run out, only what needs none of them goes on.
-    let limits = Limits { overtakes_max: usize::MAX, outcomes_max: 1 << events.len(), ..Limits::default() };
+    // Room for every subset of what is open, beside each one: where outcomes run out, only what needs none of them goes on.
+    let outcomes_max = events.len() << events.len();
+    let limits = Limits { overtakes_max: usize::MAX, outcomes_max, ..Limits::default() };
     let (rebel, hand) = (InRebel::load(), Hand::plain());
     let (state, other) = (InRebel::account(&rebel, "opened", balance), Hand::account(&hand, "opened", balance));
     let mut left = Admission::new(rebel, key("Account/A"), state, Slot::FIRST, strategy, limits.clone());
