@@ -4,8 +4,9 @@
 //! step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to look at
 //! it and no failure: how fast a machine is says nothing about a change.
 
+use std::error::Error;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
@@ -77,7 +78,7 @@ fn minutes(time: Duration) -> f64 {
     time.as_secs_f64() / 60.0
 }
 
-fn disk_free() -> Result<String, Box<dyn std::error::Error>> {
+fn disk_free() -> Result<String, Box<dyn Error>> {
     let output = Command::new("df").args(["-h", "--output=avail", "."]).output()?;
     let text = String::from_utf8(output.stdout)?;
     Ok(text.lines().last().unwrap_or_default().trim().to_owned())
@@ -144,19 +145,38 @@ fn serves_the_bank() -> Outcome {
     if status.success() { Ok(()) } else { Err(format!("the server ended with {status}").into()) }
 }
 
-/// With the limits that its users have, and more requests than the tests have time for unoptimised. The whole workspace is named so that
-/// what the tests have built is used again.
+/// The tests of the program as the tests of the workspace have built them. Alone, they and what they depend on would be built again, with
+/// fewer features.
+fn tests_of_the_program() -> Result<Command, Box<dyn Error>> {
+    let mut build = command("cargo test --locked --workspace --tests --no-run --message-format=json");
+    let output = build.stderr(Stdio::inherit()).output()?;
+    let messages = String::from_utf8(output.stdout)?;
+    let is_of_them = |message: &&str| message.contains(r#""kind":["test"]"#) && message.contains(r#""name":"enact""#);
+    let message = messages.lines().find(is_of_them).ok_or("cargo names no test `enact`")?;
+    let (_, path) = message.split_once(r#""executable":""#).ok_or("the test `enact` is not executable")?;
+    let path = path.split('"').next().unwrap_or_default();
+    let mut tests = Command::new(path);
+    tests.current_dir(root().join("crates/cli")).arg("--nocapture");
+    Ok(tests)
+}
+
+/// With the limits that its users have, and more requests than the tests have time for unoptimised.
 fn attacks() -> Outcome {
-    let mut attacks = command("cargo test --locked --workspace --test enact attacks -- --nocapture");
-    attacks.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_ATTACK_REQUESTS", "1000");
+    let mut attacks = tests_of_the_program()?;
+    attacks
+        .arg("attacks")
+        .env("ENACT_PROGRAM", root().join(target()).join("release/enact"))
+        .env("ENACT_ATTACK_REQUESTS", "1000");
     run_to_end(attacks)
 }
 
 /// What holds over a crash and over a change of the contract, in the program that its users have.
 fn kills() -> Outcome {
-    let mut kills =
-        command("cargo test --locked --workspace --test enact -- crash:: identities:: timers:: versions:: --nocapture");
-    kills.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_KILLS", "100");
+    let mut kills = tests_of_the_program()?;
+    kills
+        .args(["crash::", "identities::", "timers::", "versions::"])
+        .env("ENACT_PROGRAM", root().join(target()).join("release/enact"))
+        .env("ENACT_KILLS", "100");
     run_to_end(kills)
 }
 

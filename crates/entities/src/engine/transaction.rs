@@ -132,7 +132,8 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         options
     }
 
-    /// It asks those of other engines at once, unless they are likely to make it wait.
+    /// The coordinator of this transaction. It asks entities of other engines side by side, but for those with locks, most of which would
+    /// make it begin anew.
     fn coordinator(&self) -> Coordinator<M> {
         let engine = Arc::clone(&self.engine);
         let coordinator = Coordinator::new(Arc::clone(&engine.model), engine.coordinator.clone(), Self::options());
