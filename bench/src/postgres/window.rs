@@ -91,6 +91,9 @@ impl Window {
                         // What a server has no room for has not happened.
                         Answer::TurnedAway { status: 503, retry_after } => {
                             tally.turned_away += u64::from(span.contains(&sent));
+                            if Instant::now() >= span.end {
+                                return Ok(tally);
+                            }
                             tokio::time::sleep(retry_after.unwrap_or(Duration::from_millis(10))).await;
                         }
                         answer => break answer,
