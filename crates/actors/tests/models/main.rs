@@ -2,7 +2,7 @@
 //! once.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg enact_shuttle" cargo test --profile library -p enact-actors --test models
+//! RUSTFLAGS="--cfg enact_shuttle" cargo test --profile models -p enact-actors --test models
 //! ```
 
 mod callers;

@@ -2,8 +2,8 @@
 //! ones each. In a normal build each runs once.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg enact_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --profile library -p enact-stm --test models
-//! RUSTFLAGS="--cfg enact_shuttle" cargo test --profile library -p enact-stm --test models
+//! RUSTFLAGS="--cfg enact_loom" LOOM_MAX_PREEMPTIONS=2 cargo test --profile models -p enact-stm --test models
+//! RUSTFLAGS="--cfg enact_shuttle" cargo test --profile models -p enact-stm --test models
 //! ```
 
 mod cells;
