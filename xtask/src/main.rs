@@ -3,6 +3,7 @@
 
 mod ci;
 mod fuzz;
+mod release;
 mod tidy;
 mod verify;
 
@@ -21,7 +22,8 @@ Commands:
   miri                      interpret their unit tests and models (nightly)
   planted                   plant a bug at a time and show that the models find it
   fuzz [SECONDS]            run each fuzz target for 600 or the given seconds (nightly)
-  soak                      random damage, power cuts, kills and attacks, for hours";
+  soak                      random damage, power cuts, kills and attacks, for hours
+  release                   build the program for what it was seen to do under load (needs llvm-tools)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["fuzz"] => fuzz::run("600"),
         ["fuzz", seconds] => fuzz::run(seconds),
         ["soak"] => verify::soak(),
+        ["release"] => release::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

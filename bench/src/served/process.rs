@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::BenchError;
 use crate::measure::Process;
@@ -57,6 +59,9 @@ impl Server {
         command
     }
 }
+
+/// How long a server may take to stop.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A running server on a fresh data directory and a free port; killed when dropped.
 pub(crate) struct Served {
@@ -109,9 +114,15 @@ impl Served {
         Process::of(self.id).cpu_time()
     }
 
+    /// Asks the server to stop, as an operator does, and kills it if it does not within [`STOPS_WITHIN`].
     pub(crate) async fn stop(mut self) -> Result<(), BenchError> {
         let failed = |cause: io::Error| BenchError::Server { doing: "stopping", cause: cause.to_string() };
-        self.process.kill().await.map_err(failed)?;
+        let process = i32::try_from(self.id).ok().and_then(Pid::from_raw).expect("the system has numbered it");
+        kill_process(process, Signal::TERM).map_err(|cause| failed(cause.into()))?;
+        match timeout(STOPS_WITHIN, self.process.wait()).await {
+            Ok(ended) => drop(ended.map_err(failed)?),
+            Err(_) => self.process.kill().await.map_err(failed)?,
+        }
         self.directory.close().map_err(failed)
     }
 }
