@@ -4,11 +4,17 @@
 //! An append is durable (`Ok`), [refused](AppendError::Refused) (certainly without effect, now and after any crash) or
 //! [in doubt](AppendError::InDoubt) (it may be there or not; reopening the journal decides, once and for all). A
 //! journal that has answered "in doubt" refuses further appends until it is reopened, so that nothing is ever built on
-//! an unknown.
+//! an unknown. A journal at the other end of a network finds the fate of an append out by itself, however long that
+//! takes, and answers "in doubt" only when it is closed or dropped before it has.
 //!
 //! # Order
 //! Appends take effect in the order of the calls. Several may be under way; each is checked against those before it,
 //! as if they had succeeded. If one of them turns out refused (a full disk), those waiting behind it are refused too.
+//!
+//! # One writer
+//! Where several may have a journal open, one of them writes: that which has opened it last. What an earlier one appends
+//! from then on is [refused](Refusal::Fenced), also what was on its way, and everything that it was told to be durable
+//! stands before what the new one appends.
 //!
 //! # Atomicity
 //! All records of a batch become durable, or none, whatever crashes. No read ever shows part of a batch that is not
@@ -19,8 +25,70 @@ use std::future::Future;
 use crate::damage::Damage;
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 
-/// The most bytes that one batch may take, keys and payloads together; also the most that a snapshot may have.
-pub const BATCH_BYTES_MAX: usize = 16 << 20;
+/// What a journal takes at most.
+///
+/// The bytes of a record are those of its key and of its payload. All limits are inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of all records of a batch together.
+    pub batch_bytes: usize,
+    /// Records of a batch.
+    pub batch_records: usize,
+    /// Bytes of one record; also those of the payload of a snapshot.
+    pub record_bytes: usize,
+}
+
+impl Limits {
+    /// Those of a journal that is bound by nothing but memory and its disk.
+    pub(crate) const LOCAL: Self = Self { batch_bytes: 16 << 20, batch_records: usize::MAX, record_bytes: 16 << 20 };
+
+    /// The bytes of `batch`.
+    ///
+    /// # Errors
+    /// When it is more than a batch may be, in records or bytes, or one of its records is more than a record may be.
+    pub(crate) fn check(&self, batch: &[NewRecord]) -> Result<usize, Refusal> {
+        let (records, limit) = (batch.len(), self.batch_records);
+        if records > limit {
+            return Err(Refusal::TooMany { records, limit });
+        }
+        let bytes = batch.iter().map(NewRecord::bytes).sum();
+        if bytes > self.batch_bytes {
+            return Err(Refusal::TooLarge { bytes, limit: self.batch_bytes });
+        }
+        match batch.iter().find(|record| record.bytes() > self.record_bytes) {
+            Some(record) => Err(Refusal::RecordTooLarge {
+                entity: record.entity.clone(),
+                bytes: record.bytes(),
+                limit: self.record_bytes,
+            }),
+            None => Ok(bytes),
+        }
+    }
+
+    /// # Errors
+    /// When `snapshot` is more than one may be.
+    pub(crate) fn check_snapshot(&self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        let (bytes, limit) = (snapshot.payload.len(), self.record_bytes);
+        if bytes > limit { Err(SnapshotError::TooLarge { bytes, limit }) } else { Ok(()) }
+    }
+}
+
+/// All that a journal has of one entity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The newest snapshot that is to be had.
+    pub snapshot: Option<Snapshot>,
+    /// The durable records after it, in order, all of them.
+    pub records: Vec<Record>,
+}
+
+impl Loaded {
+    /// The last durable record, or [`Seq::NONE`].
+    pub fn last(&self) -> Seq {
+        let covered = self.snapshot.as_ref().map_or(Seq::NONE, |snapshot| snapshot.seq);
+        self.records.last().map_or(covered, |record| record.seq)
+    }
+}
 
 /// Durable, ordered records of entities, appended by compare-and-append.
 ///
@@ -70,6 +138,24 @@ pub trait Journal: Send + Sync + 'static {
         entity: &EntityKey,
         after: Seq,
     ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<Self>;
+
+    /// The newest snapshot of `entity` with all durable records after it, as [`load_snapshot`](Self::load_snapshot) and
+    /// [`read`](Self::read) have them.
+    ///
+    /// A journal at the other end of a network answers in one round trip. The default asks for one after the other.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// As [`load_snapshot`](Self::load_snapshot) and [`read`](Self::read).
+    fn load(&self, entity: &EntityKey) -> impl Future<Output = Result<Loaded, ReadError>> + Send {
+        async move {
+            let snapshot = self.load_snapshot(entity).await?;
+            let covered = snapshot.as_ref().map_or(Seq::NONE, |snapshot| snapshot.seq);
+            Ok(Loaded { records: self.read(entity, covered).await?, snapshot })
+        }
+    }
 
     /// The last durable record of `entity`, or [`Seq::NONE`].
     ///
@@ -122,6 +208,9 @@ pub trait Journal: Send + Sync + 'static {
         &self,
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<Self>;
+
+    /// What it takes at most; the same for as long as it is open.
+    fn limits(&self) -> Limits;
 
     /// Waits until the journal has failed and takes no appends any more; the reason, or `None` once it is closed.
     ///
@@ -182,6 +271,33 @@ pub enum Refusal {
         /// What is there.
         actual: Seq,
     },
+    /// Another writer has taken the journal over. The batch has no effect, now and for ever, and neither has any other
+    /// that this writer would append.
+    #[error("the journal was taken over by {by} in epoch {epoch}, this writer appends nothing any more")]
+    Fenced {
+        /// The reign of the new writer: later ones have larger numbers.
+        epoch: u64,
+        /// The name under which the new writer has taken it over.
+        by: String,
+    },
+    /// The batch has more records than a batch may have.
+    #[error("the batch has {records} records, at most {limit} are allowed: split it")]
+    TooMany {
+        /// Its records.
+        records: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A record is larger than a record may be.
+    #[error("a record of {entity} has {bytes} bytes, at most {limit} are allowed")]
+    RecordTooLarge {
+        /// The entity.
+        entity: EntityKey,
+        /// The size of the record.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The batch is larger than a batch may be.
     #[error("the batch has {bytes} bytes, at most {limit} are allowed: split it")]
     TooLarge {
@@ -233,6 +349,12 @@ pub enum ReadError {
     /// Bytes on the disk are not what was written; nothing is skipped to get past them.
     #[error(transparent)]
     Damaged(#[from] Damage),
+    /// The journal cannot be reached, or cannot answer for the moment; the same read may succeed later.
+    #[error("the journal cannot be read for the moment: {why}")]
+    Unavailable {
+        /// What happened.
+        why: String,
+    },
     /// The operating system could not read.
     #[error("cannot read {file}: {why}")]
     Io {
@@ -257,7 +379,7 @@ pub enum SnapshotError {
         /// The last durable record.
         last: Seq,
     },
-    /// The snapshot is larger than [`BATCH_BYTES_MAX`].
+    /// The snapshot is larger than [one may be](Limits::record_bytes).
     #[error("the snapshot has {bytes} bytes, at most {limit} are allowed")]
     TooLarge {
         /// Its size.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use enact_sync::Mutex;
 
-use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, Refusal, SnapshotError};
+use crate::journal::{AppendError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, Reply, reply};
 
@@ -56,6 +56,8 @@ pub enum Fault {
 #[derive(Default)]
 struct State {
     phase: Phase,
+    /// How many writers have taken it over.
+    epoch: u64,
     /// Durable records, and nothing else.
     records: Vec<Record>,
     /// What an append in doubt has performed; it shows when the journal comes up again.
@@ -68,6 +70,8 @@ struct State {
     is_held: bool,
     are_reads_failing: bool,
     faults: VecDeque<Fault>,
+    /// Those that wait for a failure.
+    sentinels: Vec<Reply<String>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -77,6 +81,7 @@ enum Phase {
     Poisoned {
         why: String,
     },
+    Fenced(Refusal),
     Closed(Result<(), CloseError>),
 }
 
@@ -139,12 +144,34 @@ impl Memory {
         let records = std::mem::take(&mut state.records);
         let snapshots = std::mem::take(&mut state.snapshots);
         let lost = std::mem::take(&mut state.queue);
+        let epoch = state.epoch;
         state.phase = Phase::Closed(Ok(()));
+        state.sentinels.clear();
         drop(state);
         // Callers that are still there learn that the fate of the append is unknown.
         drop(lost);
+        Self::with(records, snapshots, epoch)
+    }
+
+    /// A writer with the name `by` takes the journal over: this handle and its clones are fenced, and go on to read what
+    /// was durable until now. The journal of the new writer.
+    #[must_use]
+    pub fn take_over(&self, by: &str) -> Self {
+        let mut state = self.0.lock();
+        let epoch = state.epoch + 1;
+        let refusal = Refusal::Fenced { epoch, by: by.to_owned() };
+        state.fail(Phase::Fenced(refusal.clone()), &refusal.to_string());
+        let mut answers = Vec::new();
+        state.refuse_queue(&mut answers, &refusal);
+        let (records, snapshots) = (state.records.clone(), state.snapshots.clone());
+        drop(state);
+        answer_all(answers);
+        Self::with(records, snapshots, epoch)
+    }
+
+    fn with(records: Vec<Record>, snapshots: BTreeMap<EntityKey, Snapshot>, epoch: u64) -> Self {
         let accepted = records.iter().map(|record| (record.entity.clone(), record.seq)).collect();
-        Self(Arc::new(Mutex::new(State { records, accepted, snapshots, ..State::default() })))
+        Self(Arc::new(Mutex::new(State { epoch, records, accepted, snapshots, ..State::default() })))
     }
 }
 
@@ -162,11 +189,9 @@ impl State {
             Phase::Open => {}
             Phase::Closed(_) => return Err(Refusal::Closed),
             Phase::Poisoned { why } => return Err(Refusal::Poisoned { why: why.clone() }),
+            Phase::Fenced(refusal) => return Err(refusal.clone()),
         }
-        let bytes = records.iter().map(NewRecord::bytes).sum();
-        if bytes > BATCH_BYTES_MAX {
-            return Err(Refusal::TooLarge { bytes, limit: BATCH_BYTES_MAX });
-        }
+        Limits::LOCAL.check(&records)?;
         let mut moved: BTreeMap<EntityKey, Seq> = BTreeMap::new();
         for NewRecord { entity, expected, .. } in &records {
             let last = moved.get(entity).or_else(|| self.accepted.get(entity));
@@ -204,12 +229,17 @@ impl State {
                     }
                     let why = "in doubt as commanded".to_owned();
                     answers.push((reply, Err(AppendError::InDoubt { why: why.clone() })));
-                    self.phase = Phase::Poisoned { why: why.clone() };
+                    self.fail(Phase::Poisoned { why: why.clone() }, &why);
                     self.refuse_queue(&mut answers, &Refusal::Poisoned { why });
                 }
             }
         }
         answers
+    }
+
+    fn fail(&mut self, phase: Phase, why: &str) {
+        self.phase = phase;
+        self.sentinels.drain(..).for_each(|sentinel| sentinel.answer(why.to_owned()));
     }
 
     fn refuse_queue(&mut self, answers: &mut Vec<Answer>, refusal: &Refusal) {
@@ -234,7 +264,7 @@ impl State {
             _ if self.are_reads_failing => {
                 Err(ReadError::Io { file: "memory".to_owned(), why: "as commanded".to_owned() })
             }
-            Phase::Open | Phase::Poisoned { .. } => Ok(self),
+            Phase::Open | Phase::Poisoned { .. } | Phase::Fenced(_) => Ok(self),
         }
     }
 
@@ -245,10 +275,7 @@ impl State {
 
     fn keep(&mut self, snapshot: Snapshot) -> Result<(), SnapshotError> {
         let last = self.readable().map_err(|_| SnapshotError::Closed)?.last(&snapshot.entity);
-        let (bytes, limit) = (snapshot.payload.len(), BATCH_BYTES_MAX);
-        if bytes > limit {
-            return Err(SnapshotError::TooLarge { bytes, limit });
-        }
+        Limits::LOCAL.check_snapshot(&snapshot)?;
         if snapshot.seq > last {
             return Err(SnapshotError::Ahead { entity: snapshot.entity, seq: snapshot.seq, last });
         }
@@ -317,15 +344,33 @@ impl Journal for Memory {
         ready(self.0.lock().readable().map(|state| state.snapshots.get(entity).cloned()))
     }
 
+    fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
+        let (sentinel, failed) = reply();
+        let mut state = self.0.lock();
+        match &state.phase {
+            Phase::Open => state.sentinels.push(sentinel),
+            Phase::Poisoned { why } => sentinel.answer(why.clone()),
+            Phase::Fenced(refusal) => sentinel.answer(refusal.to_string()),
+            Phase::Closed(_) => {}
+        }
+        failed
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::LOCAL
+    }
+
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
         let mut state = self.0.lock();
         let answers = state.perform(usize::MAX);
         let result = match &state.phase {
             Phase::Open => Ok(()),
             Phase::Poisoned { why } => Err(CloseError::Poisoned { why: why.clone() }),
+            Phase::Fenced(refusal) => Err(CloseError::Poisoned { why: refusal.to_string() }),
             Phase::Closed(result) => result.clone(),
         };
         state.phase = Phase::Closed(result.clone());
+        state.sentinels.clear();
         drop(state);
         answer_all(answers);
         ready(result)

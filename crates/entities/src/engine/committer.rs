@@ -22,7 +22,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_journal::{AppendError, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Refusal, Seq};
+use enact_journal::{AppendError, EntityKey, Journal, Kind, Loaded, NewRecord, Position, ReadError, Refusal, Seq};
 use enact_sync::Mutex;
 use tokio::sync::Notify;
 
@@ -36,6 +36,17 @@ use crate::tx::TxId;
 /// Where the records of one entity end, counting appends under way; only the committer looks inside.
 #[derive(Debug, Default)]
 pub(super) struct Tail(Mutex<End>);
+
+impl Tail {
+    /// The journal said in `generation` that `last` is the last record.
+    fn learn(&self, generation: Generation, last: Seq) {
+        let mut end = self.0.lock();
+        // A transaction may have been here meanwhile and have appended already.
+        if !end.is_known(generation) {
+            end.last = Some((generation, last));
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 struct End {
@@ -130,6 +141,15 @@ impl<J: Journal> Committer<J> {
         self.state.lock().under_way.state(slow_after, self.clock.now())
     }
 
+    /// What the journal has of the entity `key`, which nothing is under way for; `tail` knows where it ends from then on, so
+    /// that its first append asks nothing.
+    pub(super) async fn load(&self, key: &EntityKey, tail: &Tail) -> Result<Loaded, ReadError> {
+        let generation = self.state.lock().generation;
+        let loaded = self.journal.load(key).await?;
+        tail.learn(generation, loaded.last());
+        Ok(loaded)
+    }
+
     /// Appends all of it atomically; the places of the appends within their entities, in their order, and the position of the last record
     /// of all.
     ///
@@ -175,12 +195,7 @@ impl<J: Journal> Committer<J> {
             if tail.0.lock().is_known(generation) {
                 continue;
             }
-            let last = self.journal.last(key).await?;
-            let mut tail = tail.0.lock();
-            // Another transaction may have been here meanwhile and have appended already.
-            if !tail.is_known(generation) {
-                tail.last = Some((generation, last));
-            }
+            tail.learn(generation, self.journal.last(key).await?);
         }
         Ok(())
     }

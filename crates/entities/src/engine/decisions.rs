@@ -84,17 +84,17 @@ impl Decisions {
         &self,
         journal: &J,
     ) -> Result<Vec<DecisionRecord>, EntityError> {
-        let image = journal.load_snapshot(&self.key).await?;
-        let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
+        let loaded = journal.load(&self.key).await?;
+        let covered = loaded.snapshot.as_ref().map_or(Seq::NONE, |image| image.seq);
         let undecodable = |seq, cause| EntityError::undecodable(&self.key, seq, cause);
         let mut undelivered = BTreeMap::new();
-        if let Some(image) = image {
+        if let Some(image) = loaded.snapshot {
             let snapshot: CoordinatorSnapshot =
                 record::decode(&image.payload).map_err(|cause| undecodable(covered, cause))?;
             undelivered.extend(snapshot.decisions.into_iter().map(|decision| (decision.tx, decision)));
         }
         let mut durable = DurableRecords::up_to(covered);
-        for read in journal.read(&self.key, covered).await? {
+        for read in loaded.records {
             match Record::<E>::decode(&read.payload).map_err(|cause| undecodable(read.seq, cause))? {
                 Record::Decision(decision) => drop(undelivered.insert(decision.tx, *decision)),
                 Record::End { tx } => drop(undelivered.remove(&tx)),

@@ -251,6 +251,7 @@ impl<M: Model, J: Journal> Maker<M, J> {
     fn live(&self, key: &EntityKey) -> Live<M, J> {
         let loading = Arc::<Loading>::default();
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
+        let tail = Arc::<Tail>::default();
         let told = Told {
             loading: Arc::clone(&loading),
             footprint: Arc::clone(&footprint),
@@ -264,11 +265,12 @@ impl<M: Model, J: Journal> Maker<M, J> {
             clock: self.clock,
             options: ParticipantOptions { strategy: self.strategies.of(key.class()), ..self.options.clone() },
             committer: Arc::clone(&self.committer),
+            tail: Arc::clone(&tail),
             elsewhere: self.elsewhere.clone(),
             failure: self.failure.clone(),
             told,
         };
         let turns = Turns::made_by(|turns| Entity::recovered(parts, turns));
-        Live { key: key.clone(), turns, tail: Arc::default(), loading, footprint, used: AtomicBool::new(true) }
+        Live { key: key.clone(), turns, tail, loading, footprint, used: AtomicBool::new(true) }
     }
 }

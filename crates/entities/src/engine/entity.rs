@@ -13,7 +13,7 @@ use enact_journal::{AppendError, EntityKey, Journal, Kind, Position, Seq, Snapsh
 use tokio::sync::oneshot;
 
 use super::clock::Clock;
-use super::committer::{Append, CommitError, Committer};
+use super::committer::{Append, CommitError, Committer, Tail};
 use super::directory::Live;
 use super::elsewhere::Elsewhere;
 use super::envelope::Unrecorded;
@@ -87,6 +87,7 @@ pub(super) struct Parts<M: Model, J> {
     pub(super) clock: Clock,
     pub(super) options: ParticipantOptions,
     pub(super) committer: Arc<Committer<J>>,
+    pub(super) tail: Arc<Tail>,
     pub(super) elsewhere: Option<Arc<Elsewhere<M::Event>>>,
     pub(super) failure: Failure,
     pub(super) told: Told,
@@ -518,15 +519,15 @@ struct Recovered<M: Model> {
 }
 
 async fn recover<M: Model, J: Journal>(of: &Parts<M, J>) -> Result<Recovered<M>, EntityError> {
-    let Parts { key, model, journal, clock, options, .. } = of;
+    let Parts { key, model, clock, options, committer, tail, .. } = of;
     let (model, options) = (Arc::clone(model), options.clone());
-    let image = journal.load_snapshot(key).await?;
-    let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
-    let snapshot = image.map(|image| Snapshot::decode(&image.payload)).transpose();
+    let loaded = committer.load(key, tail).await?;
+    let covered = loaded.snapshot.as_ref().map_or(Seq::NONE, |image| image.seq);
+    let snapshot = loaded.snapshot.map(|image| Snapshot::decode(&image.payload)).transpose();
     let snapshot = snapshot.map_err(|cause| EntityError::undecodable(key, covered, cause))?;
     let mut records = Vec::new();
     let mut durable = DurableRecords::up_to(covered);
-    for record in journal.read(key, covered).await? {
+    for record in loaded.records {
         durable.add(record.seq);
         let decoded = Record::<M::Event>::decode(&record.payload);
         records.push(decoded.map_err(|cause| EntityError::undecodable(key, record.seq, cause))?);

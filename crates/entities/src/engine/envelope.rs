@@ -65,9 +65,9 @@ impl From<&CommitError> for Unrecorded {
             CommitError::Append(AppendError::Refused(Refusal::StorageFull { why })) => {
                 Self::StorageFull { why: why.clone() }
             }
-            CommitError::Append(AppendError::Refused(Refusal::TooLarge { .. })) => {
-                Self::Failed { why: cause.to_string() }
-            }
+            CommitError::Append(AppendError::Refused(
+                Refusal::TooLarge { .. } | Refusal::TooMany { .. } | Refusal::RecordTooLarge { .. },
+            )) => Self::Failed { why: cause.to_string() },
             _ => Self::Overloaded,
         }
     }

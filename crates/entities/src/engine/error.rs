@@ -324,7 +324,7 @@ pub enum EntityError {
 impl EntityError {
     /// Whether the same request may succeed later: the system could not read, and the next request reads again.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Journal(JournalReadError::Io { .. }))
+        matches!(self, Self::Journal(JournalReadError::Io { .. } | JournalReadError::Unavailable { .. }))
     }
 
     pub(super) fn undecodable(entity: &EntityKey, seq: Seq, cause: DecodeError) -> Self {

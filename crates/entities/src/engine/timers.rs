@@ -205,12 +205,12 @@ impl Timers {
         E: Serialize + DeserializeOwned,
     {
         for shard in &self.shards {
-            let image = journal.load_snapshot(&shard.key).await?;
-            let covered = image.as_ref().map_or(Seq::NONE, |image| image.seq);
-            let snapshot = image.map(|image| TimerSnapshot::decode(&image.payload)).transpose();
+            let loaded = journal.load(&shard.key).await?;
+            let covered = loaded.snapshot.as_ref().map_or(Seq::NONE, |image| image.seq);
+            let snapshot = loaded.snapshot.map(|image| TimerSnapshot::decode(&image.payload)).transpose();
             let snapshot = snapshot.map_err(|cause| EntityError::undecodable(&shard.key, covered, cause))?;
             let mut notes = Vec::new();
-            for record in journal.read(&shard.key, covered).await? {
+            for record in loaded.records {
                 match Record::<E>::decode(&record.payload) {
                     Ok(Record::Timer { entity }) => notes.push((record.seq, entity)),
                     Ok(_) => return Err(EntityError::Misplaced { entity: shard.key.clone(), seq: record.seq }),

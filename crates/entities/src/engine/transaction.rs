@@ -579,9 +579,11 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             CommitError::Append(AppendError::Refused(JournalRefusal::StorageFull { why })) => {
                 SubmitError::StorageFull { why }
             }
-            CommitError::Append(AppendError::Refused(JournalRefusal::TooLarge { .. })) => {
-                SubmitError::Failed { why: cause.to_string() }
-            }
+            CommitError::Append(AppendError::Refused(
+                JournalRefusal::TooLarge { .. }
+                | JournalRefusal::TooMany { .. }
+                | JournalRefusal::RecordTooLarge { .. },
+            )) => SubmitError::Failed { why: cause.to_string() },
             // An append queued behind a refused one finds its entities at other positions.
             CommitError::Append(AppendError::Refused(JournalRefusal::Conflict { .. })) if self.engine.is_sound() => {
                 SubmitError::Overloaded { retry_after: RETRY_AFTER }

@@ -11,8 +11,8 @@ use enact_entities::{
     Strategy, SubmitError, View,
 };
 use enact_journal::{
-    AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError as JournalReadError, Record,
-    Seq, Snapshot, SnapshotError,
+    AppendError, CloseError, EntityKey, Fault, Journal, Limits, Memory, NewRecord, Position,
+    ReadError as JournalReadError, Record, Seq, Snapshot, SnapshotError,
 };
 use enact_journal_kit::sim::{Hang, SimDisk};
 use tokio::time::Instant;
@@ -252,15 +252,37 @@ impl Journal for Endless {
         self.0.load_snapshot(entity)
     }
 
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
         self.0.close()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entity_that_was_loaded_is_appended_to_without_asking_where_its_records_end() {
+    let journal = Memory::new();
+    let bank = bank_over(Endless(journal.clone()), EngineOptions::default());
+    bank.submit(command("Account/A", Event::Open(10_000))).await.expect("possible");
+    bank.submit(deposit(1)).await.expect("possible");
+    assert_eq!(bank.shutdown(LONG).await, Ok(()));
+    let bank = bank_over(Endless(journal.crash()), EngineOptions::default());
+    bank.submit(deposit(1)).await.expect("possible");
+    assert_eq!(balance(&bank, "Account/A").await, 10_002);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_cannot_take_the_record_is_named_at_the_deadline() {
-    let bank = bank_over(Endless(Memory::new()), EngineOptions::default());
-    times_out(&bank, command("Account/A", Event::Open(10_000)), Awaited::Journal).await;
+    let journal = Memory::new();
+    let bank = bank_over(Endless(journal.clone()), EngineOptions::default());
+    bank.submit(command("Account/A", Event::Open(10_000))).await.expect("possible");
+    // Where its records end is asked anew after a refusal.
+    journal.fail_next(Fault::Refused);
+    let refused = bank.submit(deposit(1)).await;
+    assert!(matches!(refused, Err(SubmitError::StorageFull { .. })), "{refused:?}");
+    times_out(&bank, deposit(1), Awaited::Journal).await;
     assert_eq!(bank.shutdown(LONG).await, Ok(()), "the command has ended");
 }
 

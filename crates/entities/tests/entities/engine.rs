@@ -9,15 +9,12 @@ use enact_entities::{
 use enact_journal::{Fault, Journal, Memory, ReadError as JournalReadError};
 use tokio::sync::Barrier;
 
-use crate::support;
 use crate::support::bank::{Event, State};
 use crate::support::chance::Chance;
 use crate::support::client::{
     LONG, balance, bank, book, command, disk_with_an_account, keyed_deposit, open, reopened, repeatable, until,
 };
 use crate::support::key;
-
-type Bank = support::client::Bank<Memory>;
 
 /// What `ask` waited for, with a deadline that is long enough to begin to wait.
 async fn expired(ask: impl AsyncFn(Duration) -> Vec<Wait>) -> Vec<Wait> {
@@ -413,18 +410,16 @@ async fn an_entity_that_could_not_be_read_is_read_again_once_for_all_clients() {
 async fn a_failed_look_for_the_end_of_an_entity_refuses_the_command_alone() {
     let journal = Memory::new();
     let bank = bank(&journal, EngineOptions::default());
-    // In memory, and never appended to: the end of its records is looked for with the first append.
-    balance_of_nobody(&bank, "Account/A").await;
+    open(&bank, "Account/A", 10_000).await;
+    // After a refusal the end of its records is looked for with the next append.
+    journal.fail_next(Fault::Refused);
+    let full = bank.submit(command("Account/A", Event::Deposit(1))).await;
+    assert!(matches!(full, Err(SubmitError::StorageFull { .. })), "{full:?}");
     journal.fail_reads(true);
-    let refused = bank.submit(command("Account/A", Event::Open(10_000))).await;
+    let refused = bank.submit(command("Account/A", Event::Deposit(1))).await;
     assert!(matches!(&refused, Err(SubmitError::Entity(cause)) if is_unread(cause)), "{refused:?}");
     assert_eq!(bank.failure(), None);
     journal.fail_reads(false);
-    open(&bank, "Account/A", 10_000).await;
-    assert_eq!(balance(&bank, "Account/A").await, 10_000);
-}
-
-async fn balance_of_nobody(bank: &Bank, account: &str) {
-    let read = bank.read(&key(account), ReadMode::Certain, None, LONG).await;
-    assert_eq!(read.as_ref().map(exists), Ok(false));
+    bank.submit(command("Account/A", Event::Deposit(1))).await.expect("possible");
+    assert_eq!(balance(&bank, "Account/A").await, 10_001);
 }

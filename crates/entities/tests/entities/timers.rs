@@ -10,7 +10,7 @@ use enact_entities::{
     Values, View,
 };
 use enact_journal::{
-    AppendError, CloseError, Journal, Memory, NewRecord, Position, ReadError, Seq, Snapshot, SnapshotError,
+    AppendError, CloseError, Journal, Limits, Memory, NewRecord, Position, ReadError, Seq, Snapshot, SnapshotError,
 };
 use enact_rebel::{Caller, EventCall, Instance, Source, Spec, Value, check};
 use tokio::sync::RwLock;
@@ -541,6 +541,10 @@ impl Journal for Watched {
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
         self.journal.load_snapshot(entity)
+    }
+
+    fn limits(&self) -> Limits {
+        self.journal.limits()
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

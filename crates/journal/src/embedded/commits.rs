@@ -23,7 +23,7 @@ use super::format::{Address, Outgoing, Previous};
 use super::heads::{HeadId, Heads};
 use super::scan::Tips;
 use super::tail::Written;
-use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, ReadError, Refusal};
+use crate::journal::{AppendError, CloseError, Limits, ReadError, Refusal};
 use crate::record::{EntityKey, NewRecord, Position, Seq};
 use crate::reply::{Awaited, Reply, reply};
 
@@ -111,10 +111,7 @@ impl Commits {
 
     /// Queues `records`, or refuses them.
     pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Awaited<Result<Position, AppendError>>, Refusal> {
-        let bytes = records.iter().map(NewRecord::bytes).sum();
-        if bytes > BATCH_BYTES_MAX {
-            return Err(Refusal::TooLarge { bytes, limit: BATCH_BYTES_MAX });
-        }
+        let bytes = Limits::LOCAL.check(&records)?;
         let mut state = self.state.lock();
         match &state.phase {
             Phase::Open => {}

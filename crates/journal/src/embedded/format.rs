@@ -21,7 +21,7 @@
 //! | 68 | checksum | | | 36 | key, payload | 72 | entity count, mark count, then those |
 
 use crate::damage::Flaw;
-use crate::journal::BATCH_BYTES_MAX;
+use crate::journal::Limits;
 use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, NewRecord, Position, Seq};
 
 pub(super) const VERSION: u16 = 1;
@@ -296,7 +296,7 @@ pub(super) fn stored_len(bytes: &[u8]) -> Result<usize, Flaw> {
     }
     let key_len = usize::from(u16_at(bytes, 32));
     let payload_len = u32_at(bytes, 4) as usize;
-    if key_len > KEY_BYTES_MAX || payload_len > BATCH_BYTES_MAX {
+    if key_len > KEY_BYTES_MAX || payload_len > Limits::LOCAL.record_bytes {
         return Err(Flaw::Record);
     }
     Ok(RECORD_HEADER_LEN + key_len + payload_len)

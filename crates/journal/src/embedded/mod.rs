@@ -62,7 +62,7 @@ use writer::Writer;
 
 use crate::damage::Damage;
 use crate::disk::{DirectoryError, Disk, LockError, OsDisk};
-use crate::journal::{AppendError, BATCH_BYTES_MAX, CloseError, Journal, ReadError, SnapshotError};
+use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, reply};
 
@@ -298,6 +298,25 @@ impl Journal for Embedded {
         }
     }
 
+    fn load(&self, entity: &EntityKey) -> impl Future<Output = Result<Loaded, ReadError>> + Send {
+        let has_records = self.store.commits.last(entity).map_or(true, |(last, _)| last > Seq::NONE);
+        let loading = has_records.then(|| {
+            let (entity, snapshots) = (entity.clone(), Arc::clone(&self.snapshots));
+            self.read_with(move |store| {
+                store.commits.last(&entity)?;
+                let snapshot = snapshots.load(&entity)?;
+                let covered = snapshot.as_ref().map_or(Seq::NONE, |snapshot| snapshot.seq);
+                Ok(Loaded { records: store.read(&entity, covered)?, snapshot })
+            })
+        });
+        async {
+            match loading {
+                Some(loading) => loading.await,
+                None => Ok(Loaded::default()),
+            }
+        }
+    }
+
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
         ready(self.store.commits.last(entity).map(|(seq, _)| seq))
     }
@@ -342,6 +361,10 @@ impl Journal for Embedded {
         }
     }
 
+    fn limits(&self) -> Limits {
+        Limits::LOCAL
+    }
+
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
         self.store.commits.failed()
     }
@@ -358,11 +381,8 @@ impl Journal for Embedded {
 
 impl Embedded {
     fn submit_snapshot(&self, snapshot: Snapshot) -> Result<Awaited<Result<(), SnapshotError>>, SnapshotError> {
-        let Snapshot { entity, seq, payload } = &snapshot;
-        let (bytes, limit) = (payload.len(), BATCH_BYTES_MAX);
-        if bytes > limit {
-            return Err(SnapshotError::TooLarge { bytes, limit });
-        }
+        Limits::LOCAL.check_snapshot(&snapshot)?;
+        let Snapshot { entity, seq, .. } = &snapshot;
         let Ok((last, _)) = self.store.commits.last(entity) else { return Err(SnapshotError::Closed) };
         if *seq > last {
             return Err(SnapshotError::Ahead { entity: entity.clone(), seq: *seq, last });

@@ -1,7 +1,7 @@
 //! The contract, kept by the journal in memory.
 
 use enact_journal::Memory;
-use enact_journal_kit::contract::{Harness, block_on};
+use enact_journal_kit::contract::{Harness, TakeOver, block_on};
 
 #[derive(Default)]
 struct InMemory(Memory);
@@ -19,4 +19,12 @@ impl Harness for InMemory {
     }
 }
 
+impl TakeOver for InMemory {
+    async fn take_over(&mut self, earlier: &Memory) -> Memory {
+        self.0 = earlier.take_over("another");
+        self.0.clone()
+    }
+}
+
 enact_journal_kit::contract_tests!(InMemory::default(), block_on);
+enact_journal_kit::take_over_tests!(InMemory::default(), block_on);

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use enact_journal::{Embedded, Journal, Kind, Seq, Snapshot, SnapshotError};
+use enact_journal::{Embedded, Journal, Kind, Loaded, Seq, Snapshot, SnapshotError};
 use enact_journal_kit::sim::{Fault, SimDisk};
 
 use crate::workload::{batches, block_on, key, open, read_all, records};
@@ -202,10 +202,12 @@ fn of_an_entity_without_further_records_the_disk_is_not_asked() {
     let (unknown, known) = (key(99), key(1));
     let last = block_on(journal.last(&known)).expect("readable");
     assert_eq!(pin!(journal.load_snapshot(&unknown)).poll(&mut cx), Poll::Ready(Ok(None)));
+    assert_eq!(pin!(journal.load(&unknown)).poll(&mut cx), Poll::Ready(Ok(Loaded::default())));
     for (entity, after) in [(&unknown, Seq::NONE), (&known, last)] {
         assert_eq!(pin!(journal.read(entity, after)).poll(&mut cx), Poll::Ready(Ok(Vec::new())), "{entity}");
     }
     block_on(journal.close()).expect("closed");
     assert!(block_on(journal.load_snapshot(&unknown)).is_err());
+    assert!(block_on(journal.load(&unknown)).is_err());
     assert!(block_on(journal.read(&unknown, Seq::NONE)).is_err());
 }

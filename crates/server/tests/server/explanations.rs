@@ -175,6 +175,9 @@ async fn a_timeout_before_the_command_was_judged_says_what_it_was_waiting_for() 
         late("load", async |deadline| bank.get_with("/Account/A", &[("enact-deadline-ms", deadline)]).await).await;
     assert!(read.detail().contains("waited for Account/A to be read from the journal; try again"), "{read:#?}");
     gate.send_replace(Gate::Tails);
+    // Where its records end is asked anew after a refusal.
+    journal.fail_next(Fault::Refused);
+    assert_eq!(anonymous("30000").await.status, 507);
     let tail = late("journal", anonymous).await;
     assert!(tail.detail().contains("waited for the journal to be ready for its record"), "{tail:#?}");
     gate.send_replace(Gate::Open);

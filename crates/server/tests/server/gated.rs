@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use enact_entities::{Engine, EngineOptions, ManualClock, Rebel, Timestamp};
 use enact_journal::{
-    AppendError, CloseError, EntityKey, Journal, Memory, NewRecord, Position, ReadError, Record, Seq, Snapshot,
+    AppendError, CloseError, EntityKey, Journal, Limits, Memory, NewRecord, Position, ReadError, Record, Seq, Snapshot,
     SnapshotError,
 };
 use enact_rebel::{Source, check};
@@ -286,6 +286,10 @@ impl Journal for Gated {
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
         self.inner.load_snapshot(entity)
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

@@ -2,38 +2,38 @@
 #![expect(clippy::missing_panics_doc, reason = "to panic is how a case fails")]
 
 use enact_journal::{
-    AppendError, BATCH_BYTES_MAX, EntityKey, Journal, Kind, NewRecord, Position, ReadError, Record, Refusal, Seq,
+    AppendError, EntityKey, Journal, Kind, Limits, Loaded, NewRecord, Position, ReadError, Record, Refusal, Seq,
     Snapshot, SnapshotError,
 };
 
 use super::Harness;
 
-fn key(id: &str) -> EntityKey {
+pub(super) fn key(id: &str) -> EntityKey {
     EntityKey::new("Account", id).expect("a valid id")
 }
 
-fn record(id: &str, expected: u64, payload: &[u8]) -> NewRecord {
+pub(super) fn record(id: &str, expected: u64, payload: &[u8]) -> NewRecord {
     NewRecord { entity: key(id), expected: Seq(expected), kind: Kind(7), payload: payload.to_vec() }
 }
 
-fn snapshot(id: &str, seq: u64, payload: &[u8]) -> Snapshot {
+pub(super) fn snapshot(id: &str, seq: u64, payload: &[u8]) -> Snapshot {
     Snapshot { entity: key(id), seq: Seq(seq), payload: payload.to_vec() }
 }
 
-fn conflict(id: &str, expected: u64, actual: u64) -> Result<Position, AppendError> {
+pub(super) fn conflict(id: &str, expected: u64, actual: u64) -> Result<Position, AppendError> {
     Err(Refusal::Conflict { entity: key(id), expected: Seq(expected), actual: Seq(actual) }.into())
 }
 
-async fn append<J: Journal>(journal: &J, id: &str, expected: u64, payload: &[u8]) -> Position {
+pub(super) async fn append<J: Journal>(journal: &J, id: &str, expected: u64, payload: &[u8]) -> Position {
     journal.append(vec![record(id, expected, payload)]).await.expect("the append is durable")
 }
 
-async fn payloads<J: Journal>(journal: &J, id: &str) -> Vec<Vec<u8>> {
+pub(super) async fn payloads<J: Journal>(journal: &J, id: &str) -> Vec<Vec<u8>> {
     let records = journal.read(&key(id), Seq::NONE).await.expect("records are readable");
     records.into_iter().map(|record| record.payload).collect()
 }
 
-async fn feed_all<J: Journal>(journal: &J) -> Vec<Record> {
+pub(super) async fn feed_all<J: Journal>(journal: &J) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     loop {
         let after = records.last().map_or(Position::START, |record| record.position);
@@ -191,17 +191,109 @@ pub async fn refused_append_does_not_disturb_those_behind<H: Harness>(mut harnes
     assert_eq!((first.await, refused.await, behind.await), (Ok(Position(1)), conflict("A", 0, 1), Ok(Position(3))));
 }
 
+/// Records of one entity, which have `bytes` together and are as large as they may be but for the last.
+fn records_of(bytes: usize, record_bytes: usize) -> Vec<NewRecord> {
+    let key_bytes = key("A").as_str().len();
+    let full = vec![record_bytes; bytes / record_bytes];
+    let rest = Some(bytes % record_bytes).filter(|&rest| rest > 0);
+    (0..)
+        .zip(full.into_iter().chain(rest))
+        .map(|(n, bytes)| record("A", n, &vec![n as u8; bytes - key_bytes]))
+        .collect()
+}
+
 /// A batch of the largest size is taken, one byte more is refused without effect.
 pub async fn batch_size_limit_is_inclusive<H: Harness>(mut harness: H) {
     let journal = harness.open().await;
-    let rest = BATCH_BYTES_MAX - key("A").as_str().len();
-    let above = record("A", 0, &vec![1; rest + 1]);
-    assert_eq!(
-        journal.append(vec![above]).await,
-        Err(Refusal::TooLarge { bytes: BATCH_BYTES_MAX + 1, limit: BATCH_BYTES_MAX }.into())
-    );
-    append(&journal, "A", 0, &vec![2; rest]).await;
-    assert_eq!(payloads(&journal, "A").await, [vec![2; rest]]);
+    let Limits { batch_bytes: limit, record_bytes, .. } = journal.limits();
+    let mut above = records_of(limit, record_bytes);
+    above[0].payload.push(1);
+    assert_eq!(journal.append(above).await, Err(Refusal::TooLarge { bytes: limit + 1, limit }.into()));
+    let largest = records_of(limit, record_bytes);
+    let written: Vec<Vec<u8>> = largest.iter().map(|record| record.payload.clone()).collect();
+    journal.append(largest).await.expect("as large as it may be");
+    assert!(payloads(&journal, "A").await == written, "it is read back as written");
+}
+
+/// A record of the largest size is taken, one byte more is refused without effect, whatever else is in the batch.
+pub async fn record_size_limit_is_inclusive<H: Harness>(mut harness: H) {
+    let journal = harness.open().await;
+    let Limits { batch_bytes, record_bytes: limit, .. } = journal.limits();
+    let bytes = limit + 1;
+    let above = vec![record("B", 0, b"x"), records_of(limit, limit).remove(0)].into_iter().map(|mut above| {
+        above.payload.extend((above.entity == key("A")).then_some(1));
+        above
+    });
+    let refusal = if bytes + key("B").as_str().len() + 1 > batch_bytes {
+        Refusal::TooLarge { bytes: bytes + key("B").as_str().len() + 1, limit: batch_bytes }
+    } else {
+        Refusal::RecordTooLarge { entity: key("A"), bytes, limit }
+    };
+    assert_eq!(journal.append(above.collect()).await, Err(refusal.into()));
+    assert_eq!(journal.append(records_of(limit, limit)).await, Ok(Position(1)));
+    assert_eq!(journal.last(&key("B")).await, Ok(Seq::NONE));
+}
+
+/// A batch of as many records as it may have is taken, one more is refused without effect.
+pub async fn batch_record_limit_is_inclusive<H: Harness>(mut harness: H) {
+    let journal = harness.open().await;
+    // Where there is no limit, many are taken all the same.
+    let limit = journal.limits().batch_records.min(20_000);
+    let batch = |count: usize| (0..count as u64).map(|n| record("A", n, b"")).collect::<Vec<_>>();
+    if limit == journal.limits().batch_records {
+        let refusal = Refusal::TooMany { records: limit + 1, limit };
+        assert_eq!(journal.append(batch(limit + 1)).await, Err(refusal.into()));
+    }
+    assert_eq!(journal.append(batch(limit)).await, Ok(Position(limit as u64)));
+    assert_eq!(payloads(&journal, "A").await.len(), limit);
+}
+
+/// What is loaded of an entity is its newest snapshot and the records after it, and says where they end.
+pub async fn an_entity_is_loaded_from_its_newest_snapshot_on<H: Harness>(mut harness: H) {
+    let journal = harness.open().await;
+    let nothing = journal.load(&key("A")).await.unwrap();
+    assert_eq!((&nothing, nothing.last()), (&Loaded::default(), Seq::NONE));
+    for n in 0..300 {
+        append(&journal, "A", n, &n.to_be_bytes()).await;
+        append(&journal, "B", n, b"other").await;
+    }
+    let all = journal.read(&key("A"), Seq::NONE).await.unwrap();
+    assert_eq!(journal.load(&key("A")).await, Ok(Loaded { snapshot: None, records: all.clone() }));
+    for seq in [1, 100, 299, 300] {
+        let taken = snapshot("A", seq, b"taken");
+        journal.save_snapshot(taken.clone()).await.unwrap();
+        let loaded = journal.load(&key("A")).await.unwrap();
+        assert_eq!(loaded.last(), Seq(300));
+        assert_eq!(loaded, Loaded { snapshot: Some(taken), records: all[seq as usize..].to_vec() });
+    }
+    append(&journal, "A", 300, b"behind the snapshot").await;
+    harness.crash(journal).await;
+    let journal = harness.open().await;
+    let loaded = journal.load(&key("A")).await.unwrap();
+    assert_eq!(loaded.last(), Seq(301));
+    // A crash may lose a snapshot.
+    let covered = loaded.snapshot.map_or(Seq::NONE, |snapshot| snapshot.seq);
+    assert_eq!(loaded.records, journal.read(&key("A"), covered).await.unwrap());
+    append(&journal, "A", 301, b"it goes on").await;
+}
+
+/// An append of which nobody has seen the answer is there once or not at all, and its repetition finds out.
+pub async fn an_append_whose_answer_is_lost_is_there_once<H: Harness>(mut harness: H) {
+    for round in 0..5 {
+        let journal = harness.open().await;
+        let payload = [round as u8];
+        drop(journal.append(vec![record("A", round, &payload)]));
+        harness.crash(journal).await;
+        let journal = harness.open().await;
+        match journal.append(vec![record("A", round, &payload)]).await {
+            Ok(position) => assert_eq!(position, Position(round + 1)),
+            repeated => assert_eq!(repeated, conflict("A", round, round + 1)),
+        }
+        let written: Vec<Vec<u8>> = (0..=round).map(|round| vec![round as u8]).collect();
+        assert_eq!(payloads(&journal, "A").await, written);
+        assert_eq!(feed_all(&journal).await.len(), written.len());
+        harness.crash(journal).await;
+    }
 }
 
 /// While pairs are being appended, no read shows one half of a pair.
@@ -245,7 +337,8 @@ pub async fn snapshot_ahead_of_the_records_is_refused<H: Harness>(mut harness: H
         journal.save_snapshot(snapshot("A", 2, b"two")).await,
         Err(SnapshotError::Ahead { entity: key("A"), seq: Seq(2), last: Seq(1) })
     );
-    let (bytes, limit) = (BATCH_BYTES_MAX + 1, BATCH_BYTES_MAX);
+    let limit = journal.limits().record_bytes;
+    let bytes = limit + 1;
     assert_eq!(
         journal.save_snapshot(snapshot("A", 1, &vec![0; bytes])).await,
         Err(SnapshotError::TooLarge { bytes, limit })
@@ -269,6 +362,7 @@ pub async fn close_flushes_then_refuses<H: Harness>(mut harness: H) {
     assert_eq!(journal.last(&key("A")).await, Err(ReadError::Closed));
     assert_eq!(journal.feed(Position::START, 1).await, Err(ReadError::Closed));
     assert_eq!(journal.load_snapshot(&key("A")).await, Err(ReadError::Closed));
+    assert_eq!(journal.load(&key("A")).await, Err(ReadError::Closed));
     assert_eq!(journal.save_snapshot(snapshot("A", 1, b"x")).await, Err(SnapshotError::Closed));
     assert_eq!(journal.close().await, Ok(()));
 

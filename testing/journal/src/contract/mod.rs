@@ -27,6 +27,7 @@
 //! ```
 
 pub mod cases;
+pub mod reigns;
 
 use std::future::Future;
 use std::pin::pin;
@@ -48,6 +49,27 @@ pub trait Harness {
     fn crash(&mut self, journal: Self::Journal) -> impl Future<Output = ()>;
 }
 
+/// Takes a journal over that several may have open.
+pub trait TakeOver: Harness {
+    /// Opens the journal for a new writer while `earlier` has it open and goes on.
+    fn take_over(&mut self, earlier: &Self::Journal) -> impl Future<Output = Self::Journal>;
+}
+
+/// Makes a `#[test]` of every case of the contract about a journal that a new writer takes over.
+///
+/// The arguments are those of [`contract_tests!`](crate::contract_tests), with a [`TakeOver`](crate::contract::TakeOver)
+/// as the harness.
+#[macro_export]
+macro_rules! take_over_tests {
+    ($harness:expr, $block_on:expr) => {
+        $crate::contract_tests!(@ reigns $harness, $block_on;
+            an_earlier_writer_is_refused_everything
+            a_take_over_succeeds_under_load
+            a_new_writer_sees_all_of_the_reigns_before
+        );
+    };
+}
+
 /// Makes a `#[test]` of every case of the contract.
 ///
 /// The arguments: an expression for a fresh [`Harness`](crate::contract::Harness), and a function that runs a future,
@@ -55,7 +77,7 @@ pub trait Harness {
 #[macro_export]
 macro_rules! contract_tests {
     ($harness:expr, $block_on:expr) => {
-        $crate::contract_tests!(@ $harness, $block_on;
+        $crate::contract_tests!(@ cases $harness, $block_on;
             new_journal_is_empty
             records_are_read_back_as_written
             positions_are_dense_and_the_feed_follows_the_calls
@@ -68,6 +90,10 @@ macro_rules! contract_tests {
             append_is_submitted_by_the_call
             refused_append_does_not_disturb_those_behind
             batch_size_limit_is_inclusive
+            record_size_limit_is_inclusive
+            batch_record_limit_is_inclusive
+            an_entity_is_loaded_from_its_newest_snapshot_on
+            an_append_whose_answer_is_lost_is_there_once
             reads_show_whole_batches_only
             newest_snapshot_is_kept
             snapshot_ahead_of_the_records_is_refused
@@ -77,11 +103,11 @@ macro_rules! contract_tests {
             snapshot_after_a_crash_is_whole_or_gone
         );
     };
-    (@ $harness:expr, $block_on:expr; $($case:ident)*) => {
+    (@ $cases:ident $harness:expr, $block_on:expr; $($case:ident)*) => {
         $(
             #[test]
             fn $case() {
-                $block_on($crate::contract::cases::$case($harness));
+                $block_on($crate::contract::$cases::$case($harness));
             }
         )*
     };
