@@ -3,6 +3,8 @@
 //! * [`Journal`] is the contract; every append is durable, refused or in doubt, and the types say so.
 //! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log.
+//! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
+//!   goes on with them.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
 //!
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
@@ -13,6 +15,8 @@ pub mod disk;
 mod embedded;
 mod journal;
 mod memory;
+#[cfg(feature = "nats")]
+pub mod nats;
 mod record;
 mod reply;
 

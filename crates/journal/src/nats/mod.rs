@@ -1,0 +1,322 @@
+//! The journal over NATS: its records survive the machine that wrote them, and another machine can go on.
+//!
+//! # Who writes
+//! Several processes may have the journal open; the one that has opened it last writes. Opening appends an *owner record* to the
+//! stream of records. Its sequence is the *epoch* of the reign that begins. Every group of records says which sequence must be the
+//! last of the stream, so none of an earlier writer fits behind an owner record: the server refuses it, whatever that writer knows, and
+//! however late it arrives. No clock and no lease decides.
+//!
+//! # Layers
+//! `queue` takes appends, `writer` makes groups and sends one at a time, `send` finds out what became of it, `take_over`
+//! begins a reign, `reign` knows where everything ends, `read` asks replicas and lets none that is behind pass for the truth,
+//! `direct` and `inbox` carry its questions, `wire` knows what stands in the streams, `guard` refuses servers and settings that
+//! could lose something.
+//!
+//! # Executors
+//! The journal lives in the tokio runtime in which it is opened, and its futures run on any executor. When that runtime ends, what is
+//! under way is in doubt.
+//!
+//! # Limits
+//! All entities that were asked for since the journal was opened have an entry in memory, their key and about 90 bytes. Records
+//! are never removed.
+
+mod direct;
+mod guard;
+mod inbox;
+mod options;
+mod queue;
+mod read;
+mod reign;
+mod send;
+mod take_over;
+mod wire;
+mod writer;
+
+use std::fmt;
+use std::future::{Future, ready};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{ConnectOptions, ServerAddr};
+use futures_util::future::Either;
+pub use options::Options;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+use self::direct::Direct;
+use self::queue::Queue;
+use self::read::Reader;
+use self::wire::Names;
+use self::writer::Writer;
+use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+
+/// How long opening goes on to ask.
+const OPEN_MAX: Duration = Duration::from_secs(20);
+/// A server that is frozen is left after two of these.
+const PING: Duration = Duration::from_secs(1);
+const GONE: &str = "the runtime of the journal has ended";
+
+/// A journal in two streams of `JetStream`, the store of NATS, that are made if there are none.
+///
+/// Dropping it writes what was submitted, in the background, as long as its runtime runs.
+///
+/// ```no_run
+/// use enact_journal::nats::{Nats, Options};
+/// use enact_journal::{EntityKey, Journal, Kind, NewRecord, Seq};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = Options { replicas: 3, ..Options::at("nats://h1:4222,nats://h2:4222,nats://h3:4222") };
+/// let journal = Nats::open(options).await?;
+/// let account = EntityKey::new("Account", "NL01")?;
+/// let opened = NewRecord { entity: account, expected: Seq::NONE, kind: Kind(1), payload: b"open".to_vec() };
+/// journal.append(vec![opened]).await?;
+/// journal.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Nats {
+    runtime: Handle,
+    queue: Arc<Queue>,
+    reader: Arc<Reader>,
+    epoch: u64,
+}
+
+/// Why a journal over NATS could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An address is none of a server.
+    #[error("{address:?} is no address of a NATS server, such as nats://host:4222")]
+    Address {
+        /// The address, without its user and password.
+        address: String,
+    },
+    /// No server can be reached, or none does what it has to within 20 s.
+    #[error("the journal cannot be opened over NATS: {why}")]
+    Unreachable {
+        /// What happened last.
+        why: String,
+    },
+    /// The server is older than 2.15.2.
+    #[error("the NATS server has version {found}, at least 2.15.2 is needed: upgrade it")]
+    Version {
+        /// Its version.
+        found: String,
+    },
+    /// The server does not take headers.
+    #[error("the NATS server takes no headers: remove `no_header_support` from its configuration")]
+    NoHeaders,
+    /// The server takes too small messages only.
+    #[error("the NATS server takes messages of {found} bytes, at least {required} are needed: set `max_payload`")]
+    Payload {
+        /// Its limit.
+        found: usize,
+        /// The smallest one that is enough.
+        required: usize,
+    },
+    /// A stream cannot be made.
+    #[error("stream {stream} cannot be made: {why} (code {code})")]
+    Stream {
+        /// The stream.
+        stream: String,
+        /// What the server said.
+        why: String,
+        /// The server's code for it.
+        code: u64,
+    },
+    /// A stream has a setting with which what is acknowledged could get lost.
+    #[error(
+        "stream {stream} has {setting} = {found}, it must be {required}: correct it with `nats stream edit {stream}`, or name \
+         another shard"
+    )]
+    Setting {
+        /// The stream.
+        stream: String,
+        /// The setting, as the server calls it.
+        setting: String,
+        /// What it is.
+        found: String,
+        /// What it must be.
+        required: String,
+    },
+    /// Messages are missing from the stream.
+    #[error(
+        "stream {stream} has {messages} messages and the last is {last}: some are missing, restore it from a backup"
+    )]
+    Holes {
+        /// The stream.
+        stream: String,
+        /// How many it has.
+        messages: u64,
+        /// The sequence of the last one.
+        last: u64,
+    },
+    /// An owner record does not follow the one before it.
+    #[error(
+        "message {sequence} of the stream is not the owner record that should follow: the stream has lost messages"
+    )]
+    Owners {
+        /// The sequence of the owner record.
+        sequence: u64,
+    },
+}
+
+impl OpenError {
+    #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
+    fn unreachable(why: impl ToString) -> Self {
+        Self::Unreachable { why: why.to_string() }
+    }
+}
+
+impl Nats {
+    /// Opens the journal and takes it over from any other process that has it open.
+    ///
+    /// # Errors
+    /// When no server can be reached, or a server or a stream is not what it has to be. Nothing is taken over then.
+    ///
+    /// # Cancel safety
+    /// The journal may have been taken over; opening it again goes on from there.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let deadline = Instant::now() + OPEN_MAX;
+        let addresses: Result<Vec<ServerAddr>, OpenError> = options.servers.iter().map(|text| address(text)).collect();
+        let connecting = ConnectOptions::new()
+            .name(format!("enact {}", options.node))
+            .ping_interval(PING)
+            .request_timeout(None)
+            .connect(addresses?);
+        let client = timeout(OPEN_MAX, connecting).await.map_err(OpenError::unreachable)?;
+        let client = client.map_err(OpenError::unreachable)?;
+        let limits = guard::check_server(&client)?;
+        let names = Names::of(options.shard);
+        guard::check_streams(&client, &names, &options, deadline).await?;
+        let direct = Direct::open(client.clone()).await.map_err(OpenError::unreachable)?;
+        let reign = take_over::take_over(&client, &direct, &names, &options.node, deadline).await?;
+        let (epoch, reign) = (reign.epoch, Arc::new(reign));
+        tracing::info!(stream = names.stream(), epoch, "the journal was taken over");
+        let queue = Arc::new(Queue::new(limits, options.queue_bytes));
+        let reader = Arc::new(Reader::new(client.clone(), Arc::new(direct), names.clone(), Arc::clone(&reign)));
+        let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
+        let runtime = Handle::current();
+        runtime.spawn(writer.run());
+        Ok(Self { runtime, queue, reader, epoch })
+    }
+
+    /// The reign of this writer: the sequence of its owner record, larger than those of all before it.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Runs `read` in the runtime of the journal.
+    fn read_with<T, F, R>(&self, read: R) -> impl Future<Output = Result<T, ReadError>> + Send + 'static + use<T, F, R>
+    where
+        T: Send + 'static,
+        R: FnOnce(Arc<Reader>) -> F,
+        F: Future<Output = Result<T, ReadError>> + Send + 'static,
+    {
+        if !self.queue.is_readable() {
+            return Either::Left(ready(Err(ReadError::Closed)));
+        }
+        let reading = self.runtime.spawn(read(Arc::clone(&self.reader)));
+        Either::Right(async { reading.await.unwrap_or_else(|_| Err(ReadError::Unavailable { why: GONE.to_owned() })) })
+    }
+}
+
+fn address(text: &str) -> Result<ServerAddr, OpenError> {
+    let public = text.rsplit_once('@').map_or(text, |(_, public)| public);
+    text.parse().map_err(|_| OpenError::Address { address: public.to_owned() })
+}
+
+impl Journal for Nats {
+    fn append(
+        &self,
+        batch: Vec<NewRecord>,
+    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
+        let submitted = self.queue.submit(batch);
+        async {
+            let in_doubt = || Err(AppendError::InDoubt { why: GONE.to_owned() });
+            submitted?.await.unwrap_or_else(in_doubt)
+        }
+    }
+
+    fn read(
+        &self,
+        entity: &EntityKey,
+        after: Seq,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.read_with(async move |reader| reader.read(&entity, after).await)
+    }
+
+    fn load(&self, entity: &EntityKey) -> impl Future<Output = Result<Loaded, ReadError>> + Send {
+        let entity = entity.clone();
+        self.read_with(async move |reader| reader.load(&entity).await)
+    }
+
+    fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.read_with(async move |reader| reader.last(&entity).await)
+    }
+
+    fn feed(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        self.read_with(async move |reader| reader.feed(after, limit).await)
+    }
+
+    fn save_snapshot(
+        &self,
+        snapshot: Snapshot,
+    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
+        let submitted = if self.queue.is_readable() {
+            self.queue.limits().check_snapshot(&snapshot).map(|()| {
+                let reader = Arc::clone(&self.reader);
+                self.runtime.spawn(async move { reader.save(snapshot).await })
+            })
+        } else {
+            Err(SnapshotError::Closed)
+        };
+        async {
+            let gone = |_| Err(SnapshotError::Unavailable { why: GONE.to_owned() });
+            submitted?.await.unwrap_or_else(gone)
+        }
+    }
+
+    fn load_snapshot(
+        &self,
+        entity: &EntityKey,
+    ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.read_with(async move |reader| reader.load_snapshot(&entity).await)
+    }
+
+    fn limits(&self) -> Limits {
+        self.queue.limits()
+    }
+
+    fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
+        self.queue.failed()
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
+        let closed = self.queue.begin_close();
+        async { closed.await.unwrap_or_else(|| Err(CloseError::Poisoned { why: GONE.to_owned() })) }
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        drop(self.queue.begin_close());
+    }
+}
+
+impl fmt::Debug for Nats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Nats").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}

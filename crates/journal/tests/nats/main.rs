@@ -1,0 +1,8 @@
+//! The journal over NATS, with real servers that are killed, frozen and cut off.
+
+mod cluster;
+mod contract_nats;
+mod failures;
+mod proxy;
+mod settings;
+mod support;
