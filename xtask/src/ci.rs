@@ -110,11 +110,17 @@ fn clippy() -> Outcome {
 
 /// The journal over NATS, which plain builds leave out, with servers that `go install` gets if there are none.
 fn over_nats() -> Outcome {
-    line("cargo clippy -p enact-journal --features nats --all-targets --locked -- -D warnings")?;
-    let mut tests = command("cargo test -p enact-journal --features nats --locked --lib --test nats");
-    // Without a server they would be passed over.
-    tests.env("CI", "1");
-    run_to_end(tests)
+    line("cargo clippy -p enact-journal -p enact-cli --features nats --all-targets --locked -- -D warnings")?;
+    for tests in [
+        "cargo test -p enact-journal --features nats --locked --lib --test nats",
+        "cargo test -p enact-cli --features nats --locked --test enact nats::",
+    ] {
+        let mut tests = command(tests);
+        // Without a server they would be passed over.
+        tests.env("CI", "1");
+        run_to_end(tests)?;
+    }
+    Ok(())
 }
 
 fn documentation() -> Outcome {

@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve the entities that a specification declares over HTTP
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Check a specification and print what is wrong with it
     Check(Check),
     /// Lay specifications out in the one way there is
@@ -85,6 +85,16 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
+    /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`. A server that
+    /// is started on the same streams takes them over from this one
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data")]
+    pub(crate) journal: Option<String>,
+    /// How many NATS servers keep each record, to begin with; with three nothing is lost with one of them
+    #[arg(long, value_name = "COUNT", default_value = "1", requires = "journal")]
+    pub(crate) replicas: NonZeroUsize,
+    /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    pub(crate) shard: u16,
     /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes
     #[arg(long)]
     pub(crate) adopt: bool,

@@ -41,7 +41,7 @@ fn close(runtime: &tokio::runtime::Runtime, journal: &Embedded, path: &Path) -> 
 }
 
 fn refused(path: &Path) -> impl Fn(ContractError) -> Failure + use<'_> {
-    |source| Failure::Contract { path: path.to_owned(), source }
+    |source| Failure::Contract { place: path.display().to_string(), source }
 }
 
 fn in_words(change: &Change) -> String {

@@ -24,7 +24,7 @@ Exit status:
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
-  4  the data directory cannot be used: in use, unreadable or damaged
+  4  the data directory, or the journal over NATS, cannot be used: in use, unreadable, unsafe or damaged
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
@@ -63,8 +63,17 @@ pub(crate) enum Failure {
     Journal { path: PathBuf, source: OpenError },
     #[error("the journal in {} is damaged", path.display())]
     Damaged { path: PathBuf },
-    #[error("cannot serve from {}", path.display())]
-    Contract { path: PathBuf, source: ContractError },
+    #[error("cannot serve from {place}")]
+    Contract { place: String, source: ContractError },
+    #[cfg(feature = "nats")]
+    #[error("cannot serve from {place}")]
+    Nats { place: String, source: enact_journal::nats::OpenError },
+    #[cfg(not(feature = "nats"))]
+    #[error(
+        "this program was built without the journal over NATS: build it with `cargo build --release -p enact-cli \
+         --features nats`"
+    )]
+    WithoutNats,
     #[error("cannot close the journal in {}", path.display())]
     Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
@@ -86,7 +95,11 @@ impl Failure {
             | Self::LogFilter { .. }
             | Self::Tokens(_)
             | Self::Caller(_) => 2,
+            #[cfg(not(feature = "nats"))]
+            Self::WithoutNats => 2,
             Self::Listen(_) => 3,
+            #[cfg(feature = "nats")]
+            Self::Nats { .. } => 4,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,

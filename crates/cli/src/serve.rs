@@ -1,8 +1,8 @@
-//! `enact serve`: entities over HTTP, from a data directory.
+//! `enact serve`: entities over HTTP, from a data directory or from streams of NATS.
 //!
 //! # Order
 //! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
-//! address, then the data directory, which is locked from then on, then the contract that its entities were written
+//! address, then the journal, which is locked or taken over from then on, then the contract that its entities were written
 //! under. A later version of it is adopted only if the operator says so. Only then is it said that the server listens;
 //! connections made meanwhile wait.
 //!
@@ -16,7 +16,9 @@ use std::time::Instant;
 
 use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits, Strategies};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
-use enact_journal::{Embedded, OpenError, Options as JournalOptions};
+#[cfg(feature = "nats")]
+use enact_journal::nats::{Nats, Options as NatsOptions};
+use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
 use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -28,6 +30,10 @@ use crate::failure::Failure;
 use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
+    #[cfg(not(feature = "nats"))]
+    if args.journal.is_some() {
+        return Err(Failure::WithoutNats);
+    }
     let sources = spec::read(&args.spec.files)?;
     let _log = log::to_stderr(&args.log)?;
     let spec = spec::check(sources.clone())?;
@@ -68,8 +74,7 @@ async fn serve(
     sources: Vec<Source>,
     spec: Arc<Spec>,
 ) -> Result<(), Failure> {
-    let exposure = if args.insecure { Exposure::Insecure } else { Exposure::Loopback };
-    let listener = Listener::bind(args.listen, exposure)?;
+    let listener = Listener::bind(args.listen, exposure(args))?;
     let address = listener.address();
     let signals = Signals::catch().map_err(Failure::Runtime)?;
     if !address.ip().is_loopback() {
@@ -88,44 +93,93 @@ async fn serve(
         keep_answers: args.keep_answers,
         ..EngineOptions::default()
     };
-    let journal = open(args, &options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
-    let contract = |source| Failure::Contract { path: args.data.clone(), source };
-    let examined = contract::examine(&journal, &sources, &spec).await.map_err(contract)?;
-    match examined.change {
-        Change::First | Change::None => {}
-        Change::Compatible { entities, .. } => {
-            info!(entities, "the specification has changed under one version; every entity is what it was");
-        }
-        Change::Version(ref plan) if args.adopt => info!("adopting the specification {plan}"),
-        Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
+    let start = Start { args, options, limits, tokens, sources, spec, listener, signals };
+    #[cfg(feature = "nats")]
+    if let Some(addresses) = &args.journal {
+        let place = without_passwords(addresses, args.shard);
+        let opened = Nats::open(over_nats(args, addresses)).await;
+        let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
+        return start.serve(journal, &place).await;
     }
-    let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
+    let journal = open(args, &start.options).map_err(|source| Failure::Data { path: args.data.clone(), source })?;
+    start.serve(journal, &args.data.display().to_string()).await
+}
 
-    let engine = Engine::new(model, journal, options);
-    let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
-    info!(connections_max = limits.connections_max, in_flight_max, "limits");
-    info!(strategies = %engine.strategies(), "admission");
-    let router = router(
-        engine.clone(),
-        Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },
-    );
-    announce(&format!("listening on http://{address}"));
+/// All that is ready before the journal is.
+struct Start<'a> {
+    args: &'a args::Serve,
+    options: EngineOptions,
+    limits: Limits,
+    tokens: Option<Tokens>,
+    sources: Vec<Source>,
+    spec: Arc<Spec>,
+    listener: Listener,
+    signals: Signals,
+}
 
-    let stop = async {
-        tokio::select! {
-            () = signals.stop() => (None, Instant::now()),
-            why = engine.failed() => (Some(why), Instant::now()),
-            never = engine.maintain() => match never {},
+impl Start<'_> {
+    /// Serves what `journal` has, which is at `place`, until a signal or a failure.
+    async fn serve<J: Journal>(self, journal: J, place: &str) -> Result<(), Failure> {
+        let Self { args, options, limits, tokens, sources, spec, listener, signals } = self;
+        let (address, exposure) = (listener.address(), exposure(args));
+        let contract = |source| Failure::Contract { place: place.to_owned(), source };
+        let examined = contract::examine(&journal, &sources, &spec).await.map_err(contract)?;
+        match examined.change {
+            Change::First | Change::None => {}
+            Change::Compatible { entities, .. } => {
+                info!(entities, "the specification has changed under one version; every entity is what it was");
+            }
+            Change::Version(ref plan) if args.adopt => info!("adopting the specification {plan}"),
+            Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
         }
-    };
-    let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
-    let closed = engine.shutdown(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
-    if let Some(why) = failure {
-        return Err(Failure::Engine { why });
+        let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
+
+        let engine = Engine::new(model, journal, options);
+        let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
+        info!(connections_max = limits.connections_max, in_flight_max, "limits");
+        info!(strategies = %engine.strategies(), "admission");
+        let router = router(
+            engine.clone(),
+            Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },
+        );
+        announce(&format!("listening on http://{address}"));
+
+        let stop = async {
+            tokio::select! {
+                () = signals.stop() => (None, Instant::now()),
+                why = engine.failed() => (Some(why), Instant::now()),
+                never = engine.maintain() => match never {},
+            }
+        };
+        let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
+        let closed = engine.shutdown(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
+        if let Some(why) = failure {
+            return Err(Failure::Engine { why });
+        }
+        closed?;
+        info!("stopped");
+        Ok(())
     }
-    closed?;
-    info!("stopped");
-    Ok(())
+}
+
+fn exposure(args: &args::Serve) -> Exposure {
+    if args.insecure { Exposure::Insecure } else { Exposure::Loopback }
+}
+
+/// How the journal over NATS is opened; those whom it is taken over from are told the machine and the process.
+#[cfg(feature = "nats")]
+fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let node = format!("{machine}, process {}", std::process::id());
+    NatsOptions { shard: args.shard, replicas: args.replicas.get(), node, ..NatsOptions::at(addresses) }
+}
+
+/// The servers and the streams, as they may stand in a log.
+#[cfg(feature = "nats")]
+fn without_passwords(addresses: &str, shard: u16) -> String {
+    let servers: Vec<&str> =
+        addresses.split(',').map(|address| address.rsplit_once('@').map_or(address, |(_, server)| server)).collect();
+    format!("{} (shard {shard})", servers.join(","))
 }
 
 /// Says on standard output that the server is ready, which its starter waits for.

@@ -7,6 +7,7 @@ mod crash;
 mod fmt;
 mod identities;
 mod journal;
+mod nats;
 mod pages;
 mod raw;
 mod serve;

@@ -83,6 +83,32 @@ fn a_writer_that_wakes_up_after_a_take_over_is_fenced_and_has_no_effect() {
     assert_eq!(payloads, [&b"durable"[..], b"new", b"newer"]);
 }
 
+/// Each is told which one took over from it, and only the last one writes.
+#[test]
+fn writers_that_take_over_at_once_have_a_reign_each() {
+    let Some(single) = Single::start() else { return };
+    let opening = (0..8).map(|n: u64| {
+        let options = Options { node: n.to_string(), ..single.options() };
+        std::thread::spawn(move || {
+            let mut processes = Processes::default();
+            let journal = block_on(processes.open(options)).expect("it opens");
+            (journal, processes)
+        })
+    });
+    let opening: Vec<_> = opening.collect();
+    let mut reigns: Vec<_> = opening.into_iter().map(|opening| opening.join().expect("no panic")).collect();
+    reigns.sort_by_key(|(journal, _)| journal.epoch());
+    let epochs: Vec<u64> = reigns.iter().map(|(journal, _)| journal.epoch()).collect();
+    assert_eq!(epochs, (1..=8).collect::<Vec<_>>());
+    let (last, _kept) = reigns.pop().expect("eight");
+    assert_eq!(block_on(last.append(vec![record(1, 0, b"last")])), Ok(Position(1)));
+    for (earlier, _) in &reigns {
+        let refused = block_on(earlier.append(vec![record(1, 0, b"earlier")]));
+        assert!(matches!(refused, Err(AppendError::Refused(_))), "{refused:?}");
+    }
+    assert_eq!(read_all(&last).len(), 1);
+}
+
 /// The server stores a group and the answer gets lost, with the connection.
 #[test]
 fn an_append_whose_answer_is_lost_is_durable_once() {
