@@ -117,13 +117,11 @@ fn an_append_whose_answer_is_lost_is_durable_once() {
     let mut processes = Processes::default();
     let journal = block_on(processes.open(Options::at(&proxy.address()))).expect("it opens");
     block_on(journal.append(vec![record(1, 0, b"0")])).expect("durable");
-    let raw = Raw::at(&single.server.address());
     for round in 1..=3 {
         proxy.hold_answers();
         let alone = journal.append(vec![record(1, 3 * round - 2, b"alone")]);
         let together = journal.append(vec![record(1, 3 * round - 1, b"1"), record(1, 3 * round, b"2")]);
-        // The owner record, what was there, and the first of both groups: the second waits for its fate.
-        raw.wait_for_messages(3 * round);
+        proxy.wait_for_answer();
         proxy.cut_answers();
         assert_eq!(block_on(alone), Ok(Position(3 * round - 1)));
         assert_eq!(block_on(together), Ok(Position(3 * round + 1)));

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use enact_journal_kit::contract::block_on;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,6 +22,8 @@ pub(crate) struct Proxy {
     port: u16,
     to_server: watch::Sender<Link>,
     to_client: watch::Sender<Link>,
+    /// Whether an answer to an append is held back.
+    held: watch::Sender<bool>,
     _runtime: Runtime,
 }
 
@@ -33,16 +36,18 @@ impl Proxy {
         let port = listener.local_addr().expect("its address").port();
         let (to_server, to_client) = (watch::Sender::new(Link::default()), watch::Sender::new(Link::default()));
         let (requests, answers) = (to_server.clone(), to_client.clone());
+        let held = watch::Sender::new(false);
+        let holding = held.clone();
         runtime.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(server).await else { continue };
                 let (from_client, into_client) = client.into_split();
                 let (from_server, into_server) = server.into_split();
-                tokio::spawn(carry(from_client, into_server, requests.subscribe()));
-                tokio::spawn(carry(from_server, into_client, answers.subscribe()));
+                tokio::spawn(carry(from_client, into_server, requests.subscribe(), watch::Sender::new(false)));
+                tokio::spawn(carry(from_server, into_client, answers.subscribe(), holding.clone()));
             }
         });
-        Self { port, to_server, to_client, _runtime: runtime }
+        Self { port, to_server, to_client, held, _runtime: runtime }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -56,7 +61,13 @@ impl Proxy {
 
     /// Holds back what the server answers.
     pub(crate) fn hold_answers(&self) {
+        self.held.send_replace(false);
         self.to_client.send_modify(|link| link.is_held = true);
+    }
+
+    /// Waits until an answer to an append is held back.
+    pub(crate) fn wait_for_answer(&self) {
+        drop(block_on(self.held.subscribe().wait_for(|is_held| *is_held)));
     }
 
     /// Drops what was held of answers, with the connections; new ones pass.
@@ -65,23 +76,35 @@ impl Proxy {
     }
 }
 
-async fn carry(mut from: OwnedReadHalf, mut into: OwnedWriteHalf, mut link: watch::Receiver<Link>) {
-    let mut bytes = vec![0; 64 << 10];
+/// Carries what comes, and says in `held` whether it holds an answer to an append back.
+async fn carry(
+    mut from: OwnedReadHalf,
+    mut into: OwnedWriteHalf,
+    mut link: watch::Receiver<Link>,
+    held: watch::Sender<bool>,
+) {
     let cuts = link.borrow().cuts;
+    let (mut bytes, mut pending) = (vec![0; 64 << 10], Vec::new());
     loop {
-        let count = tokio::select! {
+        tokio::select! {
             count = from.read(&mut bytes) => match count {
-                Ok(count) if count > 0 => count,
+                Ok(count) if count > 0 => pending.extend_from_slice(&bytes[..count]),
                 _ => return,
             },
-            cut = link.wait_for(|link| link.cuts != cuts) => {
-                drop(cut);
+            changed = link.changed() => if changed.is_err() {
                 return;
             }
-        };
-        let passing = link.wait_for(|link| !link.is_held || link.cuts != cuts).await.map(|link| *link);
-        if passing.is_ok_and(|link| link.cuts != cuts) || into.write_all(&bytes[..count]).await.is_err() {
+        }
+        let Link { is_held, cuts: now } = *link.borrow_and_update();
+        if now != cuts {
             return;
+        }
+        if is_held {
+            held.send_replace(String::from_utf8_lossy(&pending).contains("\"stream\":\"J0\""));
+        } else if into.write_all(&pending).await.is_err() {
+            return;
+        } else {
+            pending.clear();
         }
     }
 }

@@ -138,11 +138,6 @@ impl Raw {
         serde_json::from_slice(&answer.payload).expect("JSON")
     }
 
-    /// Waits until the journal's stream has so many messages.
-    pub(crate) fn wait_for_messages(&self, count: u64) {
-        while self.ask("STREAM.INFO.J0", &json!({}))["state"]["messages"].as_u64() < Some(count) {}
-    }
-
     pub(crate) fn publish(&self, subject: &str, payload: &'static str) {
         let answer = self.runtime.block_on(self.client.request(subject.to_owned(), payload.into())).expect("an answer");
         assert!(!String::from_utf8_lossy(&answer.payload).contains("error"), "it is stored");
