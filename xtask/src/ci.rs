@@ -1,8 +1,8 @@
 //! The gate: what has to hold before a change lands.
 //!
-//! Needs the Rust toolchain, git, curl, Go 1.26 or `nats-server`, Node.js 20, and Chromium or apt to get it. On a clean machine with two cores each
-//! step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to look at
-//! it and no failure: how fast a machine is says nothing about a change.
+//! Needs the Rust toolchain, git, curl, Go 1.26 or `nats-server`, Node.js 20, and Chromium or apt to get it. On a clean machine with
+//! two cores each step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to
+//! look at it and no failure: how fast a machine is says nothing about a change.
 
 use std::error::Error;
 use std::path::Path;

@@ -16,7 +16,7 @@ const LOADS: [&str; 2] = [
     "hot --clients 64 --seconds 1 --warm-up 0 --rounds 1 --admission serializable",
 ];
 
-/// Builds the program with counters, lets it serve the benchmarks, and builds it again with what was counted. Prints where it lies.
+/// Builds the program, with all its journals, with counters, lets it serve the benchmarks, and builds it again with what was counted. Prints where it lies.
 pub(crate) fn run() -> Outcome {
     let tools = Tools::find()?;
     let folder = env::current_dir()?.join(target()).join("guided");
@@ -61,7 +61,7 @@ impl Tools {
 
     /// The program, built with these flags. A target is named so that they are not those of build scripts, too.
     fn build(&self, folder: &Path, flags: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
-        let mut build = command("cargo build --release --locked -p enact-cli --target");
+        let mut build = command("cargo build --release --locked -p enact-cli --features nats --target");
         build.arg(&self.host).env("CARGO_TARGET_DIR", folder).env("RUSTFLAGS", flags);
         run_to_end(build)?;
         Ok(folder.join(&self.host).join("release/enact"))
