@@ -2,6 +2,7 @@
 
 mod client;
 mod head;
+mod journals;
 mod load;
 mod process;
 mod report;
@@ -12,6 +13,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use self::client::{Answer, Client};
+pub use self::journals::Journal;
 pub use self::load::Load;
 pub(crate) use self::load::{block_on, program};
 pub(crate) use self::process::{Served, Server};

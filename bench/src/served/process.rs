@@ -13,6 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::BenchError;
+use super::journals::{Journal, Servers};
 use crate::measure::Process;
 
 /// A server that can be started.
@@ -26,8 +27,8 @@ pub(crate) struct Server {
 
 #[derive(Debug, Clone)]
 enum Role {
-    /// `enact serve` with this admission strategy.
-    Enact { admission: String },
+    /// `enact serve` with this admission strategy and this journal.
+    Enact { admission: String, journal: Journal },
     /// This program, with this argument.
     Own { command: &'static str },
 }
@@ -35,8 +36,13 @@ enum Role {
 impl Server {
     /// `enact serve` with this admission strategy, under whose name it goes.
     pub(crate) fn enact(program: &Path, admission: &str) -> Self {
-        let role = Role::Enact { admission: admission.to_owned() };
-        Self { name: admission.to_owned(), program: program.to_owned(), role }
+        Self::enact_over(program, admission, Journal::Directory)
+    }
+
+    /// `enact serve` with this admission strategy and this journal, under whose names it goes.
+    pub(crate) fn enact_over(program: &Path, admission: &str, journal: Journal) -> Self {
+        let role = Role::Enact { admission: admission.to_owned(), journal };
+        Self { name: journal.name(admission), program: program.to_owned(), role }
     }
 
     /// A server that the program `own` is under `command`.
@@ -44,15 +50,27 @@ impl Server {
         Self { name: name.to_owned(), program: own.to_owned(), role: Role::Own { command } }
     }
 
-    /// The command that serves from `directory` and says where on its first line.
-    fn command(&self, directory: &Path, spec: &Path, sync_min: Option<Duration>) -> Command {
+    fn journal(&self) -> Journal {
+        match self.role {
+            Role::Enact { journal, .. } => journal,
+            Role::Own { .. } => Journal::Directory,
+        }
+    }
+
+    /// The command that serves from `servers`, or from `directory` if there are none, and says where on its first line.
+    fn command(&self, directory: &Path, servers: &Servers, spec: &Path, sync_min: Option<Duration>) -> Command {
         let mut command = Command::new(&self.program);
         match &self.role {
-            Role::Enact { admission } => {
+            Role::Enact { admission, .. } => {
                 command.arg("serve").arg(spec).args(["--listen", "127.0.0.1:0", "--admission", admission]);
                 command.args(["--log", "warn"]);
             }
             Role::Own { command: role } => _ = command.arg(role),
+        }
+        let over_nats = servers.arguments();
+        if !over_nats.is_empty() {
+            command.args(over_nats);
+            return command;
         }
         command.arg("--data").arg(directory.join("data"));
         command.args(sync_min.map(|time| format!("--sync-min={}us", time.as_micros())));
@@ -68,6 +86,8 @@ pub(crate) struct Served {
     process: Child,
     id: u32,
     address: SocketAddr,
+    /// What has its records, if no directory has.
+    servers: Servers,
     directory: TempDir,
 }
 
@@ -86,8 +106,9 @@ impl Served {
             .map_err(|cause| failed(format!("no data directory in {}: {cause}", parent.display())))?;
         let file = directory.path().join("bench.rebel");
         std::fs::write(&file, spec).map_err(|cause| failed(cause.to_string()))?;
+        let servers = server.journal().start(directory.path())?;
         let mut process = server
-            .command(directory.path(), &file, sync_min)
+            .command(directory.path(), &servers, &file, sync_min)
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
@@ -99,7 +120,7 @@ impl Served {
             if let Some(address) = line.strip_prefix("listening on http://") {
                 let address = address.parse().map_err(|_| failed(format!("no address in `{line}`")))?;
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-                return Ok(Self { process, id, address, directory });
+                return Ok(Self { process, id, address, servers, directory });
             }
         }
         Err(failed("it ended before it listened; its message stands above".to_owned()))
@@ -123,6 +144,7 @@ impl Served {
             Ok(ended) => drop(ended.map_err(failed)?),
             Err(_) => self.process.kill().await.map_err(failed)?,
         }
+        drop(self.servers);
         self.directory.close().map_err(failed)
     }
 }

@@ -10,7 +10,7 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use crate::served::{BenchError, Client, Load, Report, Request, Served, Tally, Workload};
+use crate::served::{BenchError, Client, Journal, Load, Report, Request, Served, Server, Tally, Workload};
 
 /// The bank of accounts and transfers.
 pub(crate) const SPEC: &str = include_str!("transfers.rebel");
@@ -22,17 +22,26 @@ pub struct Options {
     /// Accounts that the transfers are drawn from.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(2..))]
     pub accounts: u64,
+    /// Where the records are kept, one measurement each; NATS takes a program that was built with `--features nats`, and a simulated
+    /// sync does not count there.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Journal::Directory])]
+    pub journals: Vec<Journal>,
     /// How many clients ask how often.
     #[command(flatten)]
     pub load: Load,
 }
 
-/// Measures transfers for every combination of clients and admission strategy, interleaved over the rounds.
+/// Measures transfers for every combination of clients, admission strategy and journal, interleaved over the rounds.
 ///
 /// # Errors
 /// [`BenchError`] when the server cannot be built or used, answers something unexpected, or the oracle refuses a result.
 pub fn run(options: &Options) -> Result<Report, BenchError> {
-    options.load.run(&[Transfers { accounts: options.accounts }])
+    let load = &options.load;
+    let program = load.program()?;
+    let pairs =
+        load.admission.iter().flat_map(|admission| options.journals.iter().map(move |&journal| (admission, journal)));
+    let servers: Vec<_> = pairs.map(|(admission, journal)| Server::enact_over(&program, admission, journal)).collect();
+    load.run_on(&[Transfers { accounts: options.accounts }], &servers)
 }
 
 /// Transfers between so many accounts.

@@ -1,4 +1,4 @@
-//! Servers of NATS as processes, for tests of the journal over NATS.
+//! Servers of NATS as processes, for tests and benchmarks of the journal over NATS.
 //!
 //! The program is the `nats-server` in the path, or else in the target directory, where it is installed with `go install` if it is
 //! not there yet. Without Go, tests pass over what they cannot do and say so, unless the variable `CI` is set.
@@ -34,9 +34,10 @@ fn find() -> Result<PathBuf, String> {
     if let Some(found) = env::split_paths(&path).map(|dir| dir.join("nats-server")).find(|program| is_recent(program)) {
         return Ok(found);
     }
-    // A test's program is `target/debug/deps/name`.
     let this = env::current_exe().map_err(|error| error.to_string())?;
-    let target = this.ancestors().nth(3).ok_or("this program is in no target directory")?;
+    // Cargo marks its target directory as one that no backup needs.
+    let target = this.ancestors().find(|above| above.join("CACHEDIR.TAG").exists());
+    let target = target.ok_or("this program is in no target directory")?;
     let bin = target.join("nats");
     let program = bin.join("nats-server");
     fs::create_dir_all(&bin).map_err(|error| error.to_string())?;
