@@ -35,9 +35,9 @@ fn find() -> Result<PathBuf, String> {
         return Ok(found);
     }
     let this = env::current_exe().map_err(|error| error.to_string())?;
-    // Cargo marks its target directory as one that no backup needs.
-    let target = this.ancestors().find(|above| above.join("CACHEDIR.TAG").exists());
-    let target = target.ok_or("this program is in no target directory")?;
+    // Cargo puts programs into `target/debug`, and those of tests into `target/debug/deps`.
+    let profile = this.parent().and_then(|dir| if dir.ends_with("deps") { dir.parent() } else { Some(dir) });
+    let target = profile.and_then(Path::parent).ok_or("this program is in no target directory")?;
     let bin = target.join("nats");
     let program = bin.join("nats-server");
     fs::create_dir_all(&bin).map_err(|error| error.to_string())?;
