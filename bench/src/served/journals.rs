@@ -36,17 +36,14 @@ impl Journal {
     /// # Panics
     /// If one of them does not start.
     pub(super) fn start(self, directory: &Path) -> Result<Servers, BenchError> {
-        if self == Self::Directory {
-            return Ok(Servers(Vec::new()));
-        }
-        let program = nats::program().ok_or_else(|| {
+        let program = || {
             let cause = "there is no `nats-server`, and no Go to install it with".to_owned();
-            BenchError::Server { doing: "starting NATS", cause }
-        })?;
+            nats::program().ok_or(BenchError::Server { doing: "starting NATS", cause })
+        };
         Ok(Servers(match self {
             Self::Directory => Vec::new(),
-            Self::Nats => vec![nats::Server::start(&program, directory)],
-            Self::NatsThree => nats::Server::start_three(&program, directory).into(),
+            Self::Nats => vec![nats::Server::start(&program()?, directory)],
+            Self::NatsThree => nats::Server::start_three(&program()?, directory).into(),
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! Money transfers over HTTP against a served bank.
 //!
 //! The workload is *Sync1000* of Path-Sensitive Atomic Commit, section 6: one transfer entity books between two of N
-//! accounts drawn uniformly. The server is a process of its own, started on a fresh data directory, as in production:
-//! every acknowledged transfer has been synced to disk.
+//! accounts drawn uniformly. The server is a process of its own, started on a fresh data directory, or over fresh servers of NATS,
+//! as in production: every acknowledged transfer has been synced to disk.
 //!
 //! # Oracle
 //! After each window the balances of all accounts are read back and must add up to what was paid in.

@@ -118,12 +118,12 @@ mod served_over_nats {
     }
 
     #[test]
-    fn a_server_with_unsafe_settings_ends_the_start_with_their_name() {
+    fn more_replicas_than_there_are_servers_end_the_start_with_the_reason() {
         let Some(place) = Place::new() else { return };
         let mut command = place.serve(&place.spec("bank.rebel", BANK));
         let refused = command.args(["--replicas", "3"]).output().expect("it ends");
         let said = String::from_utf8(refused.stderr).expect("UTF-8");
         assert_eq!(refused.status.code(), Some(4), "{said}");
-        assert!(said.contains("stream J0 cannot be made"), "{said}");
+        assert!(said.contains("stream J0 cannot be made: replicas"), "{said}");
     }
 }

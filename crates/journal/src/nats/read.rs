@@ -118,19 +118,19 @@ impl Reader {
         }
         let (stream, subject) = (self.names.stream(), self.names.entity(entity));
         let first = async { Ok(self.direct.page(&stream, &subject, 1, FIRST_PAGE).await.unwrap_or_default()) };
-        let (tail, kept, first) = try_join3(self.tail(entity), self.kept(entity), first).await?;
+        let (_, kept, first) = try_join3(self.tail(entity), self.kept(entity), first).await?;
         let (snapshot, base) = match kept {
             Some((snapshot, base)) => (Some(snapshot), base),
             None => (None, Place::default()),
         };
         let covered = snapshot.as_ref().map_or(Seq::NONE, |snapshot| snapshot.seq);
-        self.check_covered(entity, covered).await?;
-        if covered == tail.last.seq {
-            self.reign.keep(entity, tail.last, 0);
+        let last = self.last_behind(entity, covered).await?;
+        if covered == last.seq {
+            self.reign.keep(entity, last, 0);
             return Ok(Loaded { snapshot, records: Vec::new() });
         }
         self.reign.keep(entity, base, 0);
-        let mut records = self.chain(entity, base, tail.last, first).await?;
+        let mut records = self.chain(entity, base, last, first).await?;
         records.retain(|record| record.seq > covered);
         Ok(Loaded { snapshot, records })
     }
@@ -138,16 +138,16 @@ impl Reader {
     pub(super) async fn load_snapshot(&self, entity: &EntityKey) -> Result<Option<Snapshot>, ReadError> {
         let (_, kept) = try_join(self.tail(entity), self.kept(entity)).await?;
         let Some((snapshot, _)) = kept else { return Ok(None) };
-        self.check_covered(entity, snapshot.seq).await?;
+        self.last_behind(entity, snapshot.seq).await?;
         Ok(Some(snapshot))
     }
 
-    /// A snapshot of records that the stream does not have means that it has lost them.
-    async fn check_covered(&self, entity: &EntityKey, covered: Seq) -> Result<(), ReadError> {
+    /// Where the entity ends, which is not before the record `covered` that a snapshot includes: otherwise the stream has lost records.
+    async fn last_behind(&self, entity: &EntityKey, covered: Seq) -> Result<Place, ReadError> {
         // Records may have been appended since the end was asked for, by this reign or, unknown to it, by the next.
         let last = self.tail(entity).await?.last;
         if covered <= last.seq {
-            return Ok(());
+            return Ok(last);
         }
         let owner = self.direct.last(&self.names.stream(), &self.names.owner()).await?;
         if owner.is_none_or(|owner| owner.sequence != self.reign.epoch) {

@@ -277,6 +277,25 @@ pub async fn an_entity_is_loaded_from_its_newest_snapshot_on<H: Harness>(mut har
     append(&journal, "A", 301, b"it goes on").await;
 }
 
+/// What is loaded while records and snapshots are added is what was there at some time in between, whole.
+pub async fn a_load_beside_appends_and_snapshots_is_whole<H: Harness>(mut harness: H) {
+    let (journal, entity) = (harness.open().await, key("A"));
+    for n in 0..100 {
+        let before: Vec<_> = (0..8).map(|_| journal.load(&entity)).collect();
+        let appended = journal.append(vec![record("A", n, &n.to_be_bytes())]);
+        let during: Vec<_> = (0..8).map(|_| journal.load(&entity)).collect();
+        appended.await.expect("durable");
+        journal.save_snapshot(snapshot("A", n + 1, b"taken")).await.expect("kept");
+        for load in before.into_iter().chain(during) {
+            let loaded = load.await.expect("readable");
+            let covered = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.seq.0);
+            let seqs: Vec<u64> = loaded.records.iter().map(|record| record.seq.0).collect();
+            assert!((n..=n + 1).contains(&loaded.last().0), "{} of {n}", loaded.last());
+            assert_eq!(seqs, (covered + 1..=loaded.last().0).collect::<Vec<_>>());
+        }
+    }
+}
+
 /// An append of which nobody has seen the answer is there once or not at all, and its repetition finds out.
 pub async fn an_append_whose_answer_is_lost_is_there_once<H: Harness>(mut harness: H) {
     for round in 0..5 {

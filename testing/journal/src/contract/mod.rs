@@ -93,6 +93,7 @@ macro_rules! contract_tests {
             record_size_limit_is_inclusive
             batch_record_limit_is_inclusive
             an_entity_is_loaded_from_its_newest_snapshot_on
+            a_load_beside_appends_and_snapshots_is_whole
             an_append_whose_answer_is_lost_is_there_once
             reads_show_whole_batches_only
             newest_snapshot_is_kept
