@@ -121,9 +121,9 @@ pub use self::coordinator::{
     CoordinatorSnapshot, Reply,
 };
 pub use self::engine::{
-    Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, EntityError, EventCount, Link, ManualClock,
-    MessageError, Metrics, Network, OTHER, ReadError, Receipt, ShutdownError, SubmitError, SystemClock, Transport,
-    Waits, WallClock, timer_key,
+    Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, Entities, EntityError, EventCount, Link,
+    ManualClock, Membership, MessageError, Metrics, Network, OTHER, ReadError, Receipt, ShutdownError, SubmitError,
+    SystemClock, Transport, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

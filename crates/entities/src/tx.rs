@@ -30,6 +30,11 @@ impl TxId {
         Self(Uuid::from_u128(bits))
     }
 
+    /// A new id, which no other call has given or will give, here or elsewhere.
+    pub fn fresh() -> Self {
+        Self(Uuid::now_v7())
+    }
+
     /// The bits of the id, most significant first.
     pub const fn as_u128(self) -> u128 {
         self.0.as_u128()

@@ -15,8 +15,8 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, Request, Uri, header};
 use axum::response::{IntoResponse, Response};
-use enact_entities::{DiskState, Engine, Rebel};
-use enact_journal::{EntityKey, Journal};
+use enact_entities::{DiskState, Entities, Rebel};
+use enact_journal::EntityKey;
 use enact_rebel::Class;
 use serde::Serialize;
 use tower_service::Service;
@@ -60,8 +60,8 @@ impl Options {
 }
 
 /// What handlers share.
-pub(crate) struct Api<J: Journal> {
-    pub(crate) engine: Engine<Rebel, J>,
+pub(crate) struct Api<E: Entities<Model = Rebel>> {
+    pub(crate) entities: E,
     in_flight: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
@@ -85,9 +85,15 @@ pub(crate) struct Health {
 pub(crate) struct Readiness {
     /// `ready`.
     status: &'static str,
+    /// The name of the node, if it is one of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<String>,
+    /// The shards that the node serves, if it is one of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<Vec<u16>>,
 }
 
-/// The interface of the entities of an engine.
+/// The interface of the entities of a model.
 ///
 /// | route | does |
 /// |---|---|
@@ -102,32 +108,32 @@ pub(crate) struct Readiness {
 ///
 /// Every answer of it is JSON, but for `/metrics`. Nothing a request contains makes it panic. Cloning costs a reference
 /// count.
-pub struct Router<J: Journal>(Arc<Api<J>>);
+pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
-/// The interface of the entities that `engine` runs.
-pub fn router<J: Journal>(engine: Engine<Rebel, J>, options: Options) -> Router<J> {
+/// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
+pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
     let Options { listen, hosts, exposure, tokens, in_flight_max } = options;
     let access = if tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
-    let openapi = Bytes::from(openapi::document(engine.model().spec(), engine.strategies(), access));
+    let openapi = Bytes::from(openapi::document(entities.model().spec(), entities.strategies(), access));
     let guard = Guard::new(Hosts::new(listen, hosts));
-    Router(Arc::new(Api { engine, in_flight: Shares::new(in_flight_max), openapi, exposure, guard, tokens }))
+    Router(Arc::new(Api { entities, in_flight: Shares::new(in_flight_max), openapi, exposure, guard, tokens }))
 }
 
-impl<J: Journal> Clone for Router<J> {
+impl<E: Entities<Model = Rebel>> Clone for Router<E> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<J: Journal> fmt::Debug for Router<J> {
+impl<E: Entities<Model = Rebel>> fmt::Debug for Router<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Router").finish_non_exhaustive()
     }
 }
 
-impl<J, B> Service<Request<B>> for Router<J>
+impl<E, B> Service<Request<B>> for Router<E>
 where
-    J: Journal,
+    E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send + 'static,
 {
     type Response = Response;
@@ -143,7 +149,7 @@ where
     }
 }
 
-impl<J: Journal> Api<J> {
+impl<E: Entities<Model = Rebel>> Api<E> {
     async fn answer<B>(self: Arc<Self>, request: Request<B>) -> Result<Response, Infallible>
     where
         B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
@@ -166,7 +172,7 @@ impl<J: Journal> Api<J> {
         match Place::at(uri.path()) {
             Some(Place::Health) if is_read => Ok(Json(self.health()?).into_response()),
             Some(Place::Readiness) if is_read => Ok(Json(self.readiness()?).into_response()),
-            Some(Place::Metrics) if is_read => Ok(metrics::answer(&self.engine.metrics())),
+            Some(Place::Metrics) if is_read => Ok(metrics::answer(&self.entities.metrics())),
             Some(Place::Description) if is_read => Ok(self.describe()),
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
             Some(Place::Pair(class, event)) if method == Method::POST => {
@@ -184,15 +190,22 @@ impl<J: Journal> Api<J> {
     }
 
     fn health(&self) -> Result<Health, Problem> {
-        match self.engine.failure() {
+        match self.entities.failure() {
             None => Ok(Health { status: "serving", insecure: self.exposure == Exposure::Insecure }),
             Some(_) => Err(outcome::engine_failed()),
         }
     }
 
     fn readiness(&self) -> Result<Readiness, Problem> {
-        match self.engine.disk() {
-            DiskState::Ready => Ok(Readiness { status: "ready" }),
+        let membership = self.entities.membership();
+        if membership.as_ref().is_some_and(|membership| !membership.is_joined) {
+            return Err(outcome::not_joined());
+        }
+        match self.entities.disk() {
+            DiskState::Ready => {
+                let (node, shards) = membership.map(|of| (of.node.to_string(), of.shards)).unzip();
+                Ok(Readiness { status: "ready", node, shards })
+            }
             state => Err(outcome::not_ready(&state)),
         }
     }
@@ -207,7 +220,7 @@ impl<J: Journal> Api<J> {
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {
-        let spec = self.engine.model().spec();
+        let spec = self.entities.model().spec();
         spec.class(name).ok_or_else(|| {
             let classes = spec.classes().map(|class| format!("`{}`", class.name())).collect::<Vec<_>>().join(", ");
             Problem::new(ProblemKind::NoSuchClass, format!("there is no class `{name}`; there are {classes}"))

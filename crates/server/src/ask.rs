@@ -11,8 +11,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Asked, Model, ReadMode, Reason, Refusal, View};
-use enact_journal::{EntityKey, Journal};
+use enact_entities::{Asked, Entities, Model, ReadMode, Reason, Rebel, Refusal, View};
+use enact_journal::EntityKey;
 use enact_rebel::limits::INSTANCES_MAX;
 use enact_rebel::{Caller, Class, Event, EventCall, Instance, Type, Value};
 use serde::Serialize;
@@ -38,8 +38,8 @@ pub(crate) struct Answered {
     result: JsonValue,
 }
 
-pub(crate) async fn ask<J: Journal>(
-    api: &Api<J>,
+pub(crate) async fn ask<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
     peer: &Peer,
     caller: Option<Caller>,
     (class, id, event): (Part<'_>, Part<'_>, Part<'_>),
@@ -102,17 +102,17 @@ fn arguments(
 }
 
 /// A question on its way.
-struct Reading<'a, J: Journal> {
-    api: &'a Api<J>,
+struct Reading<'a, E: Entities<Model = Rebel>> {
+    api: &'a Api<E>,
     class: &'a Class,
     key: &'a EntityKey,
     until: Instant,
 }
 
-impl<J: Journal> Reading<'_, J> {
+impl<E: Entities<Model = Rebel>> Reading<'_, E> {
     /// What the event returns, with the answers of all that it asks.
     async fn result(&self, call: &EventCall) -> Result<Value, Problem> {
-        let (model, at) = (self.api.engine.model(), self.api.engine.time());
+        let (model, at) = (self.api.entities.model(), self.api.entities.time());
         let state = self.state(self.key).await?;
         let mut answers: Vec<(Asked<EventCall>, Option<Value>)> = Vec::new();
         loop {
@@ -135,7 +135,7 @@ impl<J: Journal> Reading<'_, J> {
     /// An instance as it is whatever becomes of open transactions.
     async fn state(&self, key: &EntityKey) -> Result<Instance, Problem> {
         let left = self.until.checked_duration_since(Instant::now()).unwrap_or(Duration::ZERO);
-        match Box::pin(self.api.engine.read(key, ReadMode::Certain, None, left)).await {
+        match Box::pin(self.api.entities.read(key, ReadMode::Certain, None, left)).await {
             Ok(View::One { state, .. }) => Ok(state),
             Ok(View::Range(_)) => Err(outcome::engine_failed()),
             Err(error) => Err(outcome::of_read(&error, key)),

@@ -8,8 +8,8 @@ use axum::body::{Bytes, HttpBody};
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Command, Idempotency, Receipt, TxId};
-use enact_journal::{EntityKey, Journal};
+use enact_entities::{Command, Entities, Idempotency, Rebel, Receipt, TxId};
+use enact_journal::EntityKey;
 use enact_rebel::{Caller, Class, Event, EventCall, KeyType, Name, StateKind, Type, Value};
 use serde::{Serialize, Serializer};
 use serde_json::Value as JsonValue;
@@ -42,8 +42,8 @@ pub(crate) struct Committed<'a> {
     result: Option<JsonValue>,
 }
 
-pub(crate) async fn command<J, B>(
-    api: &Api<J>,
+pub(crate) async fn command<E, B>(
+    api: &Api<E>,
     peer: &Peer,
     caller: Option<Caller>,
     (class, id, event): (Part<'_>, Part<'_>, Part<'_>),
@@ -51,7 +51,7 @@ pub(crate) async fn command<J, B>(
     body: B,
 ) -> Result<Response, Problem>
 where
-    J: Journal,
+    E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
     let (Some(class), Some(id), Some(event)) = (class.decoded(), id.decoded(), event.decoded()) else {
@@ -67,8 +67,8 @@ where
 
 /// The command of a client that lets the server name the instance. It has an idempotency key, and the same key leads to the
 /// same instance, so that a command that is sent again never creates a second one.
-pub(crate) async fn creation<J, B>(
-    api: &Api<J>,
+pub(crate) async fn creation<E, B>(
+    api: &Api<E>,
     peer: &Peer,
     caller: Option<Caller>,
     (class, event): (Part<'_>, Part<'_>),
@@ -76,7 +76,7 @@ pub(crate) async fn creation<J, B>(
     body: B,
 ) -> Result<Response, Problem>
 where
-    J: Journal,
+    E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
     let (Some(class), Some(event)) = (class.decoded(), event.decoded()) else { return Err(undecodable()) };
@@ -133,8 +133,8 @@ fn named_after(
 }
 
 /// Makes `event` happen to the instance `id`, or to the one that follows from the idempotency key.
-async fn run<J, B>(
-    api: &Api<J>,
+async fn run<E, B>(
+    api: &Api<E>,
     peer: &Peer,
     caller: Option<Caller>,
     (class, id, event): (&Class, Option<&str>, &Event),
@@ -142,7 +142,7 @@ async fn run<J, B>(
     body: B,
 ) -> Result<Response, Problem>
 where
-    J: Journal,
+    E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
     let content = body::read(headers, body).await?;
@@ -182,7 +182,7 @@ where
     };
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
-    let submitted = Box::pin(api.engine.submit(command)).await;
+    let submitted = Box::pin(api.entities.submit(command)).await;
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 

@@ -12,7 +12,7 @@
 //! | `409` refused | certainly did not happen, and the body names each rule that it breaks | change something first |
 //! | `409` key in use | is running | ask again |
 //! | `404`, `405`, `413`, `415`, `421`, `422`, `431` | never became one | correct the request |
-//! | `503` | did not happen | try again after `Retry-After` |
+//! | `503` | did not happen: overloaded, stopping, on its way to another node | try again after `Retry-After` |
 //! | `504` timeout | did not happen | try again |
 //! | `504` in doubt | may have happened | send it again with the same `Idempotency-Key` |
 //! | no answer | may have happened | send it again with the same `Idempotency-Key` |

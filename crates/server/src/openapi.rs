@@ -317,7 +317,8 @@ fn everywhere(operation: OperationBuilder, access: Access) -> OperationBuilder {
         .schema(Some(ObjectBuilder::new().schema_type(JsonType::Integer)))
         .description(Some("Seconds after which to try again"))
         .build();
-    let mut busy = problem("Overloaded or stopping, or the disk cannot be read; nothing was done");
+    let mut busy =
+        problem("Overloaded or stopping, on its way to another node, or the disk cannot be read; nothing was done");
     busy.headers.insert("retry-after".to_owned(), RefOr::T(retry_after));
     operation.response("503", busy).response("default", problem("The request is not taken"))
 }

@@ -15,6 +15,8 @@ use crate::read::never_created;
 
 /// When a client is advised to come back whose request met a disk that could not be read.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// When a client is advised to come back whose instance is on its way to another node.
+const MOVING: Duration = Duration::from_secs(1);
 /// How long a server is away at least when it stops.
 const RESTART: Duration = Duration::from_secs(1);
 
@@ -66,18 +68,19 @@ pub(crate) fn of_command(error: &SubmitError, class: &Class, key: &EntityKey, re
             let Some((own, rest)) = graph.split_first() else { return problem.with_phase("line", None) };
             waiting(problem, &own.awaited, &own.waits_for, rest)
         }
-        SubmitError::InDoubt { tx, .. } => {
+        SubmitError::InDoubt { tx, doubt, .. } => {
             let advice = if repeatable {
                 "send it again with the same Idempotency-Key to learn its one answer"
             } else {
                 "read the instance to learn it, and give commands an Idempotency-Key to be able to send them again"
             };
-            let detail = format!("it is not known yet whether the command took effect; {advice}");
+            let detail = format!("it is not known yet whether the command took effect: {doubt}; {advice}");
             Problem::new(ProblemKind::InDoubt, detail).with_transaction(tx)
         }
         SubmitError::Overloaded { retry_after } => overloaded(*retry_after),
         SubmitError::StorageFull { .. } => full(),
         SubmitError::Stopping => stopping(),
+        SubmitError::Moved { .. } => moved(key),
         SubmitError::KeyReused => {
             let detail = "this Idempotency-Key was sent with another request before; nothing was done, use a new one";
             Problem::new(ProblemKind::KeyReused, detail)
@@ -111,6 +114,7 @@ pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
             waiting(Problem::new(ProblemKind::Timeout, detail), awaited, waits_for, graph)
         }
         ReadError::Stopping => stopping(),
+        ReadError::Moved { .. } => moved(key),
         ReadError::Entity(error) => unusable(error),
         ReadError::Due { cause, .. } => match &**cause {
             SubmitError::Overloaded { retry_after } => overloaded(*retry_after),
@@ -133,6 +137,18 @@ fn overloaded(retry_after: Duration) -> Problem {
 fn full() -> Problem {
     let detail = "the disk of the server is full; nothing was done, send it again when there is space";
     Problem::new(ProblemKind::StorageFull, detail)
+}
+
+/// No node has the instance; another one is about to.
+fn moved(key: &EntityKey) -> Problem {
+    let detail = format!("no node has {key} at this moment; nothing was done, try again");
+    Problem::new(ProblemKind::Moved, detail).retry_after(MOVING)
+}
+
+/// The node has no lease, so that others may take its place.
+pub(crate) fn not_joined() -> Problem {
+    let detail = "the node has lost its lease, or could not renew it: others may take its place";
+    Problem::new(ProblemKind::NotReady, detail).retry_after(MOVING)
 }
 
 /// The engine takes nothing until the server is started again; its log says why, its clients need not know.

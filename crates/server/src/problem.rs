@@ -69,6 +69,8 @@ pub(crate) enum ProblemKind {
     NotReady,
     /// The server finishes what it admitted and takes no more.
     Stopping,
+    /// No node has the instance at this moment.
+    Moved,
     /// The deadline passed before anything was recorded.
     Timeout,
     /// Whether the command took effect is not known yet.
@@ -111,6 +113,7 @@ impl ProblemKind {
             K::StorageFull => ("storage-full", StatusCode::INSUFFICIENT_STORAGE, "The disk is full"),
             K::NotReady => ("not-ready", StatusCode::SERVICE_UNAVAILABLE, "Not ready"),
             K::Stopping => ("stopping", StatusCode::SERVICE_UNAVAILABLE, "Stopping"),
+            K::Moved => ("moved", StatusCode::SERVICE_UNAVAILABLE, "On its way to another node"),
             K::Timeout => ("timeout", StatusCode::GATEWAY_TIMEOUT, "Timeout"),
             K::InDoubt => ("in-doubt", StatusCode::GATEWAY_TIMEOUT, "In doubt"),
         }

@@ -7,8 +7,8 @@ use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Range, ReadMode, TxId, Values, View};
-use enact_journal::{EntityKey, Journal};
+use enact_entities::{Entities, Range, ReadMode, Rebel, TxId, Values, View};
+use enact_journal::EntityKey;
 use enact_rebel::{Class, Instance, Value};
 use serde::Serialize;
 use serde_json::Value as JsonValue;
@@ -57,8 +57,8 @@ enum Possible {
     },
 }
 
-pub(crate) async fn read<J: Journal>(
-    api: &Api<J>,
+pub(crate) async fn read<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
     peer: &Peer,
     (class, id): (Part<'_>, Part<'_>),
     head: &Parts,
@@ -73,7 +73,7 @@ pub(crate) async fn read<J: Journal>(
         return Err(Problem::invalid(unfit));
     };
     let _admitted = api.admit(peer)?;
-    let reading = api.engine.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
+    let reading = api.entities.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
     match Box::pin(reading).await {
         Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),

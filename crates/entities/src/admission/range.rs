@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use enact_rebel::Value;
 use indexmap::IndexSet;
+use serde::{Deserialize, Serialize};
 
 use super::Admission;
 use crate::model::{Content, Model, Place};
@@ -16,7 +17,7 @@ use crate::model::{Content, Model, Place};
 const VALUES_MAX: usize = 32;
 
 /// What one entity may be, field by field.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
     /// Whether the instance has been created in some outcome.
     pub exists: bool,
@@ -27,7 +28,7 @@ pub struct Range {
 }
 
 /// What one field may be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldRange {
     /// The name of the field.
     pub name: String,
@@ -36,7 +37,7 @@ pub struct FieldRange {
 }
 
 /// The values of one field over all outcomes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Values {
     /// A number: the least and the greatest, as the model shows them.
     Between {

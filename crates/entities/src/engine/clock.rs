@@ -3,9 +3,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
-use uuid::Uuid;
 
-use crate::tx::{Millis, Timestamp, TxId};
+use crate::tx::{Millis, Timestamp};
 
 /// For how long a wait for a time sleeps at most before it looks at the clock again, which somebody may have set.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
@@ -118,10 +117,6 @@ pub(super) fn timestamp() -> Timestamp {
 }
 
 /// A fresh transaction id, younger than every earlier one of this process.
-pub(super) fn tx_id() -> TxId {
-    TxId::from_u128(Uuid::now_v7().as_u128())
-}
-
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }

@@ -3,6 +3,7 @@ use std::fmt;
 use std::time::Duration;
 
 use enact_journal::{CloseError, EntityKey, ReadError as JournalReadError, Seq};
+use serde::{Deserialize, Serialize};
 
 use crate::admission::Wait;
 use crate::participant::RecoveryError;
@@ -14,7 +15,7 @@ use crate::tx::TxId;
 ///
 /// *Refused*, *not now* and *in doubt* are different things: only after [`InDoubt`](Self::InDoubt) may the command have
 /// had an effect.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// A precondition failed: the answer is final for this state of affairs.
@@ -87,13 +88,19 @@ pub enum SubmitError {
         /// The name of that engine.
         engine: String,
     },
+    /// No node has the entity at this moment: it comes to another one. The command has no effect; send it again.
+    #[error("{entity} is on its way to another node; try again")]
+    Moved {
+        /// The entity.
+        entity: EntityKey,
+    },
     /// An entity cannot be used.
     #[error(transparent)]
     Entity(#[from] EntityError),
 }
 
 /// What a request waited for when its deadline passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Awaited {
     /// The journal, to be read for an earlier command with the same idempotency key.
@@ -141,7 +148,7 @@ impl Awaited {
 /// A transaction that is waited for, and what it waits for itself: a node of the graph of waits with the edges that leave it.
 ///
 /// Displayed as `0192… on Transfer/T1 waits at Account/B: balance is between …`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
     /// The transaction.
     pub tx: TxId,
@@ -175,7 +182,7 @@ impl fmt::Display for Awaited {
 }
 
 /// Why nobody knows whether a command committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Doubt {
     /// The deadline passed while the journal wrote the record. It is known when the journal has answered.
@@ -185,6 +192,8 @@ pub enum Doubt {
     InLine,
     /// The journal or the engine has failed. It is known when the engine has been opened again.
     Failed,
+    /// The node that has the entity was asked, and has not answered by the deadline.
+    Unanswered,
 }
 
 impl fmt::Display for Doubt {
@@ -193,6 +202,7 @@ impl fmt::Display for Doubt {
             Self::Recording => "its record was still being written at its deadline",
             Self::InLine => "it is recorded, and happens when what stands before it is decided",
             Self::Failed => "only the recovery of the journal will tell",
+            Self::Unanswered => "the node that has the entity has not answered",
         })
     }
 }
@@ -215,7 +225,7 @@ pub enum ShutdownError {
 }
 
 /// Why a read gave nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The deadline passed before there was an answer.
@@ -244,6 +254,12 @@ pub enum ReadError {
         entity: EntityKey,
         /// The name of that engine.
         engine: String,
+    },
+    /// No node is known to have the entity at this moment: it comes to another one.
+    #[error("{entity} is on its way to another node; try again")]
+    Moved {
+        /// The entity.
+        entity: EntityKey,
     },
     /// The entity cannot be used.
     #[error(transparent)]
@@ -284,7 +300,8 @@ impl ReadError {
 ///
 /// It stays so as long as the entity is in memory, unless the error [is transient](Self::is_transient) or the entity has
 /// [ended](Self::Ended).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(into = "Told", from = "Told")]
 #[non_exhaustive]
 pub enum EntityError {
     /// Its records, or those of an idempotency key, could not be read.
@@ -319,12 +336,45 @@ pub enum EntityError {
         /// Why.
         why: String,
     },
+    /// Any of these, as another node tells it.
+    #[error("{why}")]
+    Told {
+        /// What is wrong.
+        why: String,
+        /// Whether the same request may succeed later.
+        is_transient: bool,
+    },
+}
+
+/// What other nodes are told of an error: its words, which name records and files of the node that has met it.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    why: String,
+    is_transient: bool,
+}
+
+impl From<EntityError> for Told {
+    fn from(error: EntityError) -> Self {
+        Self { why: error.to_string(), is_transient: error.is_transient() }
+    }
+}
+
+impl From<Told> for EntityError {
+    fn from(Told { why, is_transient }: Told) -> Self {
+        Self::Told { why, is_transient }
+    }
 }
 
 impl EntityError {
     /// Whether the same request may succeed later: the system could not read, and the next request reads again.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Journal(JournalReadError::Io { .. } | JournalReadError::Unavailable { .. }))
+        match self {
+            Self::Journal(cause) => {
+                matches!(cause, JournalReadError::Io { .. } | JournalReadError::Unavailable { .. })
+            }
+            Self::Told { is_transient, .. } => *is_transient,
+            _ => false,
+        }
     }
 
     pub(super) fn undecodable(entity: &EntityKey, seq: Seq, cause: DecodeError) -> Self {

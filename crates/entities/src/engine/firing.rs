@@ -25,7 +25,7 @@ use enact_sync::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::error::SubmitError;
-use super::{Command, Shared, Ticket, clock};
+use super::{Command, Shared, Ticket};
 use crate::model::{Due, Model};
 use crate::tx::{Timestamp, TxId};
 
@@ -112,7 +112,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
     async fn happen(self: &Arc<Self>, entity: &EntityKey, event: M::Event, at: Timestamp) -> Result<(), SubmitError> {
         let ticket = Ticket::inner(self)?;
         let command = Command { key: entity.clone(), event, idempotency: None, deadline: DEADLINE };
-        let tx = clock::tx_id();
+        let tx = TxId::fresh();
         self.firings.transactions.lock().insert(entity.clone(), tx);
         let result = self.carry(ticket, tx, command, Some(at)).await;
         self.firings.transactions.lock().remove(entity);

@@ -36,6 +36,39 @@ pub struct Metrics {
     pub timers: usize,
 }
 
+impl Metrics {
+    /// Adds what another engine has counted, under the same contract.
+    pub fn add(&mut self, other: &Self) {
+        let Self { events, delays, timeouts, commands, entity_bytes, timers } = other;
+        for event in events {
+            let same = |own: &&mut EventCount| (&own.class, &own.event) == (&event.class, &event.event);
+            match self.events.iter_mut().find(same) {
+                Some(own) => {
+                    own.admitted += event.admitted;
+                    own.in_line += event.in_line;
+                    own.refused += event.refused;
+                }
+                None => self.events.push(event.clone()),
+            }
+        }
+        for delay in delays {
+            match self.delays.iter_mut().find(|own| own.pair() == delay.pair()) {
+                Some(own) => own.count += delay.count,
+                None => self.delays.push(delay.clone()),
+            }
+        }
+        for (phase, count) in timeouts {
+            match self.timeouts.iter_mut().find(|(own, _)| own == phase) {
+                Some((_, own)) => *own += count,
+                None => self.timeouts.push((phase, *count)),
+            }
+        }
+        self.commands += commands;
+        self.entity_bytes += entity_bytes;
+        self.timers += timers;
+    }
+}
+
 /// What became of the events of one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventCount {
@@ -64,6 +97,12 @@ pub struct DelayCount {
     pub cause: &'static str,
     /// How often.
     pub count: u64,
+}
+
+impl DelayCount {
+    fn pair(&self) -> (&str, &str, &str, &str) {
+        (&self.class, &self.event, &self.waits_for, self.cause)
+    }
 }
 
 /// The counts of one engine.

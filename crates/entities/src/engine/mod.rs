@@ -24,6 +24,7 @@ mod decisions;
 mod directory;
 mod disk;
 mod elsewhere;
+mod entities;
 mod entity;
 mod envelope;
 mod error;
@@ -49,6 +50,7 @@ use std::time::Duration;
 use enact_journal::{EntityKey, EntityKeyError, Journal};
 use enact_rebel::Value;
 use enact_rebel::limits::DUE_MAX;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval, timeout, timeout_at};
 
@@ -59,6 +61,7 @@ use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
 use self::elsewhere::Elsewhere;
+pub use self::entities::{Entities, Membership};
 pub use self::envelope::MessageError;
 pub use self::error::{Awaited, Doubt, EntityError, Link, ReadError, ShutdownError, SubmitError, Waits};
 use self::firing::Firings;
@@ -129,7 +132,7 @@ impl Default for EngineOptions {
 }
 
 /// One event that a client wants to happen, with everything it calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command<E> {
     /// The entity addressed.
     pub key: EntityKey,
@@ -142,7 +145,7 @@ pub struct Command<E> {
 }
 
 /// A command that committed and is durable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The transaction.
     pub tx: TxId,
@@ -314,11 +317,26 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// The command takes its course even if the future is dropped; under the same idempotency key its answer can be had
     /// later.
     pub async fn submit(&self, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
+        self.submit_as(TxId::fresh(), command).await
+    }
+
+    /// The same as the transaction `tx`, which the caller has [made](TxId::fresh) for it alone, so as to know it also if no answer
+    /// reaches him.
+    ///
+    /// # Errors
+    /// Those of [`submit`](Self::submit).
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    ///
+    /// # Cancel safety
+    /// That of [`submit`](Self::submit).
+    pub async fn submit_as(&self, tx: TxId, command: Command<M::Event>) -> Result<Receipt, SubmitError> {
         if let Some(engine) = self.engine_of(&command.key) {
             return Err(SubmitError::Elsewhere { entity: command.key, engine });
         }
         let ticket = Ticket::take(&self.shared)?;
-        self.shared.carry(ticket, clock::tx_id(), command, None).await
+        self.shared.carry(ticket, tx, command, None).await
     }
 
     /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is

@@ -2,6 +2,8 @@
 //!
 //! A read never blocks a transaction and holds nothing. It waits at most for what was in progress when it came.
 
+use serde::{Deserialize, Serialize};
+
 use crate::admission::{Admission, Range, Wait};
 use crate::model::Model;
 use crate::tx::{Millis, Slot, TxId};
@@ -11,7 +13,7 @@ use crate::tx::{Millis, Slot, TxId};
 pub struct ReadId(pub u64);
 
 /// How a read treats what is undecided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ReadMode {
     /// The applied state: it lags behind commits that wait for an earlier slot, and never waits.
     Applied,
@@ -37,7 +39,7 @@ pub struct Read {
 }
 
 /// What a read sees.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum View<S> {
     /// One state.
     One {

@@ -57,7 +57,7 @@ impl From<Command> for Step {
 pub(crate) struct Served {
     spec: Arc<Spec>,
     clock: Arc<ManualClock>,
-    router: Router<Memory>,
+    router: Router<Engine<Rebel, Memory>>,
     callers: BTreeMap<&'static str, (Caller, Token)>,
     /// The instances as `Spec::step_in_time` says they are.
     mirror: BTreeMap<Reference, Instance>,

@@ -82,7 +82,7 @@ class Lease
 pub(crate) struct Served<J: Journal> {
     pub(crate) engine: Engine<Rebel, J>,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) router: Router<J>,
+    pub(crate) router: Router<Engine<Rebel, J>>,
 }
 
 impl<J: Journal> Clone for Served<J> {

@@ -94,7 +94,7 @@ impl Path<'_> {
 
 struct Server {
     runtime: Runtime,
-    router: Router<Memory>,
+    router: Router<Engine<Rebel, Memory>>,
 }
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| {

@@ -13,7 +13,7 @@ use tower::ServiceExt;
 pub(crate) struct Bank {
     pub(crate) journal: Memory,
     pub(crate) engine: Engine<Rebel, Memory>,
-    router: Router<Memory>,
+    router: Router<Engine<Rebel, Memory>>,
 }
 
 /// An answer, already checked to be JSON of the right media type.
@@ -71,7 +71,7 @@ impl Bank {
         Self { journal, engine, router }
     }
 
-    pub(crate) fn router(&self) -> Router<Memory> {
+    pub(crate) fn router(&self) -> Router<Engine<Rebel, Memory>> {
         self.router.clone()
     }
 

@@ -1,0 +1,122 @@
+//! What has the entities of a model: one engine, or many on several machines.
+use std::sync::Arc;
+use std::time::Duration;
+
+use enact_journal::{EntityKey, Journal};
+
+use super::{Command, DiskState, Engine, Metrics, ReadError, Receipt, SubmitError};
+use crate::admission::Strategies;
+use crate::model::Model;
+use crate::participant::{ReadMode, View};
+use crate::tx::{Timestamp, TxId};
+
+/// All entities of a model, wherever they are: what an interface to them asks.
+///
+/// An [`Engine`] has them all in one process. Cheap to clone; all clones are one.
+pub trait Entities: Clone + Send + Sync + 'static {
+    /// The contract of the entities.
+    type Model: Model;
+
+    /// The contract of the entities.
+    fn model(&self) -> &Self::Model;
+
+    /// The strategies of admission.
+    fn strategies(&self) -> &Strategies;
+
+    /// Makes the event of `command` happen, with everything it calls, or nothing of it; see [`Engine::submit`].
+    ///
+    /// # Errors
+    /// See [`SubmitError`] on what each one says about the effect.
+    ///
+    /// # Cancel safety
+    /// The command takes its course even if the future is dropped.
+    fn submit(
+        &self,
+        command: Command<<Self::Model as Model>::Event>,
+    ) -> impl Future<Output = Result<Receipt, SubmitError>> + Send;
+
+    /// Reads the entity `key`; see [`Engine::read`].
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on anything else.
+    fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<View<<Self::Model as Model>::State>, ReadError>> + Send;
+
+    /// The time that a command would have now.
+    fn time(&self) -> Timestamp;
+
+    /// What has been counted here since the start.
+    fn metrics(&self) -> Metrics;
+
+    /// Why nothing is taken any more, if it is so.
+    fn failure(&self) -> Option<String>;
+
+    /// The state of the disk on which records are kept.
+    fn disk(&self) -> DiskState;
+
+    /// What the node is to others, if there are any.
+    fn membership(&self) -> Option<Membership> {
+        None
+    }
+}
+
+/// A node among those that share the entities.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Its name.
+    pub node: Arc<str>,
+    /// Whether the others count on it: it holds its lease.
+    pub is_joined: bool,
+    /// The shards that it serves, in order.
+    pub shards: Vec<u16>,
+}
+
+impl<M: Model, J: Journal> Entities for Engine<M, J> {
+    type Model = M;
+
+    fn model(&self) -> &M {
+        self.model()
+    }
+
+    fn strategies(&self) -> &Strategies {
+        self.strategies()
+    }
+
+    fn submit(&self, command: Command<M::Event>) -> impl Future<Output = Result<Receipt, SubmitError>> + Send {
+        self.submit(command)
+    }
+
+    fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<View<M::State>, ReadError>> + Send {
+        self.read(key, mode, after, deadline)
+    }
+
+    fn time(&self) -> Timestamp {
+        self.time()
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.metrics()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure()
+    }
+
+    fn disk(&self) -> DiskState {
+        self.disk()
+    }
+}
