@@ -1,0 +1,377 @@
+//! What a node is to its users.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{ConnectOptions, ServerAddr};
+use enact_entities::{
+    Command, DiskState, Entities, EntityKey, Membership, Metrics, Model, ReadError, ReadMode, Receipt, Strategies,
+    SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::Options;
+use crate::bucket::{Bucket, Wrote};
+use crate::contract::Contract;
+use crate::fabric;
+use crate::lease::{Held, LEASE_MIN};
+use crate::node::{Node, Parts, new_lease};
+use crate::shard::SHARDS_MAX;
+use crate::transport::Sender;
+use crate::view::{SETTINGS, Settings, View as Members};
+
+/// How long joining goes on to ask.
+const JOIN_MAX: Duration = Duration::from_secs(20);
+/// How long the bucket may take to be opened.
+const OPEN_MAX: Duration = Duration::from_secs(3);
+/// A server that is frozen is left after two of these.
+const PING: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a node could not join.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// An address is none of a server.
+    #[error("{address:?} is no address of a NATS server, such as nats://host:4222")]
+    Address {
+        /// The address, without its user and password.
+        address: String,
+    },
+    /// The name of the node is none.
+    #[error("{node:?} is no name of a node: give letters, digits, `-` and `_`")]
+    Name {
+        /// The name.
+        node: String,
+    },
+    /// There are no shards, or too many.
+    #[error("{shards} shards: give 1 to {SHARDS_MAX}")]
+    Shards {
+        /// How many.
+        shards: u16,
+    },
+    /// The lease is too short.
+    #[error("a lease of {} s: give {} s at least", lease.as_secs(), LEASE_MIN.as_secs())]
+    Lease {
+        /// How long it is.
+        lease: Duration,
+    },
+    /// No server can be reached, or none does what it has to in time.
+    #[error("the node cannot join: {why}")]
+    Unreachable {
+        /// What happened last.
+        why: String,
+    },
+    /// Another node that is alive has the name.
+    #[error("another node is called {node} (at {address}): give each node a name of its own")]
+    NameInUse {
+        /// The name.
+        node: String,
+        /// Where the other one is found.
+        address: String,
+    },
+    /// The shards were counted by the first node, for ever.
+    #[error("there are {found} shards, not {given}: their number never changes")]
+    OtherShards {
+        /// How many there are.
+        found: u16,
+        /// How many were given.
+        given: u16,
+    },
+    /// There are entities, in another number of shards, and no node has said how many.
+    #[error(
+        "there are entities that are not in {shards} shards: use an account of its own for the nodes, or as many shards as there \
+         are; a node without others has one"
+    )]
+    Occupied {
+        /// How many shards were given.
+        shards: u16,
+    },
+    /// Nodes that are alive have another contract.
+    #[error("the nodes {} have another specification: give this one the same, or stop them first", nodes.join(", "))]
+    OtherContract {
+        /// Those that are alive.
+        nodes: Vec<String>,
+    },
+    /// The leases are kept by fewer servers.
+    #[error("leases and claims are kept {found} times, not {required}: `nats kv` can edit the bucket `enact`")]
+    Replicas {
+        /// How many servers keep them.
+        found: usize,
+        /// How many were asked for.
+        required: usize,
+    },
+}
+
+impl JoinError {
+    /// Whether the options cannot be, whatever the others are.
+    pub fn is_of_usage(&self) -> bool {
+        matches!(self, Self::Address { .. } | Self::Name { .. } | Self::Shards { .. } | Self::Lease { .. })
+    }
+
+    /// Whether the node has another contract than the others.
+    pub fn is_of_contract(&self) -> bool {
+        matches!(self, Self::OtherContract { .. })
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
+    pub(crate) fn unreachable(why: impl ToString) -> Self {
+        Self::Unreachable { why: why.to_string() }
+    }
+}
+
+/// A node among those that share the entities of a model; it answers for all of them.
+///
+/// Cheap to clone; all clones are one node.
+pub struct Cluster<M: Model> {
+    node: Arc<Node<M>>,
+    strategies: Arc<Strategies>,
+    tasks: Arc<Tasks>,
+}
+
+impl<M: Model> Clone for Cluster<M> {
+    fn clone(&self) -> Self {
+        let (node, strategies, tasks) = (Arc::clone(&self.node), Arc::clone(&self.strategies), Arc::clone(&self.tasks));
+        Self { node, strategies, tasks }
+    }
+}
+
+impl<M: Model> fmt::Debug for Cluster<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("node", &self.node.options.node).finish_non_exhaustive()
+    }
+}
+
+/// What runs for a node; ended when the last clone of it is dropped.
+struct Tasks {
+    stop: mpsc::Sender<()>,
+    run: parking_lot::Mutex<Option<JoinHandle<()>>>,
+    others: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.run.get_mut().iter().chain(&self.others).for_each(JoinHandle::abort);
+    }
+}
+
+impl<M: Model> Cluster<M> {
+    /// Joins the nodes that share the entities of `model`, or is the first of them. The node gets its shards in the background.
+    ///
+    /// If the node has run before and was killed, this waits until its lease is over.
+    ///
+    /// # Errors
+    /// When no server can be reached, the name is in use, or what all nodes have in common is something else.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers and network.
+    ///
+    /// # Cancel safety
+    /// The node may have taken a lease, which is over after its time.
+    pub async fn join(model: M, contract: impl Contract<M>, options: Options) -> Result<Self, JoinError> {
+        check(&options)?;
+        let addresses: Result<Vec<ServerAddr>, JoinError> = options.servers.split(',').map(address).collect();
+        let connecting = ConnectOptions::new()
+            .name(format!("enact {}", options.node))
+            .ping_interval(PING)
+            .request_timeout(None)
+            .connect(addresses?);
+        let client = timeout(JOIN_MAX, connecting).await.map_err(JoinError::unreachable)?;
+        let client = client.map_err(JoinError::unreachable)?;
+        let deadline = Instant::now() + JOIN_MAX;
+        let bucket = loop {
+            let opened = timeout(OPEN_MAX, Bucket::open(&client, options.replicas)).await;
+            match opened.unwrap_or_else(|late| Err(JoinError::unreachable(late))) {
+                Err(JoinError::Unreachable { why }) if Instant::now() < deadline => {
+                    tracing::debug!(why, "the bucket cannot be opened; trying again");
+                    sleep(PAUSE).await;
+                }
+                opened => break opened?,
+            }
+        };
+        let settings = agree(&bucket, &options, deadline).await?;
+        let (views, seen) = watch::channel(Members::default());
+        let watching = tokio::spawn(bucket.clone().watch(views));
+        let lease = Held::take(bucket.clone(), &options.node, new_lease(&options), options.lease).await?;
+        let mut joined = seen.clone();
+        let is_seen = |view: &Members| {
+            view.lease(&options.node).is_some_and(|seen| seen.value.incarnation == lease.incarnation())
+        };
+        let view = timeout(JOIN_MAX, joined.wait_for(is_seen)).await.map_err(JoinError::unreachable)?;
+        let view = view.map_err(JoinError::unreachable)?.clone();
+        let others = view.nodes().map(|(node, _)| node).filter(|node| *node != options.node);
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        if let Err(refused) = conform(&bucket, &options, settings, others).await {
+            lease.give_up().await;
+            return Err(refused);
+        }
+        let orders = client.subscribe(fabric::node_subject(&options.node)).await.map_err(JoinError::unreachable)?;
+        let (sender, sending) = Sender::new(client.clone());
+        let strategies = Arc::new(options.engine.strategies.clone());
+        let contract = Box::new(contract);
+        let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease });
+        let (stop, stopped) = mpsc::channel(1);
+        let run = parking_lot::Mutex::new(Some(tokio::spawn(Arc::clone(&node).run(stopped))));
+        let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).hand_over(orders))];
+        Ok(Self { node, strategies, tasks: Arc::new(Tasks { stop, run, others }) })
+    }
+
+    /// Waits until the node has failed, which it may never do.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn failed(&self) -> String {
+        self.node.failed().await
+    }
+
+    /// Waits until all shards are served, here or elsewhere, and this node serves those that it should.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn settled(&self) {
+        while !self.node.is_settled() {
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Gives all shards to others: takes no more commands and reads for them, lets end what is under way within `patience`, and gives the
+    /// lease up. What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub async fn leave(&self, patience: Duration) {
+        let run = self.tasks.run.lock().take();
+        let Some(run) = run else { return };
+        // It has ended already if the node has failed.
+        let _ = self.tasks.stop.send(()).await;
+        drop(run.await);
+        self.node.leave(patience).await;
+    }
+}
+
+fn check(options: &Options) -> Result<(), JoinError> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if options.node.is_empty() || !options.node.bytes().all(is_name) {
+        return Err(JoinError::Name { node: options.node.clone() });
+    }
+    if !(1..=SHARDS_MAX).contains(&options.shards) {
+        return Err(JoinError::Shards { shards: options.shards });
+    }
+    if options.lease < LEASE_MIN {
+        return Err(JoinError::Lease { lease: options.lease });
+    }
+    Ok(())
+}
+
+fn address(text: &str) -> Result<ServerAddr, JoinError> {
+    let public = text.rsplit_once('@').map_or(text, |(_, public)| public).trim();
+    text.trim().parse().map_err(|_| JoinError::Address { address: public.to_owned() })
+}
+
+/// What all nodes have in common, as the first one has decided it; with the revision.
+async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<(Settings, u64), JoinError> {
+    let own = Settings { shards: options.shards, contract: options.contract.clone() };
+    loop {
+        let why = match bucket.read::<Settings>(SETTINGS).await {
+            Ok(Some(found)) if found.value.shards != own.shards => {
+                return Err(JoinError::OtherShards { found: found.value.shards, given: own.shards });
+            }
+            Ok(Some(found)) => return Ok((found.value, found.revision)),
+            Ok(None) => match is_free(bucket, own.shards).await {
+                Ok(false) => return Err(JoinError::Occupied { shards: own.shards }),
+                Ok(true) => match bucket.write(SETTINGS, &own, 0, None).await {
+                    Wrote::Yes(revision) => return Ok((own, revision)),
+                    Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
+                },
+                Err(why) => why,
+            },
+            Err(why) => why,
+        };
+        if Instant::now() > deadline {
+            return Err(JoinError::unreachable(why));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether nobody has entities here, in another number of shards: a node without others has them in one.
+async fn is_free(bucket: &Bucket, shards: u16) -> Result<bool, String> {
+    if !bucket.has_journal(0).await? {
+        return Ok(true);
+    }
+    Ok(bucket.has_journal(shards - 1).await? && !bucket.has_journal(shards).await?)
+}
+
+/// Lets the contract of this node be that of all, if it is not, and nobody else is alive.
+async fn conform(
+    bucket: &Bucket,
+    options: &Options,
+    (settings, revision): (Settings, u64),
+    others: Vec<String>,
+) -> Result<(), JoinError> {
+    if settings.contract == options.contract {
+        return Ok(());
+    }
+    if !others.is_empty() {
+        return Err(JoinError::OtherContract { nodes: others });
+    }
+    let own = Settings { contract: options.contract.clone(), ..settings };
+    match bucket.write(SETTINGS, &own, revision, None).await {
+        Wrote::Yes(_) => Ok(()),
+        Wrote::Conflict | Wrote::Unknown => Err(JoinError::unreachable("the settings were changed meanwhile")),
+    }
+}
+
+impl<M: Model> Entities for Cluster<M> {
+    type Model = M;
+
+    fn model(&self) -> &M {
+        &self.node.model
+    }
+
+    fn strategies(&self) -> &Strategies {
+        &self.strategies
+    }
+
+    fn submit(&self, command: Command<M::Event>) -> impl Future<Output = Result<Receipt, SubmitError>> + Send {
+        self.node.submit(command)
+    }
+
+    fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<View<M::State>, ReadError>> + Send {
+        self.node.read(key, mode, after, deadline)
+    }
+
+    fn time(&self) -> Timestamp {
+        SystemClock.time()
+    }
+
+    fn metrics(&self) -> Metrics {
+        self.node.table.metrics()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.node.failure()
+    }
+
+    fn disk(&self) -> DiskState {
+        let states = self.node.table.all().into_iter().map(|hosted| hosted.engine.disk());
+        // One that has failed is opened again, here or elsewhere.
+        let is_bad = |state: &DiskState| !matches!(state, DiskState::Ready | DiskState::Failed { .. });
+        states.into_iter().find(is_bad).unwrap_or(DiskState::Ready)
+    }
+
+    fn membership(&self) -> Option<Membership> {
+        let shards = self.node.table.all().iter().map(|hosted| hosted.shard).collect();
+        let node = self.node.options.node.as_str().into();
+        Some(Membership { node, is_joined: self.node.lease().holds(), shards })
+    }
+}

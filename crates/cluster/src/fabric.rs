@@ -1,0 +1,111 @@
+//! What nodes say to each other: questions to the owner of a shard, messages between its engine and others, and requests to hand a
+//! shard over.
+//!
+//! A subject names the shard and the reign of its owner, so that what is meant for an earlier owner reaches nobody. A question whose
+//! subject nobody listens at is answered by the server at once.
+
+use std::time::Duration;
+
+use async_nats::{Client, Request, RequestErrorKind, Subject};
+use enact_entities::{Command, EntityKey, ReadError, ReadMode, Receipt, SubmitError, TxId, View};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The first byte of all messages; another encoding has another one.
+const ENCODING: u8 = 1;
+/// What headers and the protocol may take of a message.
+const HEADERS_MAX: usize = 4 << 10;
+
+/// What the owner of an entity is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Question<E> {
+    /// The deadline of the command is the time that is left.
+    Submit { tx: TxId, command: Command<E> },
+    /// Within the time that is left.
+    Read { key: EntityKey, mode: ReadMode, after: Option<TxId>, left: Duration },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer<S> {
+    Submitted(Result<Receipt, SubmitError>),
+    Read(Result<View<S>, ReadError>),
+    /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
+    Moved,
+    /// The answer is more than a message may be.
+    TooLarge,
+}
+
+/// Asks the owner of a shard to hand it over.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HandOver {
+    pub(crate) shard: u16,
+    pub(crate) to: String,
+    pub(crate) incarnation: u64,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unasked {
+    /// Nobody was reached.
+    Nobody,
+    /// Somebody may have been reached.
+    Unknown,
+    /// The question is more than a message may be.
+    TooLarge,
+}
+
+pub(crate) fn shard_subject(shard: u16, epoch: u64, what: &str) -> String {
+    format!("enact.shard.{shard}.{epoch}.{what}")
+}
+
+pub(crate) fn node_subject(node: &str) -> String {
+    format!("enact.node.{node}")
+}
+
+/// The last part of the subject of questions.
+pub(crate) const ASK: &str = "ask";
+/// The last part of the subject of messages between engines.
+pub(crate) const ENGINE: &str = "engine";
+
+/// Asks one question and waits for its answer no longer than `patience`.
+pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
+    client: &Client,
+    subject: String,
+    question: &Q,
+    patience: Duration,
+) -> Result<A, Unasked> {
+    let payload = encode(question);
+    if payload.len() + HEADERS_MAX > client.server_info().max_payload {
+        return Err(Unasked::TooLarge);
+    }
+    let request = Request::new().payload(payload.into()).timeout(Some(patience));
+    let answer = client.send_request(subject, request).await.map_err(|error| match error.kind() {
+        RequestErrorKind::NoResponders => Unasked::Nobody,
+        _ => Unasked::Unknown,
+    })?;
+    decode(&answer.payload).ok_or(Unasked::Unknown)
+}
+
+/// Sends `answer` to where it is waited for.
+pub(crate) async fn reply<S: Serialize>(client: &Client, to: Subject, answer: &Answer<S>) {
+    let mut payload = encode(answer);
+    if payload.len() + HEADERS_MAX > client.server_info().max_payload {
+        payload = encode(&Answer::<S>::TooLarge);
+    }
+    if let Err(cause) = client.publish(to, payload.into()).await {
+        tracing::debug!(%cause, "an answer was not sent");
+    }
+}
+
+pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut bytes = vec![ENCODING];
+    let mut serializer = rmp_serde::Serializer::new(&mut bytes).with_struct_map().with_human_readable();
+    message.serialize(&mut serializer).expect("messages have an encoding");
+    bytes
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    let (&ENCODING, body) = bytes.split_first()? else { return None };
+    let mut deserializer = rmp_serde::Deserializer::from_read_ref(body).with_human_readable();
+    T::deserialize(&mut deserializer).ok()
+}

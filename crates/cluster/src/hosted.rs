@@ -1,0 +1,171 @@
+//! A shard that this node serves: its engine, and the tasks that look after it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use enact_entities::{
+    Command, Engine, EntityKey, Metrics, Model, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
+};
+use enact_journal::nats::Nats;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+
+use crate::lease::Held;
+
+/// How long what has come may take to be answered that the shard is not here any more.
+const LISTENING_MAX: Duration = Duration::from_secs(1);
+
+/// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moved;
+
+pub(crate) struct Hosted<M: Model> {
+    pub(crate) shard: u16,
+    pub(crate) epoch: u64,
+    pub(crate) engine: Engine<M, Nats>,
+    lease: Arc<Held>,
+    /// The revision of the claim under which it is served.
+    claim: AtomicU64,
+    is_draining: AtomicBool,
+    tasks: Mutex<Vec<AbortHandle>>,
+    listening: Mutex<Option<Listening>>,
+}
+
+/// The task that takes what others send.
+struct Listening {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl<M: Model> Hosted<M> {
+    pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Arc<Held>, claim: u64) -> Self {
+        let (claim, is_draining) = (AtomicU64::new(claim), AtomicBool::new(false));
+        Self { shard, epoch, engine, lease, claim, is_draining, tasks: Mutex::default(), listening: Mutex::default() }
+    }
+
+    /// Runs `task` as long as the shard is served here.
+    pub(crate) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().push(tokio::spawn(task).abort_handle());
+    }
+
+    /// Runs `listen`, which ends when it is told and has answered all that has come.
+    pub(crate) fn listen<F>(&self, listen: impl FnOnce(oneshot::Receiver<()>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(listen(stopped));
+        *self.listening.lock() = Some(Listening { stop, task });
+    }
+
+    pub(crate) fn claim(&self) -> u64 {
+        self.claim.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_claim(&self, revision: u64) {
+        self.claim.store(revision, Ordering::Release);
+    }
+
+    /// Whether what it says is up to date: it takes what is new, and nobody can have taken its place.
+    fn is_owner(&self) -> bool {
+        !self.is_draining.load(Ordering::Acquire) && self.engine.failure().is_none() && self.lease.holds()
+    }
+
+    /// Submits `command`. A refusal is as good as the state that it was judged by: one of a node whose place another may have taken is
+    /// none.
+    pub(crate) async fn submit(
+        &self,
+        tx: TxId,
+        command: Command<M::Event>,
+    ) -> Result<Result<Receipt, SubmitError>, Moved> {
+        if !self.is_owner() {
+            return Err(Moved);
+        }
+        let answer = self.engine.submit_as(tx, command).await;
+        let is_lasting = matches!(answer, Ok(_) | Err(SubmitError::InDoubt { .. } | SubmitError::KeyReused));
+        if is_lasting || self.is_owner() { Ok(answer) } else { Err(Moved) }
+    }
+
+    /// Reads an entity. The lease is looked at behind the read: what it shows was not out of date then.
+    pub(crate) async fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        left: Duration,
+    ) -> Result<Result<View<M::State>, ReadError>, Moved> {
+        if !self.is_owner() {
+            return Err(Moved);
+        }
+        let view = self.engine.read(key, mode, after, left).await;
+        if self.is_owner() { Ok(view) } else { Err(Moved) }
+    }
+
+    /// Takes nothing new, lets what is under way end within `patience`, and closes the journal.
+    pub(crate) async fn drain(&self, patience: Duration) {
+        self.is_draining.store(true, Ordering::Release);
+        if let Err(cause) = self.engine.shutdown(patience).await {
+            tracing::warn!(shard = self.shard, %cause, "a shard was not left in peace");
+        }
+        // What has come and is not answered yet has to be: nobody else has it.
+        let listening = self.listening.lock().take();
+        if let Some(Listening { stop, mut task }) = listening {
+            let _ = stop.send(());
+            if timeout(LISTENING_MAX, &mut task).await.is_err() {
+                task.abort();
+            }
+        }
+        self.tasks.lock().drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl<M: Model> Drop for Hosted<M> {
+    fn drop(&mut self) {
+        self.tasks.get_mut().drain(..).for_each(|task| task.abort());
+        self.listening.get_mut().iter().for_each(|listening| listening.task.abort());
+    }
+}
+
+/// The shards that this node serves.
+pub(crate) struct Table<M: Model> {
+    shards: RwLock<Vec<Option<Arc<Hosted<M>>>>>,
+    /// What the engines have counted that are no longer here.
+    counted: Mutex<Metrics>,
+}
+
+impl<M: Model> Table<M> {
+    pub(crate) fn new(shards: u16) -> Self {
+        let shards = RwLock::new((0..shards).map(|_| None).collect());
+        Self { shards, counted: Mutex::default() }
+    }
+
+    pub(crate) fn get(&self, shard: u16) -> Option<Arc<Hosted<M>>> {
+        self.shards.read().get(usize::from(shard))?.clone()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Hosted<M>>> {
+        self.shards.read().iter().flatten().cloned().collect()
+    }
+
+    pub(crate) fn insert(&self, hosted: &Arc<Hosted<M>>) {
+        self.shards.write()[usize::from(hosted.shard)] = Some(Arc::clone(hosted));
+    }
+
+    /// Takes the shard away, if it is served in this reign.
+    pub(crate) fn remove(&self, shard: u16, epoch: u64) -> Option<Arc<Hosted<M>>> {
+        let hosted = self.shards.write()[usize::from(shard)].take_if(|hosted| hosted.epoch == epoch)?;
+        let Metrics { events, delays, timeouts, .. } = hosted.engine.metrics();
+        self.counted.lock().add(&Metrics { events, delays, timeouts, ..Metrics::default() });
+        Some(hosted)
+    }
+
+    pub(crate) fn metrics(&self) -> Metrics {
+        let mut metrics = self.counted.lock().clone();
+        self.all().iter().for_each(|hosted| metrics.add(&hosted.engine.metrics()));
+        metrics
+    }
+}

@@ -1,0 +1,170 @@
+//! The lease of this node: what makes others count on it.
+//!
+//! It is renewed long before it is over. Whether it holds is judged from the *beginning* of the last renewal that came through, by a clock
+//! that is never set: at half of the time it counts as over here, when for all others it goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use crate::JoinError;
+use crate::bucket::{Bucket, Wrote};
+use crate::view::{Lease, NODE, Revised};
+
+/// The shortest lease. A bucket whose leader has died takes no renewal for about ten seconds.
+pub const LEASE_MIN: Duration = Duration::from_secs(13);
+
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The lease of this node as others see it, and how long it may rely on it.
+pub(crate) struct Held {
+    bucket: Bucket,
+    key: String,
+    length: Duration,
+    state: Mutex<State>,
+}
+
+struct State {
+    lease: Lease,
+    revision: u64,
+    /// When the last renewal began that came through.
+    renewed: Instant,
+    is_lost: bool,
+}
+
+impl Held {
+    /// Takes the lease of `node`, if nobody has it; waits until that of an earlier run is over.
+    pub(crate) async fn take(
+        bucket: Bucket,
+        node: &str,
+        lease: Lease,
+        length: Duration,
+    ) -> Result<Arc<Self>, JoinError> {
+        let key = format!("{NODE}{node}");
+        let deadline = Instant::now() + length + PAUSE * 10;
+        let mut before: Option<Revised<Lease>> = None;
+        loop {
+            let why = match bucket.read::<Lease>(&key).await {
+                Ok(Some(found)) if found.value.incarnation == lease.incarnation => {
+                    return Ok(Self::of(bucket, key, lease, found.revision, length));
+                }
+                Ok(Some(found)) => {
+                    // An earlier run of this node does not renew its lease any more.
+                    if before.as_ref().is_some_and(|before| before.revision != found.revision) {
+                        return Err(JoinError::NameInUse { node: node.to_owned(), address: found.value.address });
+                    }
+                    before = Some(found);
+                    "the lease of an earlier run is not over".to_owned()
+                }
+                Ok(None) => match Self::begin(&bucket, &key, &lease, length).await {
+                    Some(revision) => return Ok(Self::of(bucket, key, lease, revision, length)),
+                    None => "the lease was not stored".to_owned(),
+                },
+                Err(why) => why,
+            };
+            if Instant::now() > deadline {
+                return Err(JoinError::unreachable(why));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn begin(bucket: &Bucket, key: &str, lease: &Lease, length: Duration) -> Option<u64> {
+        let expected = bucket.revision(key).await.ok()?;
+        match bucket.write(key, lease, expected, Some(length)).await {
+            Wrote::Yes(revision) => Some(revision),
+            Wrote::Conflict | Wrote::Unknown => None,
+        }
+    }
+
+    /// What was just read or written counts from the next renewal on.
+    fn of(bucket: Bucket, key: String, lease: Lease, revision: u64, length: Duration) -> Arc<Self> {
+        let renewed = Instant::now().checked_sub(length).unwrap_or_else(Instant::now);
+        let state = Mutex::new(State { lease, revision, renewed, is_lost: false });
+        Arc::new(Self { bucket, key, length, state })
+    }
+
+    /// Renews the lease until it is lost.
+    pub(crate) async fn keep(&self) {
+        let pause = self.length * 2 / 15;
+        loop {
+            let begun = Instant::now();
+            match self.renew(begun, None).await {
+                Ok(true) => sleep(pause).await,
+                Ok(false) => sleep(PAUSE).await,
+                Err(Lost) => return,
+            }
+        }
+    }
+
+    /// Lets others see that this node hands its shards over.
+    pub(crate) async fn leave(&self) {
+        for _ in 0..5 {
+            match self.renew(Instant::now(), Some(true)).await {
+                Ok(true) | Err(Lost) => return,
+                Ok(false) => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Gives the lease up.
+    pub(crate) async fn give_up(&self) {
+        let (revision, is_lost) = {
+            let mut state = self.state.lock();
+            (state.revision, std::mem::replace(&mut state.is_lost, true))
+        };
+        if !is_lost {
+            self.bucket.remove(&self.key, revision).await;
+        }
+    }
+
+    /// Whether the lease was renewed.
+    async fn renew(&self, begun: Instant, is_leaving: Option<bool>) -> Result<bool, Lost> {
+        let (lease, revision) = {
+            let mut state = self.state.lock();
+            if state.is_lost {
+                return Err(Lost);
+            }
+            state.lease.is_leaving |= is_leaving.unwrap_or(false);
+            (state.lease.clone(), state.revision)
+        };
+        match self.bucket.write(&self.key, &lease, revision, Some(self.length)).await {
+            Wrote::Yes(revision) => {
+                let mut state = self.state.lock();
+                state.revision = revision;
+                state.renewed = state.renewed.max(begun);
+                Ok(true)
+            }
+            Wrote::Unknown => Ok(false),
+            Wrote::Conflict => match self.bucket.read::<Lease>(&self.key).await {
+                // An earlier renewal came through whose answer did not.
+                Ok(Some(found)) if found.value.incarnation == lease.incarnation => {
+                    let mut state = self.state.lock();
+                    state.revision = state.revision.max(found.revision);
+                    Ok(false)
+                }
+                Ok(_) => {
+                    self.state.lock().is_lost = true;
+                    Err(Lost)
+                }
+                Err(_) => Ok(false),
+            },
+        }
+    }
+
+    /// Whether the lease holds for certain, so that nobody else serves what this node does.
+    pub(crate) fn holds(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_lost && Instant::now() < state.renewed + self.length / 2
+    }
+
+    /// Which incarnation of the node has it.
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.state.lock().lease.incarnation
+    }
+}
+
+/// The lease is over, or another run of the node has it.
+struct Lost;

@@ -1,0 +1,45 @@
+//! Entities on many machines.
+//!
+//! # Shards and owners
+//! The entities are in a fixed number of shards, by [their ids](shard_of). Each shard has one journal in streams of NATS `JetStream`,
+//! and one node at a time that owns it: it has the shard's engine. Every node answers for every entity, and sends what is not its own to the
+//! owner. A transaction over entities of one shard is one record group; one over several shards commits in two phases.
+//!
+//! # Who owns what
+//! Each node has a lease in a bucket of NATS, and renews it. From the leases every node computes alike which shard should be
+//! whose. The one that should own a shard asks the one that does for it, or takes it when the lease of that one is over.
+//!
+//! # What holds whatever happens
+//! * One node writes: opening the journal of a shard fences all earlier writers off, by the order of the stream and without any clock.
+//!   Nothing that was acknowledged is lost, and nothing that was refused has an effect.
+//! * A read, and a refusal, shows no state that was out of date when it was asked for: an owner gives none when its lease is
+//!   older than half of its time, at the end as at the beginning. That counts on clocks that run about equally fast, and on nothing else.
+//! * A command whose owner does not answer is *in doubt*: under the same idempotency key its answer can be had.
+//!
+//! # How long it takes
+//! A node that stops gives its shards away within moments. One that is killed is missed when its lease is over; its shards are served
+//! again then. Meanwhile commands for them are answered with [`Moved`](enact_entities::SubmitError::Moved).
+//!
+//! # Idempotency keys
+//! A key belongs to the shard of the entity that the command addresses: the same key with an entity of another shard is another key.
+#![forbid(unsafe_code)]
+
+mod bucket;
+mod cluster;
+mod contract;
+mod fabric;
+mod hosted;
+mod lease;
+mod node;
+mod options;
+mod placement;
+mod route;
+mod shard;
+mod transport;
+mod view;
+
+pub use self::cluster::{Cluster, JoinError};
+pub use self::contract::{Contract, NotAdopted};
+pub use self::lease::LEASE_MIN;
+pub use self::options::Options;
+pub use self::shard::{SHARDS_MAX, shard_of};

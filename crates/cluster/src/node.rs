@@ -1,0 +1,482 @@
+//! A node: the shards that it should own, and how it gets them and gives them away.
+//!
+//! # Getting a shard
+//! A node that should own a shard looks for the claim to it. If the node that has the claim is alive, it is asked to hand the shard over: it lets
+//! end what is under way and gives its claim to the one that has asked. Otherwise the claim is taken. Then the journal is opened,
+//! which fences all earlier writers off; the contract is adopted; and what others send is listened for. Only then does the claim name
+//! the reign, and others come.
+//!
+//! # What decides
+//! The journal's owner record decides who writes, and nothing else: a node that is mistaken about a claim or a lease cannot write what
+//! another one does not see. Claims and leases decide who should, and let a node know when it must not answer by itself.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_nats::{Client, Subscriber};
+use enact_entities::{Engine, EngineOptions, Model, SystemClock};
+use enact_journal::nats::{Nats, Options as JournalOptions};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use parking_lot::RwLock;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::bucket::{Bucket, Wrote};
+use crate::contract::Contract;
+use crate::fabric::{self, ASK, Answer, HandOver, Question};
+use crate::hosted::{Hosted, Moved, Table};
+use crate::lease::Held;
+use crate::placement::placement;
+use crate::transport::{Between, Sender};
+use crate::view::{Claim, Lease, NODE, SHARD, View};
+use crate::{JoinError, Options};
+
+/// How long an owner lets end what is under way when it hands a shard over.
+const DRAIN: Duration = Duration::from_secs(2);
+const TICK: Duration = Duration::from_millis(500);
+/// How long a node waits before it opens a shard again that could not be opened.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) struct Node<M: Model> {
+    pub(crate) options: Options,
+    pub(crate) model: M,
+    pub(crate) client: Client,
+    pub(crate) table: Arc<Table<M>>,
+    pub(crate) views: watch::Receiver<View>,
+    contract: Box<dyn Contract<M>>,
+    bucket: Bucket,
+    names: Arc<[String]>,
+    sender: Arc<Sender>,
+    lease: RwLock<Arc<Held>>,
+    failure: watch::Sender<Option<String>>,
+}
+
+/// What a node is made of.
+pub(crate) struct Parts<M: Model> {
+    pub(crate) options: Options,
+    pub(crate) model: M,
+    pub(crate) contract: Box<dyn Contract<M>>,
+    pub(crate) client: Client,
+    pub(crate) bucket: Bucket,
+    pub(crate) views: watch::Receiver<View>,
+    pub(crate) sender: Sender,
+    pub(crate) lease: Arc<Held>,
+}
+
+/// Why a shard is not served.
+enum Unopened {
+    /// It may be later.
+    Later(String),
+    /// Its entities do not fit the contract.
+    Never(String),
+    /// Another node has claimed it meanwhile.
+    Claimed,
+}
+
+/// What is under way to get shards.
+#[derive(Default)]
+struct Work {
+    opening: HashSet<u16>,
+    not_before: HashMap<u16, Instant>,
+    /// The shard that another node was asked for.
+    asking: Option<u16>,
+    tasks: JoinSet<Done>,
+}
+
+enum Done {
+    Opened(u16, Result<(), Unopened>),
+    Asked,
+}
+
+impl<M: Model> Node<M> {
+    pub(crate) fn new(parts: Parts<M>) -> Arc<Self> {
+        let Parts { options, model, contract, client, bucket, views, sender, lease } = parts;
+        let (table, names) = (Arc::new(Table::new(options.shards)), crate::transport::names(options.shards));
+        let (sender, lease, failure) = (Arc::new(sender), RwLock::new(lease), watch::Sender::default());
+        Arc::new(Self { options, model, client, table, views, contract, bucket, names, sender, lease, failure })
+    }
+
+    pub(crate) fn lease(&self) -> Arc<Held> {
+        Arc::clone(&self.lease.read())
+    }
+
+    /// Why the node takes nothing more, if it is so.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+
+    pub(crate) async fn failed(&self) -> String {
+        let mut failure = self.failure.subscribe();
+        let why = failure.wait_for(Option::is_some).await;
+        why.ok().and_then(|why| why.clone()).unwrap_or_default()
+    }
+
+    fn fail(&self, why: String) {
+        tracing::error!(why, "the node takes nothing more");
+        self.failure.send_if_modified(|failure| failure.is_none().then(|| *failure = Some(why)).is_some());
+    }
+
+    /// Gets the shards that the node should own and gives away those that it should not, until `stop` is told.
+    pub(crate) async fn run(self: Arc<Self>, mut stop: mpsc::Receiver<()>) {
+        let mut work = Work::default();
+        loop {
+            let lease = self.lease();
+            let is_stopped = tokio::select! {
+                () = lease.keep() => false,
+                () = self.care(&lease, &mut work) => false,
+                _ = stop.recv() => true,
+            };
+            work.tasks.shutdown().await;
+            work = Work::default();
+            if is_stopped {
+                return;
+            }
+            tracing::warn!(node = self.options.node, "the lease is lost: all shards are given up");
+            self.drop_all();
+            let taken = tokio::select! {
+                taken = self.take_lease() => taken,
+                _ = stop.recv() => return,
+            };
+            if let Err(why) = taken {
+                return self.fail(why.to_string());
+            }
+            tracing::info!(node = self.options.node, "the node has joined again");
+        }
+    }
+
+    /// Takes a lease again after the last one was lost.
+    async fn take_lease(&self) -> Result<(), JoinError> {
+        let lease = Lease { incarnation: incarnation(), ..new_lease(&self.options) };
+        loop {
+            match Held::take(self.bucket.clone(), &self.options.node, lease.clone(), self.options.lease).await {
+                Ok(lease) => {
+                    *self.lease.write() = lease;
+                    return Ok(());
+                }
+                Err(JoinError::Unreachable { why }) => {
+                    tracing::warn!(why, "the node cannot join again; trying on");
+                    sleep(RETRY_AFTER).await;
+                }
+                Err(cause) => return Err(cause),
+            }
+        }
+    }
+
+    /// Serves nothing any more; what is under way may end, unless another node fences it off.
+    fn drop_all(&self) {
+        for hosted in self.table.all() {
+            self.drop_one(&hosted);
+        }
+    }
+
+    fn drop_one(&self, hosted: &Arc<Hosted<M>>) {
+        if let Some(hosted) = self.table.remove(hosted.shard, hosted.epoch) {
+            tokio::spawn(async move { hosted.drain(DRAIN).await });
+        }
+    }
+
+    /// Looks after all shards; never ends.
+    async fn care(self: &Arc<Self>, lease: &Arc<Held>, work: &mut Work) {
+        let mut views = self.views.clone();
+        loop {
+            let view = views.borrow_and_update().clone();
+            for shard in 0..self.options.shards {
+                self.care_for(shard, &view, lease, work).await;
+            }
+            tokio::select! {
+                changed = views.changed() => if changed.is_err() { std::future::pending::<()>().await },
+                Some(Ok(done)) = work.tasks.join_next() => self.done(done, work),
+                () = sleep(TICK) => {}
+            }
+        }
+    }
+
+    fn done(&self, done: Done, work: &mut Work) {
+        match done {
+            Done::Asked => work.asking = None,
+            Done::Opened(shard, opened) => {
+                work.opening.remove(&shard);
+                match opened {
+                    Ok(()) | Err(Unopened::Claimed) => {}
+                    Err(Unopened::Later(why)) => {
+                        tracing::warn!(shard, why, "a shard cannot be opened; trying again");
+                        work.not_before.insert(shard, Instant::now() + RETRY_AFTER);
+                    }
+                    Err(Unopened::Never(why)) => self.fail(format!("shard {shard}: {why}")),
+                }
+            }
+        }
+    }
+
+    async fn care_for(self: &Arc<Self>, shard: u16, view: &View, lease: &Arc<Held>, work: &mut Work) {
+        if work.opening.contains(&shard) || work.not_before.get(&shard).is_some_and(|moment| Instant::now() < *moment) {
+            return;
+        }
+        let node = self.options.node.as_str();
+        // It takes a moment until the own lease is seen.
+        if view.lease(node).is_none_or(|seen| seen.value.incarnation != lease.incarnation()) {
+            return;
+        }
+        let is_own = |claim: &Claim| claim.node == node && claim.incarnation == lease.incarnation();
+        let claim = view.claim(shard);
+        if let Some(hosted) = self.table.get(shard) {
+            let is_taken = claim.is_some_and(|claim| claim.revision > hosted.claim() && !is_own(&claim.value));
+            if is_taken || hosted.engine.failure().is_some() {
+                tracing::warn!(shard, "a shard is given up: another node has it");
+                self.drop_one(&hosted);
+                work.not_before.insert(shard, Instant::now() + PAUSE);
+            }
+            return;
+        }
+        if let Some(claim) = claim.filter(|claim| is_own(&claim.value)) {
+            return self.begin(shard, claim.revision, lease, work);
+        }
+        if placement(&view.owners(), self.options.shards).get(usize::from(shard)) != Some(&node) {
+            return;
+        }
+        match view.holder(shard) {
+            Some(holder) if work.asking.is_none() => {
+                work.asking = Some(shard);
+                let (node, holder) = (Arc::clone(self), holder.node.clone());
+                let incarnation = lease.incarnation();
+                work.tasks.spawn(async move {
+                    node.ask_for(shard, &holder, incarnation).await;
+                    Done::Asked
+                });
+            }
+            Some(_) => {}
+            None => {
+                let (revision, last) = claim.map_or((0, None), |claim| (claim.revision, Some(&claim.value)));
+                if let Some(last) = last
+                    && self.is_alive(last).await
+                {
+                    return;
+                }
+                let own = Claim { node: node.to_owned(), incarnation: lease.incarnation(), epoch: None };
+                if let Wrote::Yes(revision) = self.bucket.write(&claim_key(shard), &own, revision, None).await {
+                    self.begin(shard, revision, lease, work);
+                }
+            }
+        }
+    }
+
+    /// Whether the node that has made this claim is alive after all: a view may lag behind.
+    async fn is_alive(&self, claim: &Claim) -> bool {
+        if claim.node.is_empty() {
+            return false;
+        }
+        match self.bucket.read::<Lease>(&format!("{NODE}{}", claim.node)).await {
+            Ok(lease) => lease.is_some_and(|lease| lease.value.incarnation == claim.incarnation),
+            Err(_) => true,
+        }
+    }
+
+    /// Asks `holder` to hand `shard` over, and waits until it has, or has not.
+    async fn ask_for(&self, shard: u16, holder: &str, incarnation: u64) {
+        let hand_over = HandOver { shard, to: self.options.node.clone(), incarnation };
+        let patience = DRAIN * 2;
+        let asked = fabric::ask::<_, bool>(&self.client, fabric::node_subject(holder), &hand_over, patience).await;
+        match asked {
+            Ok(true) => tracing::info!(shard, from = holder, "a shard was handed over"),
+            Ok(false) => sleep(PAUSE).await,
+            Err(cause) => {
+                tracing::warn!(shard, from = holder, ?cause, "a shard was not handed over");
+                sleep(TICK).await;
+            }
+        }
+    }
+
+    /// Opens a shard that the node has claimed.
+    fn begin(self: &Arc<Self>, shard: u16, claim: u64, lease: &Arc<Held>, work: &mut Work) {
+        work.opening.insert(shard);
+        let (node, lease) = (Arc::clone(self), Arc::clone(lease));
+        work.tasks.spawn(async move { Done::Opened(shard, node.open(shard, claim, lease).await) });
+    }
+
+    async fn open(self: &Arc<Self>, shard: u16, claim: u64, lease: Arc<Held>) -> Result<(), Unopened> {
+        let begun = Instant::now();
+        let options = JournalOptions {
+            shard,
+            replicas: self.options.replicas,
+            node: self.options.node.clone(),
+            ..JournalOptions::at(&self.options.servers)
+        };
+        let journal = Nats::open(options).await.map_err(|cause| Unopened::Later(cause.to_string()))?;
+        let epoch = journal.epoch();
+        let model = self.contract.adopt(shard, &journal).await.map_err(|refused| {
+            if refused.is_final { Unopened::Never(refused.why) } else { Unopened::Later(refused.why) }
+        })?;
+        let between = Between::new(
+            shard,
+            Arc::clone(&self.names),
+            &self.table,
+            self.views.clone(),
+            Arc::clone(&lease),
+            Arc::clone(&self.sender),
+        );
+        let live_bytes_max = self.options.engine.live_bytes_max / usize::from(self.options.shards);
+        let engine_options = EngineOptions { live_bytes_max, ..self.options.engine.clone() };
+        let engine = Engine::with_transport(model, journal, engine_options, Arc::new(SystemClock), Arc::new(between))
+            .expect("a number is a name");
+        let listening = self.client.subscribe(fabric::shard_subject(shard, epoch, "*")).await;
+        let messages = listening.map_err(|cause| Unopened::Later(cause.to_string()))?;
+        self.client.flush().await.map_err(|cause| Unopened::Later(cause.to_string()))?;
+        let own = Claim { node: self.options.node.clone(), incarnation: lease.incarnation(), epoch: Some(epoch) };
+        let hosted = Arc::new(Hosted::new(shard, epoch, engine, lease, claim));
+        hosted.listen(|stopped| listen(self.client.clone(), Arc::downgrade(&hosted), messages, stopped));
+        let maintained = hosted.engine.clone();
+        hosted.run(async move { match maintained.maintain().await {} });
+        self.table.insert(&hosted);
+        match self.announce(shard, &own, claim).await {
+            Some(revision) => {
+                hosted.set_claim(revision);
+                tracing::info!(shard, epoch, millis = begun.elapsed().as_millis(), "a shard is served");
+                Ok(())
+            }
+            None => {
+                self.drop_one(&hosted);
+                Err(Unopened::Claimed)
+            }
+        }
+    }
+
+    /// Lets others know in which reign the shard is served; nothing if another node has claimed it.
+    async fn announce(&self, shard: u16, own: &Claim, mut revision: u64) -> Option<u64> {
+        let key = claim_key(shard);
+        loop {
+            if let Wrote::Yes(revision) = self.bucket.write(&key, own, revision, None).await {
+                return Some(revision);
+            }
+            match self.bucket.read::<Claim>(&key).await {
+                Ok(Some(found)) if found.value == *own => return Some(found.revision),
+                Ok(Some(found)) if found.value == (Claim { epoch: None, ..own.clone() }) => revision = found.revision,
+                Ok(_) => return None,
+                Err(why) => tracing::warn!(shard, why, "the claim to a shard cannot be read; trying again"),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Hands shards over to nodes that ask for them.
+    pub(crate) async fn hand_over(self: Arc<Self>, mut orders: Subscriber) {
+        while let Some(order) = orders.next().await {
+            let Some(to) = order.reply else { continue };
+            let Some(wanted) = fabric::decode::<HandOver>(&order.payload) else { continue };
+            let node = Arc::clone(&self);
+            tokio::spawn(async move {
+                let is_done = node.release(wanted).await;
+                // The claim says so, too.
+                drop(node.client.publish(to, fabric::encode(&is_done).into()).await);
+            });
+        }
+    }
+
+    async fn release(&self, HandOver { shard, to, incarnation }: HandOver) -> bool {
+        let Some(hosted) = self.table.get(shard) else { return false };
+        let view = self.views.borrow().clone();
+        if view.lease(&to).is_none_or(|lease| lease.value.incarnation != incarnation) {
+            return false;
+        }
+        hosted.drain(DRAIN).await;
+        self.table.remove(shard, hosted.epoch);
+        let claim = Claim { node: to, incarnation, epoch: None };
+        matches!(self.bucket.write(&claim_key(shard), &claim, hosted.claim(), None).await, Wrote::Yes(_))
+    }
+
+    /// Whether all shards are served somewhere, and each by the one that should own it.
+    pub(crate) fn is_settled(&self) -> bool {
+        let view = self.views.borrow();
+        let owners = placement(&view.owners(), self.options.shards).into_iter().map(str::to_owned);
+        owners.enumerate().all(|(shard, owner)| {
+            let shard = u16::try_from(shard).expect("one of them");
+            let is_served = view.holder(shard).is_some_and(|claim| claim.node == owner && claim.epoch.is_some());
+            is_served && (owner != self.options.node || self.table.get(shard).is_some())
+        })
+    }
+
+    /// Gives all shards away, each for the one that should own it, and then the lease.
+    pub(crate) async fn leave(&self, patience: Duration) {
+        let lease = self.lease();
+        let leaving = async {
+            lease.leave().await;
+            join_all(self.table.all().iter().map(async |hosted| {
+                hosted.drain(patience).await;
+                self.table.remove(hosted.shard, hosted.epoch);
+                let vacant = Claim { node: String::new(), incarnation: 0, epoch: None };
+                self.bucket.write(&claim_key(hosted.shard), &vacant, hosted.claim(), None).await;
+            }))
+            .await;
+        };
+        tokio::select! {
+            _ = leaving => {}
+            () = lease.keep() => {}
+        }
+        lease.give_up().await;
+        // Answers may still be on their way.
+        drop(timeout(DRAIN, self.client.flush()).await);
+    }
+}
+
+/// What a node says of itself when it joins.
+pub(crate) fn new_lease(options: &Options) -> Lease {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Lease { incarnation: incarnation(), address: options.address.clone(), version, is_leaving: false }
+}
+
+/// A number that no other run of the node has.
+fn incarnation() -> u64 {
+    let tx = enact_entities::TxId::fresh().as_u128();
+    u64::try_from(tx >> 64).expect("half of it") ^ u64::try_from(tx & u128::from(u64::MAX)).expect("half of it")
+}
+
+fn claim_key(shard: u16) -> String {
+    format!("{SHARD}{shard}")
+}
+
+/// Takes what others send for a shard. When it is told to stop, the server is, too, and what it has sent until then is taken.
+async fn listen<M: Model>(
+    client: Client,
+    hosted: Weak<Hosted<M>>,
+    mut messages: Subscriber,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let mut is_stopping = false;
+    loop {
+        let message = tokio::select! {
+            _ = &mut stopped, if !is_stopping => {
+                is_stopping = true;
+                if messages.drain().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            message = messages.next() => message,
+        };
+        let Some(message) = message else { return };
+        let Some(hosted) = hosted.upgrade() else { return };
+        let Some(to) = message.reply else {
+            if let Err(cause) = hosted.engine.receive(&message.payload) {
+                tracing::error!(shard = hosted.shard, %cause, "a message between engines is lost");
+            }
+            continue;
+        };
+        if !message.subject.ends_with(ASK) {
+            continue;
+        }
+        let client = client.clone();
+        tokio::spawn(async move {
+            let answer = match fabric::decode::<Question<M::Event>>(&message.payload) {
+                Some(Question::Submit { tx, command }) => hosted.submit(tx, command).await.map(Answer::Submitted),
+                Some(Question::Read { key, mode, after, left }) => {
+                    hosted.read(&key, mode, after, left).await.map(Answer::Read)
+                }
+                None => Err(Moved),
+            };
+            fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;
+        });
+    }
+}

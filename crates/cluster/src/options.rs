@@ -1,0 +1,42 @@
+//! How a node joins others.
+
+use std::time::Duration;
+
+use enact_entities::EngineOptions;
+
+/// How a node joins others.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Addresses of servers of NATS, such as `nats://host:4222`, separated by commas.
+    pub servers: String,
+    /// The name of the node: letters, digits, `-` and `_`. No two nodes that are alive have the same.
+    pub node: String,
+    /// Where clients find the node, for others to see.
+    pub address: String,
+    /// How many shards there are, 12 by default, [`SHARDS_MAX`](crate::SHARDS_MAX) at most. The first node decides; it never changes.
+    pub shards: u16,
+    /// How many servers keep each record, 3 by default.
+    pub replicas: usize,
+    /// How long the node counts as alive after it was last heard of, 15 s by default, [`LEASE_MIN`](crate::LEASE_MIN) at least. Whole seconds.
+    pub lease: Duration,
+    /// What tells the contract from others: a digest of its text. All nodes that are alive have the same.
+    pub contract: String,
+    /// How each engine behaves. The entities of all shards that the node owns share the memory.
+    pub engine: EngineOptions,
+}
+
+impl Options {
+    /// The defaults for a node with this name, over servers at `servers`.
+    pub fn new(servers: impl Into<String>, node: impl Into<String>) -> Self {
+        Self {
+            servers: servers.into(),
+            node: node.into(),
+            address: String::new(),
+            shards: 12,
+            replicas: 3,
+            lease: Duration::from_secs(15),
+            contract: String::new(),
+            engine: EngineOptions::default(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The way of a command or a read to the owner of its entity.
+//!
+//! Whoever has no effect for certain goes on to the next owner, for a second at most: a shard that is handed over is not noticed. What
+//! may have had one is in doubt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use enact_entities::{
+    Command, Doubt, EntityError, EntityKey, Model, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
+};
+use tokio::time::{Instant, timeout};
+
+use crate::fabric::{self, ASK, Answer, Question, Unasked};
+use crate::hosted::{Hosted, Moved};
+use crate::node::Node;
+use crate::shard::shard_of;
+
+/// How long a request waits for a shard that no node serves.
+const MOVING_MAX: Duration = Duration::from_secs(1);
+/// How long it waits for news before it looks again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much longer than its deadline an answer may be on its way.
+const ON_ITS_WAY: Duration = Duration::from_millis(100);
+
+/// Where a shard is served.
+enum Place<M: Model> {
+    Here(Arc<Hosted<M>>),
+    There { epoch: u64 },
+    Nowhere,
+}
+
+impl<M: Model> Node<M> {
+    fn place(&self, shard: u16) -> Place<M> {
+        if let Some(hosted) = self.table.get(shard) {
+            return Place::Here(hosted);
+        }
+        let epoch = self.views.borrow().holder(shard).and_then(|claim| claim.epoch);
+        match epoch {
+            Some(epoch) if self.client.connection_state() == State::Connected => Place::There { epoch },
+            _ => Place::Nowhere,
+        }
+    }
+
+    pub(crate) async fn submit(&self, mut command: Command<M::Event>) -> Result<Receipt, SubmitError> {
+        let shard = shard_of(&command.key, self.options.shards);
+        let begun = Instant::now();
+        let span = command.deadline;
+        loop {
+            let tx = TxId::fresh();
+            command.deadline = span.saturating_sub(begun.elapsed());
+            let answer = match self.place(shard) {
+                Place::Here(hosted) => hosted.submit(tx, command.clone()).await,
+                Place::There { epoch } => self.submit_there(shard, epoch, tx, &command).await,
+                Place::Nowhere => Err(Moved),
+            };
+            match answer {
+                Ok(answer) => return answer,
+                Err(Moved) if begun.elapsed() >= span.min(MOVING_MAX) => {
+                    return Err(SubmitError::Moved { entity: command.key });
+                }
+                Err(Moved) => self.wait_for_news().await,
+            }
+        }
+    }
+
+    async fn submit_there(
+        &self,
+        shard: u16,
+        epoch: u64,
+        tx: TxId,
+        command: &Command<M::Event>,
+    ) -> Result<Result<Receipt, SubmitError>, Moved> {
+        let patience = command.deadline + ON_ITS_WAY;
+        let question = Question::Submit { tx, command: command.clone() };
+        let subject = fabric::shard_subject(shard, epoch, ASK);
+        match fabric::ask::<_, Answer<M::State>>(&self.client, subject, &question, patience).await {
+            Ok(Answer::Submitted(answer)) => Ok(answer),
+            Ok(Answer::Moved) | Err(Unasked::Nobody) => Err(Moved),
+            Ok(Answer::Read(_) | Answer::TooLarge) | Err(Unasked::Unknown) => {
+                Ok(Err(SubmitError::InDoubt { tx, doubt: Doubt::Unanswered, graph: Vec::new() }))
+            }
+            Err(Unasked::TooLarge) => Ok(Err(too_large("the command").into())),
+        }
+    }
+
+    pub(crate) async fn read(
+        &self,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        span: Duration,
+    ) -> Result<View<M::State>, ReadError> {
+        let shard = shard_of(key, self.options.shards);
+        let begun = Instant::now();
+        loop {
+            let left = span.saturating_sub(begun.elapsed());
+            let answer = match self.place(shard) {
+                Place::Here(hosted) => hosted.read(key, mode, after, left).await,
+                Place::There { epoch } => self.read_there(shard, epoch, key, mode, after, left).await,
+                Place::Nowhere => Err(Moved),
+            };
+            match answer {
+                Ok(answer) => return answer,
+                Err(Moved) if begun.elapsed() >= span.min(MOVING_MAX) => {
+                    return Err(ReadError::Moved { entity: key.clone() });
+                }
+                Err(Moved) => self.wait_for_news().await,
+            }
+        }
+    }
+
+    async fn read_there(
+        &self,
+        shard: u16,
+        epoch: u64,
+        key: &EntityKey,
+        mode: ReadMode,
+        after: Option<TxId>,
+        left: Duration,
+    ) -> Result<Result<View<M::State>, ReadError>, Moved> {
+        let question = Question::<M::Event>::Read { key: key.clone(), mode, after, left };
+        let subject = fabric::shard_subject(shard, epoch, ASK);
+        match fabric::ask::<_, Answer<M::State>>(&self.client, subject, &question, left + ON_ITS_WAY).await {
+            Ok(Answer::Read(answer)) => Ok(answer),
+            Ok(Answer::TooLarge) => Ok(Err(too_large("the entity").into())),
+            Ok(Answer::Moved | Answer::Submitted(_)) | Err(_) => Err(Moved),
+        }
+    }
+
+    /// Waits until leases or claims have changed, and no longer than a moment.
+    async fn wait_for_news(&self) {
+        let mut views = self.views.clone();
+        views.mark_unchanged();
+        // A node that stops hears of nothing any more.
+        drop(timeout(PAUSE, views.changed()).await);
+    }
+}
+
+fn too_large(what: &str) -> EntityError {
+    EntityError::Told { why: format!("{what} is larger than a message between nodes may be"), is_transient: false }
+}

@@ -1,0 +1,95 @@
+//! How the engine of a shard reaches those of the others, on this node and elsewhere.
+
+use std::sync::{Arc, Weak};
+
+use async_nats::Client;
+use enact_entities::{EntityKey, Model, Transport};
+use tokio::sync::{mpsc, watch};
+
+use crate::fabric::{ENGINE, shard_subject};
+use crate::hosted::Table;
+use crate::lease::Held;
+use crate::shard::shard_of;
+use crate::view::View;
+
+/// How many messages wait to be sent; what is beyond them is lost, and sent again by who waits for an answer.
+const WAITING_MAX: usize = 16 << 10;
+
+/// Sends messages of engines, one after the other.
+pub(crate) struct Sender {
+    queue: mpsc::Sender<(String, Vec<u8>)>,
+}
+
+impl Sender {
+    /// A sender, and the task that has to run for it.
+    pub(crate) fn new(client: Client) -> (Self, impl Future<Output = ()> + Send) {
+        let (queue, mut messages) = mpsc::channel::<(String, Vec<u8>)>(WAITING_MAX);
+        let sending = async move {
+            while let Some((subject, payload)) = messages.recv().await {
+                if let Err(cause) = client.publish(subject, payload.into()).await {
+                    tracing::debug!(%cause, "a message between engines was not sent");
+                }
+            }
+        };
+        (Self { queue }, sending)
+    }
+}
+
+/// The transport of one engine.
+pub(crate) struct Between<M: Model> {
+    here: String,
+    names: Arc<[String]>,
+    table: Weak<Table<M>>,
+    views: watch::Receiver<View>,
+    lease: Arc<Held>,
+    sender: Arc<Sender>,
+}
+
+impl<M: Model> Between<M> {
+    pub(crate) fn new(
+        shard: u16,
+        names: Arc<[String]>,
+        table: &Arc<Table<M>>,
+        views: watch::Receiver<View>,
+        lease: Arc<Held>,
+        sender: Arc<Sender>,
+    ) -> Self {
+        Self { here: shard.to_string(), names, table: Arc::downgrade(table), views, lease, sender }
+    }
+}
+
+/// The names of the engines: the numbers of their shards.
+pub(crate) fn names(shards: u16) -> Arc<[String]> {
+    (0..shards).map(|shard| shard.to_string()).collect()
+}
+
+impl<M: Model> Transport for Between<M> {
+    fn here(&self) -> &str {
+        &self.here
+    }
+
+    fn engine_of(&self, entity: &EntityKey) -> &str {
+        let shards = u16::try_from(self.names.len()).expect("their numbers");
+        &self.names[usize::from(shard_of(entity, shards))]
+    }
+
+    fn send(&self, engine: &str, message: Vec<u8>) {
+        // What an owner says that may have been replaced could be out of date.
+        if !self.lease.holds() {
+            return;
+        }
+        let Ok(shard) = engine.parse() else { return };
+        let Some(table) = self.table.upgrade() else { return };
+        if let Some(hosted) = table.get(shard) {
+            if let Err(cause) = hosted.engine.receive(&message) {
+                tracing::error!(shard, %cause, "a message between engines is lost");
+            }
+            return;
+        }
+        let epoch = self.views.borrow().holder(shard).and_then(|claim| claim.epoch);
+        if let Some(epoch) = epoch {
+            // One too many is lost, and sent again.
+            drop(self.sender.queue.try_send((shard_subject(shard, epoch, ENGINE), message)));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Nodes of one process over real servers of NATS.
+
+mod bank;
+mod joining;
+mod moving;
+mod sharing;

@@ -1,0 +1,63 @@
+//! Nodes share the entities, and each answers for all of them.
+
+use enact_cluster::shard_of;
+use enact_entities::{Entities, SubmitError};
+
+use crate::bank::{ACCOUNTS, Bank, balance, settled, shards, total};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_answers_for_every_entity() {
+    let Some(bank) = Bank::over_one() else { return };
+    let [a, b, c] = bank.nodes(["a", "b", "c"]).await;
+    let owned = [&a, &b, &c].map(shards);
+    assert!(owned.iter().all(|shards| shards.len() == 4), "{owned:?}");
+    assert_eq!(owned.iter().flatten().count(), 12);
+    bank.open_all(&a).await;
+    for account in 0..ACCOUNTS {
+        b.submit(bank.deposit(account, &format!("d{account}"))).await.expect("deposited");
+        assert_eq!(balance(&c, account).await, 101);
+    }
+    let repeated = c.submit(bank.deposit(3, "d3")).await.expect("its earlier answer");
+    assert!(repeated.replayed);
+    assert_eq!(balance(&a, 3).await, 101);
+    let refused = a.submit(bank.open(3)).await;
+    assert!(matches!(refused, Err(SubmitError::Refused { .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_over_shards_and_nodes_happens_at_both_ends_or_not_at_all() {
+    let Some(bank) = Bank::over_one() else { return };
+    let nodes = bank.nodes(["a", "b"]).await;
+    bank.open_all(&nodes[0]).await;
+    let mut over_shards = 0;
+    for n in 0..ACCOUNTS {
+        let transfer = bank.transfer(&n.to_string(), 30, n, (n + 5) % ACCOUNTS);
+        let of = |account: usize| shard_of(&format!("Account/{account}").parse().expect("a key"), 12);
+        over_shards += usize::from(of(n) != of((n + 5) % ACCOUNTS));
+        nodes[n % 2].submit(transfer).await.expect("booked");
+    }
+    assert!(over_shards > ACCOUNTS / 2, "{over_shards} transfers over shards");
+    for account in 0..ACCOUNTS {
+        assert_eq!(balance(&nodes[account % 2], account).await, 100);
+    }
+    let refused = nodes[0].submit(bank.transfer("large", 101, 1, 2)).await;
+    assert!(matches!(refused, Err(SubmitError::Refused { .. })), "{refused:?}");
+    assert_eq!(total(&nodes[1]).await, 100 * ACCOUNTS as i64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_the_leader_of_the_streams() {
+    let Some(mut bank) = Bank::over_three() else { return };
+    let nodes = bank.nodes(["a", "b"]).await;
+    bank.open_all(&nodes[0]).await;
+    for server in 0..3 {
+        bank.servers[server].kill();
+        for account in 0..ACCOUNTS {
+            let deposit = bank.deposit(account, &format!("{server}.{account}"));
+            crate::bank::insist(&nodes[account % 2], deposit).await;
+        }
+        bank.servers[server].restart();
+        settled(&nodes).await;
+    }
+    assert_eq!(total(&nodes[1]).await, 103 * ACCOUNTS as i64);
+}
