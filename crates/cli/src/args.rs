@@ -87,11 +87,25 @@ pub(crate) struct Serve {
     pub(crate) data: PathBuf,
     /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`. A server that
     /// is started on the same streams takes them over from this one
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data")]
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "nats")]
     pub(crate) journal: Option<String>,
-    /// How many NATS servers keep each record, to begin with; with three nothing is lost with one of them
-    #[arg(long, value_name = "COUNT", default_value = "1", requires = "journal")]
-    pub(crate) replicas: NonZeroUsize,
+    /// Be one of several nodes that share the entities, which are kept in streams of these NATS servers, such as
+    /// `nats://h1:4222,nats://h2:4222`. Every node answers for every entity
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "nats", requires = "node")]
+    pub(crate) cluster: Option<String>,
+    /// The name of this node, which no other one has: letters, digits, `-` and `_`
+    #[arg(long, value_name = "NAME", requires = "cluster")]
+    pub(crate) node: Option<String>,
+    /// How many parts the entities are in, each of which is served by one node at a time; the first node decides, for ever
+    #[arg(long, value_name = "COUNT", default_value_t = 12, requires = "cluster")]
+    pub(crate) shards: u16,
+    /// How long a node counts as alive that is not heard of any more; its entities are served by others then. Whole seconds, 13 at least
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = humantime::parse_duration, requires = "cluster")]
+    pub(crate) lease: Duration,
+    /// How many NATS servers keep each record, to begin with: 1, or 3 with `--cluster`, by default. With three nothing is lost with
+    /// one of them
+    #[arg(long, value_name = "COUNT", requires = "nats")]
+    pub(crate) replicas: Option<NonZeroUsize>,
     /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,

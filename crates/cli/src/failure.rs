@@ -24,7 +24,8 @@ Exit status:
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
-  4  the data directory, or the journal over NATS, cannot be used: in use, unreadable, unsafe or damaged
+  4  the data directory, or the journal over NATS, cannot be used: in use, unreadable, unsafe or damaged; or the name of the
+     node is in use
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
@@ -68,6 +69,9 @@ pub(crate) enum Failure {
     #[cfg(feature = "nats")]
     #[error("cannot serve from {place}")]
     Nats { place: String, source: enact_journal::nats::OpenError },
+    #[cfg(feature = "nats")]
+    #[error("cannot join the nodes at {place}")]
+    Join { place: String, source: enact_cluster::JoinError },
     #[cfg(not(feature = "nats"))]
     #[error(
         "this program was built without the journal over NATS: build it with `cargo build --release -p enact-cli \
@@ -99,7 +103,11 @@ impl Failure {
             Self::WithoutNats => 2,
             Self::Listen(_) => 3,
             #[cfg(feature = "nats")]
-            Self::Nats { .. } => 4,
+            Self::Join { source, .. } if source.is_of_usage() => 2,
+            #[cfg(feature = "nats")]
+            Self::Join { source, .. } if source.is_of_contract() => 5,
+            #[cfg(feature = "nats")]
+            Self::Nats { .. } | Self::Join { .. } => 4,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,

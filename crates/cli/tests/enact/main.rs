@@ -2,6 +2,8 @@
 
 mod attacks;
 mod check;
+#[cfg(feature = "nats")]
+mod cluster;
 mod contract;
 mod crash;
 mod fmt;

@@ -1,4 +1,4 @@
-//! `enact serve`: entities over HTTP, from a data directory or from streams of NATS.
+//! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, or as one of several nodes.
 //!
 //! # Order
 //! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
@@ -10,11 +10,16 @@
 //! journal; requests and commands have one deadline for that, together. A second signal ends the process at once, which
 //! loses nothing that was acknowledged: recovery is the same as after a crash.
 
-use std::io::{self, Write};
-use std::sync::Arc;
-use std::time::Instant;
+#[cfg(feature = "nats")]
+mod cluster;
 
-use enact_entities::{Engine, EngineOptions, Limits as AdmissionLimits, Strategies};
+use std::io::{self, Write};
+#[cfg(feature = "nats")]
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use enact_entities::{Engine, EngineOptions, Entities, Limits as AdmissionLimits, Rebel, ShutdownError, Strategies};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 #[cfg(feature = "nats")]
 use enact_journal::nats::{Nats, Options as NatsOptions};
@@ -31,7 +36,7 @@ use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
     #[cfg(not(feature = "nats"))]
-    if args.journal.is_some() {
+    if args.journal.is_some() || args.cluster.is_some() {
         return Err(Failure::WithoutNats);
     }
     let sources = spec::read(&args.spec.files)?;
@@ -95,8 +100,12 @@ async fn serve(
     };
     let start = Start { args, options, limits, tokens, sources, spec, listener, signals };
     #[cfg(feature = "nats")]
+    if let Some(addresses) = &args.cluster {
+        return start.join(addresses).await;
+    }
+    #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
-        let place = without_passwords(addresses, args.shard);
+        let place = format!("{} (shard {})", without_passwords(addresses), args.shard);
         let opened = Nats::open(over_nats(args, addresses)).await;
         let journal = opened.map_err(|source| Failure::Nats { place: place.clone(), source })?;
         return start.serve(journal, &place).await;
@@ -120,10 +129,9 @@ struct Start<'a> {
 impl Start<'_> {
     /// Serves what `journal` has, which is at `place`, until a signal or a failure.
     async fn serve<J: Journal>(self, journal: J, place: &str) -> Result<(), Failure> {
-        let Self { args, options, limits, tokens, sources, spec, listener, signals } = self;
-        let (address, exposure) = (listener.address(), exposure(args));
+        let Self { args, sources, spec, .. } = &self;
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
-        let examined = contract::examine(&journal, &sources, &spec).await.map_err(contract)?;
+        let examined = contract::examine(&journal, sources, spec).await.map_err(contract)?;
         match examined.change {
             Change::First | Change::None => {}
             Change::Compatible { entities, .. } => {
@@ -132,14 +140,36 @@ impl Start<'_> {
             Change::Version(ref plan) if args.adopt => info!("adopting the specification {plan}"),
             Change::Version(plan) => return Err(contract(ContractError::NotAdopted { plan: Box::new(plan) })),
         }
-        let model = contract::adopt(&journal, &sources, examined).await.map_err(contract)?;
+        let model = contract::adopt(&journal, sources, examined).await.map_err(contract)?;
 
-        let engine = Engine::new(model, journal, options);
+        let engine = Engine::new(model, journal, self.options.clone());
+        let (maintained, closed) = (engine.clone(), engine.clone());
+        let life = Life {
+            failed: async move {
+                tokio::select! {
+                    why = maintained.failed() => why,
+                    never = maintained.maintain() => match never {},
+                }
+            },
+            end: async move |patience| closed.shutdown(patience).await,
+        };
+        self.present(engine, life).await
+    }
+
+    /// Answers requests for `entities` until a signal or a failure.
+    async fn present<E, F, C>(self, entities: E, life: Life<F, C>) -> Result<(), Failure>
+    where
+        E: Entities<Model = Rebel>,
+        F: Future<Output = String>,
+        C: AsyncFnOnce(Duration) -> Result<(), ShutdownError>,
+    {
+        let Self { args, limits, tokens, listener, signals, .. } = self;
+        let (address, exposure) = (listener.address(), exposure(args));
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
-        info!(strategies = %engine.strategies(), "admission");
+        info!(strategies = %entities.strategies(), "admission");
         let router = router(
-            engine.clone(),
+            entities,
             Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },
         );
         announce(&format!("listening on http://{address}"));
@@ -147,12 +177,11 @@ impl Start<'_> {
         let stop = async {
             tokio::select! {
                 () = signals.stop() => (None, Instant::now()),
-                why = engine.failed() => (Some(why), Instant::now()),
-                never = engine.maintain() => match never {},
+                why = life.failed => (Some(why), Instant::now()),
             }
         };
         let (failure, stopping) = listener.serve(router, limits, stop, DEADLINE_MAX).await;
-        let closed = engine.shutdown(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
+        let closed = (life.end)(DEADLINE_MAX.saturating_sub(stopping.elapsed())).await;
         if let Some(why) = failure {
             return Err(Failure::Engine { why });
         }
@@ -160,6 +189,14 @@ impl Start<'_> {
         info!("stopped");
         Ok(())
     }
+}
+
+/// What the entities do by themselves.
+struct Life<F, C> {
+    /// Looks after them; says why, when they have failed.
+    failed: F,
+    /// Ends them within a time.
+    end: C,
 }
 
 fn exposure(args: &args::Serve) -> Exposure {
@@ -171,15 +208,20 @@ fn exposure(args: &args::Serve) -> Exposure {
 fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let node = format!("{machine}, process {}", std::process::id());
-    NatsOptions { shard: args.shard, replicas: args.replicas.get(), node, ..NatsOptions::at(addresses) }
+    NatsOptions {
+        shard: args.shard,
+        replicas: args.replicas.map_or(1, NonZeroUsize::get),
+        node,
+        ..NatsOptions::at(addresses)
+    }
 }
 
-/// The servers and the streams, as they may stand in a log.
+/// The servers, as they may stand in a log.
 #[cfg(feature = "nats")]
-fn without_passwords(addresses: &str, shard: u16) -> String {
+fn without_passwords(addresses: &str) -> String {
     let servers: Vec<&str> =
         addresses.split(',').map(|address| address.rsplit_once('@').map_or(address, |(_, server)| server)).collect();
-    format!("{} (shard {shard})", servers.join(","))
+    servers.join(",")
 }
 
 /// Says on standard output that the server is ready, which its starter waits for.

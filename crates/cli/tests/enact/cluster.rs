@@ -1,0 +1,245 @@
+//! Several programs share the entities: each answers for all, and those of one that is killed or frozen are served by the others.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use enact_journal_kit::nats::{Server, program};
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+use crate::served::{BANK, FREE_PORT, Served};
+
+const ACCOUNTS: usize = 12;
+
+/// Servers of NATS, and the specification of the nodes.
+struct Place {
+    nats: Vec<Server>,
+    spec: PathBuf,
+    directory: TempDir,
+}
+
+impl Place {
+    fn over_one() -> Option<Self> {
+        let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
+        let nats = vec![Server::start(&program, directory.path())];
+        Some(Self::over(nats, directory))
+    }
+
+    fn over_three() -> Option<Self> {
+        let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
+        let nats = Vec::from(Server::start_three(&program, directory.path()));
+        Some(Self::over(nats, directory))
+    }
+
+    fn over(nats: Vec<Server>, directory: TempDir) -> Self {
+        let spec = directory.path().join("bank.rebel");
+        std::fs::write(&spec, BANK).expect("writable");
+        Self { nats, spec, directory }
+    }
+
+    fn command(&self, node: &str) -> std::process::Command {
+        let addresses: Vec<String> = self.nats.iter().map(Server::address).collect();
+        let replicas = self.nats.len().to_string();
+        let mut command = crate::served::program();
+        command.arg("serve").arg(&self.spec).args(["--cluster", &addresses.join(","), "--node", node]);
+        command.args(["--replicas", &replicas, "--lease", "13s", "--listen", FREE_PORT]);
+        command
+    }
+
+    fn serve(&self, node: &str) -> Served {
+        Served::start(self.command(node))
+    }
+}
+
+async fn open_all(node: &Served) {
+    for account in 0..ACCOUNTS {
+        let (status, body) =
+            node.post(&format!("/Account/A{account}/Open"), json!({ "initialDeposit": "EUR 100.00" })).await;
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+}
+
+/// The balances as `node` reads them, in whole euros.
+async fn balances(node: &Served) -> BTreeMap<usize, i64> {
+    let mut balances = BTreeMap::new();
+    for account in 0..ACCOUNTS {
+        let balance = loop {
+            let (status, body) = node.get(&format!("/Account/A{account}")).await;
+            if status == StatusCode::OK {
+                break body["fields"]["balance"].as_str().expect("money").to_owned();
+            }
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+        };
+        let euros = balance.trim_start_matches("EUR ").trim_end_matches(".00");
+        balances.insert(account, euros.parse().expect("whole euros"));
+    }
+    balances
+}
+
+/// Clients that let accounts pay each other and deposit euros, each under an idempotency key and until it has its answer.
+struct Clients {
+    is_over: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<(i64, BTreeMap<StatusCode, usize>)>>,
+}
+
+impl Clients {
+    fn of(nodes: &[&Served]) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let clients = (0..6).map(|client| {
+            let (is_over, base) = (Arc::clone(&is_over), nodes[client % nodes.len()].url(""));
+            tokio::spawn(run(client, base, is_over))
+        });
+        Self { is_over: Arc::clone(&is_over), clients: clients.collect() }
+    }
+
+    /// Lets all of them end: the euros that were deposited, and how often they were told what else than success.
+    async fn end(self) -> (i64, BTreeMap<StatusCode, usize>) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut all = (0, BTreeMap::new());
+        for client in self.clients {
+            let (deposited, failures) = client.await.expect("it ends");
+            all.0 += deposited;
+            failures.into_iter().for_each(|(status, count)| *all.1.entry(status).or_insert(0) += count);
+        }
+        all
+    }
+}
+
+async fn run(client: usize, base: String, is_over: Arc<AtomicBool>) -> (i64, BTreeMap<StatusCode, usize>) {
+    let http = reqwest::Client::new();
+    let (mut deposited, mut failures) = (0, BTreeMap::new());
+    for n in 0.. {
+        let account = (client * 5 + n * 7) % ACCOUNTS;
+        let (event, body) = if n % 2 == 0 {
+            ("Deposit", json!({ "amount": "EUR 1.00" }))
+        } else {
+            ("Pay", json!({ "amount": "EUR 1.00", "to": format!("A{}", (account + 1 + n) % ACCOUNTS) }))
+        };
+        if event == "Pay" && body["to"] == format!("A{account}") {
+            continue;
+        }
+        loop {
+            let request = http.post(format!("{base}/Account/A{account}/{event}")).json(&body);
+            let request = request.header("idempotency-key", format!("{client}.{n}"));
+            let Ok(answer) = request.timeout(Duration::from_secs(30)).send().await else {
+                // The node is gone; this client's last command is in doubt.
+                return (deposited, failures);
+            };
+            match answer.status() {
+                StatusCode::OK => break,
+                status => {
+                    let body: Value = answer.json().await.expect("JSON");
+                    let is_known =
+                        [503, 504].contains(&status.as_u16()) || body["type"].to_string().contains("key-in-use");
+                    assert!(is_known, "{status}: {body}");
+                    *failures.entry(status).or_insert(0) += 1;
+                }
+            }
+        }
+        deposited += i64::from(event == "Deposit");
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    (deposited, failures)
+}
+
+/// Waits until `node` serves so many shards.
+async fn serves(node: &Served, count: usize) {
+    loop {
+        let (status, ready) = node.get("/health/ready").await;
+        if status == StatusCode::OK && ready["shards"].as_array().expect("shards").len() == count {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_answers_for_every_entity_and_one_that_stops_is_not_noticed() {
+    let Some(place) = Place::over_one() else { return };
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    let clients = Clients::of(&[&a]);
+    let before = balances(&b).await;
+    assert_eq!(before.len(), ACCOUNTS);
+    b.signal(Signal::TERM);
+    let (ended, log) = b.ended();
+    assert!(ended.success(), "{log}");
+    serves(&a, 12).await;
+    let c = place.serve("c");
+    serves(&c, 6).await;
+    let (deposited, failures) = clients.end().await;
+    assert_eq!(balances(&c).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited);
+    assert_eq!(balances(&a).await, balances(&c).await);
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_entities_of_a_node_that_is_killed_are_served_by_others_and_nothing_is_lost() {
+    let Some(place) = Place::over_three() else { return };
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    let clients = Clients::of(&[&a]);
+    b.kill();
+    serves(&a, 12).await;
+    let (deposited, failures) = clients.end().await;
+    assert_eq!(balances(&a).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited, "{failures:?}");
+    // It waits until the lease of its earlier run is over, and gets its shards back.
+    let b = place.serve("b");
+    serves(&b, 6).await;
+    assert_eq!(balances(&b).await, balances(&a).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_frozen_says_nothing_that_is_out_of_date_when_it_wakes_up() {
+    let Some(place) = Place::over_one() else { return };
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    b.signal(Signal::STOP);
+    serves(&a, 12).await;
+    let clients = Clients::of(&[&a]);
+    let (deposited, _) = clients.end().await;
+    let expected = balances(&a).await;
+    b.signal(Signal::CONT);
+    assert_eq!(balances(&b).await, expected, "at once, and from the others");
+    assert_eq!(expected.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited);
+    serves(&b, 6).await;
+    assert_eq!(balances(&b).await, expected);
+}
+
+#[test]
+fn a_node_that_cannot_be_one_of_them_is_refused_with_the_reason() {
+    let Some(place) = Place::over_one() else { return };
+    let running = place.serve("a");
+    let said = |command: &mut std::process::Command, status: i32| {
+        let refused = command.output().expect("it ends");
+        let said = String::from_utf8(refused.stderr).expect("UTF-8");
+        assert_eq!(refused.status.code(), Some(status), "{said}");
+        said
+    };
+    let said_to_second = said(&mut place.command("a"), 4);
+    let address = running.address().to_string();
+    assert!(
+        said_to_second.contains("another node is called a") && said_to_second.contains(&address),
+        "{said_to_second}"
+    );
+    let other = said(place.command("b").args(["--shards", "4"]), 4);
+    assert!(other.contains("there are 12 shards, not 4"), "{other}");
+    assert!(said(&mut place.command("b.c"), 2).contains("is no name of a node"));
+    let changed = place.directory.path().join("other.rebel");
+    std::fs::write(&changed, BANK.replace("insufficient funds", "too little")).expect("writable");
+    let mut command = crate::served::program();
+    command.arg("serve").arg(&changed).args(["--cluster", &place.nats[0].address(), "--node", "b"]);
+    let other = said(command.args(["--replicas", "1", "--listen", FREE_PORT]), 5);
+    assert!(other.contains("the nodes a have another specification"), "{other}");
+}
