@@ -1,6 +1,6 @@
 //! The way of a command or a read to the owner of its entity.
 //!
-//! Whoever has no effect for certain goes on to the next owner, for a second at most: a shard that is handed over is not noticed. What
+//! What has had no effect for certain goes on to the next owner, for a second at most: a shard that is handed over is not noticed. What
 //! may have had one is in doubt.
 
 use std::sync::Arc;

@@ -321,7 +321,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 
     /// The same as the transaction `tx`, which the caller has [made](TxId::fresh) for it alone, so as to know it also if no answer
-    /// reaches him.
+    /// arrives.
     ///
     /// # Errors
     /// Those of [`submit`](Self::submit).
