@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod cluster;
 mod fuzz;
 mod release;
 mod tidy;
@@ -17,6 +18,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   ci                        run the gate: what has to hold before a change lands
+  cluster                   run three nodes over three servers of NATS on this machine (needs Go)
   tidy                      check the style of all files that git tracks
   sanitize address|thread   run the tests of the crates with unsafe code under a sanitizer (nightly)
   miri                      interpret their unit tests and models (nightly)
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["fuzz"] => fuzz::run("600"),
         ["fuzz", seconds] => fuzz::run(seconds),
         ["soak"] => verify::soak(),
+        ["cluster"] => cluster::run(),
         ["release"] => release::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -108,6 +108,7 @@ impl<M: Model> Hosted<M> {
     /// Takes nothing new, lets what is under way end within `patience`, and closes the journal.
     pub(crate) async fn drain(&self, patience: Duration) {
         self.is_draining.store(true, Ordering::Release);
+        self.tasks.lock().drain(..).for_each(|task| task.abort());
         if let Err(cause) = self.engine.shutdown(patience).await {
             tracing::warn!(shard = self.shard, %cause, "a shard was not left in peace");
         }
@@ -119,7 +120,6 @@ impl<M: Model> Hosted<M> {
                 task.abort();
             }
         }
-        self.tasks.lock().drain(..).for_each(|task| task.abort());
     }
 }
 

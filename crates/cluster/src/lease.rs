@@ -29,8 +29,8 @@ pub(crate) struct Held {
 struct State {
     lease: Lease,
     revision: u64,
-    /// When the last renewal began that came through.
-    renewed: Instant,
+    /// When the last renewal began that came through, if one has.
+    renewed: Option<Instant>,
     is_lost: bool,
 }
 
@@ -81,8 +81,7 @@ impl Held {
 
     /// What was just read or written counts from the next renewal on.
     fn of(bucket: Bucket, key: String, lease: Lease, revision: u64, length: Duration) -> Arc<Self> {
-        let renewed = Instant::now().checked_sub(length).unwrap_or_else(Instant::now);
-        let state = Mutex::new(State { lease, revision, renewed, is_lost: false });
+        let state = Mutex::new(State { lease, revision, renewed: None, is_lost: false });
         Arc::new(Self { bucket, key, length, state })
     }
 
@@ -134,7 +133,7 @@ impl Held {
             Wrote::Yes(revision) => {
                 let mut state = self.state.lock();
                 state.revision = revision;
-                state.renewed = state.renewed.max(begun);
+                state.renewed = state.renewed.max(Some(begun));
                 Ok(true)
             }
             Wrote::Unknown => Ok(false),
@@ -157,7 +156,7 @@ impl Held {
     /// Whether the lease holds for certain, so that nobody else serves what this node does.
     pub(crate) fn holds(&self) -> bool {
         let state = self.state.lock();
-        !state.is_lost && Instant::now() < state.renewed + self.length / 2
+        !state.is_lost && state.renewed.is_some_and(|renewed| renewed.elapsed() < self.length / 2)
     }
 
     /// Which incarnation of the node has it.

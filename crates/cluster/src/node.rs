@@ -225,8 +225,10 @@ impl<M: Model> Node<M> {
         let claim = view.claim(shard);
         if let Some(hosted) = self.table.get(shard) {
             let is_taken = claim.is_some_and(|claim| claim.revision > hosted.claim() && !is_own(&claim.value));
-            if is_taken || hosted.engine.failure().is_some() {
-                tracing::warn!(shard, "a shard is given up: another node has it");
+            let failure = hosted.engine.failure();
+            if is_taken || failure.is_some() {
+                let why = failure.unwrap_or_else(|| "another node has claimed it".to_owned());
+                tracing::warn!(shard, why, "a shard is given up");
                 self.drop_one(&hosted);
                 work.not_before.insert(shard, Instant::now() + PAUSE);
             }

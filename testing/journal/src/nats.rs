@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -35,8 +36,9 @@ fn find() -> Result<PathBuf, String> {
         return Ok(found);
     }
     let this = env::current_exe().map_err(|error| error.to_string())?;
-    // Cargo puts programs into `target/debug`, and those of tests into `target/debug/deps`.
-    let profile = this.parent().and_then(|dir| if dir.ends_with("deps") { dir.parent() } else { Some(dir) });
+    // Cargo puts programs into `target/debug`, and those of tests and examples into `deps` and `examples` there.
+    let is_inner = |dir: &Path| dir.ends_with("deps") || dir.ends_with("examples");
+    let profile = this.parent().and_then(|dir| if is_inner(dir) { dir.parent() } else { Some(dir) });
     let target = profile.and_then(Path::parent).ok_or("this program is in no target directory")?;
     let bin = target.join("nats");
     let program = bin.join("nats-server");
@@ -65,6 +67,7 @@ pub struct Server {
     program: PathBuf,
     config: PathBuf,
     port: u16,
+    is_apart: bool,
     process: Option<Child>,
 }
 
@@ -93,21 +96,38 @@ impl Server {
     /// # Panics
     /// If they do not start.
     pub fn start_three(program: &Path, directory: &Path) -> [Self; 3] {
+        let mut servers = Self::configured_three(program, directory);
+        servers.iter_mut().for_each(Self::restart);
+        servers
+    }
+
+    /// The same, in process groups of their own: what interrupts this program from a terminal does not stop them.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub fn start_three_apart(program: &Path, directory: &Path) -> [Self; 3] {
+        let mut servers = Self::configured_three(program, directory);
+        for server in &mut servers {
+            server.is_apart = true;
+            server.restart();
+        }
+        servers
+    }
+
+    fn configured_three(program: &Path, directory: &Path) -> [Self; 3] {
         let ports: [u16; 6] = free_ports();
         let (clients, routes) = ports.split_at(3);
         let all = routes.iter().fold(String::new(), |mut all, port| {
             write!(all, "nats-route://127.0.0.1:{port}, ").expect("a string takes all that is written to it");
             all
         });
-        let mut servers = [0, 1, 2].map(|n| {
+        [0, 1, 2].map(|n| {
             let settings = format!(
                 "cluster {{ name: test, listen: \"127.0.0.1:{}\", no_advertise: true, routes: [ {all} ] }}",
                 routes[n]
             );
             Self::configured(program, directory, &format!("n{n}"), clients[n], "", &settings)
-        });
-        servers.iter_mut().for_each(Self::restart);
-        servers
+        })
     }
 
     fn configured(program: &Path, directory: &Path, name: &str, port: u16, jetstream: &str, settings: &str) -> Self {
@@ -118,7 +138,7 @@ impl Server {
              jetstream {{ store_dir: {store:?}, sync_interval: always {jetstream} }}\n"
         );
         fs::write(&config, text).expect("the configuration");
-        Self { program: program.to_owned(), config, port, process: None }
+        Self { program: program.to_owned(), config, port, is_apart: false, process: None }
     }
 
     /// Where clients find it.
@@ -143,7 +163,11 @@ impl Server {
     /// If it does not start.
     pub fn restart(&mut self) {
         self.kill();
-        let mut process = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        if self.is_apart {
+            command.process_group(0);
+        }
+        let mut process = command
             .arg("--config")
             .arg(&self.config)
             .stdout(Stdio::null())

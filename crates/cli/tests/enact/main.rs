@@ -10,6 +10,9 @@ mod fmt;
 mod identities;
 mod journal;
 mod nats;
+#[cfg(feature = "nats")]
+#[path = "../../examples/cluster/nodes.rs"]
+mod nodes;
 mod pages;
 mod raw;
 mod serve;

@@ -5,6 +5,8 @@ use std::path::Path;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
+#[cfg(feature = "nats")]
+use crate::nodes::Nodes;
 use crate::served::{FREE_PORT, Served, serve};
 
 const SESSIONS: [(&str, &str); 2] = [
@@ -19,23 +21,31 @@ struct Step {
     printed: String,
 }
 
+impl Step {
+    /// The one of `hosts` that it asks.
+    fn host<'a>(&self, hosts: &[&'a str]) -> Option<&'a str> {
+        let is_asked = |host: &&&str| self.command.iter().any(|word| word.starts_with(**host));
+        hosts.iter().find(is_asked).copied()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_session_prints_what_its_page_says() {
     let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.rebel");
     for (page, text) in SESSIONS {
         let data = tempfile::tempdir().expect("a directory");
         let bank = Served::start(serve(&spec, &data.path().join("data"), FREE_PORT));
-        let session = session(text);
+        let session = session(text, &[PAGE_HOST]);
         assert!(session.len() >= 2, "{page} shows a session");
-        for Step { command, printed } in session {
-            let answer = curl(&bank, &command).await;
+        for Step { command, printed, .. } in session {
+            let answer = curl(&bank.url(""), &command, PAGE_HOST).await;
             assert_eq!(without_ids(&answer), without_ids(&printed), "{page}: {command:?}");
         }
     }
 }
 
-/// The commands in the `console` blocks of a page.
-fn session(page: &str) -> Vec<Step> {
+/// The commands in the `console` blocks of a page that ask one of `hosts`.
+fn session(page: &str, hosts: &[&str]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_console = false;
     for line in page.lines() {
@@ -47,6 +57,7 @@ fn session(page: &str) -> Vec<Step> {
             step.printed.push_str(line);
         }
     }
+    steps.retain(|step| step.host(hosts).is_some());
     steps
 }
 
@@ -67,7 +78,7 @@ fn words(command: &str) -> Vec<String> {
 }
 
 /// Does what `curl` would, for the options that the README uses.
-async fn curl(bank: &Served, command: &[String]) -> String {
+async fn curl(base: &str, command: &[String], host: &str) -> String {
     let mut words = command.iter().map(String::as_str);
     assert_eq!(words.next(), Some("curl"));
     let (mut url, mut body, mut headers) = (None, None, Vec::new());
@@ -75,10 +86,10 @@ async fn curl(bank: &Served, command: &[String]) -> String {
         match word {
             "--json" => body = words.next(),
             "--header" => headers.extend(words.next().and_then(|header| header.split_once(": "))),
-            other => url = other.strip_prefix(PAGE_HOST),
+            other => url = other.strip_prefix(host),
         }
     }
-    let url = bank.url(url.expect("a command of the README names a path on the served host"));
+    let url = format!("{base}{}", url.expect("a command of a page names a path on the served host"));
     let client = reqwest::Client::new();
     let mut request = match body {
         Some(body) => client.post(url).header("content-type", "application/json").body(body.to_owned()),
@@ -98,4 +109,27 @@ fn without_ids(answer: &str) -> Value {
         *transaction = Value::from("a transaction");
     }
     answer
+}
+
+/// Three nodes as `cargo xtask cluster` starts them, of the program that was built with the tests.
+#[cfg(feature = "nats")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_over_several_nodes_prints_what_the_readme_says() {
+    const HOSTS: [&str; 3] = ["http://127.0.0.1:8081", "http://127.0.0.1:8082", "http://127.0.0.1:8083"];
+    if enact_journal_kit::nats::program().is_none() {
+        return;
+    }
+    let spec = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/bank.rebel");
+    let enact = crate::served::program().get_program().to_owned();
+    let nodes = Nodes::start(Path::new(&enact), &spec, [0; 3]).expect("they serve");
+    let urls: Vec<&str> = nodes.urls().collect();
+    let session = session(SESSIONS[0].1, &HOSTS);
+    let asked: Vec<&str> = session.iter().filter_map(|step| step.host(&HOSTS)).collect();
+    assert!(HOSTS.iter().all(|host| asked.contains(host)), "the README asks each node: {asked:?}");
+    for step in session {
+        let host = step.host(&HOSTS).expect("it asks one of them");
+        let url = urls[HOSTS.iter().position(|known| *known == host).expect("one of them")];
+        let answer = curl(url, &step.command, host).await;
+        assert_eq!(without_ids(&answer), without_ids(&step.printed), "{:?}", step.command);
+    }
 }
