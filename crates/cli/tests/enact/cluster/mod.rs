@@ -1,5 +1,7 @@
 //! Several programs share the entities: each answers for all, and those of one that is killed or frozen are served by the others.
 
+mod faults;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,11 +46,15 @@ impl Place {
     }
 
     fn command(&self, node: &str) -> std::process::Command {
+        self.command_at(node, FREE_PORT)
+    }
+
+    fn command_at(&self, node: &str, listen: &str) -> std::process::Command {
         let addresses: Vec<String> = self.nats.iter().map(Server::address).collect();
         let replicas = self.nats.len().to_string();
         let mut command = crate::served::program();
         command.arg("serve").arg(&self.spec).args(["--cluster", &addresses.join(","), "--node", node]);
-        command.args(["--replicas", &replicas, "--lease", "13s", "--listen", FREE_PORT]);
+        command.args(["--replicas", &replicas, "--lease", "13s", "--listen", listen]);
         command
     }
 
