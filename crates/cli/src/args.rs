@@ -35,6 +35,43 @@ pub(crate) enum Command {
     /// Change the specification of a data directory that no server has open
     #[command(subcommand)]
     Contract(Contract),
+    /// Look after several nodes, which `enact serve --cluster` starts
+    #[command(subcommand)]
+    Cluster(Cluster),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cluster {
+    /// Print the nodes that are alive, and who serves and keeps each shard
+    Status {
+        #[command(flatten)]
+        cluster: Servers,
+        /// Print it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what endangers the entities, or keeps them from being served, and end with status 4 if there is something
+    Check {
+        #[command(flatten)]
+        cluster: Servers,
+    },
+    /// Let a node give all its shards to others, before it is stopped or its machine is mended
+    Drain {
+        /// The name of the node
+        node: String,
+        #[command(flatten)]
+        cluster: Servers,
+        /// How long to wait until it has
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+        patience: Duration,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Servers {
+    /// The NATS servers of the nodes
+    #[arg(long = "cluster", value_name = "nats://HOST:PORT[,..]")]
+    pub(crate) servers: String,
 }
 
 #[derive(Debug, Subcommand)]

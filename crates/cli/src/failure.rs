@@ -70,13 +70,13 @@ pub(crate) enum Failure {
     #[error("cannot serve from {place}")]
     Nats { place: String, source: enact_journal::nats::OpenError },
     #[cfg(feature = "nats")]
-    #[error("cannot join the nodes at {place}")]
+    #[error("the nodes at {place}")]
     Join { place: String, source: enact_cluster::JoinError },
+    #[cfg(feature = "nats")]
+    #[error("{problems} thing{} to mend", if *problems == 1 { "" } else { "s" })]
+    Unsound { problems: usize },
     #[cfg(not(feature = "nats"))]
-    #[error(
-        "this program was built without the journal over NATS: build it with `cargo build --release -p enact-cli \
-         --features nats`"
-    )]
+    #[error("this program was built without NATS: build it with `cargo build --release -p enact-cli --features nats`")]
     WithoutNats,
     #[error("cannot close the journal in {}", path.display())]
     Close { path: PathBuf, source: CloseError },
@@ -107,7 +107,7 @@ impl Failure {
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_contract() => 5,
             #[cfg(feature = "nats")]
-            Self::Nats { .. } | Self::Join { .. } => 4,
+            Self::Nats { .. } | Self::Join { .. } | Self::Unsound { .. } => 4,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,

@@ -11,6 +11,8 @@
 mod args;
 mod change;
 mod check;
+#[cfg(feature = "nats")]
+mod cluster;
 mod contract;
 mod failure;
 mod fmt;
@@ -39,6 +41,10 @@ pub fn run() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Contract(command) => change::run(&command),
+        #[cfg(feature = "nats")]
+        Command::Cluster(command) => cluster::run(&command),
+        #[cfg(not(feature = "nats"))]
+        Command::Cluster(_) => Err(failure::Failure::WithoutNats),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,19 +2,21 @@
 //!
 //! A key is written only by who knows what it had before: the revision. What a time-out leaves unknown is found out by reading.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv::{Config, Operation, Store, Watch};
-use async_nats::jetstream::stream::StorageType;
+use async_nats::jetstream::stream::{Info, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::JoinError;
+use crate::status::Replica;
 use crate::view::{Revised, View};
 
 const NAME: &str = "enact";
@@ -28,6 +30,22 @@ const MARKERS: Duration = Duration::from_secs(3600);
 pub(crate) struct Bucket {
     context: Context,
     store: Store,
+}
+
+/// How the journal of a shard is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub(crate) last: u64,
+    pub(crate) missing: u64,
+    /// The leader first; without one, none.
+    pub(crate) replicas: Vec<Replica>,
+}
+
+/// When a server has answered.
+#[derive(Deserialize)]
+struct Answered {
+    #[serde(with = "time::serde::rfc3339")]
+    ts: OffsetDateTime,
 }
 
 /// What came of a write.
@@ -62,6 +80,14 @@ impl Bucket {
             return Ok(Self { context, store });
         }
         let store = context.create_key_value(config).await.map_err(JoinError::unreachable)?;
+        Ok(Self { context, store })
+    }
+
+    /// The bucket that nodes have made.
+    pub(crate) async fn existing(client: &Client) -> Result<Self, JoinError> {
+        let context = jetstream::new(client.clone());
+        let opened = timeout(ANSWER_MAX * 5, context.get_key_value(NAME)).await.map_err(JoinError::unreachable)?;
+        let store = opened.map_err(|cause| JoinError::unreachable(format!("no node has joined there: {cause}")))?;
         Ok(Self { context, store })
     }
 
@@ -128,11 +154,56 @@ impl Bucket {
         }
     }
 
-    /// Keeps `views` up to date until nobody looks at them any more.
-    pub(crate) async fn watch(self, views: watch::Sender<View>) {
+    /// How the journal of the shard is kept; nothing if it has none, or no server knows.
+    pub(crate) async fn kept(&self, shard: u16) -> Result<Option<Kept>, String> {
+        let asked = timeout(ANSWER_MAX * 2, self.context.get_stream(format!("J{shard}"))).await;
+        let Ok(Ok(stream)) = asked else { return Ok(None) };
+        let Info { state, cluster, .. } = stream.cached_info();
+        let cluster = cluster.clone().unwrap_or_default();
+        let leader = cluster.leader.map(|server| Replica { server, is_current: true, lag: 0 });
+        let others = cluster.replicas.into_iter().map(|peer| Replica {
+            server: peer.name,
+            is_current: peer.current && !peer.offline,
+            lag: peer.lag.unwrap_or(0),
+        });
+        let missing = state.last_sequence - state.messages.min(state.last_sequence);
+        Ok(Some(Kept { last: state.last_sequence, missing, replicas: leader.into_iter().chain(others).collect() }))
+    }
+
+    /// How far the clock of the servers is from the one here, in milliseconds; less than the way there and back does not count.
+    pub(crate) async fn clock_difference(&self) -> Result<u64, String> {
+        let asked: Result<Answered, _> =
+            timeout(ANSWER_MAX * 2, self.context.request(format!("STREAM.INFO.KV_{NAME}"), &()))
+                .await
+                .map_err(|late| late.to_string())?
+                .map_err(|cause| cause.to_string());
+        let here = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(|cause| cause.to_string())?;
+        let there = asked?.ts.unix_timestamp_nanos() / 1_000_000;
+        let here = i128::try_from(here.as_millis()).map_err(|cause| cause.to_string())?;
+        u64::try_from((here - there).abs()).map_err(|cause| cause.to_string())
+    }
+
+    /// All leases and claims, once.
+    pub(crate) async fn look(&self) -> Result<View, String> {
+        let (views, mut seen) = watch::channel(View::default());
+        let watching = timeout(ANSWER_MAX * 5, self.store.watch_with_history(">")).await;
+        let watching = watching.map_err(|late| late.to_string())?.map_err(|cause| cause.to_string())?;
+        let looked = async {
+            tokio::select! {
+                () = follow(watching, &views, ANSWER_MAX) => {}
+                _ = seen.changed() => {}
+            }
+        };
+        timeout(ANSWER_MAX * 5, looked).await.map_err(|late| late.to_string())?;
+        Ok(seen.borrow().clone())
+    }
+
+    /// Keeps `views` up to date until nobody looks at them any more. Nodes renew their leases, so that a watch that is `silent` for
+    /// so long has lost its server, and another one begins.
+    pub(crate) async fn watch(self, views: watch::Sender<View>, silent: Duration) {
         loop {
             match timeout(ANSWER_MAX * 5, self.store.watch_with_history(">")).await {
-                Ok(Ok(watch)) => follow(watch, &views).await,
+                Ok(Ok(watch)) => follow(watch, &views, silent).await,
                 Ok(Err(cause)) => tracing::warn!(%cause, "leases and claims cannot be watched; trying again"),
                 Err(late) => tracing::warn!(%late, "leases and claims cannot be watched; trying again"),
             }
@@ -144,16 +215,16 @@ impl Bucket {
     }
 }
 
-/// Shows what `watch` tells, as soon as that is all there was at its beginning.
-async fn follow(mut watch: Watch, views: &watch::Sender<View>) {
+/// Shows what `watch` tells, as soon as that is all there was at its beginning, until it says nothing for a time.
+async fn follow(mut watch: Watch, views: &watch::Sender<View>, silent: Duration) {
     let mut view = View::default();
     let mut is_whole = false;
     loop {
         let entry = tokio::select! {
             () = views.closed() => return,
-            entry = watch.next() => entry,
+            entry = timeout(silent, watch.next()) => entry,
         };
-        let Some(Ok(entry)) = entry else { return };
+        let Ok(Some(Ok(entry))) = entry else { return };
         let value = (entry.operation == Operation::Put).then_some(&*entry.value);
         view.apply(&entry.key, value, entry.revision);
         is_whole |= entry.seen_current;

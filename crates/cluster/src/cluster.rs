@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, ServerAddr};
 use enact_entities::{
     Command, DiskState, Entities, EntityKey, Membership, Metrics, Model, ReadError, ReadMode, Receipt, Strategies,
     SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
@@ -15,9 +14,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::Options;
 use crate::bucket::{Bucket, Wrote};
+use crate::connect::connect;
 use crate::contract::Contract;
 use crate::fabric;
-use crate::lease::{Held, LEASE_MIN};
+use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
 use crate::transport::Sender;
@@ -27,8 +27,6 @@ use crate::view::{SETTINGS, Settings, View as Members};
 const JOIN_MAX: Duration = Duration::from_secs(20);
 /// How long the bucket may take to be opened.
 const OPEN_MAX: Duration = Duration::from_secs(3);
-/// A server that is frozen is left after two of these.
-const PING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Why a node could not join.
@@ -60,7 +58,7 @@ pub enum JoinError {
         lease: Duration,
     },
     /// No server can be reached, or none does what it has to in time.
-    #[error("the node cannot join: {why}")]
+    #[error("the servers or nodes cannot be reached: {why}")]
     Unreachable {
         /// What happened last.
         why: String,
@@ -173,14 +171,7 @@ impl<M: Model> Cluster<M> {
     /// The node may have taken a lease, which is over after its time.
     pub async fn join(model: M, contract: impl Contract<M>, options: Options) -> Result<Self, JoinError> {
         check(&options)?;
-        let addresses: Result<Vec<ServerAddr>, JoinError> = options.servers.split(',').map(address).collect();
-        let connecting = ConnectOptions::new()
-            .name(format!("enact {}", options.node))
-            .ping_interval(PING)
-            .request_timeout(None)
-            .connect(addresses?);
-        let client = timeout(JOIN_MAX, connecting).await.map_err(JoinError::unreachable)?;
-        let client = client.map_err(JoinError::unreachable)?;
+        let client = connect(&options.servers, &format!("enact {}", options.node)).await?;
         let deadline = Instant::now() + JOIN_MAX;
         let bucket = loop {
             let opened = timeout(OPEN_MAX, Bucket::open(&client, options.replicas)).await;
@@ -194,13 +185,17 @@ impl<M: Model> Cluster<M> {
         };
         let settings = agree(&bucket, &options, deadline).await?;
         let (views, seen) = watch::channel(Members::default());
-        let watching = tokio::spawn(bucket.clone().watch(views));
+        let watching = tokio::spawn(bucket.clone().watch(views, renewed_after(options.lease) * 3));
         let lease = Held::take(bucket.clone(), &options.node, new_lease(&options), options.lease).await?;
         let mut joined = seen.clone();
         let is_seen = |view: &Members| {
             view.lease(&options.node).is_some_and(|seen| seen.value.incarnation == lease.incarnation())
         };
-        let view = timeout(JOIN_MAX, joined.wait_for(is_seen)).await.map_err(JoinError::unreachable)?;
+        let seen_in_time = timeout(JOIN_MAX, joined.wait_for(is_seen));
+        let view = tokio::select! {
+            view = seen_in_time => view.map_err(JoinError::unreachable)?,
+            () = lease.keep() => return Err(JoinError::unreachable("the lease is over")),
+        };
         let view = view.map_err(JoinError::unreachable)?.clone();
         let others = view.nodes().map(|(node, _)| node).filter(|node| *node != options.node);
         let others: Vec<String> = others.map(str::to_owned).collect();
@@ -215,7 +210,7 @@ impl<M: Model> Cluster<M> {
         let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease });
         let (stop, stopped) = mpsc::channel(1);
         let run = parking_lot::Mutex::new(Some(tokio::spawn(Arc::clone(&node).run(stopped))));
-        let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).hand_over(orders))];
+        let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).obey(orders))];
         Ok(Self { node, strategies, tasks: Arc::new(Tasks { stop, run, others }) })
     }
 
@@ -264,11 +259,6 @@ fn check(options: &Options) -> Result<(), JoinError> {
         return Err(JoinError::Lease { lease: options.lease });
     }
     Ok(())
-}
-
-fn address(text: &str) -> Result<ServerAddr, JoinError> {
-    let public = text.rsplit_once('@').map_or(text, |(_, public)| public).trim();
-    text.trim().parse().map_err(|_| JoinError::Address { address: public.to_owned() })
 }
 
 /// What all nodes have in common, as the first one has decided it; with the revision.
@@ -372,6 +362,7 @@ impl<M: Model> Entities for Cluster<M> {
     fn membership(&self) -> Option<Membership> {
         let shards = self.node.table.all().iter().map(|hosted| hosted.shard).collect();
         let node = self.node.options.node.as_str().into();
-        Some(Membership { node, is_joined: self.node.lease().holds(), shards })
+        let counts = self.node.counts.read();
+        Some(Membership { node, is_joined: self.node.lease().holds(), shards, counts })
     }
 }

@@ -35,12 +35,13 @@ pub(crate) enum Answer<S> {
     TooLarge,
 }
 
-/// Asks the owner of a shard to hand it over.
+/// What a node is asked to do; it answers whether it has, or will.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct HandOver {
-    pub(crate) shard: u16,
-    pub(crate) to: String,
-    pub(crate) incarnation: u64,
+pub(crate) enum Order {
+    /// To hand a shard over to a node in one of its incarnations.
+    HandOver { shard: u16, to: String, incarnation: u64 },
+    /// To give all its shards away.
+    Drain,
 }
 
 /// Why there is no answer.

@@ -16,7 +16,14 @@ use crate::view::{Lease, NODE, Revised};
 /// The shortest lease. A bucket whose leader has died takes no renewal for about ten seconds.
 pub const LEASE_MIN: Duration = Duration::from_secs(13);
 
+/// How much longer than a lease lasts a node tries to get it.
+const TAKE_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long after a renewal of a lease of this `length` the next one comes.
+pub(crate) fn renewed_after(length: Duration) -> Duration {
+    length * 2 / 15
+}
 
 /// The lease of this node as others see it, and how long it may rely on it.
 pub(crate) struct Held {
@@ -43,7 +50,7 @@ impl Held {
         length: Duration,
     ) -> Result<Arc<Self>, JoinError> {
         let key = format!("{NODE}{node}");
-        let deadline = Instant::now() + length + PAUSE * 10;
+        let deadline = Instant::now() + length + TAKE_MAX;
         let mut before: Option<Revised<Lease>> = None;
         loop {
             let why = match bucket.read::<Lease>(&key).await {
@@ -87,7 +94,7 @@ impl Held {
 
     /// Renews the lease until it is lost.
     pub(crate) async fn keep(&self) {
-        let pause = self.length * 2 / 15;
+        let pause = renewed_after(self.length);
         loop {
             let begun = Instant::now();
             match self.renew(begun, None).await {

@@ -26,6 +26,7 @@
 
 mod bucket;
 mod cluster;
+mod connect;
 mod contract;
 mod fabric;
 mod hosted;
@@ -35,6 +36,7 @@ mod options;
 mod placement;
 mod route;
 mod shard;
+mod status;
 mod transport;
 mod view;
 
@@ -43,3 +45,4 @@ pub use self::contract::{Contract, NotAdopted};
 pub use self::lease::LEASE_MIN;
 pub use self::options::Options;
 pub use self::shard::{SHARDS_MAX, shard_of};
+pub use self::status::{NodeStatus, Problem, Replica, ShardStatus, Status, drain, status};

@@ -11,11 +11,12 @@
 //! another one does not see. Claims and leases decide who should, and let a node know when it must not answer by itself.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
-use enact_entities::{Engine, EngineOptions, Model, SystemClock};
+use enact_entities::{Engine, EngineOptions, Model, NodeCounts, SystemClock};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -26,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::{Bucket, Wrote};
 use crate::contract::Contract;
-use crate::fabric::{self, ASK, Answer, HandOver, Question};
+use crate::fabric::{self, ASK, Answer, Order, Question};
 use crate::hosted::{Hosted, Moved, Table};
 use crate::lease::Held;
 use crate::placement::placement;
@@ -53,6 +54,29 @@ pub(crate) struct Node<M: Model> {
     sender: Arc<Sender>,
     lease: RwLock<Arc<Held>>,
     failure: watch::Sender<Option<String>>,
+    pub(crate) counts: Counts,
+}
+
+/// What the node counts.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) forwarded: AtomicU64,
+    opened: AtomicU64,
+    given_up: AtomicU64,
+    leases_lost: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn read(&self) -> NodeCounts {
+        let [forwarded, opened, given_up, leases_lost] =
+            [&self.forwarded, &self.opened, &self.given_up, &self.leases_lost]
+                .map(|count| count.load(Ordering::Relaxed));
+        NodeCounts { forwarded, opened, given_up, leases_lost }
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 /// What a node is made of.
@@ -97,7 +121,20 @@ impl<M: Model> Node<M> {
         let Parts { options, model, contract, client, bucket, views, sender, lease } = parts;
         let (table, names) = (Arc::new(Table::new(options.shards)), crate::transport::names(options.shards));
         let (sender, lease, failure) = (Arc::new(sender), RwLock::new(lease), watch::Sender::default());
-        Arc::new(Self { options, model, client, table, views, contract, bucket, names, sender, lease, failure })
+        Arc::new(Self {
+            options,
+            model,
+            client,
+            table,
+            views,
+            contract,
+            bucket,
+            names,
+            sender,
+            lease,
+            failure,
+            counts: Counts::default(),
+        })
     }
 
     pub(crate) fn lease(&self) -> Arc<Held> {
@@ -135,6 +172,7 @@ impl<M: Model> Node<M> {
             if is_stopped {
                 return;
             }
+            count(&self.counts.leases_lost);
             tracing::warn!(node = self.options.node, "the lease is lost: all shards are given up");
             self.drop_all();
             let taken = tokio::select! {
@@ -229,6 +267,7 @@ impl<M: Model> Node<M> {
             if is_taken || failure.is_some() {
                 let why = failure.unwrap_or_else(|| "another node has claimed it".to_owned());
                 tracing::warn!(shard, why, "a shard is given up");
+                count(&self.counts.given_up);
                 self.drop_one(&hosted);
                 work.not_before.insert(shard, Instant::now() + PAUSE);
             }
@@ -279,7 +318,7 @@ impl<M: Model> Node<M> {
 
     /// Asks `holder` to hand `shard` over, and waits until it has, or has not.
     async fn ask_for(&self, shard: u16, holder: &str, incarnation: u64) {
-        let hand_over = HandOver { shard, to: self.options.node.clone(), incarnation };
+        let hand_over = Order::HandOver { shard, to: self.options.node.clone(), incarnation };
         let patience = DRAIN * 2;
         let asked = fabric::ask::<_, bool>(&self.client, fabric::node_subject(holder), &hand_over, patience).await;
         match asked {
@@ -336,6 +375,7 @@ impl<M: Model> Node<M> {
         match self.announce(shard, &own, claim).await {
             Some(revision) => {
                 hosted.set_claim(revision);
+                count(&self.counts.opened);
                 tracing::info!(shard, epoch, millis = begun.elapsed().as_millis(), "a shard is served");
                 Ok(())
             }
@@ -363,21 +403,28 @@ impl<M: Model> Node<M> {
         }
     }
 
-    /// Hands shards over to nodes that ask for them.
-    pub(crate) async fn hand_over(self: Arc<Self>, mut orders: Subscriber) {
-        while let Some(order) = orders.next().await {
-            let Some(to) = order.reply else { continue };
-            let Some(wanted) = fabric::decode::<HandOver>(&order.payload) else { continue };
+    /// Does what other nodes and operators ask for.
+    pub(crate) async fn obey(self: Arc<Self>, mut orders: Subscriber) {
+        while let Some(message) = orders.next().await {
+            let Some(to) = message.reply else { continue };
+            let Some(order) = fabric::decode::<Order>(&message.payload) else { continue };
             let node = Arc::clone(&self);
             tokio::spawn(async move {
-                let is_done = node.release(wanted).await;
+                let is_done = match order {
+                    Order::HandOver { shard, to, incarnation } => node.release(shard, to, incarnation).await,
+                    Order::Drain => {
+                        tracing::info!("the node gives its shards away");
+                        node.lease().leave().await;
+                        true
+                    }
+                };
                 // The claim says so, too.
                 drop(node.client.publish(to, fabric::encode(&is_done).into()).await);
             });
         }
     }
 
-    async fn release(&self, HandOver { shard, to, incarnation }: HandOver) -> bool {
+    async fn release(&self, shard: u16, to: String, incarnation: u64) -> bool {
         let Some(hosted) = self.table.get(shard) else { return false };
         let view = self.views.borrow().clone();
         if view.lease(&to).is_none_or(|lease| lease.value.incarnation != incarnation) {

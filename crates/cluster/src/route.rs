@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::fabric::{self, ASK, Answer, Question, Unasked};
 use crate::hosted::{Hosted, Moved};
-use crate::node::Node;
+use crate::node::{Node, count};
 use crate::shard::shard_of;
 
 /// How long a request waits for a shard that no node serves.
@@ -72,6 +72,7 @@ impl<M: Model> Node<M> {
         tx: TxId,
         command: &Command<M::Event>,
     ) -> Result<Result<Receipt, SubmitError>, Moved> {
+        count(&self.counts.forwarded);
         let patience = command.deadline + ON_ITS_WAY;
         let question = Question::Submit { tx, command: command.clone() };
         let subject = fabric::shard_subject(shard, epoch, ASK);
@@ -120,6 +121,7 @@ impl<M: Model> Node<M> {
         after: Option<TxId>,
         left: Duration,
     ) -> Result<Result<View<M::State>, ReadError>, Moved> {
+        count(&self.counts.forwarded);
         let question = Question::<M::Event>::Read { key: key.clone(), mode, after, left };
         let subject = fabric::shard_subject(shard, epoch, ASK);
         match fabric::ask::<_, Answer<M::State>>(&self.client, subject, &question, left + ON_ITS_WAY).await {

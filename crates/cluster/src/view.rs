@@ -84,6 +84,11 @@ impl View {
         self.nodes().filter(|(_, lease)| !lease.is_leaving).map(|(node, _)| node).collect()
     }
 
+    /// The last claims, be their nodes alive or not.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = (u16, &Claim)> {
+        self.claims.iter().map(|(shard, claim)| (*shard, &claim.value))
+    }
+
     /// The last claim to `shard`, be its node alive or not.
     pub(crate) fn claim(&self, shard: u16) -> Option<&Revised<Claim>> {
         self.claims.get(&shard)

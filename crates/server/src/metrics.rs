@@ -4,15 +4,16 @@ use std::fmt::{self, Write};
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use enact_entities::Metrics;
+use enact_entities::{Membership, Metrics};
 
 /// The media type of the format.
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The answer with `metrics`.
-pub(crate) fn answer(metrics: &Metrics) -> Response {
+pub(crate) fn answer(metrics: &Metrics, membership: Option<&Membership>) -> Response {
     let mut text = String::new();
-    write(&mut text, metrics).expect("a string takes all that is written to it");
+    let written = write(&mut text, metrics).and_then(|()| membership.map_or(Ok(()), |of| write_node(&mut text, of)));
+    written.expect("a string takes all that is written to it");
     ([(header::CONTENT_TYPE, TEXT)], text).into_response()
 }
 
@@ -47,6 +48,27 @@ fn write(text: &mut String, metrics: &Metrics) -> fmt::Result {
         ("enact_timers", "Instances with a timer that has not fired.", metrics.timers),
     ] {
         head(text, name, "gauge", help)?;
+        writeln!(text, "{name} {value}")?;
+    }
+    Ok(())
+}
+
+fn write_node(text: &mut String, membership: &Membership) -> fmt::Result {
+    let Membership { is_joined, shards, counts, .. } = membership;
+    for (name, help, value) in [
+        ("enact_node_joined", "Whether the node holds its lease.", usize::from(*is_joined)),
+        ("enact_shards", "Shards that the node serves.", shards.len()),
+    ] {
+        head(text, name, "gauge", help)?;
+        writeln!(text, "{name} {value}")?;
+    }
+    for (name, help, value) in [
+        ("enact_forwarded_total", "Commands and reads that were sent to another node.", counts.forwarded),
+        ("enact_shards_opened_total", "Shards that the node has begun to serve.", counts.opened),
+        ("enact_shards_given_up_total", "Shards that another writer took, or whose journal failed.", counts.given_up),
+        ("enact_leases_lost_total", "Leases that the node has lost.", counts.leases_lost),
+    ] {
+        head(text, name, "counter", help)?;
         writeln!(text, "{name} {value}")?;
     }
     Ok(())

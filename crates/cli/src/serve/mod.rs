@@ -218,7 +218,7 @@ fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
 
 /// The servers, as they may stand in a log.
 #[cfg(feature = "nats")]
-fn without_passwords(addresses: &str) -> String {
+pub(crate) fn without_passwords(addresses: &str) -> String {
     let servers: Vec<&str> =
         addresses.split(',').map(|address| address.rsplit_once('@').map_or(address, |(_, server)| server)).collect();
     servers.join(",")

@@ -77,6 +77,21 @@ pub struct Membership {
     pub is_joined: bool,
     /// The shards that it serves, in order.
     pub shards: Vec<u16>,
+    /// What it has counted.
+    pub counts: NodeCounts,
+}
+
+/// What a node has counted since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeCounts {
+    /// Commands and reads that it has sent to another node.
+    pub forwarded: u64,
+    /// Shards that it has begun to serve.
+    pub opened: u64,
+    /// Shards that another writer has taken from it, or whose journal has failed.
+    pub given_up: u64,
+    /// Leases that it has lost.
+    pub leases_lost: u64,
 }
 
 impl<M: Model, J: Journal> Entities for Engine<M, J> {

@@ -223,6 +223,56 @@ async fn a_node_that_was_frozen_says_nothing_that_is_out_of_date_when_it_wakes_u
     assert_eq!(balances(&b).await, expected);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_nodes_and_shards_and_drains_a_node() {
+    let Some(place) = Place::over_three() else { return };
+    let addresses = place.nats.iter().map(Server::address).collect::<Vec<_>>().join(",");
+    let asked = |words: &[&str]| {
+        let output = crate::served::program().arg("cluster").args(words).args(["--cluster", &addresses]).output();
+        let output = output.expect("it ends");
+        (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    let unseen = asked(&["status"]);
+    assert_eq!(unseen, (Some(4), String::new()), "no node has joined");
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    let (code, status) = asked(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    assert_eq!(code, Some(0), "{status}");
+    let of = |node: usize, what: &str| status["nodes"][node][what].clone();
+    assert_eq!(
+        [of(0, "name"), of(1, "name"), of(0, "shards"), of(1, "shards")],
+        [json!("a"), json!("b"), json!(6), json!(6)]
+    );
+    assert_eq!(of(1, "address"), json!(b.address().to_string()));
+    let shards = status["shards"].as_array().expect("shards");
+    assert!(shards.iter().all(|shard| shard["replicas"].as_array().is_some_and(|all| all.len() == 3)), "{status}");
+    assert_eq!(asked(&["check"]), (Some(0), "sound: nodes 2, shards 12\n".to_owned()));
+
+    assert_eq!(asked(&["drain", "b"]), (Some(0), "b has no shards\n".to_owned()));
+    serves(&a, 12).await;
+    let (_, table) = asked(&["status"]);
+    assert!(
+        table.contains("0 (leaving)") && table.lines().filter(|line| line.contains("  a  ")).count() == 12,
+        "{table}"
+    );
+    assert_eq!(balances(&b).await.len(), ACCOUNTS, "it asks the other one");
+    let metrics = reqwest::get(b.url("/metrics")).await.expect("serving").text().await.expect("text");
+    let has = |line: &str| metrics.lines().any(|other| other == line);
+    assert!(has("enact_node_joined 1") && has("enact_shards 0") && has("enact_shards_opened_total 6"), "{metrics}");
+    assert!(has(&format!("enact_forwarded_total {ACCOUNTS}")), "{metrics}");
+    a.kill();
+    b.kill();
+    // Nothing is served any more when their leases are over.
+    loop {
+        let (code, said) = asked(&["check"]);
+        if code == Some(4) && said.lines().filter(|line| line.contains("is served by no node")).count() == 12 {
+            break;
+        }
+    }
+}
+
 #[test]
 fn a_node_that_cannot_be_one_of_them_is_refused_with_the_reason() {
     let Some(place) = Place::over_one() else { return };

@@ -1,0 +1,86 @@
+//! `enact cluster`: what an operator sees of several nodes, and does with them.
+
+use std::fmt::Write as _;
+
+use enact_cluster::{JoinError, ShardStatus, Status, drain, status};
+
+use crate::args;
+use crate::failure::Failure;
+
+pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    runtime.block_on(async {
+        match args {
+            args::Cluster::Status { cluster, json } => {
+                let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+                if *json {
+                    println!("{}", serde_json::to_string(&status).expect("it has a text form"));
+                } else {
+                    print!("{}", in_words(&status));
+                }
+                Ok(())
+            }
+            args::Cluster::Check { cluster } => {
+                let status = status(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+                let problems = status.problems();
+                problems.iter().for_each(|problem| println!("{problem}"));
+                if !problems.is_empty() {
+                    return Err(Failure::Unsound { problems: problems.len() });
+                }
+                println!("sound: nodes {}, shards {}", status.nodes.len(), status.shards.len());
+                Ok(())
+            }
+            args::Cluster::Drain { node, cluster, patience } => {
+                drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
+                println!("{node} has no shards");
+                Ok(())
+            }
+        }
+    })
+}
+
+fn unseen(cluster: &args::Servers, source: JoinError) -> Failure {
+    Failure::Join { place: crate::serve::without_passwords(&cluster.servers), source }
+}
+
+/// Nodes and shards as tables.
+fn in_words(status: &Status) -> String {
+    let mut nodes = vec![["NODE", "ADDRESS", "VERSION", "SHARDS"].map(str::to_owned)];
+    nodes.extend(status.nodes.iter().map(|node| {
+        let shards = if node.is_leaving { format!("{} (leaving)", node.shards) } else { node.shards.to_string() };
+        [node.name.clone(), node.address.clone(), node.version.clone(), shards]
+    }));
+    let mut shards = vec![["SHARD", "OWNER", "EPOCH", "LAST", "SERVERS"].map(str::to_owned)];
+    shards.extend(status.shards.iter().map(|shard| {
+        let ShardStatus { owner, epoch, last, replicas, .. } = shard;
+        let replicas: Vec<String> = replicas
+            .iter()
+            .map(|replica| match replica.is_current {
+                true => replica.server.clone(),
+                false => format!("{} ({} behind)", replica.server, replica.lag),
+            })
+            .collect();
+        let epoch = match (owner, epoch) {
+            (_, Some(epoch)) => epoch.to_string(),
+            (Some(_), None) => "opening".to_owned(),
+            (None, None) => "-".to_owned(),
+        };
+        let owner = owner.clone().unwrap_or_else(|| "-".to_owned());
+        [shard.shard.to_string(), owner, epoch, last.to_string(), replicas.join(", ")]
+    }));
+    format!("{}\n{}", table(&nodes), table(&shards))
+}
+
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let widths: Vec<usize> = (0..N).map(|n| rows.iter().map(|row| row[n].len()).max().unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let line = row.iter().zip(&widths).fold(String::new(), |mut line, (cell, width)| {
+            write!(line, "{cell:width$}  ").expect("a string takes all that is written to it");
+            line
+        });
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

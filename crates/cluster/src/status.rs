@@ -1,0 +1,318 @@
+//! What an operator sees of all nodes and shards, from anywhere that reaches the servers.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use async_nats::Client;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::JoinError;
+use crate::bucket::{Bucket, Kept};
+use crate::connect::connect;
+use crate::fabric::{self, Order};
+use crate::view::{SETTINGS, Settings, View};
+
+/// How far the clocks of machines may be apart: events carry the time of their node, and timers fire by it.
+const CLOCKS_MAX: Duration = Duration::from_secs(1);
+/// How many servers keep a record, so that one may be lost.
+const REPLICAS_MIN: usize = 3;
+const PAUSE: Duration = Duration::from_millis(100);
+const ORDER_MAX: Duration = Duration::from_secs(2);
+
+/// All nodes and shards, at about one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// The nodes that are alive, in the order of their names.
+    pub nodes: Vec<NodeStatus>,
+    /// The shards, in order.
+    pub shards: Vec<ShardStatus>,
+    /// How far the clock of a server is from the one here, in milliseconds.
+    pub clock_difference_ms: u64,
+}
+
+/// A node that is alive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Where clients find it.
+    pub address: String,
+    /// The version of its program.
+    pub version: String,
+    /// Whether it gives its shards away.
+    pub is_leaving: bool,
+    /// How many shards it serves.
+    pub shards: usize,
+}
+
+/// A shard and its journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShardStatus {
+    /// Its number.
+    pub shard: u16,
+    /// The node that has claimed it and is alive.
+    pub owner: Option<String>,
+    /// The reign in which it is served; nothing if it is being opened, or nobody has it.
+    pub epoch: Option<u64>,
+    /// The last message of its stream.
+    pub last: u64,
+    /// How many messages its stream lacks.
+    pub missing: u64,
+    /// The servers that keep it, the leader first.
+    pub replicas: Vec<Replica>,
+}
+
+/// A server that keeps a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replica {
+    /// The name of the server.
+    pub server: String,
+    /// Whether it has all that the leader has.
+    pub is_current: bool,
+    /// How many messages it is behind.
+    pub lag: u64,
+}
+
+/// Something that endangers what is kept, or keeps it from being served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum Problem {
+    /// No node serves the shard.
+    Unserved {
+        /// The shard.
+        shard: u16,
+    },
+    /// The stream lacks messages.
+    Missing {
+        /// The shard.
+        shard: u16,
+        /// How many.
+        missing: u64,
+    },
+    /// A record is kept by too few servers.
+    FewReplicas {
+        /// The shard.
+        shard: u16,
+        /// How many servers keep it.
+        replicas: usize,
+    },
+    /// No server leads those that keep the shard: nothing can be written.
+    NoLeader {
+        /// The shard.
+        shard: u16,
+    },
+    /// A server is behind, or is not heard of.
+    Lagging {
+        /// The shard.
+        shard: u16,
+        /// The server.
+        server: String,
+        /// How many messages it is behind.
+        lag: u64,
+    },
+    /// The programs of the nodes are not all of one version.
+    Versions {
+        /// Those that there are.
+        versions: Vec<String>,
+    },
+    /// Clocks are too far apart.
+    Clocks {
+        /// How far, in milliseconds.
+        difference_ms: u64,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unserved { shard } => {
+                write!(f, "shard {shard} is served by no node: start one, or wait until a lease is over")
+            }
+            Self::Missing { shard, missing } => {
+                write!(f, "shard {shard} lacks {missing} messages: restore stream J{shard} from a backup")
+            }
+            Self::FewReplicas { shard, replicas } => write!(
+                f,
+                "shard {shard} is kept by {replicas} servers, and one may be lost only of {REPLICAS_MIN}: `nats stream edit J{shard} \
+                 --replicas {REPLICAS_MIN}`"
+            ),
+            Self::NoLeader { shard } => {
+                write!(f, "shard {shard} has no leader: bring back most of the servers that keep it")
+            }
+            Self::Lagging { shard, server, lag } => {
+                write!(f, "shard {shard}: server {server} is {lag} messages behind, or is not heard of")
+            }
+            Self::Versions { versions } => write!(f, "nodes have versions {}: finish the upgrade", versions.join(", ")),
+            Self::Clocks { difference_ms } => {
+                write!(
+                    f,
+                    "the clock of a server is {difference_ms} ms from the one here: let both follow a time server"
+                )
+            }
+        }
+    }
+}
+
+impl Status {
+    /// What is wrong, the worst first.
+    pub fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let each = |found: fn(&ShardStatus) -> Option<Problem>| self.shards.iter().filter_map(found);
+        problems
+            .extend(each(|of| (of.missing > 0).then_some(Problem::Missing { shard: of.shard, missing: of.missing })));
+        problems.extend(each(|of| of.replicas.is_empty().then_some(Problem::NoLeader { shard: of.shard })));
+        problems.extend(each(|of| of.epoch.is_none().then_some(Problem::Unserved { shard: of.shard })));
+        problems.extend(each(|of| {
+            let replicas = of.replicas.len();
+            (1..REPLICAS_MIN).contains(&replicas).then_some(Problem::FewReplicas { shard: of.shard, replicas })
+        }));
+        for of in &self.shards {
+            problems.extend(of.replicas.iter().filter(|replica| !replica.is_current).map(|replica| Problem::Lagging {
+                shard: of.shard,
+                server: replica.server.clone(),
+                lag: replica.lag,
+            }));
+        }
+        let versions: BTreeSet<&String> = self.nodes.iter().map(|node| &node.version).collect();
+        if versions.len() > 1 {
+            problems.push(Problem::Versions { versions: versions.into_iter().cloned().collect() });
+        }
+        if Duration::from_millis(self.clock_difference_ms) > CLOCKS_MAX {
+            problems.push(Problem::Clocks { difference_ms: self.clock_difference_ms });
+        }
+        problems
+    }
+}
+
+/// Looks at all nodes and shards whose servers are at `servers`. Changes nothing.
+///
+/// # Errors
+/// When no server can be reached, or no node has ever joined there.
+///
+/// # Panics
+/// Outside of a tokio runtime with timers and network.
+///
+/// # Cancel safety
+/// Dropping the future has no effect.
+pub async fn status(servers: &str) -> Result<Status, JoinError> {
+    let (_, bucket) = open(servers).await?;
+    let settings = bucket.read::<Settings>(SETTINGS).await.map_err(JoinError::unreachable)?;
+    let settings = settings.ok_or_else(|| JoinError::unreachable("no node has joined there"))?.value;
+    let view = bucket.look().await.map_err(JoinError::unreachable)?;
+    let mut shards = Vec::new();
+    for shard in 0..settings.shards {
+        let kept = bucket.kept(shard).await.map_err(JoinError::unreachable)?;
+        shards.push(shard_status(shard, &view, kept));
+    }
+    let clock_difference_ms = bucket.clock_difference().await.map_err(JoinError::unreachable)?;
+    Ok(Status { nodes: node_statuses(&view, settings.shards), shards, clock_difference_ms })
+}
+
+/// Lets `node` give all its shards to others, and waits until it has none; it goes on to answer requests by asking them, until
+/// it is stopped. When it is started again it gets its part again.
+///
+/// # Errors
+/// When no server can be reached, or the node does not answer.
+///
+/// # Panics
+/// Outside of a tokio runtime with timers and network.
+///
+/// # Cancel safety
+/// The node may go on to give its shards away.
+pub async fn drain(servers: &str, node: &str, patience: Duration) -> Result<(), JoinError> {
+    let (client, bucket) = open(servers).await?;
+    let deadline = Instant::now() + patience;
+    let asked = fabric::ask::<_, bool>(&client, fabric::node_subject(node), &Order::Drain, ORDER_MAX).await;
+    if !matches!(asked, Ok(true)) {
+        return Err(JoinError::unreachable(format!("node {node} does not answer")));
+    }
+    loop {
+        let view = bucket.look().await.map_err(JoinError::unreachable)?;
+        let shards = view.claims().filter(|(_, claim)| claim.node == node).count();
+        if shards == 0 {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(JoinError::unreachable(format!(
+                "node {node} still has {shards} shards: is there another node?"
+            )));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn open(servers: &str) -> Result<(Client, Bucket), JoinError> {
+    let client = connect(servers, "enact cluster").await?;
+    let bucket = Bucket::existing(&client).await?;
+    Ok((client, bucket))
+}
+
+fn node_statuses(view: &View, shards: u16) -> Vec<NodeStatus> {
+    let served =
+        |node: &str| (0..shards).filter(|shard| view.holder(*shard).is_some_and(|claim| claim.node == node)).count();
+    let status = |(name, lease): (&str, &crate::view::Lease)| NodeStatus {
+        name: name.to_owned(),
+        address: lease.address.clone(),
+        version: lease.version.clone(),
+        is_leaving: lease.is_leaving,
+        shards: served(name),
+    };
+    view.nodes().map(status).collect()
+}
+
+fn shard_status(shard: u16, view: &View, kept: Option<Kept>) -> ShardStatus {
+    let holder = view.holder(shard);
+    let Kept { last, missing, replicas } = kept.unwrap_or_default();
+    let (owner, epoch) = (holder.map(|claim| claim.node.clone()), holder.and_then(|claim| claim.epoch));
+    ShardStatus { shard, owner, epoch, last, missing, replicas }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Status {
+        let replica = |server: &str| Replica { server: server.to_owned(), is_current: true, lag: 0 };
+        let shard = |shard| ShardStatus {
+            shard,
+            owner: Some("a".to_owned()),
+            epoch: Some(1),
+            last: 7,
+            missing: 0,
+            replicas: ["h1", "h2", "h3"].map(replica).to_vec(),
+        };
+        let node = NodeStatus {
+            name: "a".to_owned(),
+            address: String::new(),
+            version: "0.1.0".to_owned(),
+            is_leaving: false,
+            shards: 2,
+        };
+        Status { nodes: vec![node], shards: vec![shard(0), shard(1)], clock_difference_ms: 3 }
+    }
+
+    #[test]
+    fn each_thing_that_is_wrong_is_named_and_the_worst_first() {
+        assert_eq!(sound().problems(), []);
+        let mut status = sound();
+        status.clock_difference_ms = 1_001;
+        status.nodes.push(NodeStatus { version: "0.2.0".to_owned(), ..status.nodes[0].clone() });
+        status.shards[0].replicas[2] = Replica { server: "h3".to_owned(), is_current: false, lag: 9 };
+        status.shards[1].epoch = None;
+        status.shards[1].missing = 2;
+        status.shards[1].replicas.truncate(2);
+        let expected = [
+            Problem::Missing { shard: 1, missing: 2 },
+            Problem::Unserved { shard: 1 },
+            Problem::FewReplicas { shard: 1, replicas: 2 },
+            Problem::Lagging { shard: 0, server: "h3".to_owned(), lag: 9 },
+            Problem::Versions { versions: vec!["0.1.0".to_owned(), "0.2.0".to_owned()] },
+            Problem::Clocks { difference_ms: 1_001 },
+        ];
+        assert_eq!(status.problems(), expected);
+        status.shards[0].replicas.clear();
+        assert!(status.problems().contains(&Problem::NoLeader { shard: 0 }));
+    }
+}
