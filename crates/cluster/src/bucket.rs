@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv::{Config, Operation, Store, Watch};
-use async_nats::jetstream::stream::{Info, StorageType};
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt;
@@ -22,6 +23,9 @@ use crate::view::{Revised, View};
 const NAME: &str = "enact";
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
+/// What a message has in its header by which a node has taken the key away, or its time has.
+const OPERATION: &str = "KV-Operation";
+const MARKER: &str = "Nats-Marker-Reason";
 /// How long the bucket says that a key is gone.
 const MARKERS: Duration = Duration::from_secs(3600);
 
@@ -30,6 +34,10 @@ const MARKERS: Duration = Duration::from_secs(3600);
 pub(crate) struct Bucket {
     context: Context,
     store: Store,
+}
+
+fn subject(key: &str) -> String {
+    format!("$KV.{NAME}.{key}")
 }
 
 /// How the journal of a shard is kept.
@@ -91,21 +99,30 @@ impl Bucket {
         Ok(Self { context, store })
     }
 
-    /// What the key has.
+    /// What the key has, as the leader of the servers knows it.
     pub(crate) async fn read<T: for<'a> Deserialize<'a>>(&self, key: &str) -> Result<Option<Revised<T>>, String> {
-        let entry = timeout(ANSWER_MAX, self.store.entry(key)).await.map_err(|late| late.to_string())?;
-        let Some(entry) = entry.map_err(|cause| cause.to_string())? else { return Ok(None) };
-        if entry.operation != Operation::Put {
+        let Some(message) = self.last(key).await? else { return Ok(None) };
+        if [OPERATION, MARKER].iter().any(|gone| message.headers.get(*gone).is_some()) {
             return Ok(None);
         }
-        let value = serde_json::from_slice(&entry.value).map_err(|cause| format!("{key} cannot be read: {cause}"))?;
-        Ok(Some(Revised { value, revision: entry.revision }))
+        let value =
+            serde_json::from_slice(&message.payload).map_err(|cause| format!("{key} cannot be read: {cause}"))?;
+        Ok(Some(Revised { value, revision: message.sequence }))
     }
 
     /// The revision of the key, also if it is gone; 0 if it never was there, or so long ago that this is forgotten.
     pub(crate) async fn revision(&self, key: &str) -> Result<u64, String> {
-        let entry = timeout(ANSWER_MAX, self.store.entry(key)).await.map_err(|late| late.to_string())?;
-        Ok(entry.map_err(|cause| cause.to_string())?.map_or(0, |entry| entry.revision))
+        Ok(self.last(key).await?.map_or(0, |message| message.sequence))
+    }
+
+    async fn last(&self, key: &str) -> Result<Option<StreamMessage>, String> {
+        let subject = subject(key);
+        let asked = timeout(ANSWER_MAX, self.store.stream.get_last_raw_message_by_subject(&subject)).await;
+        match asked.map_err(|late| late.to_string())? {
+            Ok(message) => Ok(Some(message)),
+            Err(cause) if cause.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(cause) => Err(cause.to_string()),
+        }
     }
 
     /// Gives `key` a value if it has the revision `expected`; one that lasts for `lease`, if that is given.
@@ -123,8 +140,7 @@ impl Bucket {
         }
         let value = serde_json::to_vec(value).expect("values of the bucket have a text form");
         let stored = async {
-            let subject = format!("$KV.{NAME}.{key}");
-            let sent = self.context.publish_with_headers(subject, headers, value.into()).await;
+            let sent = self.context.publish_with_headers(subject(key), headers, value.into()).await;
             sent.map_err(|cause| cause.kind())?.await.map_err(|cause| cause.kind())
         };
         match timeout(ANSWER_MAX, stored).await {

@@ -24,7 +24,7 @@ use crate::transport::Sender;
 use crate::view::{SETTINGS, Settings, View as Members};
 
 /// How long joining goes on to ask.
-const JOIN_MAX: Duration = Duration::from_secs(20);
+const JOIN_MAX: Duration = Duration::from_secs(60);
 /// How long the bucket may take to be opened.
 const OPEN_MAX: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -175,7 +175,7 @@ impl<M: Model> Cluster<M> {
         let deadline = Instant::now() + JOIN_MAX;
         let bucket = loop {
             let opened = timeout(OPEN_MAX, Bucket::open(&client, options.replicas)).await;
-            match opened.unwrap_or_else(|late| Err(JoinError::unreachable(late))) {
+            match opened.unwrap_or_else(|_| Err(JoinError::unreachable("the bucket was not opened in time"))) {
                 Err(JoinError::Unreachable { why }) if Instant::now() < deadline => {
                     tracing::debug!(why, "the bucket cannot be opened; trying again");
                     sleep(PAUSE).await;
@@ -193,7 +193,7 @@ impl<M: Model> Cluster<M> {
         };
         let seen_in_time = timeout(JOIN_MAX, joined.wait_for(is_seen));
         let view = tokio::select! {
-            view = seen_in_time => view.map_err(JoinError::unreachable)?,
+            view = seen_in_time => view.map_err(|_| JoinError::unreachable("leases cannot be watched"))?,
             () = lease.keep() => return Err(JoinError::unreachable("the lease is over")),
         };
         let view = view.map_err(JoinError::unreachable)?.clone();

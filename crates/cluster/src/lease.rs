@@ -17,7 +17,9 @@ use crate::view::{Lease, NODE, Revised};
 pub const LEASE_MIN: Duration = Duration::from_secs(13);
 
 /// How much longer than a lease lasts a node tries to get it.
-const TAKE_MAX: Duration = Duration::from_secs(20);
+const TAKE_MAX: Duration = Duration::from_secs(45);
+/// Renewals are so far apart at least.
+const APART: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How long after a renewal of a lease of this `length` the next one comes.
@@ -51,7 +53,7 @@ impl Held {
     ) -> Result<Arc<Self>, JoinError> {
         let key = format!("{NODE}{node}");
         let deadline = Instant::now() + length + TAKE_MAX;
-        let mut before: Option<Revised<Lease>> = None;
+        let mut renewals = Renewals::default();
         loop {
             let why = match bucket.read::<Lease>(&key).await {
                 Ok(Some(found)) if found.value.incarnation == lease.incarnation => {
@@ -59,10 +61,9 @@ impl Held {
                 }
                 Ok(Some(found)) => {
                     // An earlier run of this node does not renew its lease any more.
-                    if before.as_ref().is_some_and(|before| before.revision != found.revision) {
+                    if renewals.saw(&found, Instant::now()) {
                         return Err(JoinError::NameInUse { node: node.to_owned(), address: found.value.address });
                     }
-                    before = Some(found);
                     "the lease of an earlier run is not over".to_owned()
                 }
                 Ok(None) => match Self::begin(&bucket, &key, &lease, length).await {
@@ -172,5 +173,50 @@ impl Held {
     }
 }
 
+/// Tells whether a lease is renewed. A server that has just begun to lead may show revisions of the past, one after the other.
+#[derive(Default)]
+struct Renewals {
+    last: Option<(u64, Instant)>,
+    count: u32,
+}
+
+impl Renewals {
+    /// Whether somebody renews the lease for certain, now that it was `found`.
+    fn saw(&mut self, found: &Revised<Lease>, now: Instant) -> bool {
+        match self.last {
+            Some((revision, _)) if revision == found.revision => {}
+            Some((_, seen)) if now - seen < APART => self.last = Some((found.revision, now)),
+            Some(_) => {
+                self.last = Some((found.revision, now));
+                self.count += 1;
+            }
+            None => self.last = Some((found.revision, now)),
+        }
+        self.count >= 2
+    }
+}
+
 /// The lease is over, or another run of the node has it.
 struct Lost;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_renewed_if_it_has_new_revisions_again_and_again_and_not_all_at_once() {
+        let lease = Lease { incarnation: 1, address: String::new(), version: String::new(), is_leaving: false };
+        let begun = Instant::now();
+        let sees = |looks: &[(u64, u64)]| {
+            let mut renewals = Renewals::default();
+            let mut saw = |&(millis, revision): &(u64, u64)| {
+                renewals.saw(&Revised { value: lease.clone(), revision }, begun + Duration::from_millis(millis))
+            };
+            looks.iter().map(&mut saw).collect::<Vec<_>>()
+        };
+        assert_eq!(sees(&[(0, 5), (1_000, 5), (9_000, 5)]), [false; 3], "nobody");
+        assert_eq!(sees(&[(0, 3), (200, 4), (400, 5), (600, 7)]), [false; 4], "a server that catches up");
+        assert_eq!(sees(&[(0, 3), (1_200, 7), (1_400, 7), (9_000, 7)]), [false; 4], "one that was behind");
+        assert_eq!(sees(&[(0, 5), (1_800, 6), (3_600, 7)]), [false, false, true], "somebody");
+    }
+}
