@@ -81,7 +81,7 @@ pub(crate) fn planted() -> Outcome {
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
     let models = "cargo test --release --locked -p enact-models --test";
-    let served = "cargo test --release --locked -p enact-cli --test enact";
+    let served = "cargo test --release --locked -p enact-cli --features nats --test enact";
     for (variable, count, tests) in [
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),
         ("ENACT_POWER_CUTS", "1000", format!("{journal} power_cut")),
@@ -91,6 +91,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
         ("ENACT_ATTACK_REQUESTS", "10000", format!("{served} attacks -- --nocapture")),
+        ("ENACT_FAULTS_SECONDS", "1200", format!("{served} cluster::faults -- --nocapture")),
     ] {
         let mut soak = command(&tests);
         soak.env(variable, count);

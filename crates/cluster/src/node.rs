@@ -97,8 +97,16 @@ enum Unopened {
     Later(String),
     /// Its entities do not fit the contract.
     Never(String),
-    /// Another node has claimed it meanwhile.
+    /// Another node has claimed it, or is alive after all.
     Claimed,
+}
+
+/// How a node comes to the claim to a shard.
+enum Claiming {
+    /// It has it, with this revision.
+    Own { revision: u64 },
+    /// It takes it in place of the last one, which has this revision and whose node is gone.
+    Take { revision: u64, last: Option<Claim> },
 }
 
 /// What is under way to get shards.
@@ -223,7 +231,7 @@ impl<M: Model> Node<M> {
         loop {
             let view = views.borrow_and_update().clone();
             for shard in 0..self.options.shards {
-                self.care_for(shard, &view, lease, work).await;
+                self.care_for(shard, &view, lease, work);
             }
             tokio::select! {
                 changed = views.changed() => if changed.is_err() { std::future::pending::<()>().await },
@@ -239,7 +247,9 @@ impl<M: Model> Node<M> {
             Done::Opened(shard, opened) => {
                 work.opening.remove(&shard);
                 match opened {
-                    Ok(()) | Err(Unopened::Claimed) => {}
+                    Ok(()) => {}
+                    // The view shows it in a moment.
+                    Err(Unopened::Claimed) => drop(work.not_before.insert(shard, Instant::now() + PAUSE)),
                     Err(Unopened::Later(why)) => {
                         tracing::warn!(shard, why, "a shard cannot be opened; trying again");
                         work.not_before.insert(shard, Instant::now() + RETRY_AFTER);
@@ -250,7 +260,7 @@ impl<M: Model> Node<M> {
         }
     }
 
-    async fn care_for(self: &Arc<Self>, shard: u16, view: &View, lease: &Arc<Held>, work: &mut Work) {
+    fn care_for(self: &Arc<Self>, shard: u16, view: &View, lease: &Arc<Held>, work: &mut Work) {
         if work.opening.contains(&shard) || work.not_before.get(&shard).is_some_and(|moment| Instant::now() < *moment) {
             return;
         }
@@ -274,7 +284,7 @@ impl<M: Model> Node<M> {
             return;
         }
         if let Some(claim) = claim.filter(|claim| is_own(&claim.value)) {
-            return self.begin(shard, claim.revision, lease, work);
+            return self.begin(shard, Claiming::Own { revision: claim.revision }, lease, work);
         }
         if placement(&view.owners(), self.options.shards).get(usize::from(shard)) != Some(&node) {
             return;
@@ -291,17 +301,23 @@ impl<M: Model> Node<M> {
             }
             Some(_) => {}
             None => {
-                let (revision, last) = claim.map_or((0, None), |claim| (claim.revision, Some(&claim.value)));
-                if let Some(last) = last
-                    && self.is_alive(last).await
-                {
-                    return;
-                }
-                let own = Claim { node: node.to_owned(), incarnation: lease.incarnation(), epoch: None };
-                if let Wrote::Yes(revision) = self.bucket.write(&claim_key(shard), &own, revision, None).await {
-                    self.begin(shard, revision, lease, work);
-                }
+                let (revision, last) = claim.map_or((0, None), |claim| (claim.revision, Some(claim.value.clone())));
+                self.begin(shard, Claiming::Take { revision, last }, lease, work);
             }
+        }
+    }
+
+    /// Claims `shard`, whose node is gone; the revision of the claim, if that succeeds.
+    async fn take(&self, shard: u16, expected: u64, last: Option<Claim>, incarnation: u64) -> Option<u64> {
+        if let Some(last) = last
+            && self.is_alive(&last).await
+        {
+            return None;
+        }
+        let own = Claim { node: self.options.node.clone(), incarnation, epoch: None };
+        match self.bucket.write(&claim_key(shard), &own, expected, None).await {
+            Wrote::Yes(revision) => Some(revision),
+            Wrote::Conflict | Wrote::Unknown => None,
         }
     }
 
@@ -331,11 +347,21 @@ impl<M: Model> Node<M> {
         }
     }
 
-    /// Opens a shard that the node has claimed.
-    fn begin(self: &Arc<Self>, shard: u16, claim: u64, lease: &Arc<Held>, work: &mut Work) {
+    /// Opens a shard that the node has claimed, or claims before.
+    fn begin(self: &Arc<Self>, shard: u16, claiming: Claiming, lease: &Arc<Held>, work: &mut Work) {
         work.opening.insert(shard);
         let (node, lease) = (Arc::clone(self), Arc::clone(lease));
-        work.tasks.spawn(async move { Done::Opened(shard, node.open(shard, claim, lease).await) });
+        work.tasks.spawn(async move {
+            let claim = match claiming {
+                Claiming::Own { revision } => Some(revision),
+                Claiming::Take { revision, last } => node.take(shard, revision, last, lease.incarnation()).await,
+            };
+            let opened = match claim {
+                Some(claim) => node.open(shard, claim, lease).await,
+                None => Err(Unopened::Claimed),
+            };
+            Done::Opened(shard, opened)
+        });
     }
 
     async fn open(self: &Arc<Self>, shard: u16, claim: u64, lease: Arc<Held>) -> Result<(), Unopened> {
