@@ -8,19 +8,20 @@
 //!
 //! # Layers
 //! `queue` takes appends, `writer` makes groups and sends one at a time, `send` finds out what became of it, `take_over`
-//! begins a reign, `reign` knows where everything ends, `read` asks replicas and lets none that is behind pass for the truth,
-//! `direct` and `inbox` carry its questions, `wire` knows what stands in the streams, `guard` refuses servers and settings that
-//! could lose something.
+//! begins a reign, `reign` knows where everything ends and `earlier` what there is at all, `read` asks replicas and lets none that
+//! is behind pass for the truth, `direct` and `inbox` carry its questions, `wire` knows what stands in the streams, `guard`
+//! refuses servers and settings that could lose something.
 //!
 //! # Executors
 //! The journal lives in the tokio runtime in which it is opened, and its futures run on any executor. When that runtime ends, what is
 //! under way is in doubt.
 //!
 //! # Limits
-//! All entities that were asked for since the journal was opened have an entry in memory, their key and about 90 bytes. Records
-//! are never removed.
+//! All entities that there are take 8 bytes of memory, and those that were asked for since the journal was opened their key and about
+//! 90 more. Records are never removed.
 
 mod direct;
+mod earlier;
 mod guard;
 mod inbox;
 mod options;
@@ -41,6 +42,7 @@ use async_nats::{ConnectOptions, ServerAddr};
 use futures_util::future::Either;
 pub use options::Options;
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use self::direct::Direct;
@@ -80,6 +82,8 @@ pub struct Nats {
     queue: Arc<Queue>,
     reader: Arc<Reader>,
     epoch: u64,
+    /// Finds out which entities there are.
+    finding_out: AbortHandle,
 }
 
 /// Why a journal over NATS could not be opened.
@@ -199,10 +203,11 @@ impl Nats {
         tracing::info!(stream = names.stream(), epoch, "the journal was taken over");
         let queue = Arc::new(Queue::new(limits, options.queue_bytes));
         let reader = Arc::new(Reader::new(client.clone(), Arc::new(direct), names.clone(), Arc::clone(&reign)));
-        let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
         let runtime = Handle::current();
+        let finding_out = runtime.spawn(earlier::find_out(client.clone(), names.clone(), Arc::clone(&reign)));
+        let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
         runtime.spawn(writer.run());
-        Ok(Self { runtime, queue, reader, epoch })
+        Ok(Self { runtime, queue, reader, epoch, finding_out: finding_out.abort_handle() })
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it.
@@ -304,6 +309,7 @@ impl Journal for Nats {
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
+        self.finding_out.abort();
         let closed = self.queue.begin_close();
         async { closed.await.unwrap_or_else(|| Err(CloseError::Poisoned { why: GONE.to_owned() })) }
     }
@@ -311,6 +317,7 @@ impl Journal for Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
+        self.finding_out.abort();
         drop(self.queue.begin_close());
     }
 }

@@ -113,6 +113,9 @@ impl Reader {
 
     /// The newest snapshot and all records after it. Its end, its snapshot and its first records are asked for at once.
     pub(super) async fn load(&self, entity: &EntityKey) -> Result<Loaded, ReadError> {
+        if self.reign.has_nothing(entity) {
+            return Ok(Loaded::default());
+        }
         if self.reign.tail(entity).is_some_and(|tail| tail.last.seq == Seq::NONE) {
             return Ok(Loaded { snapshot: self.load_snapshot(entity).await?, records: Vec::new() });
         }
@@ -136,6 +139,9 @@ impl Reader {
     }
 
     pub(super) async fn load_snapshot(&self, entity: &EntityKey) -> Result<Option<Snapshot>, ReadError> {
+        if self.reign.has_nothing(entity) {
+            return Ok(None);
+        }
         let (_, kept) = try_join(self.tail(entity), self.kept(entity)).await?;
         let Some((snapshot, _)) = kept else { return Ok(None) };
         self.last_behind(entity, snapshot.seq).await?;

@@ -2,22 +2,27 @@
 //!
 //! # Who may touch what
 //! The writer [publishes](Reign::publish) groups that are durable, whole and in order. Readers look at what was published, and add
-//! [where entities end](Reign::learn) that nobody has asked for yet. An entity is appended to only after that, so what a reader
-//! adds late never hides a record.
+//! [where entities end](Reign::learn) that nobody has asked for yet. An entity is appended to only after that, or when it is certain
+//! that it has no records, and what was published stays: so what a reader adds late never hides a record.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use enact_sync::Mutex;
 
-use super::wire::Place;
-use crate::record::{EntityKey, Position};
+use super::earlier::Earlier;
+use super::wire::{Names, Place};
+use crate::record::{EntityKey, Position, Seq};
 
 pub(super) struct Reign {
+    names: Names,
     /// The sequence of the writer's own owner record.
     pub(super) epoch: u64,
     /// The sequences of all owner records, of which this reign's is the last.
     owners: Vec<u64>,
     known: Mutex<Known>,
+    /// The entities that have something from before it, once that is known.
+    earlier: OnceLock<Earlier>,
 }
 
 struct Known {
@@ -35,8 +40,8 @@ pub(super) struct Tail {
     pub(super) base: Place,
     /// The sequence in the stream of snapshots from which on the entity's newest one stands.
     pub(super) snapshot: u64,
-    /// Whether the last record was appended in this reign.
-    pub(super) is_own: bool,
+    /// The last record of the reigns before.
+    before: Seq,
 }
 
 impl Reign {
@@ -44,9 +49,20 @@ impl Reign {
     ///
     /// # Panics
     /// If there are no owners.
-    pub(super) fn of(owners: Vec<u64>) -> Self {
+    pub(super) fn of(names: Names, owners: Vec<u64>) -> Self {
         let epoch = *owners.last().expect("its own record");
-        Self { epoch, owners, known: Mutex::new(Known { durable: epoch, tails: HashMap::new() }) }
+        let known = Mutex::new(Known { durable: epoch, tails: HashMap::new() });
+        Self { names, epoch, owners, known, earlier: OnceLock::new() }
+    }
+
+    /// How many reigns there have been, with this one.
+    pub(super) fn owners(&self) -> u64 {
+        self.owners.len() as u64
+    }
+
+    /// Nothing is from before this reign but what `earlier` has.
+    pub(super) fn know(&self, earlier: Earlier) {
+        self.earlier.get_or_init(|| earlier);
     }
 
     /// The last sequence of the stream that is known to be durable.
@@ -64,14 +80,34 @@ impl Reign {
         self.owners.iter().fold(position.0, |sequence, &owner| sequence.saturating_add(u64::from(owner <= sequence)))
     }
 
-    /// Where the entity ends, if anybody has asked.
+    /// Where the entity ends, if anybody has asked, or if it is certain that it has no records.
     pub(super) fn tail(&self, entity: &EntityKey) -> Option<Tail> {
-        self.known.lock().tails.get(entity).copied()
+        let tail = self.known.lock().tails.get(entity).copied();
+        tail.or_else(|| self.has_nothing_earlier(entity).then(Tail::default))
+    }
+
+    /// Whether the entity certainly has no records and no snapshot.
+    pub(super) fn has_nothing(&self, entity: &EntityKey) -> bool {
+        self.tail(entity).is_some_and(|tail| tail.last.seq == Seq::NONE) && self.has_nothing_earlier(entity)
+    }
+
+    fn has_nothing_earlier(&self, entity: &EntityKey) -> bool {
+        self.earlier.get().is_some_and(|earlier| !earlier.may_have(&self.names.entity(entity)))
+    }
+
+    /// How many records of the reigns before the entity has, if anybody has asked.
+    pub(super) fn records_before(&self, entity: &EntityKey) -> Option<u64> {
+        self.known.lock().tails.get(entity).map(|tail| tail.before.0)
+    }
+
+    /// Whether this reign has appended the record at `place`.
+    pub(super) fn has_appended(&self, place: Place) -> bool {
+        place.sequence > self.epoch
     }
 
     /// The stream says that the entity ends at `last`; where it ends, if more is known already.
     pub(super) fn learn(&self, entity: &EntityKey, last: Place) -> Tail {
-        *self.known.lock().tails.entry(entity.clone()).or_insert(Tail { last, ..Tail::default() })
+        *self.known.lock().tails.entry(entity.clone()).or_insert(Tail { last, before: last.seq, ..Tail::default() })
     }
 
     /// A snapshot of the entity is kept, at `sequence` in its stream; `base` is a record that the next one includes.
@@ -89,8 +125,7 @@ impl Reign {
         let mut known = self.known.lock();
         known.durable = sequence;
         for (entity, last) in lasts {
-            let tail = known.tails.entry(entity).or_default();
-            (tail.last, tail.is_own) = (last, true);
+            known.tails.entry(entity).or_default().last = last;
         }
     }
 }
@@ -102,7 +137,7 @@ mod tests {
     #[test]
     fn positions_leave_owner_records_out() {
         // 1 owner, 2 and 3 records, 4 and 5 owners, 6 a record, 7 an owner, 8 to come.
-        let reign = Reign::of(vec![1, 4, 5, 7]);
+        let reign = Reign::of(Names::of(0), vec![1, 4, 5, 7]);
         for (position, sequence) in [(1, 2), (2, 3), (3, 6), (4, 8), (5, 9)] {
             assert_eq!(reign.position(sequence), Position(position));
             assert_eq!(reign.sequence(Position(position)), sequence);
@@ -116,8 +151,8 @@ mod tests {
     #[test]
     fn what_a_reader_adds_late_hides_no_record() {
         let entity = EntityKey::new("A", "1").unwrap();
-        let place = |seq, sequence| Place { seq: crate::record::Seq(seq), sequence };
-        let reign = Reign::of(vec![9]);
+        let place = |seq, sequence| Place { seq: Seq(seq), sequence };
+        let reign = Reign::of(Names::of(0), vec![9]);
         reign.learn(&entity, place(3, 7));
         reign.publish(10, [(entity.clone(), place(4, 10))]);
         assert_eq!(reign.learn(&entity, place(3, 7)).last, place(4, 10));

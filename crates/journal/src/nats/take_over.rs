@@ -30,7 +30,7 @@ pub(super) async fn take_over(
     let token = client.new_inbox();
     loop {
         match attempt(client, direct, names, node, &token).await {
-            Ok(Some(epoch)) => return owners(direct, names, epoch, deadline).await.map(Reign::of),
+            Ok(Some(epoch)) => return Ok(Reign::of(names.clone(), owners(direct, names, epoch, deadline).await?)),
             Ok(None) => {}
             Err(cause) if Instant::now() > deadline => return Err(OpenError::unreachable(cause)),
             Err(cause) => tracing::debug!(%cause, "the journal was not taken over; trying again"),

@@ -63,6 +63,11 @@ impl Names {
         format!("s.{}.{}.{}", self.shard, escaped(entity.class()), escaped(entity.id()))
     }
 
+    /// The subject of the records of the entity to which a snapshot with this subject belongs.
+    pub(super) fn snapshotted(&self, subject: &str) -> Option<String> {
+        Some(format!("j.{0}.e.{1}", self.shard, subject.strip_prefix(&format!("s.{}.", self.shard))?))
+    }
+
     /// The entity to which a record with this subject belongs.
     pub(super) fn entity_of(&self, subject: &str) -> Option<EntityKey> {
         let (class, id) = subject.strip_prefix(&format!("j.{}.e.", self.shard))?.split_once('.')?;
@@ -221,6 +226,8 @@ mod tests {
         let names = Names::of(3);
         assert_eq!(names.entity(&key()), "j.3.e.bank=Account.NL01=a:b-c_d");
         assert_eq!(names.entity_of(&names.entity(&key())), Some(key()));
+        assert_eq!(names.snapshotted(&names.snapshot(&key())), Some(names.entity(&key())));
+        assert_eq!(names.snapshotted("s.4.A.1"), None, "of another shard");
         for subject in ["j.4.e.A.1", "j.3.o", "j.3.e.A", "j.3.e.A.1.2", "s.3.A.1", ""] {
             assert_eq!(names.entity_of(subject), None, "{subject}");
         }

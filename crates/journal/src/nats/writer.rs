@@ -133,8 +133,8 @@ impl Writer {
             let (last, expected) = match lasts.get(entity).or_else(|| group.lasts.get(entity)) {
                 Some(last) => (*last, None),
                 None => {
-                    let Tail { last, is_own, .. } = self.reign.tail(entity).unwrap_or_default();
-                    (last, (!is_own).then_some(last.sequence))
+                    let Tail { last, .. } = self.reign.tail(entity).unwrap_or_default();
+                    (last, (!self.reign.has_appended(last)).then_some(last.sequence))
                 }
             };
             if last.seq != record.expected {

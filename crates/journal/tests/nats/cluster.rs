@@ -4,18 +4,19 @@ use enact_journal::Journal;
 use enact_journal::nats::Options;
 use enact_journal_kit::contract::{block_on, cases, reigns};
 use enact_journal_kit::nats::{Server, program};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::failures::{append_under_way, assert_whole};
-use crate::support::{OverNats, Processes};
+use crate::support::{OverNats, Processes, Raw};
 
-struct Three {
-    servers: [Server; 3],
+pub(crate) struct Three {
+    pub(crate) servers: [Server; 3],
     _directory: TempDir,
 }
 
 impl Three {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
         let servers = Server::start_three(&program, directory.path());
         Some(Self { servers, _directory: directory })
@@ -24,6 +25,13 @@ impl Three {
     fn options(&self) -> Options {
         let addresses: Vec<String> = self.servers.iter().map(Server::address).collect();
         Options { replicas: 3, ..Options::at(&addresses.join(",")) }
+    }
+
+    /// Which server leads `stream`.
+    pub(crate) fn leader(&self, stream: &str) -> usize {
+        let info = Raw::at(&self.servers[0].address()).ask(&format!("STREAM.INFO.{stream}"), &json!({}));
+        let name = info["cluster"]["leader"].as_str().expect("it has a leader");
+        name.trim_start_matches('n').parse().expect("a server of these")
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod contract_nats;
+mod earlier;
 mod failures;
 mod proxy;
 mod settings;

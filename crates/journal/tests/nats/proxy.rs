@@ -1,6 +1,8 @@
 //! A proxy in front of a server, which holds back what it is told to.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use enact_journal_kit::contract::block_on;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -24,6 +26,7 @@ pub(crate) struct Proxy {
     to_client: watch::Sender<Link>,
     /// Whether an answer to an append is held back.
     held: watch::Sender<bool>,
+    questions: Arc<AtomicU64>,
     _runtime: Runtime,
 }
 
@@ -38,20 +41,31 @@ impl Proxy {
         let (requests, answers) = (to_server.clone(), to_client.clone());
         let held = watch::Sender::new(false);
         let holding = held.clone();
+        let questions = Arc::new(AtomicU64::new(0));
+        let asked = Arc::clone(&questions);
         runtime.spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(server).await else { continue };
                 let (from_client, into_client) = client.into_split();
                 let (from_server, into_server) = server.into_split();
-                tokio::spawn(carry(from_client, into_server, requests.subscribe(), watch::Sender::new(false)));
-                tokio::spawn(carry(from_server, into_client, answers.subscribe(), holding.clone()));
+                let (passed, holding) = (count(Arc::clone(&asked)), holding.clone());
+                let held = move |bytes: &[u8]| {
+                    holding.send_replace(String::from_utf8_lossy(bytes).contains("\"stream\":\"J0\""));
+                };
+                tokio::spawn(carry(from_client, into_server, requests.subscribe(), passed, |_| ()));
+                tokio::spawn(carry(from_server, into_client, answers.subscribe(), |_| (), held));
             }
         });
-        Self { port, to_server, to_client, held, _runtime: runtime }
+        Self { port, to_server, to_client, held, questions, _runtime: runtime }
     }
 
     pub(crate) fn address(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// How many questions to the store of streams clients have sent so far; what they append is none.
+    pub(crate) fn questions(&self) -> u64 {
+        self.questions.load(Ordering::Relaxed)
     }
 
     /// Holds back what clients send, or lets it pass.
@@ -76,12 +90,25 @@ impl Proxy {
     }
 }
 
-/// Carries what comes, and says in `held` whether it holds an answer to an append back.
+/// Counts the questions in what passes.
+fn count(questions: Arc<AtomicU64>) -> impl FnMut(&[u8]) {
+    const QUESTION: &[u8] = b"$JS.API.";
+    let mut window = Vec::new();
+    move |bytes| {
+        window.extend_from_slice(bytes);
+        let found = window.windows(QUESTION.len()).filter(|found| *found == QUESTION).count();
+        questions.fetch_add(found as u64, Ordering::Relaxed);
+        window.drain(..window.len().saturating_sub(QUESTION.len() - 1));
+    }
+}
+
+/// Carries what comes; `passed` sees what passes, and `held` all that is held back.
 async fn carry(
     mut from: OwnedReadHalf,
     mut into: OwnedWriteHalf,
     mut link: watch::Receiver<Link>,
-    held: watch::Sender<bool>,
+    mut passed: impl FnMut(&[u8]),
+    held: impl Fn(&[u8]),
 ) {
     let cuts = link.borrow().cuts;
     let (mut bytes, mut pending) = (vec![0; 64 << 10], Vec::new());
@@ -100,11 +127,13 @@ async fn carry(
             return;
         }
         if is_held {
-            held.send_replace(String::from_utf8_lossy(&pending).contains("\"stream\":\"J0\""));
-        } else if into.write_all(&pending).await.is_err() {
-            return;
-        } else {
-            pending.clear();
+            held(&pending);
+            continue;
         }
+        passed(&pending);
+        if into.write_all(&pending).await.is_err() {
+            return;
+        }
+        pending.clear();
     }
 }
