@@ -216,7 +216,7 @@ impl Windows<'_> {
     /// # Errors
     /// [`EngineError`] when a command has another outcome than expected, or the oracle refuses the result.
     pub(crate) async fn run<W: Workload>(&self, workload: W) -> Result<Vec<Window>, EngineError> {
-        let engines = Engines::start(W::CONTRACT, self.directory, &self.setup)?;
+        let engines = Engines::start(W::CONTRACT, self.directory, &self.setup).await?;
         engines.submit_all(workload.opening(&engines)).await?;
         let workload = Arc::new(workload);
         let mut windows = Vec::new();
@@ -275,7 +275,7 @@ mod tests {
     async fn what_is_acknowledged_after_the_window_is_no_part_of_its_rate() {
         let directory = tempfile::tempdir().expect("a place for the test");
         let sync_min = Some(Duration::from_millis(400));
-        let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min, decider: Decider::default() };
+        let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min, decider: Decider::default(), over: None };
         let length = Duration::from_millis(100);
         let windows = Windows { directory: directory.path(), setup, clients: &[3], length };
         let windows = windows.run(Bank::new(Kind::Deposit, 2)).await.expect("money is conserved");

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use enact_entities::{Command, Engine, EntityKey, Network, ReadMode, Receipt, SubmitError, SystemClock, View};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
-use enact_journal::{Embedded, Options as JournalOptions};
+use enact_journal::nats;
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
 
 use super::EngineError;
 use super::contract::Contract;
 use super::decider::Decider;
+use super::store::Store;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How many requests are under way at once where order does not matter.
@@ -29,6 +30,8 @@ pub(crate) struct Setup {
     pub(crate) sync_min: Option<Duration>,
     /// What decides about admission.
     pub(crate) decider: Decider,
+    /// Where the records of the one engine are; nothing where each has a directory.
+    pub(crate) over: Option<nats::Options>,
 }
 
 /// An event of an entity.
@@ -41,9 +44,9 @@ pub(crate) struct Request {
 #[derive(Clone)]
 pub(crate) struct Engines {
     spec: Arc<Spec>,
-    engines: Arc<[Engine<Contract, Embedded>]>,
+    engines: Arc<[Engine<Contract, Store>]>,
     /// What brings messages from one engine to another, as long as there are the engines.
-    _network: Arc<Network<Contract, Embedded>>,
+    _network: Arc<Network<Contract, Store>>,
 }
 
 /// The engine that has `entity`, of so many.
@@ -57,24 +60,30 @@ fn place(entity: &EntityKey, engines: usize) -> usize {
 }
 
 impl Engines {
-    /// Engines of `contract` whose journals are in new directories in `directory`. The runtime of the caller maintains them.
+    /// Engines of `contract` whose journals are in new directories in `directory`, unless they are over NATS. The runtime of the caller maintains them.
     ///
     /// # Panics
     /// If the contract is not Rebel.
-    pub(crate) fn start(contract: &str, directory: &Path, setup: &Setup) -> Result<Self, EngineError> {
+    pub(crate) async fn start(contract: &str, directory: &Path, setup: &Setup) -> Result<Self, EngineError> {
         let spec = Arc::new(check(vec![Source::new("contract.rebel", contract)]).expect("the contract is Rebel"));
         let count = setup.engines;
         let names = (0..count).map(|number| format!("engine-{number}"));
         let network = Network::new(names, move |entity| place(entity, count), setup.delay);
-        let start = |number: usize| {
-            let failed = |source: &dyn Error| EngineError::Journal(source.to_string());
+        let failed = |source: &dyn Error| EngineError::Journal(source.to_string());
+        let open = async |number: usize| {
+            if let Some(over) = &setup.over {
+                return Store::over(over.clone()).await;
+            }
             let disk: Arc<dyn Disk> =
                 Arc::new(OsDisk::at(&directory.join(number.to_string())).map_err(|source| failed(&source))?);
-            let disk = match setup.sync_min {
+            Store::on(match setup.sync_min {
                 Some(sync) => Arc::new(SlowDisk::new(disk, sync)),
                 None => disk,
-            };
-            let journal = Embedded::open_on(disk, JournalOptions::default()).map_err(|source| failed(&source))?;
+            })
+        };
+        let mut engines = Vec::with_capacity(count);
+        for number in 0..count {
+            let journal = open(number).await?;
             let options = setup.decider.options();
             let model = setup.decider.model(Arc::clone(&spec));
             let engine = if count == 1 {
@@ -88,13 +97,12 @@ impl Engines {
             };
             let maintained = engine.clone();
             tokio::spawn(async move { maintained.maintain().await });
-            Ok(engine)
-        };
-        let engines = (0..count).map(start).collect::<Result<Vec<_>, EngineError>>()?.into();
-        Ok(Self { spec, engines, _network: network })
+            engines.push(engine);
+        }
+        Ok(Self { spec, engines: engines.into(), _network: network })
     }
 
-    fn engine_of(&self, entity: &EntityKey) -> &Engine<Contract, Embedded> {
+    fn engine_of(&self, entity: &EntityKey) -> &Engine<Contract, Store> {
         &self.engines[place(entity, self.engines.len())]
     }
 

@@ -1,15 +1,20 @@
-//! Transfers and deposits in process: the engine and the embedded journal, without HTTP.
+//! Transfers and deposits in process: the engine and its journal, without HTTP.
 //!
 //! Each client is a task that submits one command after the other; an acknowledged one has been synced. `engines` and `clients`
 //! are also those of other benchmarks in process.
 //!
+//! Over NATS each window is followed by one in which as many clients append batches like those of the commands without an engine, to other
+//! streams on the same servers: what the engine reaches of that is what it makes of its journal.
+//!
 //! # Oracle
-//! After each window the balances of all accounts add up to what was paid in.
+//! After each window the balances of all accounts add up to what was paid in, or all appended batches are there.
 mod bank;
+mod bare;
 mod clients;
 mod contract;
 mod decider;
 mod engines;
+mod store;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +31,7 @@ pub use self::decider::Decider;
 pub(crate) use self::engines::{Engines, Request, Setup};
 use crate::document::PageError;
 use crate::measure::write_json;
-use crate::served::{groups, median_by};
+use crate::served::{BenchError, Journal, groups, median_by};
 
 /// What to run.
 #[derive(Debug, Clone, clap::Args)]
@@ -34,6 +39,9 @@ pub struct Options {
     /// Commands, one measurement each
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = Kind::ALL)]
     pub requests: Vec<Kind>,
+    /// Where the records are, one measurement each
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Journal::Directory])]
+    pub journals: Vec<Journal>,
     /// Numbers of clients, one measurement each
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256], value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: Vec<u32>,
@@ -75,6 +83,9 @@ pub enum EngineError {
     /// There is no journal, or none that can be read or closed.
     #[error("the journal of the benchmark: {0}")]
     Journal(String),
+    /// There are no servers of NATS.
+    #[error(transparent)]
+    Servers(#[from] BenchError),
     /// A page could not be written.
     #[error(transparent)]
     Page(#[from] PageError),
@@ -100,6 +111,8 @@ impl EngineError {
 pub struct Sample {
     /// The kind of the commands.
     pub request: &'static str,
+    /// Where the records were.
+    pub journal: String,
     /// How many clients there were.
     pub clients: u32,
     /// How many threads; 0 is one a core.
@@ -108,6 +121,19 @@ pub struct Sample {
     pub rate: f64,
     /// Microseconds of CPU time a command, that of the clients and of the journal's threads included.
     pub cpu_us: f64,
+    /// The latency that half of the commands did not exceed, in milliseconds.
+    pub p50_ms: f64,
+    /// What as many clients have reached without an engine, over NATS.
+    pub bare: Option<Bare>,
+}
+
+/// Appends of batches like those of the commands, without an engine.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Bare {
+    /// Batches a second that were acknowledged within the window.
+    pub rate: f64,
+    /// The latency that half of them did not exceed, in milliseconds.
+    pub p50_ms: f64,
 }
 
 /// All samples; displays as a table of median rates.
@@ -130,7 +156,9 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
         for &workers in &options.workers {
             for &clients in &options.clients {
                 for &kind in &options.requests {
-                    samples.push(measure(options, workers, clients, kind)?);
+                    for &journal in &options.journals {
+                        samples.push(measure(options, workers, clients, kind, journal)?);
+                    }
                 }
             }
         }
@@ -143,7 +171,13 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
     Ok(report)
 }
 
-fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Result<Sample, EngineError> {
+fn measure(
+    options: &Options,
+    workers: usize,
+    clients: u32,
+    kind: Kind,
+    journal: Journal,
+) -> Result<Sample, EngineError> {
     let mut threads = runtime::Builder::new_multi_thread();
     if workers > 0 {
         threads.worker_threads(workers);
@@ -154,28 +188,69 @@ fn measure(options: &Options, workers: usize, clients: u32, kind: Kind) -> Resul
     };
     let runtime = threads.enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
-    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default() };
+    let servers = journal.start(directory.path())?;
+    let over = servers.options(0);
+    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), over };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &[clients], length };
     let windows = runtime.block_on(windows.run(Bank::new(kind, options.accounts)))?;
     let [window] = &windows[..] else { unreachable!("a window for each number of clients") };
-    Ok(Sample { request: kind.name(), clients, workers, rate: window.rate(), cpu_us: window.cpu_us() })
+    let bare = match servers.options(0).zip(servers.options(1)) {
+        Some((commands, beside)) => Some(runtime.block_on(async {
+            let batch = bare::Batch::of(commands, kind).await?;
+            let window = bare::append(beside, batch, clients, length).await?;
+            Ok::<_, EngineError>(Bare { rate: window.rate(), p50_ms: window.latency_ms(0.5) })
+        })?),
+        None => None,
+    };
+    Ok(Sample {
+        request: kind.name(),
+        journal: journal.name("engine"),
+        clients,
+        workers,
+        rate: window.rate(),
+        cpu_us: window.cpu_us(),
+        p50_ms: window.latency_ms(0.5),
+        bare,
+    })
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = comfy_table::Table::new();
-        let columns = ["command", "clients", "threads", "commands/s", "aim", "CPU us", "aim"];
+        let columns = [
+            "command",
+            "clients",
+            "threads",
+            "journal",
+            "commands/s",
+            "aim",
+            "CPU us",
+            "aim",
+            "p50 ms",
+            "to bare rate",
+            "aim",
+            "to bare p50",
+            "aim",
+        ];
         table.load_style(comfy_table::presets::ASCII_MARKDOWN).set_header(columns);
-        for group in groups(&self.samples, |sample| (sample.request, sample.clients, sample.workers)) {
-            let Sample { request, clients, workers, rate, cpu_us } = *median_by(group, |sample| sample.rate);
-            let aim =
-                |aim: f64, is_reached: bool| format!("{aim:.0} {}", if is_reached { "reached" } else { "missed" });
-            let is_transfer = request == Kind::Transfer.name();
+        let key = |sample: &Sample| (sample.request, sample.clients, sample.workers, sample.journal.clone());
+        for group in groups(&self.samples, key) {
+            let median = median_by(group, |sample| sample.rate);
+            let Sample { request, clients, workers, rate, cpu_us, p50_ms, bare, .. } = *median;
+            let aim = |aim: f64, is_reached: bool| format!("{aim} {}", if is_reached { "reached" } else { "missed" });
+            let is_transfer = request == Kind::Transfer.name() && bare.is_none();
+            let to_rate = bare.map(|bare| rate / bare.rate);
+            let to_p50 = bare.map(|bare| p50_ms / bare.p50_ms);
+            let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            let of = |ratio: Option<f64>, at: u32, aim: &dyn Fn(f64) -> String| {
+                ratio.filter(|_| clients == at).map_or_else(String::new, aim)
+            };
             table.add_row([
                 request.to_owned(),
                 clients.to_string(),
                 if workers == 0 { "one a core".to_owned() } else { workers.to_string() },
+                median.journal.clone(),
                 format!("{rate:.0}"),
                 if is_transfer && clients == 256 && workers == 0 {
                     aim(RATE_MIN, rate >= RATE_MIN)
@@ -184,6 +259,11 @@ impl fmt::Display for Report {
                 },
                 format!("{cpu_us:.1}"),
                 if is_transfer && clients > 1 { aim(CPU_US_MAX, cpu_us <= CPU_US_MAX) } else { String::new() },
+                format!("{p50_ms:.2}"),
+                ratio(to_rate),
+                of(to_rate, 256, &|ratio| aim(OF_BARE_RATE_MIN, ratio >= OF_BARE_RATE_MIN)),
+                ratio(to_p50),
+                of(to_p50, 1, &|ratio| aim(OF_BARE_P50_MAX, ratio <= OF_BARE_P50_MAX)),
             ]);
         }
         writeln!(f, "{table}")?;
@@ -195,3 +275,7 @@ impl fmt::Display for Report {
 const RATE_MIN: f64 = 60_000.0;
 /// The aim for the CPU time of a transfer, in microseconds.
 const CPU_US_MAX: f64 = 15.0;
+/// The aim for commands a second over NATS with 256 clients, of appends without an engine.
+const OF_BARE_RATE_MIN: f64 = 0.8;
+/// The aim for the median latency of a command over NATS with one client, of that of an append without an engine.
+const OF_BARE_P50_MAX: f64 = 1.3;

@@ -325,6 +325,7 @@ fn measure(
         delay: span(delay_ms),
         sync_min: Some(span(options.sync_min_ms)).filter(|sync| !sync.is_zero()),
         decider,
+        over: None,
     };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &options.clients, length };

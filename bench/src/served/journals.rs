@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use enact_journal::nats::Options;
 use enact_journal_kit::nats;
 
 use super::BenchError;
@@ -19,7 +20,7 @@ pub enum Journal {
 }
 
 /// Servers of NATS that run until they are dropped.
-pub(super) struct Servers(Vec<nats::Server>);
+pub(crate) struct Servers(Vec<nats::Server>);
 
 impl Journal {
     /// What the tables call `serving` with records there.
@@ -35,7 +36,7 @@ impl Journal {
     ///
     /// # Panics
     /// If one of them does not start.
-    pub(super) fn start(self, directory: &Path) -> Result<Servers, BenchError> {
+    pub(crate) fn start(self, directory: &Path) -> Result<Servers, BenchError> {
         let program = || {
             let cause = "there is no `nats-server`, and no Go to install it with".to_owned();
             nats::program().ok_or(BenchError::Server { doing: "starting NATS", cause })
@@ -49,6 +50,13 @@ impl Journal {
 }
 
 impl Servers {
+    /// What opens a journal of them; nothing if there are none.
+    pub(crate) fn options(&self, shard: u16) -> Option<Options> {
+        let addresses: Vec<String> = self.0.iter().map(nats::Server::address).collect();
+        let options = Options { shard, replicas: self.0.len(), ..Options::at(&addresses.join(",")) };
+        (!self.0.is_empty()).then_some(options)
+    }
+
     /// What tells `enact serve` of them; nothing if there are none.
     pub(super) fn arguments(&self) -> Vec<String> {
         if self.0.is_empty() {

@@ -188,7 +188,7 @@ impl Running {
         };
         let objects = match layer {
             Layer::Persistent => {
-                let engines = Engines::start(CONTRACT, directory, &Setup { engines: 1, ..setup.clone() })?;
+                let engines = Engines::start(CONTRACT, directory, &Setup { engines: 1, ..setup.clone() }).await?;
                 let begin = names().map(|name| engines.request("Counter", &name, "Begin", &[])).collect();
                 engines.submit_all(begin).await?;
                 Some(engines)
@@ -263,7 +263,7 @@ mod tests {
     const LAYERS: [Layer; 4] = [Layer::Bare, Layer::Simple, Layer::Sharded, Layer::Persistent];
 
     fn setup(engines: usize) -> Setup {
-        Setup { engines, delay: Duration::ZERO, sync_min: None, decider: Decider::default() }
+        Setup { engines, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), over: None }
     }
 
     #[tokio::test(flavor = "multi_thread")]

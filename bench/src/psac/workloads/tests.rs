@@ -12,9 +12,9 @@ fn outcome<W: Workload>(workload: &W, count: u64, (sound, fault): (&str, &str)) 
     assert!(W::CONTRACT.contains(sound), "{sound} is not in the contract");
     let directory = tempfile::tempdir().expect("a place for the test");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
-    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default() };
+    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), over: None };
     runtime.block_on(async {
-        let engines = Engines::start(&W::CONTRACT.replacen(sound, fault, 1), directory.path(), &setup)?;
+        let engines = Engines::start(&W::CONTRACT.replacen(sound, fault, 1), directory.path(), &setup).await?;
         engines.submit_all(workload.opening(&engines)).await?;
         let (mut work, mut draws) = (Work::default(), ChaCha8Rng::seed_from_u64(1));
         for number in 0..count {
