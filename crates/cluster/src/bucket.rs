@@ -255,3 +255,32 @@ async fn follow(mut watch: Watch, views: &watch::Sender<View>, silent: Duration)
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use enact_journal_kit::nats::{Server, program};
+
+    use super::*;
+    use crate::connect::connect;
+
+    #[tokio::test]
+    async fn a_key_is_written_only_with_the_revision_that_it_has() {
+        let Some(program) = program() else { return };
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = Server::start(&program, directory.path());
+        let client = connect(&server.address(), "test").await.expect("connected");
+        let bucket = Bucket::open(&client, 1).await.expect("opened");
+        let Wrote::Yes(first) = bucket.write("k", &1, 0, None).await else { panic!("it was not there") };
+        assert_eq!(bucket.write("k", &2, 0, None).await, Wrote::Conflict);
+        assert_eq!(bucket.write("k", &2, first + 7, None).await, Wrote::Conflict);
+        let Wrote::Yes(second) = bucket.write("k", &3, first, None).await else { panic!("it has that revision") };
+        assert_eq!(bucket.write("k", &4, first, None).await, Wrote::Conflict);
+        assert_eq!(bucket.read("k").await, Ok(Some(Revised { value: 3, revision: second })));
+        bucket.remove("k", first).await;
+        assert!(bucket.read::<u8>("k").await.expect("readable").is_some(), "another revision is not taken away");
+        bucket.remove("k", second).await;
+        assert_eq!(bucket.read::<u8>("k").await, Ok(None));
+        let gone = bucket.revision("k").await.expect("known");
+        assert!(matches!(bucket.write("k", &5, gone, None).await, Wrote::Yes(_)), "it is there again");
+    }
+}

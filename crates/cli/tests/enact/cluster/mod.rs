@@ -75,17 +75,21 @@ async fn open_all(node: &Served) {
 async fn balances(node: &Served) -> BTreeMap<usize, i64> {
     let mut balances = BTreeMap::new();
     for account in 0..ACCOUNTS {
-        let balance = loop {
-            let (status, body) = node.get(&format!("/Account/A{account}")).await;
-            if status == StatusCode::OK {
-                break body["fields"]["balance"].as_str().expect("money").to_owned();
-            }
-            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
-        };
-        let euros = balance.trim_start_matches("EUR ").trim_end_matches(".00");
-        balances.insert(account, euros.parse().expect("whole euros"));
+        balances.insert(account, balance(node.url("/Account"), account).await);
     }
     balances
+}
+
+async fn balance(accounts: String, account: usize) -> i64 {
+    loop {
+        let answer = reqwest::get(format!("{accounts}/A{account}")).await.expect("an answer");
+        let (status, body) = (answer.status(), answer.json::<Value>().await.expect("JSON"));
+        if status == StatusCode::OK {
+            let balance = body["fields"]["balance"].as_str().expect("money");
+            return balance.trim_start_matches("EUR ").trim_end_matches(".00").parse().expect("whole euros");
+        }
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+    }
 }
 
 /// Clients that let accounts pay each other and deposit euros, each under an idempotency key and until it has its answer.
@@ -216,8 +220,14 @@ async fn a_node_that_was_frozen_says_nothing_that_is_out_of_date_when_it_wakes_u
     let clients = Clients::of(&[&a]);
     let (deposited, _) = clients.end().await;
     let expected = balances(&a).await;
+    // They are there when it wakes up, before it knows anything.
+    let asked: Vec<_> = (0..ACCOUNTS).map(|account| tokio::spawn(balance(b.url("/Account"), account))).collect();
+    let before = balances(&a);
+    assert_eq!(before.await, expected, "all have been sent");
     b.signal(Signal::CONT);
-    assert_eq!(balances(&b).await, expected, "at once, and from the others");
+    for (account, asked) in asked.into_iter().enumerate() {
+        assert_eq!(asked.await.expect("an answer"), expected[&account], "A{account}, from the others");
+    }
     assert_eq!(expected.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited);
     serves(&b, 6).await;
     assert_eq!(balances(&b).await, expected);
