@@ -10,14 +10,9 @@ use enact_entities::{
 };
 use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::oneshot;
-use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::task::AbortHandle;
 
 use crate::lease::Held;
-
-/// How long what has come may take to be answered that the shard is not here any more.
-const LISTENING_MAX: Duration = Duration::from_secs(1);
 
 /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,35 +26,37 @@ pub(crate) struct Hosted<M: Model> {
     /// The revision of the claim under which it is served.
     claim: AtomicU64,
     is_draining: AtomicBool,
-    tasks: Mutex<Vec<AbortHandle>>,
-    listening: Mutex<Option<Listening>>,
-}
-
-/// The task that takes what others send.
-struct Listening {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    /// Ended when the shard is drained.
+    maintaining: Mutex<Option<AbortHandle>>,
+    /// Ended with this: what comes late is answered, too.
+    listening: Mutex<Option<AbortHandle>>,
 }
 
 impl<M: Model> Hosted<M> {
     pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Arc<Held>, claim: u64) -> Self {
         let (claim, is_draining) = (AtomicU64::new(claim), AtomicBool::new(false));
-        Self { shard, epoch, engine, lease, claim, is_draining, tasks: Mutex::default(), listening: Mutex::default() }
+        Self {
+            shard,
+            epoch,
+            engine,
+            lease,
+            claim,
+            is_draining,
+            maintaining: Mutex::default(),
+            listening: Mutex::default(),
+        }
     }
 
-    /// Runs `task` as long as the shard is served here.
-    pub(crate) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.lock().push(tokio::spawn(task).abort_handle());
+    /// Looks after the engine until the shard is drained.
+    pub(crate) fn maintain(&self) {
+        let engine = self.engine.clone();
+        let task = tokio::spawn(async move { match engine.maintain().await {} });
+        *self.maintaining.lock() = Some(task.abort_handle());
     }
 
-    /// Runs `listen`, which ends when it is told and has answered all that has come.
-    pub(crate) fn listen<F>(&self, listen: impl FnOnce(oneshot::Receiver<()>) -> F)
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(listen(stopped));
-        *self.listening.lock() = Some(Listening { stop, task });
+    /// Runs `listen`, which takes what others send.
+    pub(crate) fn listen(&self, listen: impl Future<Output = ()> + Send + 'static) {
+        *self.listening.lock() = Some(tokio::spawn(listen).abort_handle());
     }
 
     pub(crate) fn claim(&self) -> u64 {
@@ -70,9 +67,14 @@ impl<M: Model> Hosted<M> {
         self.claim.store(revision, Ordering::Release);
     }
 
+    /// Whether it is on its way to another node, or to its end.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
+    }
+
     /// Whether what it says is up to date: it takes what is new, and nobody can have taken its place.
     fn is_owner(&self) -> bool {
-        !self.is_draining.load(Ordering::Acquire) && self.engine.failure().is_none() && self.lease.holds()
+        !self.is_draining() && self.engine.failure().is_none() && self.lease.holds()
     }
 
     /// Submits `command`. A refusal is as good as the state that it was judged by: one of a node whose place another may have taken is
@@ -105,28 +107,23 @@ impl<M: Model> Hosted<M> {
         if self.is_owner() { Ok(view) } else { Err(Moved) }
     }
 
-    /// Takes nothing new, lets what is under way end within `patience`, and closes the journal.
+    /// Takes nothing new, lets what is under way end within `patience`, and closes the journal. What comes is answered with
+    /// [`Moved`] as long as this lives.
     pub(crate) async fn drain(&self, patience: Duration) {
         self.is_draining.store(true, Ordering::Release);
-        self.tasks.lock().drain(..).for_each(|task| task.abort());
+        if let Some(task) = self.maintaining.lock().take() {
+            task.abort();
+        }
         if let Err(cause) = self.engine.shutdown(patience).await {
             tracing::warn!(shard = self.shard, %cause, "a shard was not left in peace");
-        }
-        // What has come and is not answered yet has to be: nobody else has it.
-        let listening = self.listening.lock().take();
-        if let Some(Listening { stop, mut task }) = listening {
-            let _ = stop.send(());
-            if timeout(LISTENING_MAX, &mut task).await.is_err() {
-                task.abort();
-            }
         }
     }
 }
 
 impl<M: Model> Drop for Hosted<M> {
     fn drop(&mut self) {
-        self.tasks.get_mut().drain(..).for_each(|task| task.abort());
-        self.listening.get_mut().iter().for_each(|listening| listening.task.abort());
+        let tasks = [self.maintaining.get_mut().take(), self.listening.get_mut().take()];
+        tasks.into_iter().flatten().for_each(|task| task.abort());
     }
 }
 

@@ -20,8 +20,8 @@ use enact_entities::{Engine, EngineOptions, Model, NodeCounts, SystemClock};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use parking_lot::RwLock;
-use tokio::sync::{mpsc, oneshot, watch};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -41,6 +41,10 @@ const TICK: Duration = Duration::from_millis(500);
 /// How long a node waits before it opens a shard again that could not be opened.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long after a shard is given away messages may come from nodes that do not know it yet. A node that unsubscribes
+/// loses what is on its way to it, and the sender would wait for an answer.
+const LATE: Duration = Duration::from_millis(200);
+const LATE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Node<M: Model> {
     pub(crate) options: Options,
@@ -53,6 +57,8 @@ pub(crate) struct Node<M: Model> {
     names: Arc<[String]>,
     sender: Arc<Sender>,
     lease: RwLock<Arc<Held>>,
+    /// The revisions of the claims that this node has written last: a view with an earlier one lags behind.
+    written: Mutex<Vec<u64>>,
     failure: watch::Sender<Option<String>>,
     pub(crate) counts: Counts,
 }
@@ -129,6 +135,7 @@ impl<M: Model> Node<M> {
         let Parts { options, model, contract, client, bucket, views, sender, lease } = parts;
         let (table, names) = (Arc::new(Table::new(options.shards)), crate::transport::names(options.shards));
         let (sender, lease, failure) = (Arc::new(sender), RwLock::new(lease), watch::Sender::default());
+        let written = Mutex::new(vec![0; usize::from(options.shards)]);
         Arc::new(Self {
             options,
             model,
@@ -140,6 +147,7 @@ impl<M: Model> Node<M> {
             names,
             sender,
             lease,
+            written,
             failure,
             counts: Counts::default(),
         })
@@ -221,7 +229,10 @@ impl<M: Model> Node<M> {
 
     fn drop_one(&self, hosted: &Arc<Hosted<M>>) {
         if let Some(hosted) = self.table.remove(hosted.shard, hosted.epoch) {
-            tokio::spawn(async move { hosted.drain(DRAIN).await });
+            tokio::spawn(async move {
+                hosted.drain(DRAIN).await;
+                sleep(LATE_MAX).await;
+            });
         }
     }
 
@@ -235,7 +246,10 @@ impl<M: Model> Node<M> {
             }
             tokio::select! {
                 changed = views.changed() => if changed.is_err() { std::future::pending::<()>().await },
-                Some(Ok(done)) = work.tasks.join_next() => self.done(done, work),
+                Some(done) = work.tasks.join_next() => match done {
+                    Ok(done) => self.done(done, work),
+                    Err(cause) => self.fail(format!("a shard could not be looked after: {cause}")),
+                },
                 () = sleep(TICK) => {}
             }
         }
@@ -271,10 +285,13 @@ impl<M: Model> Node<M> {
         }
         let is_own = |claim: &Claim| claim.node == node && claim.incarnation == lease.incarnation();
         let claim = view.claim(shard);
+        if claim.map_or(0, |claim| claim.revision) < self.written.lock()[usize::from(shard)] {
+            return;
+        }
         if let Some(hosted) = self.table.get(shard) {
             let is_taken = claim.is_some_and(|claim| claim.revision > hosted.claim() && !is_own(&claim.value));
             let failure = hosted.engine.failure();
-            if is_taken || failure.is_some() {
+            if !hosted.is_draining() && (is_taken || failure.is_some()) {
                 let why = failure.unwrap_or_else(|| "another node has claimed it".to_owned());
                 tracing::warn!(shard, why, "a shard is given up");
                 count(&self.counts.given_up);
@@ -315,10 +332,18 @@ impl<M: Model> Node<M> {
             return None;
         }
         let own = Claim { node: self.options.node.clone(), incarnation, epoch: None };
-        match self.bucket.write(&claim_key(shard), &own, expected, None).await {
-            Wrote::Yes(revision) => Some(revision),
-            Wrote::Conflict | Wrote::Unknown => None,
-        }
+        self.claim(shard, &own, expected).await
+    }
+
+    /// Writes a claim in place of that with the revision `expected`; its revision, if it is certainly there.
+    async fn claim(&self, shard: u16, claim: &Claim, expected: u64) -> Option<u64> {
+        let Wrote::Yes(revision) = self.bucket.write(&claim_key(shard), claim, expected, None).await else {
+            return None;
+        };
+        let mut written = self.written.lock();
+        let last = &mut written[usize::from(shard)];
+        *last = revision.max(*last);
+        Some(revision)
     }
 
     /// Whether the node that has made this claim is alive after all: a view may lag behind.
@@ -394,9 +419,8 @@ impl<M: Model> Node<M> {
         self.client.flush().await.map_err(|cause| Unopened::Later(cause.to_string()))?;
         let own = Claim { node: self.options.node.clone(), incarnation: lease.incarnation(), epoch: Some(epoch) };
         let hosted = Arc::new(Hosted::new(shard, epoch, engine, lease, claim));
-        hosted.listen(|stopped| listen(self.client.clone(), Arc::downgrade(&hosted), messages, stopped));
-        let maintained = hosted.engine.clone();
-        hosted.run(async move { match maintained.maintain().await {} });
+        hosted.listen(listen(self.client.clone(), Arc::downgrade(&hosted), messages));
+        hosted.maintain();
         self.table.insert(&hosted);
         match self.announce(shard, &own, claim).await {
             Some(revision) => {
@@ -416,7 +440,7 @@ impl<M: Model> Node<M> {
     async fn announce(&self, shard: u16, own: &Claim, mut revision: u64) -> Option<u64> {
         let key = claim_key(shard);
         loop {
-            if let Wrote::Yes(revision) = self.bucket.write(&key, own, revision, None).await {
+            if let Some(revision) = self.claim(shard, own, revision).await {
                 return Some(revision);
             }
             match self.bucket.read::<Claim>(&key).await {
@@ -457,9 +481,15 @@ impl<M: Model> Node<M> {
             return false;
         }
         hosted.drain(DRAIN).await;
-        self.table.remove(shard, hosted.epoch);
         let claim = Claim { node: to, incarnation, epoch: None };
-        matches!(self.bucket.write(&claim_key(shard), &claim, hosted.claim(), None).await, Wrote::Yes(_))
+        let is_given = self.claim(shard, &claim, hosted.claim()).await.is_some();
+        // Until then nobody here takes it for vacant.
+        self.table.remove(shard, hosted.epoch);
+        tokio::spawn(async move {
+            sleep(LATE_MAX).await;
+            drop(hosted);
+        });
+        is_given
     }
 
     /// Whether all shards are served somewhere, and each by the one that should own it.
@@ -478,16 +508,18 @@ impl<M: Model> Node<M> {
         let lease = self.lease();
         let leaving = async {
             lease.leave().await;
-            join_all(self.table.all().iter().map(async |hosted| {
+            let leaving = self.table.all();
+            join_all(leaving.iter().map(async |hosted| {
                 hosted.drain(patience).await;
                 self.table.remove(hosted.shard, hosted.epoch);
                 let vacant = Claim { node: String::new(), incarnation: 0, epoch: None };
-                self.bucket.write(&claim_key(hosted.shard), &vacant, hosted.claim(), None).await;
+                self.claim(hosted.shard, &vacant, hosted.claim()).await;
             }))
             .await;
+            sleep(LATE).await;
         };
         tokio::select! {
-            _ = leaving => {}
+            () = leaving => {}
             () = lease.keep() => {}
         }
         lease.give_up().await;
@@ -512,26 +544,9 @@ fn claim_key(shard: u16) -> String {
     format!("{SHARD}{shard}")
 }
 
-/// Takes what others send for a shard. When it is told to stop, the server is, too, and what it has sent until then is taken.
-async fn listen<M: Model>(
-    client: Client,
-    hosted: Weak<Hosted<M>>,
-    mut messages: Subscriber,
-    mut stopped: oneshot::Receiver<()>,
-) {
-    let mut is_stopping = false;
-    loop {
-        let message = tokio::select! {
-            _ = &mut stopped, if !is_stopping => {
-                is_stopping = true;
-                if messages.drain().await.is_err() {
-                    return;
-                }
-                continue;
-            }
-            message = messages.next() => message,
-        };
-        let Some(message) = message else { return };
+/// Takes what others send for a shard.
+async fn listen<M: Model>(client: Client, hosted: Weak<Hosted<M>>, mut messages: Subscriber) {
+    while let Some(message) = messages.next().await {
         let Some(hosted) = hosted.upgrade() else { return };
         let Some(to) = message.reply else {
             if let Err(cause) = hosted.engine.receive(&message.payload) {

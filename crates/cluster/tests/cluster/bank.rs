@@ -180,13 +180,19 @@ pub(crate) fn shards(node: &Node) -> BTreeSet<u16> {
 
 /// Submits a command with an idempotency key until it has its one answer, as a client does.
 pub(crate) async fn insist(node: &Node, command: Command<EventCall>) -> Receipt {
+    answered(node, command).await.0
+}
+
+/// The same; and whether it was in doubt on the way there.
+pub(crate) async fn answered(node: &Node, command: Command<EventCall>) -> (Receipt, bool) {
+    let mut was_in_doubt = false;
     loop {
         match node.submit(command.clone()).await {
-            Ok(receipt) => return receipt,
+            Ok(receipt) => return (receipt, was_in_doubt),
             Err(SubmitError::Refused { refusal, .. }) => panic!("{refusal}"),
             Err(SubmitError::Failed { why }) => panic!("{why}"),
             // It did not happen, or it is in doubt, or it is under way.
-            Err(_) => {}
+            Err(error) => was_in_doubt |= matches!(error, SubmitError::InDoubt { .. }),
         }
     }
 }

@@ -7,12 +7,12 @@ use enact_entities::{Entities, SubmitError};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use tokio::task::JoinHandle;
 
-use crate::bank::{ACCOUNTS, Bank, Node, balance, insist, settled, shards, total};
+use crate::bank::{ACCOUNTS, Bank, Node, answered, balance, insist, settled, shards, total};
 
 /// Clients that deposit a euro again and again; what each of them was told about the deposits it made.
 struct Clients {
     is_over: Arc<AtomicBool>,
-    clients: Vec<JoinHandle<i64>>,
+    clients: Vec<JoinHandle<(i64, bool)>>,
 }
 
 impl Clients {
@@ -22,13 +22,14 @@ impl Clients {
             let (bank, node) = (Arc::clone(bank), nodes[client % nodes.len()].clone());
             let is_over = Arc::clone(&is_over);
             tokio::spawn(async move {
-                let mut done = 0;
+                let (mut done, mut was_in_doubt) = (0, false);
                 while !is_over.load(Ordering::Relaxed) {
                     let account = (client + 7 * done) % ACCOUNTS;
-                    insist(&node, bank.deposit(account, &format!("{client}.{done}"))).await;
+                    let deposit = bank.deposit(account, &format!("{client}.{done}"));
+                    was_in_doubt |= answered(&node, deposit).await.1;
                     done += 1;
                 }
-                i64::try_from(done).expect("few")
+                (i64::try_from(done).expect("few"), was_in_doubt)
             })
         });
         Self { is_over: Arc::clone(&is_over), clients: clients.collect() }
@@ -36,12 +37,18 @@ impl Clients {
 
     /// Lets all of them end; how many deposits they were told to have happened.
     async fn end(self) -> i64 {
+        self.end_with_doubts().await.0
+    }
+
+    /// The same; and whether one of them was in doubt on the way there.
+    async fn end_with_doubts(self) -> (i64, bool) {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut done = 0;
+        let mut all = (0, false);
         for client in self.clients {
-            done += client.await.expect("it counts");
+            let (done, was_in_doubt) = client.await.expect("it counts");
+            all = (all.0 + done, all.1 | was_in_doubt);
         }
-        done
+        all
     }
 }
 
@@ -62,7 +69,12 @@ async fn a_node_that_joins_gets_its_part_and_one_that_leaves_gives_it_back_while
     joined.leave(crate::bank::DEADLINE).await;
     settled(&nodes).await;
     assert_eq!(nodes.each_ref().map(|node| shards(node).len()), [6; 2]);
-    let done = clients.end().await;
+    for node in nodes.iter().chain([&joined]) {
+        let counts = node.membership().expect("one of several").counts;
+        assert_eq!((counts.given_up, counts.leases_lost), (0, 0), "no owner was fenced off by another one");
+    }
+    let (done, was_in_doubt) = clients.end_with_doubts().await;
+    assert!(!was_in_doubt, "each question was answered, also those that came late");
     assert_eq!(total(&nodes[1]).await, 100 * ACCOUNTS as i64 + done, "each deposit happened once");
 }
 
