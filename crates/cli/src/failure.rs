@@ -25,7 +25,7 @@ Exit status:
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
   4  the data directory, or the journal over NATS, cannot be used: in use, unreadable, unsafe or damaged; or the name of the
-     node is in use
+     node is in use, or `enact cluster check` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 

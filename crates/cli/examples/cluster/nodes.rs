@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -53,6 +54,8 @@ impl Node {
         let mut command = Command::new(enact);
         command.arg("serve").arg(spec).args(["--cluster", servers, "--node", name, "--log", "warn"]);
         command.args(["--listen", &format!("127.0.0.1:{port}")]);
+        // An interrupt from the terminal reaches the one that started it alone: a second signal would end it at once.
+        command.process_group(0);
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = process.stdout.take();
         let mut node = Self { process, url: String::new() };
