@@ -146,7 +146,8 @@ pub(crate) struct Serve {
     /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
-    /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes
+    /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes. With
+    /// --cluster: wait until no node has the specification that they are served under, then adopt this one
     #[arg(long)]
     pub(crate) adopt: bool,
     /// About how much memory objects may take that are kept for the next command, such as `64MiB`; more are read from disk

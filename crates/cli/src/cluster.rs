@@ -47,7 +47,11 @@ fn unseen(cluster: &args::Servers, source: JoinError) -> Failure {
 fn in_words(status: &Status) -> String {
     let mut nodes = vec![["NODE", "ADDRESS", "VERSION", "SHARDS"].map(str::to_owned)];
     nodes.extend(status.nodes.iter().map(|node| {
-        let shards = if node.is_leaving { format!("{} (leaving)", node.shards) } else { node.shards.to_string() };
+        let shards = match (node.is_leaving, node.is_waiting) {
+            (true, _) => format!("{} (leaving)", node.shards),
+            (_, true) => format!("{} (waiting)", node.shards),
+            _ => node.shards.to_string(),
+        };
         [node.name.clone(), node.address.clone(), node.version.clone(), shards]
     }));
     let mut shards = vec![["SHARD", "OWNER", "EPOCH", "LAST", "SERVERS"].map(str::to_owned)];
@@ -68,7 +72,8 @@ fn in_words(status: &Status) -> String {
         let owner = owner.clone().unwrap_or_else(|| "-".to_owned());
         [shard.shard.to_string(), owner, epoch, last.to_string(), replicas.join(", ")]
     }));
-    format!("{}\n{}", table(&nodes), table(&shards))
+    let refused = status.refused.as_ref().map(|why| format!("\nThe last specification to adopt was refused: {why}\n"));
+    format!("{}\n{}{}", table(&nodes), table(&shards), refused.unwrap_or_default())
 }
 
 fn table<const N: usize>(rows: &[[String; N]]) -> String {

@@ -21,7 +21,7 @@ use crate::lease::{Held, LEASE_MIN, renewed_after};
 use crate::node::{Node, Parts, new_lease};
 use crate::shard::SHARDS_MAX;
 use crate::transport::Sender;
-use crate::view::{SETTINGS, Settings, View as Members};
+use crate::view::{Revised, SETTINGS, Settings, View as Members};
 
 /// How long joining goes on to ask.
 const JOIN_MAX: Duration = Duration::from_secs(60);
@@ -88,10 +88,13 @@ pub enum JoinError {
         /// How many shards were given.
         shards: u16,
     },
-    /// Nodes that are alive have another contract.
-    #[error("the nodes {} have another specification: give this one the same, or stop them first", nodes.join(", "))]
+    /// The entities are served under another contract, and the node may not [adopt](Options::adopt) its own.
+    #[error(
+        "the entities are served under another contract{}: give this node the same, or let it adopt its own",
+        by(nodes)
+    )]
     OtherContract {
-        /// Those that are alive.
+        /// The nodes with that contract that are alive.
         nodes: Vec<String>,
     },
     /// The leases are kept by fewer servers.
@@ -197,8 +200,8 @@ impl<M: Model> Cluster<M> {
             () = lease.keep() => return Err(JoinError::unreachable("the lease is over")),
         };
         let view = view.map_err(JoinError::unreachable)?.clone();
-        let others = view.nodes().map(|(node, _)| node).filter(|node| *node != options.node);
-        let others: Vec<String> = others.map(str::to_owned).collect();
+        let others = view.nodes().filter(|(_, lease)| lease.contract == settings.value.contract);
+        let others: Vec<String> = others.map(|(node, _)| node.to_owned()).collect();
         if let Err(refused) = conform(&bucket, &options, settings, others).await {
             lease.give_up().await;
             return Err(refused);
@@ -261,19 +264,24 @@ fn check(options: &Options) -> Result<(), JoinError> {
     Ok(())
 }
 
-/// What all nodes have in common, as the first one has decided it; with the revision.
-async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<(Settings, u64), JoinError> {
-    let own = Settings { shards: options.shards, contract: options.contract.clone() };
+fn by(nodes: &[String]) -> String {
+    if nodes.is_empty() { String::new() } else { format!(", by {}", nodes.join(", ")) }
+}
+
+/// What all nodes have in common, as the first one has decided it.
+async fn agree(bucket: &Bucket, options: &Options, deadline: Instant) -> Result<Revised<Settings>, JoinError> {
+    let Options { shards, contract, .. } = options.clone();
+    let own = Settings { shards, contract, proposed: None, refused: None };
     loop {
         let why = match bucket.read::<Settings>(SETTINGS).await {
             Ok(Some(found)) if found.value.shards != own.shards => {
                 return Err(JoinError::OtherShards { found: found.value.shards, given: own.shards });
             }
-            Ok(Some(found)) => return Ok((found.value, found.revision)),
+            Ok(Some(found)) => return Ok(found),
             Ok(None) => match is_free(bucket, own.shards).await {
                 Ok(false) => return Err(JoinError::Occupied { shards: own.shards }),
                 Ok(true) => match bucket.write(SETTINGS, &own, 0, None).await {
-                    Wrote::Yes(revision) => return Ok((own, revision)),
+                    Wrote::Yes(revision) => return Ok(Revised { value: own, revision }),
                     Wrote::Conflict | Wrote::Unknown => "the settings were not stored".to_owned(),
                 },
                 Err(why) => why,
@@ -295,21 +303,24 @@ async fn is_free(bucket: &Bucket, shards: u16) -> Result<bool, String> {
     Ok(bucket.has_journal(shards - 1).await? && !bucket.has_journal(shards).await?)
 }
 
-/// Lets the contract of this node be that of all, if it is not, and nobody else is alive.
+/// Fails if the contract of this node is not that of all and may not be. That it was refused once is forgotten: it is tried again.
 async fn conform(
     bucket: &Bucket,
     options: &Options,
-    (settings, revision): (Settings, u64),
+    settings: Revised<Settings>,
     others: Vec<String>,
 ) -> Result<(), JoinError> {
+    let Revised { value: settings, revision } = settings;
     if settings.contract == options.contract {
         return Ok(());
     }
-    if !others.is_empty() {
+    if !options.adopt {
         return Err(JoinError::OtherContract { nodes: others });
     }
-    let own = Settings { contract: options.contract.clone(), ..settings };
-    match bucket.write(SETTINGS, &own, revision, None).await {
+    if settings.refused.as_ref().is_none_or(|refused| refused.contract != options.contract) {
+        return Ok(());
+    }
+    match bucket.write(SETTINGS, &Settings { refused: None, ..settings }, revision, None).await {
         Wrote::Yes(_) => Ok(()),
         Wrote::Conflict | Wrote::Unknown => Err(JoinError::unreachable("the settings were changed meanwhile")),
     }
@@ -363,6 +374,6 @@ impl<M: Model> Entities for Cluster<M> {
         let shards = self.node.table.all().iter().map(|hosted| hosted.shard).collect();
         let node = self.node.options.node.as_str().into();
         let counts = self.node.counts.read();
-        Some(Membership { node, is_joined: self.node.lease().holds(), shards, counts })
+        Some(Membership { node, standing: self.node.standing(), shards, counts })
     }
 }

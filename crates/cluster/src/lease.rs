@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_lease_is_renewed_if_it_has_new_revisions_again_and_again_and_not_all_at_once() {
-        let lease = Lease { incarnation: 1, address: String::new(), version: String::new(), is_leaving: false };
+        let [address, version, contract] = [const { String::new() }; 3];
+        let lease = Lease { incarnation: 1, address, version, contract, is_leaving: false };
         let begun = Instant::now();
         let sees = |looks: &[(u64, u64)]| {
             let mut renewals = Renewals::default();

@@ -16,6 +16,10 @@
 //!   older than half of its time, at the end as at the beginning. That counts on clocks that run about equally fast, and on nothing else.
 //! * A command whose owner does not answer is *in doubt*: under the same idempotency key its answer can be had.
 //!
+//! # Another contract
+//! Nodes that [may adopt](Options::adopt) another contract wait beside those that serve. When the last of these has stopped, the others have all
+//! shards examined, and serve them under theirs if all of them allow it; if one does not, nothing has changed.
+//!
 //! # How long it takes
 //! A node that stops gives its shards away within moments. One that is killed is missed when its lease is over; its shards are served
 //! again then. Meanwhile commands for them are answered with [`Moved`](enact_entities::SubmitError::Moved).
@@ -34,6 +38,7 @@ mod lease;
 mod node;
 mod options;
 mod placement;
+mod proposal;
 mod route;
 mod shard;
 mod status;
@@ -41,7 +46,7 @@ mod transport;
 mod view;
 
 pub use self::cluster::{Cluster, JoinError};
-pub use self::contract::{Contract, NotAdopted};
+pub use self::contract::{Adoption, Contract, NotAdopted};
 pub use self::lease::LEASE_MIN;
 pub use self::options::Options;
 pub use self::shard::{SHARDS_MAX, shard_of};

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
-use enact_entities::{Engine, EngineOptions, Model, NodeCounts, SystemClock};
+use enact_entities::{Engine, EngineOptions, Model, NodeCounts, Standing, SystemClock};
 use enact_journal::nats::{Nats, Options as JournalOptions};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -26,13 +26,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::{Bucket, Wrote};
-use crate::contract::Contract;
+use crate::contract::{Contract, NotAdopted};
 use crate::fabric::{self, ASK, Answer, Order, Question};
 use crate::hosted::{Hosted, Moved, Table};
 use crate::lease::Held;
 use crate::placement::placement;
+use crate::proposal::{Stage, Step, Voter};
 use crate::transport::{Between, Sender};
-use crate::view::{Claim, Lease, NODE, SHARD, View};
+use crate::view::{Claim, EXAMINED, Examined, Lease, NODE, SETTINGS, SHARD, View};
 use crate::{JoinError, Options};
 
 /// How long an owner lets end what is under way when it hands a shard over.
@@ -103,6 +104,8 @@ enum Unopened {
     Later(String),
     /// Its entities do not fit the contract.
     Never(String),
+    /// They do not, and the contract is only proposed.
+    Refused(String),
     /// Another node has claimed it, or is alive after all.
     Claimed,
 }
@@ -122,6 +125,10 @@ struct Work {
     not_before: HashMap<u16, Instant>,
     /// The shard that another node was asked for.
     asking: Option<u16>,
+    /// Why a shard does not allow the contract that is proposed.
+    refused: Option<String>,
+    /// Since when no node of the present contract was heard of, if this one waits for that.
+    unheard: Option<Instant>,
     tasks: JoinSet<Done>,
 }
 
@@ -173,19 +180,32 @@ impl<M: Model> Node<M> {
         self.failure.send_if_modified(|failure| failure.is_none().then(|| *failure = Some(why)).is_some());
     }
 
-    /// Gets the shards that the node should own and gives away those that it should not, until `stop` is told.
+    /// How the node stands to the others.
+    pub(crate) fn standing(&self) -> Standing {
+        match self.views.borrow().stage(&self.options.contract) {
+            Stage::Agreed if self.lease().holds() => Standing::Joined,
+            Stage::Agreed => Standing::Apart,
+            Stage::Proposed { .. } | Stage::Other => Standing::Waiting,
+        }
+    }
+
+    /// Gets the shards that the node should own and gives away those that it should not, until `stop` is told or the node has failed.
     pub(crate) async fn run(self: Arc<Self>, mut stop: mpsc::Receiver<()>) {
         let mut work = Work::default();
         loop {
             let lease = self.lease();
-            let is_stopped = tokio::select! {
+            let is_over = tokio::select! {
                 () = lease.keep() => false,
                 () = self.care(&lease, &mut work) => false,
+                _ = self.failed() => {
+                    self.leave(DRAIN).await;
+                    true
+                }
                 _ = stop.recv() => true,
             };
             work.tasks.shutdown().await;
             work = Work::default();
-            if is_stopped {
+            if is_over {
                 return;
             }
             count(&self.counts.leases_lost);
@@ -241,6 +261,7 @@ impl<M: Model> Node<M> {
         let mut views = self.views.clone();
         loop {
             let view = views.borrow_and_update().clone();
+            self.vote(&view, work).await;
             for shard in 0..self.options.shards {
                 self.care_for(shard, &view, lease, work);
             }
@@ -269,8 +290,37 @@ impl<M: Model> Node<M> {
                         work.not_before.insert(shard, Instant::now() + RETRY_AFTER);
                     }
                     Err(Unopened::Never(why)) => self.fail(format!("shard {shard}: {why}")),
+                    Err(Unopened::Refused(why)) => {
+                        tracing::warn!(shard, why, "the shard does not allow the contract");
+                        work.refused = Some(format!("shard {shard}: {why}"));
+                        work.not_before.insert(shard, Instant::now() + RETRY_AFTER);
+                    }
                 }
             }
+        }
+    }
+
+    /// Does the part of this node when one contract follows another.
+    async fn vote(&self, view: &View, work: &mut Work) {
+        let Some(settings) = view.settings() else { return };
+        if view.has_node_of(&settings.value.contract) {
+            work.unheard = None;
+        }
+        let unheard = work.unheard.get_or_insert_with(Instant::now).elapsed();
+        let have_left = view.claims().all(|(_, claim)| claim.node.is_empty());
+        let voter = Voter {
+            contract: &self.options.contract,
+            adopts: self.options.adopt,
+            refused: work.refused.as_deref(),
+            are_gone: have_left || unheard > self.options.lease,
+        };
+        match voter.step(view) {
+            Step::Nothing => {}
+            Step::Write(settings, revision) => {
+                let wrote = self.bucket.write(SETTINGS, &settings, revision, None).await;
+                tracing::info!(?settings, revision, ?wrote, "another contract for all");
+            }
+            Step::Fail(why) => self.fail(why),
         }
     }
 
@@ -298,6 +348,9 @@ impl<M: Model> Node<M> {
                 self.drop_one(&hosted);
                 work.not_before.insert(shard, Instant::now() + PAUSE);
             }
+            return;
+        }
+        if view.stage(&self.options.contract) == Stage::Other {
             return;
         }
         if let Some(claim) = claim.filter(|claim| is_own(&claim.value)) {
@@ -399,14 +452,13 @@ impl<M: Model> Node<M> {
         };
         let journal = Nats::open(options).await.map_err(|cause| Unopened::Later(cause.to_string()))?;
         let epoch = journal.epoch();
-        let model = self.contract.adopt(shard, &journal).await.map_err(|refused| {
-            if refused.is_final { Unopened::Never(refused.why) } else { Unopened::Later(refused.why) }
-        })?;
+        let model = self.adopt(shard, &journal).await?;
         let between = Between::new(
             shard,
             Arc::clone(&self.names),
             &self.table,
             self.views.clone(),
+            self.options.contract.clone(),
             Arc::clone(&lease),
             Arc::clone(&self.sender),
         );
@@ -432,6 +484,46 @@ impl<M: Model> Node<M> {
             None => {
                 self.drop_one(&hosted);
                 Err(Unopened::Claimed)
+            }
+        }
+    }
+
+    /// The model for the shard, if its entities allow the contract, and if all nodes have agreed on that.
+    async fn adopt(&self, shard: u16, journal: &Nats) -> Result<M, Unopened> {
+        let unadopted = |refused: NotAdopted| match refused {
+            NotAdopted { why, is_final: false } => Unopened::Later(why),
+            NotAdopted { why, .. } if self.views.borrow().stage(&self.options.contract) == Stage::Agreed => {
+                Unopened::Never(why)
+            }
+            NotAdopted { why, .. } => Unopened::Refused(why),
+        };
+        let adoption = self.contract.examine(shard, journal).await.map_err(unadopted)?;
+        self.agree(shard).await?;
+        adoption.adopt(journal).await.map_err(unadopted)
+    }
+
+    /// Lets others know that `shard` allows what is proposed, and waits until it is the contract of all.
+    async fn agree(&self, shard: u16) -> Result<(), Unopened> {
+        let mut views = self.views.clone();
+        let key = format!("{EXAMINED}{shard}");
+        let mut told = None;
+        loop {
+            let stage = views.borrow_and_update().stage(&self.options.contract);
+            match stage {
+                Stage::Agreed => return Ok(()),
+                Stage::Other => return Err(Unopened::Claimed),
+                Stage::Proposed { proposal } if told == Some(proposal) => {}
+                Stage::Proposed { proposal } => {
+                    let revision = self.bucket.revision(&key).await.map_err(Unopened::Later)?;
+                    match self.bucket.write(&key, &Examined { proposal }, revision, None).await {
+                        Wrote::Yes(_) => told = Some(proposal),
+                        Wrote::Conflict | Wrote::Unknown => sleep(PAUSE).await,
+                    }
+                    continue;
+                }
+            }
+            if views.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
     }
@@ -531,7 +623,8 @@ impl<M: Model> Node<M> {
 /// What a node says of itself when it joins.
 pub(crate) fn new_lease(options: &Options) -> Lease {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    Lease { incarnation: incarnation(), address: options.address.clone(), version, is_leaving: false }
+    let (address, contract) = (options.address.clone(), options.contract.clone());
+    Lease { incarnation: incarnation(), address, version, contract, is_leaving: false }
 }
 
 /// A number that no other run of the node has.

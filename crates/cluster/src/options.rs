@@ -19,8 +19,11 @@ pub struct Options {
     pub replicas: usize,
     /// How long the node counts as alive after it was last heard of, 15 s by default, [`LEASE_MIN`](crate::LEASE_MIN) at least. Whole seconds.
     pub lease: Duration,
-    /// What tells the contract from others: a digest of its text. All nodes that are alive have the same.
+    /// What tells the contract from others: a digest of what it says.
     pub contract: String,
+    /// Whether the contract may take the place of another one that the entities are served under. Then the node waits until no node of that
+    /// one is alive, and adopts its own if all shards allow it. Otherwise it does not join.
+    pub adopt: bool,
     /// How each engine behaves. The entities of all shards that the node owns share the memory.
     pub engine: EngineOptions,
 }
@@ -36,6 +39,7 @@ impl Options {
             replicas: 3,
             lease: Duration::from_secs(15),
             contract: String::new(),
+            adopt: false,
             engine: EngineOptions::default(),
         }
     }

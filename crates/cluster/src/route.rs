@@ -36,7 +36,7 @@ impl<M: Model> Node<M> {
         if let Some(hosted) = self.table.get(shard) {
             return Place::Here(hosted);
         }
-        let epoch = self.views.borrow().holder(shard).and_then(|claim| claim.epoch);
+        let epoch = self.views.borrow().served(shard, &self.options.contract);
         match epoch {
             Some(epoch) if self.client.connection_state() == State::Connected => Place::There { epoch },
             _ => Place::Nowhere,

@@ -12,6 +12,7 @@ use crate::JoinError;
 use crate::bucket::{Bucket, Kept};
 use crate::connect::connect;
 use crate::fabric::{self, Order};
+use crate::proposal::Stage;
 use crate::view::{SETTINGS, Settings, View};
 
 /// How far the clocks of machines may be apart: events carry the time of their node, and timers fire by it.
@@ -30,6 +31,8 @@ pub struct Status {
     pub shards: Vec<ShardStatus>,
     /// How far the clock of a server is from the one here, in milliseconds.
     pub clock_difference_ms: u64,
+    /// Why the last contract that was to follow the present one was refused, if one was and none was tried since.
+    pub refused: Option<String>,
 }
 
 /// A node that is alive.
@@ -43,6 +46,8 @@ pub struct NodeStatus {
     pub version: String,
     /// Whether it gives its shards away.
     pub is_leaving: bool,
+    /// Whether it has another contract than the entities are served under, and waits.
+    pub is_waiting: bool,
     /// How many shards it serves.
     pub shards: usize,
 }
@@ -117,6 +122,11 @@ pub enum Problem {
         /// Those that there are.
         versions: Vec<String>,
     },
+    /// Nodes wait to adopt another contract.
+    Waiting {
+        /// Their names.
+        nodes: Vec<String>,
+    },
     /// Clocks are too far apart.
     Clocks {
         /// How far, in milliseconds.
@@ -145,6 +155,13 @@ impl fmt::Display for Problem {
                 write!(f, "shard {shard}: server {server} is {lag} messages behind, or is not heard of")
             }
             Self::Versions { versions } => write!(f, "nodes have versions {}: finish the upgrade", versions.join(", ")),
+            Self::Waiting { nodes } => {
+                write!(
+                    f,
+                    "{} wait with another specification: it is adopted when the nodes of the present one have stopped",
+                    nodes.join(", ")
+                )
+            }
             Self::Clocks { difference_ms } => {
                 write!(
                     f,
@@ -179,6 +196,11 @@ impl Status {
         if versions.len() > 1 {
             problems.push(Problem::Versions { versions: versions.into_iter().cloned().collect() });
         }
+        let waiting: Vec<String> =
+            self.nodes.iter().filter(|node| node.is_waiting).map(|node| node.name.clone()).collect();
+        if !waiting.is_empty() {
+            problems.push(Problem::Waiting { nodes: waiting });
+        }
         if Duration::from_millis(self.clock_difference_ms) > CLOCKS_MAX {
             problems.push(Problem::Clocks { difference_ms: self.clock_difference_ms });
         }
@@ -207,7 +229,8 @@ pub async fn status(servers: &str) -> Result<Status, JoinError> {
         shards.push(shard_status(shard, &view, kept));
     }
     let clock_difference_ms = bucket.clock_difference().await.map_err(JoinError::unreachable)?;
-    Ok(Status { nodes: node_statuses(&view, settings.shards), shards, clock_difference_ms })
+    let nodes = node_statuses(&view, settings.shards);
+    Ok(Status { nodes, shards, clock_difference_ms, refused: settings.refused.map(|refused| refused.why) })
 }
 
 /// Lets `node` give all its shards to others, and waits until it has none; it goes on to answer requests by asking them, until
@@ -257,6 +280,7 @@ fn node_statuses(view: &View, shards: u16) -> Vec<NodeStatus> {
         address: lease.address.clone(),
         version: lease.version.clone(),
         is_leaving: lease.is_leaving,
+        is_waiting: view.stage(&lease.contract) != Stage::Agreed,
         shards: served(name),
     };
     view.nodes().map(status).collect()
@@ -288,9 +312,10 @@ mod tests {
             address: String::new(),
             version: "0.1.0".to_owned(),
             is_leaving: false,
+            is_waiting: false,
             shards: 2,
         };
-        Status { nodes: vec![node], shards: vec![shard(0), shard(1)], clock_difference_ms: 3 }
+        Status { nodes: vec![node], shards: vec![shard(0), shard(1)], clock_difference_ms: 3, refused: None }
     }
 
     #[test]
@@ -298,7 +323,8 @@ mod tests {
         assert_eq!(sound().problems(), []);
         let mut status = sound();
         status.clock_difference_ms = 1_001;
-        status.nodes.push(NodeStatus { version: "0.2.0".to_owned(), ..status.nodes[0].clone() });
+        let (name, version) = ("b".to_owned(), "0.2.0".to_owned());
+        status.nodes.push(NodeStatus { name, version, is_waiting: true, ..status.nodes[0].clone() });
         status.shards[0].replicas[2] = Replica { server: "h3".to_owned(), is_current: false, lag: 9 };
         status.shards[1].epoch = None;
         status.shards[1].missing = 2;
@@ -309,6 +335,7 @@ mod tests {
             Problem::FewReplicas { shard: 1, replicas: 2 },
             Problem::Lagging { shard: 0, server: "h3".to_owned(), lag: 9 },
             Problem::Versions { versions: vec!["0.1.0".to_owned(), "0.2.0".to_owned()] },
+            Problem::Waiting { nodes: vec!["b".to_owned()] },
             Problem::Clocks { difference_ms: 1_001 },
         ];
         assert_eq!(status.problems(), expected);

@@ -41,6 +41,7 @@ pub(crate) struct Between<M: Model> {
     names: Arc<[String]>,
     table: Weak<Table<M>>,
     views: watch::Receiver<View>,
+    contract: String,
     lease: Arc<Held>,
     sender: Arc<Sender>,
 }
@@ -51,10 +52,11 @@ impl<M: Model> Between<M> {
         names: Arc<[String]>,
         table: &Arc<Table<M>>,
         views: watch::Receiver<View>,
+        contract: String,
         lease: Arc<Held>,
         sender: Arc<Sender>,
     ) -> Self {
-        Self { here: shard.to_string(), names, table: Arc::downgrade(table), views, lease, sender }
+        Self { here: shard.to_string(), names, table: Arc::downgrade(table), views, contract, lease, sender }
     }
 }
 
@@ -86,7 +88,7 @@ impl<M: Model> Transport for Between<M> {
             }
             return;
         }
-        let epoch = self.views.borrow().holder(shard).and_then(|claim| claim.epoch);
+        let epoch = self.views.borrow().served(shard, &self.contract);
         if let Some(epoch) = epoch {
             // One too many is lost, and sent again.
             drop(self.sender.queue.try_send((shard_subject(shard, epoch, ENGINE), message)));

@@ -1,4 +1,4 @@
-//! What a node knows of the others: leases and claims, as the bucket has had them at one moment.
+//! What a node knows of the others: leases, claims and what all have in common, as the bucket has had them at one moment.
 //!
 //! All changes come in the order in which the bucket has taken them, so that what a view shows was true at one point of that order.
 
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const NODE: &str = "node.";
 /// The key of the claim to a shard is this with its number.
 pub(crate) const SHARD: &str = "shard.";
+/// The key that says that a shard was examined is this with its number.
+pub(crate) const EXAMINED: &str = "examined.";
 /// The key of what all nodes have in common.
 pub(crate) const SETTINGS: &str = "settings";
 
@@ -17,8 +19,34 @@ pub(crate) const SETTINGS: &str = "settings";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settings {
     pub(crate) shards: u16,
-    /// A digest of the contract.
+    /// A digest of the contract that the entities are served under.
     pub(crate) contract: String,
+    /// That of the contract that is to be next, if all shards allow it.
+    #[serde(default)]
+    pub(crate) proposed: Option<String>,
+    /// The last contract that a shard did not allow.
+    #[serde(default)]
+    pub(crate) refused: Option<Refused>,
+}
+
+impl Settings {
+    /// The contract of the nodes that should own shards: to serve them, or to examine them for it.
+    pub(crate) fn in_charge(&self) -> &str {
+        self.proposed.as_deref().unwrap_or(&self.contract)
+    }
+}
+
+/// A contract that was proposed, and is not to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Refused {
+    pub(crate) contract: String,
+    pub(crate) why: String,
+}
+
+/// A shard allows the contract that was proposed with this revision of the settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Examined {
+    pub(crate) proposal: u64,
 }
 
 /// A node that is alive, as long as its lease is.
@@ -30,6 +58,8 @@ pub(crate) struct Lease {
     pub(crate) address: String,
     /// The version of its program.
     pub(crate) version: String,
+    /// A digest of its contract.
+    pub(crate) contract: String,
     /// It hands its shards over and should get no others.
     #[serde(default)]
     pub(crate) is_leaving: bool,
@@ -55,6 +85,8 @@ pub(crate) struct Revised<T> {
 pub(crate) struct View {
     nodes: BTreeMap<String, Revised<Lease>>,
     claims: BTreeMap<u16, Revised<Claim>>,
+    examined: BTreeMap<u16, Revised<Examined>>,
+    settings: Option<Revised<Settings>>,
 }
 
 impl View {
@@ -66,7 +98,30 @@ impl View {
         } else if let Some(shard) = key.strip_prefix(SHARD).and_then(|shard| shard.parse().ok()) {
             let claim = value.and_then(|value| read(key, value));
             keep(&mut self.claims, shard, claim, revision);
+        } else if let Some(shard) = key.strip_prefix(EXAMINED).and_then(|shard| shard.parse().ok()) {
+            let examined = value.and_then(|value| read(key, value));
+            keep(&mut self.examined, shard, examined, revision);
+        } else if key == SETTINGS {
+            let settings = value.and_then(|value| read(key, value));
+            self.settings = settings.map(|value| Revised { value, revision });
         }
+    }
+
+    /// What all nodes have in common, once the first one has said so.
+    pub(crate) fn settings(&self) -> Option<&Revised<Settings>> {
+        self.settings.as_ref()
+    }
+
+    /// Whether a node with this contract is alive.
+    pub(crate) fn has_node_of(&self, contract: &str) -> bool {
+        self.nodes.values().any(|lease| lease.value.contract == contract)
+    }
+
+    /// Whether all shards were found to allow what is proposed now.
+    pub(crate) fn is_examined(&self) -> bool {
+        let Some(Revised { value: settings, revision }) = &self.settings else { return false };
+        let allows = |shard| self.examined.get(&shard).is_some_and(|examined| examined.value.proposal == *revision);
+        settings.proposed.is_some() && (0..settings.shards).all(allows)
     }
 
     /// The lease of a node that is alive.
@@ -81,7 +136,9 @@ impl View {
 
     /// The nodes that shards should be owned by.
     pub(crate) fn owners(&self) -> Vec<&str> {
-        self.nodes().filter(|(_, lease)| !lease.is_leaving).map(|(node, _)| node).collect()
+        let Some(settings) = &self.settings else { return Vec::new() };
+        let should = |lease: &Lease| !lease.is_leaving && lease.contract == settings.value.in_charge();
+        self.nodes().filter(|(_, lease)| should(lease)).map(|(node, _)| node).collect()
     }
 
     /// The last claims, be their nodes alive or not.
@@ -99,6 +156,12 @@ impl View {
         let claim = &self.claims.get(&shard)?.value;
         let lease = &self.nodes.get(&claim.node)?.value;
         (lease.incarnation == claim.incarnation).then_some(claim)
+    }
+
+    /// The reign in which a node with this contract serves `shard`.
+    pub(crate) fn served(&self, shard: u16, contract: &str) -> Option<u64> {
+        let claim = self.holder(shard)?;
+        if self.lease(&claim.node)?.value.contract == contract { claim.epoch } else { None }
     }
 }
 
@@ -120,8 +183,17 @@ mod tests {
     use super::*;
 
     fn lease(incarnation: u64, is_leaving: bool) -> Vec<u8> {
-        let lease = Lease { incarnation, address: "n:1".into(), version: "0.1.0".into(), is_leaving };
-        serde_json::to_vec(&lease).expect("JSON")
+        lease_of("bank", incarnation, is_leaving)
+    }
+
+    fn lease_of(contract: &str, incarnation: u64, is_leaving: bool) -> Vec<u8> {
+        let (address, version, contract) = ("n:1".to_owned(), "0.1.0".to_owned(), contract.to_owned());
+        serde_json::to_vec(&Lease { incarnation, address, version, contract, is_leaving }).expect("JSON")
+    }
+
+    fn settings(proposed: Option<&str>) -> Vec<u8> {
+        let (contract, proposed) = ("bank".to_owned(), proposed.map(str::to_owned));
+        serde_json::to_vec(&Settings { shards: 2, contract, proposed, refused: None }).expect("JSON")
     }
 
     fn claim(node: &str, incarnation: u64) -> Vec<u8> {
@@ -149,8 +221,38 @@ mod tests {
         let mut view = View::default();
         view.apply("node.a", Some(&lease(1, false)), 1);
         view.apply("node.b", Some(&lease(1, true)), 2);
+        assert_eq!(view.owners(), [""; 0], "nobody has said what all have in common");
+        view.apply("settings", Some(&settings(None)), 3);
         assert_eq!(view.owners(), ["a"]);
         assert_eq!(view.nodes().count(), 2);
+    }
+
+    #[test]
+    fn nodes_of_the_contract_that_is_proposed_should_own_the_shards_and_those_of_another_are_not_asked() {
+        let mut view = View::default();
+        view.apply("node.a", Some(&lease(1, false)), 1);
+        view.apply("node.b", Some(&lease_of("later", 1, false)), 2);
+        view.apply("settings", Some(&settings(None)), 3);
+        assert_eq!(view.owners(), ["a"]);
+        view.apply("settings", Some(&settings(Some("later"))), 4);
+        assert_eq!(view.owners(), ["b"]);
+        view.apply("shard.1", Some(&claim("a", 1)), 5);
+        assert_eq!((view.served(1, "bank"), view.served(1, "later")), (Some(7), None));
+    }
+
+    #[test]
+    fn a_proposal_is_examined_when_all_shards_allow_that_one_and_not_an_earlier_one() {
+        let examined = |proposal| serde_json::to_vec(&Examined { proposal }).expect("JSON");
+        let mut view = View::default();
+        view.apply("settings", Some(&settings(Some("later"))), 4);
+        for (shard, proposal, is_examined) in [(0, 4, false), (1, 3, false), (1, 4, true), (0, 3, false)] {
+            view.apply(&format!("examined.{shard}"), Some(&examined(proposal)), 9);
+            assert_eq!(view.is_examined(), is_examined, "shard {shard} with proposal {proposal}");
+        }
+        view.apply("examined.0", Some(&examined(10)), 10);
+        view.apply("examined.1", Some(&examined(10)), 11);
+        view.apply("settings", Some(&settings(None)), 10);
+        assert!(!view.is_examined(), "nothing is proposed");
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub use self::coordinator::{
 pub use self::engine::{
     Awaited, Command, DelayCount, DiskState, Doubt, Engine, EngineOptions, Entities, EntityError, EventCount, Link,
     ManualClock, Membership, MessageError, Metrics, Network, NodeCounts, OTHER, ReadError, Receipt, ShutdownError,
-    SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
+    Standing, SubmitError, SystemClock, Transport, Waits, WallClock, timer_key,
 };
 pub use self::message::{Decide, Precommit, Prepare, Said, ToCoordinator, ToParticipant, Vote};
 pub use self::model::{

@@ -200,8 +200,8 @@ impl<E: Entities<Model = Rebel>> Api<E> {
 
     fn readiness(&self) -> Result<Readiness, Problem> {
         let membership = self.entities.membership();
-        if membership.as_ref().is_some_and(|membership| !membership.is_joined) {
-            return Err(outcome::not_joined());
+        if let Some(problem) = membership.as_ref().and_then(|membership| outcome::not_joined(membership.standing)) {
+            return Err(problem);
         }
         match self.entities.disk() {
             DiskState::Ready => {

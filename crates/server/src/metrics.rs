@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use enact_entities::{Membership, Metrics};
+use enact_entities::{Membership, Metrics, Standing};
 
 /// The media type of the format.
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -54,9 +54,13 @@ fn write(text: &mut String, metrics: &Metrics) -> fmt::Result {
 }
 
 fn write_node(text: &mut String, membership: &Membership) -> fmt::Result {
-    let Membership { is_joined, shards, counts, .. } = membership;
+    let Membership { standing, shards, counts, .. } = membership;
     for (name, help, value) in [
-        ("enact_node_joined", "Whether the node holds its lease.", usize::from(*is_joined)),
+        (
+            "enact_node_joined",
+            "Whether the node holds its lease, under the specification of all.",
+            usize::from(*standing == Standing::Joined),
+        ),
         ("enact_shards", "Shards that the node serves.", shards.len()),
     ] {
         head(text, name, "gauge", help)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use enact_entities::{
-    Awaited, DiskState, Doubt, EntityError, Link, ReadError, Reason, Refusal, SubmitError, Wait, Waits,
+    Awaited, DiskState, Doubt, EntityError, Link, ReadError, Reason, Refusal, Standing, SubmitError, Wait, Waits,
 };
 use enact_journal::{EntityKey, ReadError as JournalReadError};
 use enact_rebel::{Class, StateKind};
@@ -145,10 +145,16 @@ fn moved(key: &EntityKey) -> Problem {
     Problem::new(ProblemKind::Moved, detail).retry_after(MOVING)
 }
 
-/// The node has no lease, so that others may take its place.
-pub(crate) fn not_joined() -> Problem {
-    let detail = "the node has lost its lease, or could not renew it: others may take its place";
-    Problem::new(ProblemKind::NotReady, detail).retry_after(MOVING)
+/// A node on which the others do not count is not ready.
+pub(crate) fn not_joined(standing: Standing) -> Option<Problem> {
+    let detail = match standing {
+        Standing::Joined => return None,
+        Standing::Apart => "the node has lost its lease, or could not renew it: others may take its place",
+        Standing::Waiting => {
+            "the node has another specification than the entities are served under, and waits until all nodes of that one have stopped"
+        }
+    };
+    Some(Problem::new(ProblemKind::NotReady, detail).retry_after(MOVING))
 }
 
 /// The engine takes nothing until the server is started again; its log says why, its clients need not know.

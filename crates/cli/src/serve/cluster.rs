@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_cluster::{Cluster, Contract, NotAdopted, Options};
+use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options};
 use enact_entities::Rebel;
 use enact_journal::ReadError;
 use enact_journal::nats::Nats;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{Life, Start, without_passwords};
-use crate::contract::{self, Change, ContractError};
+use crate::contract::{self, Change, ContractError, Examined};
 use crate::failure::Failure;
 
 /// How many servers keep each record, unless said otherwise.
@@ -34,10 +34,11 @@ impl Start<'_> {
             replicas: args.replicas.map_or(REPLICAS, NonZeroUsize::get),
             lease: args.lease,
             contract: digest(sources),
+            adopt: args.adopt,
             engine: self.options.clone(),
             ..Options::new(addresses, args.node.clone().unwrap_or_default())
         };
-        let sources = Sources { sources: sources.clone(), spec: Arc::clone(spec), is_adopting: args.adopt };
+        let sources = Sources { sources: sources.clone().into(), spec: Arc::clone(spec) };
         let joined = Cluster::join(Rebel::new(Arc::clone(spec)), sources, options).await;
         let place = without_passwords(addresses);
         let node = joined.map_err(|source| Failure::Join { place, source })?;
@@ -59,43 +60,63 @@ impl Start<'_> {
     }
 }
 
-/// Tells one specification from another.
+/// Tells one specification from another; those that say the same have the same.
 fn digest(sources: &[Source]) -> String {
     let mut digest = Sha256::new();
     for source in sources {
-        for part in [&source.name, &source.text] {
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
+        let says = enact_rebel::essence(source).unwrap_or_else(|| source.text.clone());
+        digest.update((says.len() as u64).to_be_bytes());
+        digest.update(says);
     }
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The specification that all shards are served under.
+/// The specification of this node.
 struct Sources {
-    sources: Vec<Source>,
+    sources: Arc<[Source]>,
     spec: Arc<Spec>,
-    is_adopting: bool,
 }
 
 impl Contract<Rebel> for Sources {
-    fn adopt<'a>(&'a self, shard: u16, journal: &'a Nats) -> BoxFuture<'a, Result<Rebel, NotAdopted>> {
-        self.model(shard, journal).map(|adopted| adopted.map_err(|cause| not_adopted(&cause))).boxed()
+    fn examine<'a>(
+        &'a self,
+        shard: u16,
+        journal: &'a Nats,
+    ) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
+        async move {
+            let examined = contract::examine(journal, &self.sources, &self.spec).await;
+            let examined = examined.map_err(|cause| not_adopted(&cause))?;
+            let adoption = Allowed { shard, sources: Arc::clone(&self.sources), examined };
+            Ok(Box::new(adoption) as Box<dyn Adoption<Rebel>>)
+        }
+        .boxed()
     }
 }
 
-impl Sources {
-    async fn model(&self, shard: u16, journal: &Nats) -> Result<Rebel, ContractError> {
-        let examined = contract::examine(journal, &self.sources, &self.spec).await?;
-        match examined.change {
-            Change::First | Change::None => {}
-            Change::Compatible { entities, .. } => {
-                info!(shard, entities, "the specification has changed under one version; every entity is what it was");
+/// The specification for the entities of a shard, all of which it allows.
+struct Allowed {
+    shard: u16,
+    sources: Arc<[Source]>,
+    examined: Examined,
+}
+
+impl Adoption<Rebel> for Allowed {
+    fn adopt(self: Box<Self>, journal: &Nats) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
+        async move {
+            let Self { shard, sources, examined } = *self;
+            match &examined.change {
+                Change::First | Change::None => {}
+                Change::Compatible { entities, .. } => {
+                    info!(
+                        shard,
+                        entities, "the specification has changed under one version; every entity is what it was"
+                    );
+                }
+                Change::Version(plan) => info!(shard, "adopting the specification {plan}"),
             }
-            Change::Version(ref plan) if self.is_adopting => info!(shard, "adopting the specification {plan}"),
-            Change::Version(plan) => return Err(ContractError::NotAdopted { plan: Box::new(plan) }),
+            contract::adopt(journal, &sources, examined).await.map_err(|cause| not_adopted(&cause))
         }
-        contract::adopt(journal, &self.sources, examined).await
+        .boxed()
     }
 }
 
@@ -105,4 +126,20 @@ fn not_adopted(cause: &ContractError) -> NotAdopted {
         ContractError::Read(ReadError::Unavailable { .. } | ReadError::Closed) | ContractError::Append(_)
     );
     NotAdopted { why: cause.to_string(), is_final }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_a_specification_is_the_same_for_every_release_and_for_all_that_say_the_same() {
+        let digest_of = |text: &str| digest(&[Source::new("lamp.rebel", text)]);
+        let lamp =
+            "class Lamp\n  lit: Integer = 0\n  initial off\n    on Light(): lit\n      post: this.lit += 1\n  lit\n";
+        let digest = "11d64206256a80227c4292b528ea1971f1c132e645de5f21a657a8c0d5d4a2a2";
+        assert_eq!(digest_of(lamp), digest, "nodes of two releases would not work together");
+        assert_eq!(digest_of(&format!("// The same.\n{lamp}")), digest);
+        assert_ne!(digest_of(&lamp.replace("+= 1", "+= 2")), digest);
+    }
 }

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use enact_cluster::{Cluster, Contract, JoinError, NotAdopted, Options};
+use enact_cluster::{Adoption, Cluster, Contract, JoinError, NotAdopted, Options};
 use enact_entities::{Command, Entities, Idempotency, ReadMode, Rebel, Receipt, SubmitError, View};
 use enact_journal::EntityKey;
 use enact_journal::nats::Nats;
 use enact_journal_kit::nats::{Server, program};
 use enact_rebel::{EventCall, Source, Spec, Value, check};
+use futures_util::future::BoxFuture;
 use tempfile::TempDir;
 
 const SPEC: &str = r#"
@@ -47,16 +49,32 @@ pub(crate) struct Bank {
     _directory: TempDir,
 }
 
-/// The contract never changes.
-struct Constant(Arc<Spec>);
+/// A contract under which all entities are what they were, but that one shard may not allow.
+pub(crate) struct Allowing {
+    pub(crate) spec: Arc<Spec>,
+    pub(crate) but: Option<u16>,
+    /// How many shards have adopted it.
+    pub(crate) adopted: Arc<AtomicUsize>,
+}
 
-impl Contract<Rebel> for Constant {
-    fn adopt<'a>(
-        &'a self,
-        _: u16,
-        _: &'a Nats,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Rebel, NotAdopted>> + Send + 'a>> {
-        Box::pin(async { Ok(Rebel::new(Arc::clone(&self.0))) })
+impl Contract<Rebel> for Allowing {
+    fn examine<'a>(&'a self, shard: u16, _: &'a Nats) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
+        let allowed = Allowed { spec: Arc::clone(&self.spec), adopted: Arc::clone(&self.adopted) };
+        let refused = NotAdopted { why: "an account has too much".to_owned(), is_final: true };
+        let found = if self.but == Some(shard) { Err(refused) } else { Ok(Box::new(allowed) as Box<_>) };
+        Box::pin(async { found })
+    }
+}
+
+struct Allowed {
+    spec: Arc<Spec>,
+    adopted: Arc<AtomicUsize>,
+}
+
+impl Adoption<Rebel> for Allowed {
+    fn adopt(self: Box<Self>, _: &Nats) -> BoxFuture<'_, Result<Rebel, NotAdopted>> {
+        self.adopted.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move { Ok(Rebel::new(self.spec)) })
     }
 }
 
@@ -89,7 +107,12 @@ impl Bank {
     }
 
     pub(crate) async fn try_join(&self, options: Options) -> Result<Node, JoinError> {
-        Cluster::join(Rebel::new(Arc::clone(&self.spec)), Constant(Arc::clone(&self.spec)), options).await
+        let contract = Allowing { spec: Arc::clone(&self.spec), but: None, adopted: Arc::default() };
+        self.try_join_with(contract, options).await
+    }
+
+    pub(crate) async fn try_join_with(&self, contract: Allowing, options: Options) -> Result<Node, JoinError> {
+        Cluster::join(Rebel::new(Arc::clone(&self.spec)), contract, options).await
     }
 
     pub(crate) async fn join(&self, node: &str) -> Node {

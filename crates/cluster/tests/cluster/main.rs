@@ -1,6 +1,7 @@
 //! Nodes of one process over real servers of NATS.
 
 mod bank;
+mod contract;
 mod joining;
 mod moving;
 mod sharing;

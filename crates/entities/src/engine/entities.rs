@@ -73,12 +73,23 @@ pub trait Entities: Clone + Send + Sync + 'static {
 pub struct Membership {
     /// Its name.
     pub node: Arc<str>,
-    /// Whether the others count on it: it holds its lease.
-    pub is_joined: bool,
+    /// How it stands to the others.
+    pub standing: Standing,
     /// The shards that it serves, in order.
     pub shards: Vec<u16>,
     /// What it has counted.
     pub counts: NodeCounts,
+}
+
+/// How a node stands to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// They count on it: it holds its lease, and serves its part.
+    Joined,
+    /// It has lost its lease: others may serve its part. It tries to join again.
+    Apart,
+    /// It has another contract than the entities are served under, and waits until all nodes of that one have stopped.
+    Waiting,
 }
 
 /// What a node has counted since it was started.

@@ -61,7 +61,7 @@ use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
 use self::disk::{Change, Changes};
 use self::elsewhere::Elsewhere;
-pub use self::entities::{Entities, Membership, NodeCounts};
+pub use self::entities::{Entities, Membership, NodeCounts, Standing};
 pub use self::envelope::MessageError;
 pub use self::error::{Awaited, Doubt, EntityError, Link, ReadError, ShutdownError, SubmitError, Waits};
 use self::firing::Firings;

@@ -68,8 +68,17 @@ pub fn say_the_same(one: &[Source], other: &[Source]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
-/// The source in its one layout, without what means nothing.
-fn essence(source: &Source) -> Option<String> {
+/// The source in its one layout, without comments, documentation and whatever else means nothing; `None` if it cannot be read. Sources with the
+/// same essence [say the same](say_the_same).
+///
+/// ```
+/// use enact_rebel::{Source, essence};
+///
+/// let commented = Source::new("lamp.rebel", "// A lamp.\nclass Lamp\n    initial off on Light(): lit\n    lit");
+/// let plain = Source::new("lamp.rebel", "class Lamp\n  initial off\n    on Light(): lit\n  lit");
+/// assert_eq!(essence(&commented), essence(&plain));
+/// ```
+pub fn essence(source: &Source) -> Option<String> {
     let parse = parse(0, &source.text, Separation::Lines, &Modules::Unknown, &mut 0, &mut |_| ());
     let mut text = String::with_capacity(source.text.len());
     let mut end = 0;

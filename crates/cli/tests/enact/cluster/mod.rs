@@ -1,5 +1,6 @@
 //! Several programs share the entities: each answers for all, and those of one that is killed or frozen are served by the others.
 
+mod contract;
 mod faults;
 
 use std::collections::BTreeMap;
@@ -307,5 +308,5 @@ fn a_node_that_cannot_be_one_of_them_is_refused_with_the_reason() {
     let mut command = crate::served::program();
     command.arg("serve").arg(&changed).args(["--cluster", &place.nats[0].address(), "--node", "b"]);
     let other = said(command.args(["--replicas", "1", "--listen", FREE_PORT]), 5);
-    assert!(other.contains("the nodes a have another specification"), "{other}");
+    assert!(other.contains("served under another contract, by a"), "{other}");
 }

@@ -1,0 +1,109 @@
+//! The specification changes while nodes run: one after the other is started with the next one.
+
+use std::path::PathBuf;
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{ACCOUNTS, Clients, Place, balances, open_all, serves};
+use crate::served::{BANK, Served};
+
+/// The second version: a fee for each payment, which the account keeps count of.
+fn second() -> String {
+    let counting = BANK
+        .replace("  balance: Money\n", "  balance: Money\n  payments: Integer\n")
+        .replace("post: this.balance == initialDeposit", "post: this.balance == initialDeposit, this.payments = 0")
+        .replace("post: this.balance -= amount\n", "post: this.balance -= amount, this.payments += 1\n");
+    format!("module bank version 2\n{counting}migrate from 1\n  Account.payments = 0\n")
+}
+
+fn written(place: &Place, name: &str, text: &str) -> PathBuf {
+    let path = place.directory.path().join(name).join("bank.rebel");
+    std::fs::create_dir_all(path.parent().expect("its directory")).expect("writable");
+    std::fs::write(&path, text).expect("writable");
+    path
+}
+
+fn stopped(node: Served) {
+    node.signal(Signal::TERM);
+    let (ended, log) = node.ended();
+    assert!(ended.success(), "{log}");
+}
+
+/// A node that waits for those of the present specification.
+fn waiting(place: &Place, node: &str) -> Served {
+    let mut command = place.command(node);
+    command.arg("--adopt");
+    Served::start(command)
+}
+
+async fn payments(node: &Served, account: usize) -> Value {
+    let (status, body) = node.get(&format!("/Account/A{account}")).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    body["fields"]["payments"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_version_is_adopted_when_the_last_node_of_the_present_one_is_stopped() {
+    let Some(mut place) = Place::over_one() else { return };
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    let clients = Clients::of(&[&a]);
+    place.spec = written(&place, "second", &second());
+    stopped(b);
+    let b = waiting(&place, "b");
+    let (status, body) = b.get("/health/ready").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(body["detail"].as_str().is_some_and(|why| why.contains("another specification")), "{body}");
+    serves(&a, 12).await;
+
+    stopped(a);
+    let (deposited, failures) = clients.end().await;
+    assert!(failures.is_empty(), "{failures:?}");
+    let a = waiting(&place, "a");
+    serves(&a, 6).await;
+    serves(&b, 6).await;
+    let unanswered = balances(&a).await.values().sum::<i64>() - 100 * ACCOUNTS as i64 - deposited;
+    assert!((0..=6).contains(&unanswered), "each client may have made one deposit that it was not told of");
+    assert_eq!(payments(&b, 3).await, json!(0));
+    let (status, body) = b.post("/Account/A3/Pay", json!({ "amount": "EUR 1.00", "to": "A4" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    assert_eq!(payments(&a, 3).await, json!(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_comment_is_no_change_and_nodes_with_either_text_serve_together() {
+    let Some(mut place) = Place::over_one() else { return };
+    let a = place.serve("a");
+    open_all(&a).await;
+    place.spec = written(&place, "commented", &format!("// Our bank.\n{}", BANK.replace(" + ", "  +  ")));
+    let b = place.serve("b");
+    serves(&b, 6).await;
+    serves(&a, 6).await;
+    assert_eq!(balances(&a).await, balances(&b).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_specification_that_one_entity_does_not_allow_is_adopted_by_no_shard() {
+    let Some(mut place) = Place::over_one() else { return };
+    let a = place.serve("a");
+    open_all(&a).await;
+    let (status, body) = a.post("/Account/A7/Deposit", json!({ "amount": "EUR 900.00" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let first = place.spec.clone();
+    // What A7 has got is more than the next one allows at once.
+    let deposit = "on Deposit(amount: Money): opened\n      pre: amount > EUR 0.00";
+    let strict = BANK.replace(deposit, &format!("{deposit}, amount < EUR 500.00"));
+    place.spec = written(&place, "strict", &strict);
+    let b = waiting(&place, "b");
+    stopped(a);
+    let (ended, log) = b.ended();
+    assert_eq!(ended.code(), Some(6), "{log}");
+    assert!(log.contains("does not allow what has happened") && log.contains("Account/A7"), "{log}");
+    place.spec = first;
+    let a = place.serve("a");
+    serves(&a, 12).await;
+    assert_eq!(balances(&a).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + 900);
+}
