@@ -79,7 +79,39 @@ pub(crate) enum Contract {
     /// Print what `enact serve` would make of the entities under a specification; changes nothing
     Check(CheckContract),
     /// Take the last version of the specification back, as long as nothing has happened under it
-    Rollback(DataDirectory),
+    Rollback(Entities),
+}
+
+impl Contract {
+    pub(crate) fn entities(&self) -> &Entities {
+        match self {
+            Self::Check(check) => &check.entities,
+            Self::Rollback(entities) => entities,
+        }
+    }
+}
+
+/// Where entities are kept.
+#[derive(Debug, Args)]
+pub(crate) struct Entities {
+    /// Directory that keeps the entities
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
+    /// The NATS servers that keep the entities of one server; a rollback takes them over from it
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "cluster"])]
+    pub(crate) journal: Option<String>,
+    /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    pub(crate) shard: u16,
+    /// The NATS servers that keep the entities of several nodes; a rollback needs all of these stopped
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data")]
+    pub(crate) cluster: Option<String>,
+}
+
+impl Entities {
+    pub(crate) fn are_in_streams(&self) -> bool {
+        self.journal.is_some() || self.cluster.is_some()
+    }
 }
 
 #[derive(Debug, Args)]
@@ -87,7 +119,7 @@ pub(crate) struct CheckContract {
     #[command(flatten)]
     pub(crate) spec: SpecFiles,
     #[command(flatten)]
-    pub(crate) directory: DataDirectory,
+    pub(crate) entities: Entities,
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use enact_rebel::limits::SOURCE_BYTES_MAX;
 use enact_rebel::{Heading, Report, Source, Spec};
+#[cfg(feature = "nats")]
+use sha2::{Digest, Sha256};
 
 use crate::failure::Failure;
 
@@ -145,4 +147,32 @@ pub(crate) fn check(sources: Vec<Source>) -> Result<Spec, Failure> {
 pub(crate) fn print(report: &Report) {
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     eprint!("{}", report.render(colour));
+}
+
+/// Tells one specification from another; those that say the same have the same.
+#[cfg(feature = "nats")]
+pub(crate) fn digest(sources: &[Source]) -> String {
+    let mut digest = Sha256::new();
+    for source in sources {
+        let says = enact_rebel::essence(source).unwrap_or_else(|| source.text.clone());
+        digest.update((says.len() as u64).to_be_bytes());
+        digest.update(says);
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(all(test, feature = "nats"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_of_a_specification_is_the_same_for_every_release_and_for_all_that_say_the_same() {
+        let digest_of = |text: &str| digest(&[Source::new("lamp.rebel", text)]);
+        let lamp =
+            "class Lamp\n  lit: Integer = 0\n  initial off\n    on Light(): lit\n      post: this.lit += 1\n  lit\n";
+        let digest = "11d64206256a80227c4292b528ea1971f1c132e645de5f21a657a8c0d5d4a2a2";
+        assert_eq!(digest_of(lamp), digest, "nodes of two releases would not work together");
+        assert_eq!(digest_of(&format!("// The same.\n{lamp}")), digest);
+        assert_ne!(digest_of(&lamp.replace("+= 1", "+= 2")), digest);
+    }
 }

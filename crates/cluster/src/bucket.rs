@@ -150,12 +150,10 @@ impl Bucket {
         }
     }
 
-    /// Takes `key` away if it has the revision `expected`.
-    pub(crate) async fn remove(&self, key: &str, expected: u64) {
+    /// Takes `key` away if it has the revision `expected`. Returns whether that has come through for certain.
+    pub(crate) async fn remove(&self, key: &str, expected: u64) -> bool {
         let removed = timeout(ANSWER_MAX, self.store.delete_expect_revision(key, Some(expected))).await;
-        if !matches!(removed, Ok(Ok(()))) {
-            tracing::warn!(key, "a key of the bucket was not removed; it is when its lease is over");
-        }
+        matches!(removed, Ok(Ok(())))
     }
 
     /// Whether the shard has a journal.
@@ -276,9 +274,9 @@ mod tests {
         let Wrote::Yes(second) = bucket.write("k", &3, first, None).await else { panic!("it has that revision") };
         assert_eq!(bucket.write("k", &4, first, None).await, Wrote::Conflict);
         assert_eq!(bucket.read("k").await, Ok(Some(Revised { value: 3, revision: second })));
-        bucket.remove("k", first).await;
+        assert!(!bucket.remove("k", first).await);
         assert!(bucket.read::<u8>("k").await.expect("readable").is_some(), "another revision is not taken away");
-        bucket.remove("k", second).await;
+        assert!(bucket.remove("k", second).await);
         assert_eq!(bucket.read::<u8>("k").await, Ok(None));
         let gone = bucket.revision("k").await.expect("known");
         assert!(matches!(bucket.write("k", &5, gone, None).await, Wrote::Yes(_)), "it is there again");

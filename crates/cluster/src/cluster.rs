@@ -97,6 +97,12 @@ pub enum JoinError {
         /// The nodes with that contract that are alive.
         nodes: Vec<String>,
     },
+    /// Something is done to all shards, and nodes are alive.
+    #[error("the nodes {} are alive: stop them first", nodes.join(", "))]
+    Alive {
+        /// Their names.
+        nodes: Vec<String>,
+    },
     /// The leases are kept by fewer servers.
     #[error("leases and claims are kept {found} times, not {required}: `nats kv` can edit the bucket `enact`")]
     Replicas {
@@ -186,7 +192,7 @@ impl<M: Model> Cluster<M> {
                 opened => break opened?,
             }
         };
-        let settings = agree(&bucket, &options, deadline).await?;
+        agree(&bucket, &options, deadline).await?;
         let (views, seen) = watch::channel(Members::default());
         let watching = tokio::spawn(bucket.clone().watch(views, renewed_after(options.lease) * 3));
         let lease = Held::take(bucket.clone(), &options.node, new_lease(&options), options.lease).await?;
@@ -200,12 +206,16 @@ impl<M: Model> Cluster<M> {
             () = lease.keep() => return Err(JoinError::unreachable("the lease is over")),
         };
         let view = view.map_err(JoinError::unreachable)?.clone();
-        let others = view.nodes().filter(|(_, lease)| lease.contract == settings.value.contract);
-        let others: Vec<String> = others.map(|(node, _)| node.to_owned()).collect();
-        if let Err(refused) = conform(&bucket, &options, settings, others).await {
-            lease.give_up().await;
-            return Err(refused);
-        }
+        let revision = match conform(&bucket, &options, &view).await {
+            Ok(revision) => revision,
+            Err(refused) => {
+                lease.give_up().await;
+                return Err(refused);
+            }
+        };
+        let is_shown = |view: &Members| view.settings().is_some_and(|settings| settings.revision >= revision);
+        let shown = timeout(JOIN_MAX, joined.wait_for(is_shown)).await;
+        drop(shown.map_err(|_| JoinError::unreachable("what all nodes have in common cannot be watched"))?);
         let orders = client.subscribe(fabric::node_subject(&options.node)).await.map_err(JoinError::unreachable)?;
         let (sender, sending) = Sender::new(client.clone());
         let strategies = Arc::new(options.engine.strategies.clone());
@@ -304,25 +314,30 @@ async fn is_free(bucket: &Bucket, shards: u16) -> Result<bool, String> {
 }
 
 /// Fails if the contract of this node is not that of all and may not be. That it was refused once is forgotten: it is tried again.
-async fn conform(
-    bucket: &Bucket,
-    options: &Options,
-    settings: Revised<Settings>,
-    others: Vec<String>,
-) -> Result<(), JoinError> {
-    let Revised { value: settings, revision } = settings;
-    if settings.contract == options.contract {
-        return Ok(());
-    }
-    if !options.adopt {
-        return Err(JoinError::OtherContract { nodes: others });
-    }
-    if settings.refused.as_ref().is_none_or(|refused| refused.contract != options.contract) {
-        return Ok(());
-    }
-    match bucket.write(SETTINGS, &Settings { refused: None, ..settings }, revision, None).await {
-        Wrote::Yes(_) => Ok(()),
-        Wrote::Conflict | Wrote::Unknown => Err(JoinError::unreachable("the settings were changed meanwhile")),
+/// Returns the revision of the settings.
+async fn conform(bucket: &Bucket, options: &Options, view: &Members) -> Result<u64, JoinError> {
+    let deadline = Instant::now() + JOIN_MAX;
+    loop {
+        let Revised { value: settings, revision } = agree(bucket, options, deadline).await?;
+        if settings.contract == options.contract {
+            return Ok(revision);
+        }
+        if !options.adopt {
+            let present = view.nodes().filter(|(_, lease)| lease.contract == settings.contract);
+            return Err(JoinError::OtherContract { nodes: present.map(|(node, _)| node.to_owned()).collect() });
+        }
+        if settings.refused.as_ref().is_none_or(|refused| refused.contract != options.contract) {
+            return Ok(revision);
+        }
+        if let Wrote::Yes(revision) =
+            bucket.write(SETTINGS, &Settings { refused: None, ..settings }, revision, None).await
+        {
+            return Ok(revision);
+        }
+        if Instant::now() > deadline {
+            return Err(JoinError::unreachable("the settings were not stored"));
+        }
+        sleep(PAUSE).await;
     }
 }
 

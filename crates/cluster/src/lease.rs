@@ -116,15 +116,26 @@ impl Held {
         }
     }
 
-    /// Gives the lease up.
+    /// Gives the lease up. A renewal whose answer nobody waits for any more may have come through meanwhile.
     pub(crate) async fn give_up(&self) {
-        let (revision, is_lost) = {
+        let (mut revision, incarnation, is_lost) = {
             let mut state = self.state.lock();
-            (state.revision, std::mem::replace(&mut state.is_lost, true))
+            (state.revision, state.lease.incarnation, std::mem::replace(&mut state.is_lost, true))
         };
-        if !is_lost {
-            self.bucket.remove(&self.key, revision).await;
+        if is_lost {
+            return;
         }
+        for _ in 0..5 {
+            if self.bucket.remove(&self.key, revision).await {
+                return;
+            }
+            match self.bucket.read::<Lease>(&self.key).await {
+                Ok(Some(found)) if found.value.incarnation == incarnation => revision = found.revision,
+                Ok(_) => return,
+                Err(_) => sleep(PAUSE).await,
+            }
+        }
+        tracing::warn!(key = self.key, "the lease was not given up; it is over when its time is");
     }
 
     /// Whether the lease was renewed.

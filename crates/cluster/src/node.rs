@@ -628,7 +628,7 @@ pub(crate) fn new_lease(options: &Options) -> Lease {
 }
 
 /// A number that no other run of the node has.
-fn incarnation() -> u64 {
+pub(crate) fn incarnation() -> u64 {
     let tx = enact_entities::TxId::fresh().as_u128();
     u64::try_from(tx >> 64).expect("half of it") ^ u64::try_from(tx & u128::from(u64::MAX)).expect("half of it")
 }

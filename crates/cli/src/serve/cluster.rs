@@ -11,13 +11,13 @@ use enact_journal::nats::Nats;
 use enact_rebel::{Source, Spec};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{Life, Start, without_passwords};
 use crate::contract::{self, Change, ContractError, Examined};
 use crate::failure::Failure;
+use crate::spec;
 
 /// How many servers keep each record, unless said otherwise.
 const REPLICAS: usize = 3;
@@ -33,7 +33,7 @@ impl Start<'_> {
             shards: args.shards,
             replicas: args.replicas.map_or(REPLICAS, NonZeroUsize::get),
             lease: args.lease,
-            contract: digest(sources),
+            contract: spec::digest(sources),
             adopt: args.adopt,
             engine: self.options.clone(),
             ..Options::new(addresses, args.node.clone().unwrap_or_default())
@@ -58,17 +58,6 @@ impl Start<'_> {
         };
         self.present(node, life).await
     }
-}
-
-/// Tells one specification from another; those that say the same have the same.
-fn digest(sources: &[Source]) -> String {
-    let mut digest = Sha256::new();
-    for source in sources {
-        let says = enact_rebel::essence(source).unwrap_or_else(|| source.text.clone());
-        digest.update((says.len() as u64).to_be_bytes());
-        digest.update(says);
-    }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The specification of this node.
@@ -126,20 +115,4 @@ fn not_adopted(cause: &ContractError) -> NotAdopted {
         ContractError::Read(ReadError::Unavailable { .. } | ReadError::Closed) | ContractError::Append(_)
     );
     NotAdopted { why: cause.to_string(), is_final }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_digest_of_a_specification_is_the_same_for_every_release_and_for_all_that_say_the_same() {
-        let digest_of = |text: &str| digest(&[Source::new("lamp.rebel", text)]);
-        let lamp =
-            "class Lamp\n  lit: Integer = 0\n  initial off\n    on Light(): lit\n      post: this.lit += 1\n  lit\n";
-        let digest = "11d64206256a80227c4292b528ea1971f1c132e645de5f21a657a8c0d5d4a2a2";
-        assert_eq!(digest_of(lamp), digest, "nodes of two releases would not work together");
-        assert_eq!(digest_of(&format!("// The same.\n{lamp}")), digest);
-        assert_ne!(digest_of(&lamp.replace("+= 1", "+= 2")), digest);
-    }
 }

@@ -47,6 +47,17 @@ mod served_over_nats {
         }
     }
 
+    impl Place {
+        /// What `enact contract .. --journal ADDRESS` says, with its status.
+        fn contract(&self, what: &str, spec: Option<&Path>) -> (Option<i32>, String) {
+            let mut command = crate::served::program();
+            command.args(["contract", what]).args(spec).args(["--journal", &self.nats.address()]);
+            let output = command.output().expect("it ends");
+            let said = [output.stdout, output.stderr].concat();
+            (output.status.code(), String::from_utf8(said).expect("UTF-8"))
+        }
+    }
+
     async fn deposit(served: &Served, key: &str) -> (StatusCode, bool) {
         let answer = reqwest::Client::new()
             .post(served.url("/Account/A1/Deposit"))
@@ -106,11 +117,21 @@ mod served_over_nats {
     #[tokio::test]
     async fn the_streams_keep_the_specification_that_their_entities_were_written_under() {
         let Some(place) = Place::new() else { return };
-        let served = Served::start(place.serve(&place.spec("bank.rebel", BANK)));
-        served.post("/Account/A1/Open", json!({ "initialDeposit": "EUR 50.00" })).await;
-        served.kill();
+        let first = place.spec("bank.rebel", BANK);
         let stricter = BANK.replace("initialDeposit >= EUR 0.00", "initialDeposit >= EUR 60.00");
-        let refused = place.serve(&place.spec("stricter.rebel", &stricter)).output().expect("it ends");
+        let stricter = place.spec("stricter.rebel", &stricter);
+        let unopened = place.contract("check", Some(&first));
+        assert!(unopened.0 == Some(4) && unopened.1.contains("there is no stream J0"), "{unopened:?}");
+        let served = Served::start(place.serve(&first));
+        served.post("/Account/A1/Open", json!({ "initialDeposit": "EUR 50.00" })).await;
+        let nothing = "nothing changes: this is the specification of the entities\n".to_owned();
+        assert_eq!(place.contract("check", Some(&first)), (Some(0), nothing));
+        assert_eq!(place.contract("check", Some(&stricter)).0, Some(5));
+        assert_eq!(balance(&served).await, json!("EUR 50.00"), "it was not disturbed");
+        served.kill();
+        let rollback = place.contract("rollback", None);
+        assert!(rollback.0 == Some(5) && rollback.1.contains("there is no version before 1"), "{rollback:?}");
+        let refused = place.serve(&stricter).output().expect("it ends");
         let said = String::from_utf8(refused.stderr).expect("UTF-8");
         assert_eq!(refused.status.code(), Some(5), "{said}");
         assert!(said.contains("the specification does not allow what has happened"), "{said}");

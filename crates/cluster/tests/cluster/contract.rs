@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use enact_cluster::Options;
+use enact_cluster::{JoinError, Options, Standstill};
 use enact_entities::{Entities, Standing, SubmitError};
 
 use crate::bank::{ACCOUNTS, Allowing, Bank, DEADLINE, Node, balance, insist, settled, shards, total};
@@ -99,5 +99,41 @@ async fn nodes_that_were_killed_are_waited_for_before_another_contract_takes_the
     settled(std::slice::from_ref(&b)).await;
     assert_eq!(total(&b).await, 100 * ACCOUNTS as i64);
     let late = bank.try_join(bank.options("a")).await.map(drop);
-    assert_eq!(late, Err(enact_cluster::JoinError::OtherContract { nodes: vec!["b".to_owned()] }));
+    assert_eq!(late, Err(JoinError::OtherContract { nodes: vec!["b".to_owned()] }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_join_in_a_standstill_serve_nothing_until_it_ends_or_is_not_heard_of_any_more() {
+    let Some(bank) = Bank::over_one() else { return };
+    let servers = bank.options("a").servers;
+    let a = bank.join("a").await;
+    a.settled().await;
+    let alive = Standstill::begin(&servers).await.map(drop);
+    assert_eq!(alive, Err(JoinError::Alive { nodes: vec!["a".to_owned()] }));
+    bank.open_all(&a).await;
+    a.leave(DEADLINE).await;
+
+    for is_cancelled in [true, false] {
+        let standstill = Standstill::begin(&servers).await.expect("nobody is alive");
+        let a = bank.join("a").await;
+        let refused = a.submit(bank.deposit(1, &format!("early {is_cancelled}"))).await;
+        assert!(matches!(refused, Err(SubmitError::Moved { .. })), "{refused:?}");
+        assert!(shards(&a).is_empty());
+        if is_cancelled {
+            standstill.cancel().await;
+        } else {
+            drop(standstill);
+        }
+        settled(std::slice::from_ref(&a)).await;
+        assert_eq!(total(&a).await, 100 * ACCOUNTS as i64);
+        a.leave(DEADLINE).await;
+    }
+
+    let standstill = Standstill::begin(&servers).await.expect("nobody is alive");
+    assert_eq!(standstill.shards(), 12);
+    let a = bank.join("a").await;
+    standstill.end("changed".to_owned()).await.expect("ended");
+    assert!(a.failed().await.contains("another contract"), "its contract is another one now");
+    let b = Changed::but(None).join(&bank, "b").await;
+    settled(std::slice::from_ref(&b)).await;
 }

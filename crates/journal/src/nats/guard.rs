@@ -20,6 +20,8 @@ const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 4 << 20;
 /// The name is in use by a stream with another configuration.
 const STREAM_EXISTS: u64 = 10058;
+/// There is no stream with the name.
+const NO_STREAM: u64 = 10059;
 /// The servers have not agreed on a leader yet.
 const NO_LEADER: u64 = 10008;
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -78,9 +80,29 @@ pub(super) async fn check_streams(
     Ok(())
 }
 
+/// The last message of the stream of records, which is there.
+pub(super) async fn last_message(client: &Client, names: &Names, deadline: Instant) -> Result<u64, OpenError> {
+    let stream = names.stream();
+    let info = ask(client, &stream, ("INFO", String::new()), deadline).await.map_err(|error| match error {
+        OpenError::Stream { code: NO_STREAM, .. } => OpenError::Missing { stream: stream.clone() },
+        error => error,
+    })?;
+    check_messages(&stream, &info["state"])?;
+    Ok(info["state"]["last_seq"].as_u64().unwrap_or(0))
+}
+
 /// What the server says of the stream, which it makes if there is none.
 async fn create(client: &Client, stream: &str, config: &Value, deadline: Instant) -> Result<Value, OpenError> {
-    let mut question = ("CREATE", config.to_string());
+    ask(client, stream, ("CREATE", config.to_string()), deadline).await
+}
+
+/// The answer to a question about the stream.
+async fn ask(
+    client: &Client,
+    stream: &str,
+    mut question: (&str, String),
+    deadline: Instant,
+) -> Result<Value, OpenError> {
     loop {
         let subject = format!("$JS.API.STREAM.{}.{stream}", question.0);
         let asked = client.request(subject, question.1.clone().into());

@@ -38,7 +38,7 @@ use std::future::{Future, ready};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectOptions, ServerAddr};
 use futures_util::future::Either;
 pub use options::Options;
 use tokio::runtime::Handle;
@@ -83,7 +83,7 @@ pub struct Nats {
     reader: Arc<Reader>,
     epoch: u64,
     /// Finds out which entities there are.
-    finding_out: AbortHandle,
+    finding_out: Option<AbortHandle>,
 }
 
 /// Why a journal over NATS could not be opened.
@@ -118,6 +118,12 @@ pub enum OpenError {
         found: usize,
         /// The smallest one that is enough.
         required: usize,
+    },
+    /// There is nothing to look at.
+    #[error("there is no stream {stream}: nobody has opened the journal")]
+    Missing {
+        /// The stream.
+        stream: String,
     },
     /// A stream cannot be made.
     #[error("stream {stream} cannot be made: {why} (code {code})")]
@@ -186,14 +192,7 @@ impl Nats {
     /// If it is polled outside of a tokio runtime with its timers and its network.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let deadline = Instant::now() + OPEN_MAX;
-        let addresses: Result<Vec<ServerAddr>, OpenError> = options.servers.iter().map(|text| address(text)).collect();
-        let connecting = ConnectOptions::new()
-            .name(format!("enact {}", options.node))
-            .ping_interval(PING)
-            .request_timeout(None)
-            .connect(addresses?);
-        let client = timeout(OPEN_MAX, connecting).await.map_err(OpenError::unreachable)?;
-        let client = client.map_err(OpenError::unreachable)?;
+        let client = connect(&options).await?;
         let limits = guard::check_server(&client)?;
         let names = Names::of(options.shard);
         guard::check_streams(&client, &names, &options, deadline).await?;
@@ -207,10 +206,36 @@ impl Nats {
         let finding_out = runtime.spawn(earlier::find_out(client.clone(), names.clone(), Arc::clone(&reign)));
         let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
         runtime.spawn(writer.run());
-        Ok(Self { runtime, queue, reader, epoch, finding_out: finding_out.abort_handle() })
+        Ok(Self { runtime, queue, reader, epoch, finding_out: Some(finding_out.abort_handle()) })
     }
 
-    /// The reign of this writer: the sequence of its owner record, larger than those of all before it.
+    /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this
+    /// process it is closed. What is written later may be seen, or not.
+    ///
+    /// # Errors
+    /// When no server can be reached, or nobody has ever opened the journal.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Panics
+    /// As [`open`](Self::open).
+    pub async fn look(options: Options) -> Result<Self, OpenError> {
+        let deadline = Instant::now() + OPEN_MAX;
+        let client = connect(&options).await?;
+        let limits = guard::check_server(&client)?;
+        let names = Names::of(options.shard);
+        let last = guard::last_message(&client, &names, deadline).await?;
+        let direct = Direct::open(client.clone()).await.map_err(OpenError::unreachable)?;
+        let reign = Arc::new(take_over::look(&direct, &names, last, deadline).await?);
+        let epoch = reign.epoch;
+        let reader = Arc::new(Reader::new(client, Arc::new(direct), names, reign));
+        let queue = Arc::new(Queue::reading(limits));
+        Ok(Self { runtime: Handle::current(), queue, reader, epoch, finding_out: None })
+    }
+
+    /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only
+    /// [looks](Self::look), the last message that it looks at.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -228,6 +253,17 @@ impl Nats {
         let reading = self.runtime.spawn(read(Arc::clone(&self.reader)));
         Either::Right(async { reading.await.unwrap_or_else(|_| Err(ReadError::Unavailable { why: GONE.to_owned() })) })
     }
+}
+
+async fn connect(options: &Options) -> Result<Client, OpenError> {
+    let addresses: Result<Vec<ServerAddr>, OpenError> = options.servers.iter().map(|text| address(text)).collect();
+    let connecting = ConnectOptions::new()
+        .name(format!("enact {}", options.node))
+        .ping_interval(PING)
+        .request_timeout(None)
+        .connect(addresses?);
+    let client = timeout(OPEN_MAX, connecting).await.map_err(OpenError::unreachable)?;
+    client.map_err(OpenError::unreachable)
 }
 
 fn address(text: &str) -> Result<ServerAddr, OpenError> {
@@ -278,7 +314,7 @@ impl Journal for Nats {
         &self,
         snapshot: Snapshot,
     ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
-        let submitted = if self.queue.is_readable() {
+        let submitted = if self.queue.keeps_snapshots() {
             self.queue.limits().check_snapshot(&snapshot).map(|()| {
                 let reader = Arc::clone(&self.reader);
                 self.runtime.spawn(async move { reader.save(snapshot).await })
@@ -309,7 +345,7 @@ impl Journal for Nats {
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
-        self.finding_out.abort();
+        self.finding_out.iter().for_each(AbortHandle::abort);
         let closed = self.queue.begin_close();
         async { closed.await.unwrap_or_else(|| Err(CloseError::Poisoned { why: GONE.to_owned() })) }
     }
@@ -317,7 +353,7 @@ impl Journal for Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
-        self.finding_out.abort();
+        self.finding_out.iter().for_each(AbortHandle::abort);
         drop(self.queue.begin_close());
     }
 }

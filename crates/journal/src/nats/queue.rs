@@ -45,6 +45,8 @@ struct State {
 
 enum Phase {
     Open,
+    /// The journal was opened to be read.
+    Reading,
     /// What is queued is being written; nothing is accepted any more.
     Closing,
     Failed(Refusal),
@@ -53,13 +55,16 @@ enum Phase {
 
 impl Queue {
     pub(super) fn new(limits: Limits, bytes_max: usize) -> Self {
-        let state = State {
-            phase: Phase::Open,
-            batches: VecDeque::new(),
-            bytes: 0,
-            closers: Vec::new(),
-            sentinels: Vec::new(),
-        };
+        Self::in_phase(Phase::Open, limits, bytes_max)
+    }
+
+    /// One that accepts nothing.
+    pub(super) fn reading(limits: Limits) -> Self {
+        Self::in_phase(Phase::Reading, limits, 0)
+    }
+
+    fn in_phase(phase: Phase, limits: Limits, bytes_max: usize) -> Self {
+        let state = State { phase, batches: VecDeque::new(), bytes: 0, closers: Vec::new(), sentinels: Vec::new() };
         Self { limits, bytes_max, state: Mutex::new(state), work: Notify::new(), closing: Notify::new() }
     }
 
@@ -73,7 +78,7 @@ impl Queue {
         let mut state = self.state.lock();
         match &state.phase {
             Phase::Open => {}
-            Phase::Closing | Phase::Closed(_) => return Err(Refusal::Closed),
+            Phase::Reading | Phase::Closing | Phase::Closed(_) => return Err(Refusal::Closed),
             Phase::Failed(refusal) => return Err(refusal.clone()),
         }
         if state.bytes > 0 && state.bytes + bytes > self.bytes_max {
@@ -134,6 +139,7 @@ impl Queue {
         let result = match &state.phase {
             Phase::Closed(result) => Some(result.clone()),
             Phase::Failed(refusal) => Some(Err(CloseError::Poisoned { why: refusal.to_string() })),
+            Phase::Reading => Some(Ok(())),
             Phase::Open | Phase::Closing => None,
         };
         match result {
@@ -173,7 +179,7 @@ impl Queue {
         }
         let result = match &state.phase {
             Phase::Failed(refusal) => Err(CloseError::Poisoned { why: refusal.to_string() }),
-            Phase::Open | Phase::Closing | Phase::Closed(_) => Ok(()),
+            Phase::Open | Phase::Reading | Phase::Closing | Phase::Closed(_) => Ok(()),
         };
         state.phase = Phase::Closed(result.clone());
         let sentinels = std::mem::take(&mut state.sentinels);
@@ -186,7 +192,7 @@ impl Queue {
         let (reply, awaited) = reply();
         let mut state = self.state.lock();
         match &state.phase {
-            Phase::Open | Phase::Closing => state.sentinels.push(reply),
+            Phase::Open | Phase::Reading | Phase::Closing => state.sentinels.push(reply),
             Phase::Failed(refusal) => {
                 let why = refusal.to_string();
                 drop(state);
@@ -199,6 +205,11 @@ impl Queue {
 
     /// Whether reads are answered.
     pub(super) fn is_readable(&self) -> bool {
+        matches!(self.state.lock().phase, Phase::Open | Phase::Reading | Phase::Failed(_))
+    }
+
+    /// Whether snapshots are kept.
+    pub(super) fn keeps_snapshots(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Open | Phase::Failed(_))
     }
 }

@@ -16,9 +16,9 @@ use crate::record::{EntityKey, Position, Seq};
 
 pub(super) struct Reign {
     names: Names,
-    /// The sequence of the writer's own owner record.
+    /// The sequence of the writer's own owner record; of a reader, of the last message that it looks at.
     pub(super) epoch: u64,
-    /// The sequences of all owner records, of which this reign's is the last.
+    /// The sequences of all owner records, of which a writer's is the last.
     owners: Vec<u64>,
     known: Mutex<Known>,
     /// The entities that have something from before it, once that is known.
@@ -51,8 +51,13 @@ impl Reign {
     /// If there are no owners.
     pub(super) fn of(names: Names, owners: Vec<u64>) -> Self {
         let epoch = *owners.last().expect("its own record");
-        let known = Mutex::new(Known { durable: epoch, tails: HashMap::new() });
-        Self { names, epoch, owners, known, earlier: OnceLock::new() }
+        Self::until(names, owners, epoch)
+    }
+
+    /// What `owners` have written up to the message `last`, for a reader beside them.
+    pub(super) fn until(names: Names, owners: Vec<u64>, last: u64) -> Self {
+        let known = Mutex::new(Known { durable: last, tails: HashMap::new() });
+        Self { names, epoch: last, owners, known, earlier: OnceLock::new() }
     }
 
     /// How many reigns there have been, with this one.

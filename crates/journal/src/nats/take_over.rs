@@ -42,6 +42,25 @@ pub(super) async fn take_over(
     }
 }
 
+/// Looks at the stream as it is, up to its message `last` at least; its last reign.
+pub(super) async fn look(direct: &Direct, names: &Names, last: u64, deadline: Instant) -> Result<Reign, OpenError> {
+    loop {
+        let why = match direct.lasts(&names.stream(), &[names.owner()]).await {
+            Ok(seen) if seen.up_to >= last => {
+                let epoch = seen.messages.first().map_or(0, |owner| owner.sequence);
+                let owners = if epoch == 0 { Vec::new() } else { owners(direct, names, epoch, deadline).await? };
+                return Ok(Reign::until(names.clone(), owners, last));
+            }
+            Ok(_) => "no server has all that was written".to_owned(),
+            Err(cause) => cause.to_string(),
+        };
+        if Instant::now() > deadline {
+            return Err(OpenError::unreachable(why));
+        }
+        sleep(PAUSE).await;
+    }
+}
+
 /// Tries once; the epoch, if the record is stored.
 async fn attempt(
     client: &Client,

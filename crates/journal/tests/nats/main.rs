@@ -4,6 +4,7 @@ mod cluster;
 mod contract_nats;
 mod earlier;
 mod failures;
+mod looking;
 mod proxy;
 mod settings;
 mod support;

@@ -107,3 +107,60 @@ async fn a_specification_that_one_entity_does_not_allow_is_adopted_by_no_shard()
     serves(&a, 12).await;
     assert_eq!(balances(&a).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + 900);
 }
+
+/// What `enact contract` says, with its status.
+fn contract(place: &Place, words: &[&str]) -> (Option<i32>, String) {
+    let mut command = crate::served::program();
+    let output = command.arg("contract").args(words).args(["--cluster", &place.nats[0].address()]).output();
+    let output = output.expect("it ends");
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).expect("UTF-8"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_sees_beforehand_what_a_version_would_change_and_takes_it_back() {
+    let Some(mut place) = Place::over_one() else { return };
+    let (a, b) = (place.serve("a"), place.serve("b"));
+    open_all(&a).await;
+    serves(&b, 6).await;
+    let (first, second) = (place.spec.clone(), written(&place, "second", &second()));
+    let check = |place: &Place, spec: &PathBuf| contract(place, &["check", spec.to_str().expect("UTF-8")]);
+    let (status, said) = check(&place, &second);
+    assert_eq!(status, Some(0), "{said}");
+    let of_all = "entities: 12, of which 12 change (Account 12)";
+    assert!(said.contains("from version 1 to version 2") && said.contains(of_all), "{said}");
+    let nothing = "nothing changes: this is the specification of the entities\n".to_owned();
+    assert_eq!(check(&place, &first), (Some(0), nothing.clone()));
+    let (status, said) = contract(&place, &["rollback"]);
+    assert!(status == Some(4) && said.contains("the nodes a, b are alive"), "{said}");
+    let before = balances(&b).await;
+    stopped(a);
+    stopped(b);
+    let (status, said) = contract(&place, &["rollback"]);
+    assert!(status == Some(5) && said.contains("there is no version before 1"), "{said}");
+
+    place.spec = second.clone();
+    let b = waiting(&place, "b");
+    serves(&b, 12).await;
+    assert_eq!(check(&place, &second), (Some(0), nothing));
+    stopped(b);
+    let back = "version 2 is taken back; the specification is version 1 again\n".to_owned();
+    assert_eq!(contract(&place, &["rollback"]), (Some(0), back));
+    place.spec = first;
+    let a = place.serve("a");
+    serves(&a, 12).await;
+    assert_eq!(balances(&a).await, before);
+    stopped(a);
+
+    place.spec = second;
+    let b = waiting(&place, "b");
+    serves(&b, 12).await;
+    let (status, body) = b.post("/Account/A3/Deposit", json!({ "amount": "EUR 1.00" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    stopped(b);
+    let (status, said) = contract(&place, &["rollback"]);
+    assert!(status == Some(5) && said.contains("version 2 stays") && said.contains("Account/A3"), "{said}");
+    let b = place.serve("b");
+    serves(&b, 12).await;
+    assert_eq!(payments(&b, 3).await, json!(0), "nothing was taken back");
+}

@@ -34,6 +34,8 @@
 //! specification is recorded. A crash in between leaves snapshots with a field that the recorded specification does not
 //! have; starting with the new one again completes the change.
 
+mod rollback;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -48,6 +50,10 @@ use enact_journal::{
 use enact_rebel::{EventCall, Instance, Report, Source, Spec, Timestamp, Transformed};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+pub(crate) use self::rollback::Rollback;
+#[cfg(feature = "nats")]
+pub(crate) use self::rollback::version;
 
 /// Why entities cannot be served under a specification.
 #[derive(Debug, Error)]
@@ -299,6 +305,46 @@ impl fmt::Display for Plan {
     }
 }
 
+impl Change {
+    /// What is to be done with the entities of two journals.
+    #[cfg(feature = "nats")]
+    pub(crate) fn and(self, other: Self) -> Self {
+        // Entities whose specification this is count for more than a journal without any.
+        if matches!(other, Self::First) {
+            return self;
+        }
+        match (self, other) {
+            (Self::First | Self::None, change) | (change, Self::First | Self::None) => change,
+            (Self::Version(plan), Self::Version(other)) => Self::Version(plan.and(other)),
+            (Self::Version(plan), Self::Compatible { .. }) | (Self::Compatible { .. }, Self::Version(plan)) => {
+                Self::Version(plan)
+            }
+            (
+                Self::Compatible { mut entities, mut gaining, mut timed },
+                Self::Compatible { entities: more, gaining: others, timed: also },
+            ) => {
+                entities += more;
+                gaining.extend(others);
+                timed.extend(also);
+                Self::Compatible { entities, gaining, timed }
+            }
+        }
+    }
+}
+
+#[cfg(feature = "nats")]
+impl Plan {
+    fn and(mut self, other: Self) -> Self {
+        other.migrating.into_iter().for_each(|(class, count)| *self.migrating.entry(class).or_insert(0) += count);
+        self.entities += other.entities;
+        self.unsound.extend(other.unsound);
+        self.unsound.truncate(SHOWN_MAX);
+        self.unsound_count += other.unsound_count;
+        self.timed.extend(other.timed);
+        self
+    }
+}
+
 /// Finds out what `spec`, made of `sources`, means for the entities in `journal`. Writes nothing.
 ///
 /// # Errors
@@ -388,43 +434,6 @@ pub(crate) async fn adopt<J: Journal>(
     }
     record_sources(journal, sources, model.spec().version(), seq).await?;
     Ok(model)
-}
-
-/// Makes the version before the last one the contract again, as long as nothing has happened under the last: the version that
-/// was left, and the one that holds now.
-///
-/// # Cancel safety
-/// As that of [`adopt`].
-pub(crate) async fn roll_back<J: Journal>(journal: &J) -> Result<(u32, u32), ContractError> {
-    let history = History::read(journal).await?.ok_or(ContractError::NoEarlier { version: None })?;
-    let [.., before, last] = &history.adopted[..] else {
-        return Err(ContractError::NoEarlier { version: Some(history.last().version) });
-    };
-    let mut position = last.position;
-    loop {
-        let page = journal.feed(position, PAGE).await?;
-        let Some(end) = page.last() else { break };
-        position = end.position;
-        for record in page.iter().filter(|record| !is_internal(&record.entity)) {
-            if version_of(record)? == Some(last.version) {
-                let (entity, version) = (record.entity.clone(), last.version);
-                return Err(ContractError::Used { entity, seq: record.seq, version });
-            }
-        }
-    }
-    let model = Arc::new(history.model_before()?.expect("there is a version before the last"));
-    let mut timed = Vec::new();
-    for entity in entities(journal).await? {
-        let Some((_, records)) = records(journal, &entity).await? else { continue };
-        let is_known = model.spec().class(entity.class()).is_some();
-        if is_known && model.due(&entity, &recover(&entity, &model, records)?.base).is_some() {
-            timed.push(entity);
-        }
-    }
-    // The engine may have forgotten those that the last version has no timer for.
-    note_timers(journal, &timed).await?;
-    record_sources(journal, &before.sources, before.version, history.seq).await?;
-    Ok((last.version, before.version))
 }
 
 /// The version that an event was recorded under, if the record is one of events.

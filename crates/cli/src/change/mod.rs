@@ -1,30 +1,44 @@
-//! `enact contract`: what becomes of the entities of a data directory when their specification changes.
+//! `enact contract`: what becomes of the entities of a data directory, or of streams of NATS, when their specification changes.
+
+#[cfg(feature = "nats")]
+mod streams;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use enact_journal::{Embedded, Journal, Options};
 
-use crate::contract::{self, Change, ContractError};
+use crate::contract::{self, Change, ContractError, Rollback};
 use crate::failure::Failure;
 use crate::{args, spec};
 
 pub(crate) fn run(args: &args::Contract) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let entities = args.entities();
+    if entities.are_in_streams() {
+        #[cfg(not(feature = "nats"))]
+        return Err(Failure::WithoutNats);
+        #[cfg(feature = "nats")]
+        return runtime.block_on(streams::run(args));
+    }
+    let path = &entities.data;
     match args {
         args::Contract::Check(check) => {
             let sources = spec::read(&check.spec.files)?;
             let spec = Arc::new(spec::check(sources.clone())?);
-            let path = &check.directory.data;
             let journal = open(path)?;
             let examined = runtime.block_on(contract::examine(&journal, &sources, &spec));
             println!("{}", in_words(&examined.map_err(refused(path))?.change));
             close(&runtime, &journal, path)
         }
-        args::Contract::Rollback(args::DataDirectory { data: path }) => {
+        args::Contract::Rollback(_) => {
             let journal = open(path)?;
-            let (left, version) = runtime.block_on(contract::roll_back(&journal)).map_err(refused(path))?;
-            println!("version {left} is taken back; the specification is version {version} again");
+            let rollback = runtime.block_on(async {
+                let rollback = Rollback::examine(&journal).await?;
+                rollback.apply(&journal).await?;
+                Ok(rollback)
+            });
+            say_rolled_back(&rollback.map_err(refused(path))?);
             close(&runtime, &journal, path)
         }
     }
@@ -46,7 +60,7 @@ fn refused(path: &Path) -> impl Fn(ContractError) -> Failure + use<'_> {
 
 fn in_words(change: &Change) -> String {
     match change {
-        Change::First => "the directory holds no entities: this would be its first specification".to_owned(),
+        Change::First => "there are no entities: this would be their first specification".to_owned(),
         Change::None => "nothing changes: this is the specification of the entities".to_owned(),
         Change::Compatible { entities, .. } => {
             format!(
@@ -55,4 +69,8 @@ fn in_words(change: &Change) -> String {
         }
         Change::Version(plan) => format!("{plan}\n`enact serve --adopt` would adopt it"),
     }
+}
+
+fn say_rolled_back(Rollback { left, version, .. }: &Rollback) {
+    println!("version {left} is taken back; the specification is version {version} again");
 }
