@@ -55,6 +55,11 @@ pub(crate) enum Cluster {
         #[command(flatten)]
         cluster: Servers,
     },
+    /// Read all records of all shards, while nodes serve them, and end with status 4 if something is damaged or missing
+    Verify {
+        #[command(flatten)]
+        cluster: Servers,
+    },
     /// Let a node give all its shards to others, before it is stopped or its machine is mended
     Drain {
         /// The name of the node

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use enact_cluster::{JoinError, ShardStatus, Status, drain, status};
+use enact_cluster::{JoinError, ShardStatus, Status, drain, shards, status, verify};
 
 use crate::args;
 use crate::failure::Failure;
@@ -30,6 +30,7 @@ pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
                 println!("sound: nodes {}, shards {}", status.nodes.len(), status.shards.len());
                 Ok(())
             }
+            args::Cluster::Verify { cluster } => verify_all(cluster).await,
             args::Cluster::Drain { node, cluster, patience } => {
                 drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
                 println!("{node} has no shards");
@@ -37,6 +38,30 @@ pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
             }
         }
     })
+}
+
+/// Reads all shards, also behind one that is damaged.
+async fn verify_all(cluster: &args::Servers) -> Result<(), Failure> {
+    let shards = shards(&cluster.servers).await.map_err(|source| unseen(cluster, source))?;
+    let (mut entities, mut records, mut damaged) = (0, 0, 0);
+    for shard in 0..shards {
+        match verify(&cluster.servers, shard).await {
+            Ok(verified) => {
+                entities += verified.entities;
+                records += verified.records;
+            }
+            Err(cause) if cause.is_damage() => {
+                println!("shard {shard}: {cause}");
+                damaged += 1;
+            }
+            Err(source) => return Err(Failure::Unverified { shard, source }),
+        }
+    }
+    if damaged > 0 {
+        return Err(Failure::Unsound { problems: damaged });
+    }
+    println!("sound: shards {shards}, entities {entities}, records {records}");
+    Ok(())
 }
 
 fn unseen(cluster: &args::Servers, source: JoinError) -> Failure {

@@ -44,6 +44,7 @@ mod shard;
 mod standstill;
 mod status;
 mod transport;
+mod verify;
 mod view;
 
 pub use self::cluster::{Cluster, JoinError};
@@ -53,3 +54,4 @@ pub use self::options::Options;
 pub use self::shard::{SHARDS_MAX, shard_of};
 pub use self::standstill::{Standstill, shards};
 pub use self::status::{NodeStatus, Problem, Replica, ShardStatus, Status, drain, status};
+pub use self::verify::{Verified, VerifyError, verify};

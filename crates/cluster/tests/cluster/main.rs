@@ -5,3 +5,4 @@ mod contract;
 mod joining;
 mod moving;
 mod sharing;
+mod verifying;

@@ -261,6 +261,9 @@ async fn an_operator_sees_nodes_and_shards_and_drains_a_node() {
     assert!(shards.iter().all(|shard| shard["replicas"].as_array().is_some_and(|all| all.len() == 3)), "{status}");
     assert_eq!(asked(&["check"]), (Some(0), "sound: nodes 2, shards 12\n".to_owned()));
 
+    let (code, said) = asked(&["verify"]);
+    assert!(code == Some(0) && said.starts_with("sound: shards 12, entities "), "{said}");
+
     assert_eq!(asked(&["drain", "b"]), (Some(0), "b has no shards\n".to_owned()));
     serves(&a, 12).await;
     let (_, table) = asked(&["status"]);
