@@ -16,6 +16,7 @@ pub mod isolation;
 pub mod kernels;
 pub mod measure;
 pub mod neighbours;
+pub mod nodes;
 mod peers;
 pub mod postgres;
 pub mod psac;

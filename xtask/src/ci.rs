@@ -198,7 +198,7 @@ fn report_in_a_browser() -> Outcome {
     run_to_end(browser)
 }
 
-/// A few seconds of load on the program that the main command has built; the money is counted.
+/// A few seconds of load on the program that the main command has built, and on nodes that come and go; the money is counted.
 fn benchmarks_of_the_served_bank() -> Outcome {
     for benchmark in [
         "transfers --clients 1,8",
@@ -213,7 +213,9 @@ fn benchmarks_of_the_served_bank() -> Outcome {
         command.arg(target().join("release/enact"));
         run_to_end(command)?;
     }
-    Ok(())
+    let mut nodes = Command::new(target().join("debug/enact-bench"));
+    nodes.args(["nodes", "--rounds", "1", "--lease", "13"]);
+    run_to_end(nodes)
 }
 
 /// What runs under a model checker. The longest exploration of loom takes five minutes of one core; the others run beside it.

@@ -52,9 +52,13 @@ impl Journal {
 impl Servers {
     /// What opens a journal of them; nothing if there are none.
     pub(crate) fn options(&self, shard: u16) -> Option<Options> {
-        let addresses: Vec<String> = self.0.iter().map(nats::Server::address).collect();
-        let options = Options { shard, replicas: self.0.len(), ..Options::at(&addresses.join(",")) };
+        let options = Options { shard, replicas: self.0.len(), ..Options::at(&self.addresses()) };
         (!self.0.is_empty()).then_some(options)
+    }
+
+    /// Where they are, separated by commas.
+    pub(crate) fn addresses(&self) -> String {
+        self.0.iter().map(nats::Server::address).collect::<Vec<_>>().join(",")
     }
 
     /// What tells `enact serve` of them; nothing if there are none.
@@ -62,7 +66,6 @@ impl Servers {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let addresses: Vec<String> = self.0.iter().map(nats::Server::address).collect();
-        vec!["--journal".to_owned(), addresses.join(","), "--replicas".to_owned(), self.0.len().to_string()]
+        vec!["--journal".to_owned(), self.addresses(), "--replicas".to_owned(), self.0.len().to_string()]
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, postgres, psac, rebel,
-    report, savina, stm, transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, nodes, postgres, psac,
+    rebel, report, savina, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -42,6 +42,8 @@ pub(crate) enum Benchmark {
     /// The busy process of `neighbours`
     #[command(name = neighbours::SPIN_COMMAND, hide = true)]
     NeighboursSpin(neighbours::SpinOptions),
+    /// How long entities are not served when one of several nodes is killed, stops or joins
+    Nodes(nodes::Options),
     /// How late answers are when ten times as much is asked as can be served
     Deadlines(deadlines::Options),
     /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed

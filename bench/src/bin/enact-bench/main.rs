@@ -14,8 +14,8 @@ use args::{Benchmark, Cli};
 use clap::Parser;
 use enact_bench::savina::SavinaError;
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, postgres, psac,
-    rebel, report, savina, stm, transfers, vacation,
+    actors, admission, cost, deadlines, defer, engine, hot, in_words, isolation, kernels, neighbours, nodes, postgres,
+    psac, rebel, report, savina, stm, transfers, vacation,
 };
 
 fn main() -> ExitCode {
@@ -39,6 +39,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::Hot(options) => println!("{}", hot::run(options)?),
         Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),
         Benchmark::NeighboursSpin(options) => neighbours::spin(options),
+        Benchmark::Nodes(options) => println!("{}", nodes::run(options)?),
         Benchmark::Deadlines(options) => println!("{}", deadlines::run(options)?),
         Benchmark::Admission(options) => println!("{}", admission::run(options)?),
         Benchmark::Isolation(options) => println!("{}", isolation::run(options)?),
