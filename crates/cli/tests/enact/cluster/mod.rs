@@ -1,6 +1,7 @@
 //! Several programs share the entities: each answers for all, and those of one that is killed or frozen are served by the others.
 
 mod contract;
+mod deploy;
 mod faults;
 
 use std::collections::BTreeMap;
