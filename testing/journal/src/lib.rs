@@ -1,7 +1,8 @@
 //! What proves a journal: [`contract`] has its contract as tests for every implementation, [`sim`] is a disk that crashes
-//! on command, and [`nats`] starts servers that tests kill.
+//! on command, [`nats`] starts servers that tests kill, and [`link`] cuts processes off from each other.
 #![forbid(unsafe_code)]
 
 pub mod contract;
+pub mod link;
 pub mod nats;
 pub mod sim;

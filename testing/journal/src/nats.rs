@@ -12,6 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs, thread};
 
+use crate::link::{Flow, Link};
+
 const MODULE: &str = "github.com/nats-io/nats-server/v2@v2.15.2";
 
 /// The program, or `None` if there is none and it cannot be installed.
@@ -65,7 +67,9 @@ fn is_recent(program: &Path) -> bool {
 #[derive(Debug)]
 pub struct Server {
     program: PathBuf,
-    config: PathBuf,
+    name: String,
+    directory: PathBuf,
+    settings: String,
     port: u16,
     is_apart: bool,
     process: Option<Child>,
@@ -114,36 +118,90 @@ impl Server {
         servers
     }
 
+    /// The same, and each hears of the others over the routes alone.
+    ///
+    /// # Panics
+    /// If they do not start.
+    pub fn start_three_linked(program: &Path, directory: &Path) -> ([Self; 3], Routes) {
+        let ports = free_ports();
+        let routes = Routes::between(ports);
+        let mut servers = [0, 1, 2].map(|n| {
+            // They would tell each other of ways beside the links.
+            let nowhere = "advertise: \"127.0.0.1:1\",";
+            Self::configured_clustered(program, directory, n, ports[n], &routes.of(n), nowhere)
+        });
+        servers.iter_mut().for_each(Self::restart);
+        (servers, routes)
+    }
+
     fn configured_three(program: &Path, directory: &Path) -> [Self; 3] {
-        let ports: [u16; 6] = free_ports();
-        let (clients, routes) = ports.split_at(3);
-        let all = routes.iter().fold(String::new(), |mut all, port| {
+        let routes: [u16; 3] = free_ports();
+        [0, 1, 2].map(|n| Self::configured_clustered(program, directory, n, routes[n], &routes, ""))
+    }
+
+    /// The server `n` of three, which listens for the others at `port` and finds them at `routes`.
+    fn configured_clustered(program: &Path, directory: &Path, n: usize, port: u16, routes: &[u16], more: &str) -> Self {
+        let [clients] = free_ports();
+        let routes = routes.iter().fold(String::new(), |mut all, port| {
             write!(all, "nats-route://127.0.0.1:{port}, ").expect("a string takes all that is written to it");
             all
         });
-        [0, 1, 2].map(|n| {
-            let settings = format!(
-                "cluster {{ name: test, listen: \"127.0.0.1:{}\", no_advertise: true, routes: [ {all} ] }}",
-                routes[n]
-            );
-            Self::configured(program, directory, &format!("n{n}"), clients[n], "", &settings)
-        })
+        let settings = format!(
+            "cluster {{ name: test, listen: \"127.0.0.1:{port}\", {more} no_advertise: true, routes: [ {routes} ] }}"
+        );
+        Self::configured(program, directory, &format!("n{n}"), clients, "", &settings)
     }
 
     fn configured(program: &Path, directory: &Path, name: &str, port: u16, jetstream: &str, settings: &str) -> Self {
-        let config = directory.join(format!("{name}.conf"));
-        let store = directory.join(name);
+        let server = Self {
+            program: program.to_owned(),
+            name: name.to_owned(),
+            directory: directory.to_owned(),
+            settings: settings.to_owned(),
+            port,
+            is_apart: false,
+            process: None,
+        };
+        server.configure(jetstream);
+        server
+    }
+
+    /// Gives it other settings for `JetStream`, which count from its next start on.
+    ///
+    /// # Panics
+    /// If the file with the configuration cannot be written.
+    pub fn configure(&self, jetstream: &str) {
+        let Self { name, port, settings, .. } = self;
+        let store = self.store();
         let text = format!(
             "listen: \"127.0.0.1:{port}\"\nserver_name: {name}\n{settings}\n\
              jetstream {{ store_dir: {store:?}, sync_interval: always {jetstream} }}\n"
         );
-        fs::write(&config, text).expect("the configuration");
-        Self { program: program.to_owned(), config, port, is_apart: false, process: None }
+        fs::write(self.config(), text).expect("the configuration");
+    }
+
+    fn config(&self) -> PathBuf {
+        self.directory.join(format!("{}.conf", self.name))
+    }
+
+    /// What it calls itself.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it keeps its files.
+    pub fn store(&self) -> PathBuf {
+        self.directory.join(&self.name)
     }
 
     /// Where clients find it.
     pub fn address(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// The port of clients.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Kills the server, at once and without a goodbye.
@@ -169,7 +227,7 @@ impl Server {
         }
         let mut process = command
             .arg("--config")
-            .arg(&self.config)
+            .arg(self.config())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -202,6 +260,36 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// The links between three servers.
+#[derive(Debug)]
+pub struct Routes {
+    /// From each server to each other one, which it connects to.
+    links: Vec<([usize; 2], Link)>,
+}
+
+impl Routes {
+    fn between(ports: [u16; 3]) -> Self {
+        let pairs = (0..3).flat_map(|from| (0..3).map(move |to| [from, to])).filter(|[from, to]| from != to);
+        Self { links: pairs.map(|pair| (pair, Link::to(ports[pair[1]]))).collect() }
+    }
+
+    /// Where the server `from` finds the others.
+    fn of(&self, from: usize) -> Vec<u16> {
+        self.links.iter().filter(|(pair, _)| pair[0] == from).map(|(_, link)| link.port()).collect()
+    }
+
+    /// Lets flow like this what the server `n` sends to the others, and what they send to it.
+    pub fn set(&self, n: usize, sent: Flow, received: Flow) {
+        for (pair, link) in &self.links {
+            if pair[0] == n {
+                link.set(sent, received);
+            } else if pair[1] == n {
+                link.set(received, sent);
+            }
+        }
     }
 }
 
