@@ -2,6 +2,7 @@
 //!
 //! A key is written only by who knows what it had before: the revision. What a time-out leaves unknown is found out by reading.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::jetstream::context::GetStreamErrorKind;
@@ -11,10 +12,11 @@ use async_nats::jetstream::stream::{Info, LastRawMessageErrorKind, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, HeaderMap};
 use futures_util::StreamExt;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::JoinError;
 use crate::status::Replica;
@@ -22,6 +24,8 @@ use crate::view::{Revised, View};
 
 const NAME: &str = "enact";
 const ANSWER_MAX: Duration = Duration::from_secs(1);
+/// How long a server may give no answer: a little longer than a leader is elected.
+const SERVER_MAX: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(200);
 /// What a message has in its header by which a node has taken the key away, or its time has.
 const OPERATION: &str = "KV-Operation";
@@ -32,8 +36,11 @@ const MARKERS: Duration = Duration::from_secs(3600);
 /// Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(crate) struct Bucket {
+    client: Client,
     context: Context,
     store: Store,
+    /// Since when nothing that was asked has had an answer.
+    silent: Arc<Mutex<Option<Instant>>>,
 }
 
 fn subject(key: &str) -> String {
@@ -85,10 +92,33 @@ impl Bucket {
             if found < replicas {
                 return Err(JoinError::Replicas { found, required: replicas });
             }
-            return Ok(Self { context, store });
+            return Ok(Self::of(client, context, store));
         }
         let store = context.create_key_value(config).await.map_err(JoinError::unreachable)?;
-        Ok(Self { context, store })
+        Ok(Self::of(client, context, store))
+    }
+
+    fn of(client: &Client, context: Context, store: Store) -> Self {
+        Self { client: client.clone(), context, store, silent: Arc::default() }
+    }
+
+    /// Takes down whether what was `asked` has been answered. A server that gives no answers for long is left: it may be cut off
+    /// from the others, which do without it.
+    async fn heard(&self, asked: Instant, is_answered: bool) {
+        let is_due = {
+            let mut silent = self.silent.lock();
+            let since = *silent.get_or_insert(asked);
+            let is_due = !is_answered && since.elapsed() > SERVER_MAX;
+            if is_answered || is_due {
+                *silent = None;
+            }
+            is_due
+        };
+        if is_due {
+            tracing::warn!("the server does not answer for leases and claims: going to another one");
+            // A connection that is closed for good answers nothing.
+            drop(self.client.force_reconnect().await);
+        }
     }
 
     /// The bucket that nodes have made.
@@ -96,7 +126,7 @@ impl Bucket {
         let context = jetstream::new(client.clone());
         let opened = timeout(ANSWER_MAX * 5, context.get_key_value(NAME)).await.map_err(JoinError::unreachable)?;
         let store = opened.map_err(|cause| JoinError::unreachable(format!("no node has joined there: {cause}")))?;
-        Ok(Self { context, store })
+        Ok(Self::of(client, context, store))
     }
 
     /// What the key has, as the leader of the servers knows it.
@@ -117,12 +147,16 @@ impl Bucket {
 
     async fn last(&self, key: &str) -> Result<Option<StreamMessage>, String> {
         let subject = subject(key);
+        let begun = Instant::now();
         let asked = timeout(ANSWER_MAX, self.store.stream.get_last_raw_message_by_subject(&subject)).await;
-        match asked.map_err(|late| late.to_string())? {
-            Ok(message) => Ok(Some(message)),
-            Err(cause) if cause.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(cause) => Err(cause.to_string()),
-        }
+        let last = match asked {
+            Ok(Ok(message)) => Ok(Some(message)),
+            Ok(Err(cause)) if cause.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Ok(Err(cause)) => Err(cause.to_string()),
+            Err(late) => Err(late.to_string()),
+        };
+        self.heard(begun, last.is_ok()).await;
+        last
     }
 
     /// Gives `key` a value if it has the revision `expected`; one that lasts for `lease`, if that is given.
@@ -143,11 +177,14 @@ impl Bucket {
             let sent = self.context.publish_with_headers(subject(key), headers, value.into()).await;
             sent.map_err(|cause| cause.kind())?.await.map_err(|cause| cause.kind())
         };
-        match timeout(ANSWER_MAX, stored).await {
+        let begun = Instant::now();
+        let wrote = match timeout(ANSWER_MAX, stored).await {
             Ok(Ok(ack)) => Wrote::Yes(ack.sequence),
             Ok(Err(jetstream::context::PublishErrorKind::WrongLastSequence)) => Wrote::Conflict,
             Ok(Err(_)) | Err(_) => Wrote::Unknown,
-        }
+        };
+        self.heard(begun, wrote != Wrote::Unknown).await;
+        wrote
     }
 
     /// Takes `key` away if it has the revision `expected`. Returns whether that has come through for certain.

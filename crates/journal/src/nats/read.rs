@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, HeaderMap};
+use enact_sync::Mutex;
 use futures_util::future::{try_join, try_join3};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -26,6 +27,8 @@ use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
 
 /// How long a read goes on to ask.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long a server may not do what it is asked for: a little longer than a leader is elected.
+const SERVER_MAX: Duration = Duration::from_secs(5);
 /// How long it waits for a replica to catch up.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a server may take to keep a snapshot, or to say how long a stream is.
@@ -43,6 +46,8 @@ pub(super) struct Reader {
     direct: Arc<Direct>,
     names: Names,
     reign: Arc<Reign>,
+    /// When a server was left.
+    left: Mutex<Instant>,
 }
 
 impl From<Unanswered> for ReadError {
@@ -53,7 +58,49 @@ impl From<Unanswered> for ReadError {
 
 impl Reader {
     pub(super) fn new(client: Client, direct: Arc<Direct>, names: Names, reign: Arc<Reign>) -> Self {
-        Self { client, direct, names, reign }
+        Self { client, direct, names, reign, left: Mutex::new(Instant::now()) }
+    }
+
+    /// Asks until there is an answer of a replica that is not behind, or patience ends; damage ends it at once.
+    async fn patiently<T, F>(&self, mut ask: impl FnMut() -> F) -> Result<T, ReadError>
+    where
+        F: Future<Output = Result<Option<T>, ReadError>>,
+    {
+        let begun = Instant::now();
+        loop {
+            let why = match ask().await {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => "no server has all that was written".to_owned(),
+                Err(ReadError::Unavailable { why }) => why,
+                Err(cause) => return Err(cause),
+            };
+            if begun.elapsed() > PATIENCE {
+                return Err(ReadError::Unavailable { why });
+            }
+            self.leave_server(begun).await;
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Goes to another server if this one has not done what it was asked for since `asked`, for long: it may be cut off from the others,
+    /// which do without it.
+    pub(super) async fn leave_server(&self, asked: Instant) {
+        let is_due = {
+            let mut left = self.left.lock();
+            let is_due = asked.max(*left).elapsed() > SERVER_MAX;
+            if is_due {
+                *left = Instant::now();
+            }
+            is_due
+        };
+        if is_due {
+            tracing::warn!(
+                stream = self.names.stream(),
+                "the server does not do what it is asked for: going to another one"
+            );
+            // A connection that is closed for good answers nothing.
+            drop(self.client.force_reconnect().await);
+        }
     }
 
     /// Learns where `entities` end, as far as nobody has asked before.
@@ -61,7 +108,7 @@ impl Reader {
         for entities in entities.chunks(LOCATED_MAX) {
             let unknown: Vec<&EntityKey> = entities.iter().filter(|entity| self.reign.tail(entity).is_none()).collect();
             if !unknown.is_empty() {
-                patiently(|| self.look_for_ends(&unknown)).await?;
+                self.patiently(|| self.look_for_ends(&unknown)).await?;
             }
         }
         Ok(())
@@ -165,7 +212,7 @@ impl Reader {
 
     /// The newest snapshot that is kept, and a record that it includes.
     async fn kept(&self, entity: &EntityKey) -> Result<Option<(Snapshot, Place)>, ReadError> {
-        let message = patiently(|| self.look_for_snapshot(entity)).await?;
+        let message = self.patiently(|| self.look_for_snapshot(entity)).await?;
         let snapshot = message.and_then(|message| {
             let Some(header) = header(&message).and_then(|header| SnapshotHeader::decode(header, &message.payload))
             else {
@@ -240,7 +287,7 @@ impl Reader {
     ) -> Result<Vec<Record>, ReadError> {
         let (stream, subject) = (self.names.stream(), self.names.entity(entity));
         let (mut records, mut last, mut page) = (Vec::new(), from, first);
-        let deadline = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         loop {
             for message in page {
                 if message.sequence <= last.sequence || last == end {
@@ -256,7 +303,7 @@ impl Reader {
                 let flaw = Flaw::Chain { entity: entity.clone(), expected: end.seq, found: last.seq };
                 return Err(self.damaged(last.sequence, flaw));
             }
-            if Instant::now() > deadline {
+            if begun.elapsed() > PATIENCE {
                 let why = format!("no server has record {} of {entity}", last.seq.next());
                 return Err(ReadError::Unavailable { why });
             }
@@ -268,6 +315,7 @@ impl Reader {
                 }
             };
             if page.is_empty() {
+                self.leave_server(begun).await;
                 sleep(PAUSE).await;
             }
         }
@@ -290,7 +338,7 @@ impl Reader {
         if limit == 0 || after.0 >= last {
             return Ok(Vec::new());
         }
-        patiently(|| self.look_for_page(after, limit, durable)).await
+        self.patiently(|| self.look_for_page(after, limit, durable)).await
     }
 
     /// Asks one replica; nothing if it is behind.
@@ -351,24 +399,4 @@ impl Reader {
 
 fn header(message: &Stored) -> Option<&str> {
     message.header(RECORD)
-}
-
-/// Asks until there is an answer of a replica that is not behind, or patience ends; damage ends it at once.
-async fn patiently<T, F>(mut ask: impl FnMut() -> F) -> Result<T, ReadError>
-where
-    F: Future<Output = Result<Option<T>, ReadError>>,
-{
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let why = match ask().await {
-            Ok(Some(answer)) => return Ok(answer),
-            Ok(None) => "no server has all that was written".to_owned(),
-            Err(ReadError::Unavailable { why }) => why,
-            Err(cause) => return Err(cause),
-        };
-        if Instant::now() > deadline {
-            return Err(ReadError::Unavailable { why });
-        }
-        sleep(PAUSE).await;
-    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_nats::{Client, HeaderMap, Request};
 use futures_util::future::{Either, select};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::queue::{Batch, Queue};
 use super::read::Reader;
@@ -163,12 +163,14 @@ impl Writer {
     async fn send(&self, group: &Group) -> Fate {
         let mut sending = Sending::new(self.reign.durable(), group.messages.len());
         let mut next = Next::Send { after: Duration::ZERO };
+        let begun = Instant::now();
         loop {
             next = match next {
                 Next::Send { after } => {
                     if !after.is_zero() {
                         sleep(after).await;
                     }
+                    self.reader.leave_server(begun).await;
                     let attempt = timeout(sending.time_out(), self.attempt(group, &sending)).await;
                     sending.answered(attempt.unwrap_or(Answer::Nothing))
                 }
