@@ -3,6 +3,10 @@
 mod contract;
 mod deploy;
 mod faults;
+mod links;
+mod members;
+mod servers;
+mod workload;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use enact_journal_kit::nats::{Server, program};
+use enact_journal_kit::link::Link;
+use enact_journal_kit::nats::{Routes, Server, program};
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -30,8 +35,13 @@ struct Place {
 
 impl Place {
     fn over_one() -> Option<Self> {
+        Self::over_one_with("")
+    }
+
+    /// Over a server with more settings for `JetStream`.
+    fn over_one_with(jetstream: &str) -> Option<Self> {
         let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
-        let nats = vec![Server::start(&program, directory.path())];
+        let nats = vec![Server::start_with(&program, directory.path(), jetstream, "")];
         Some(Self::over(nats, directory))
     }
 
@@ -39,6 +49,13 @@ impl Place {
         let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
         let nats = Vec::from(Server::start_three(&program, directory.path()));
         Some(Self::over(nats, directory))
+    }
+
+    /// Over three servers that hear of each other over the routes.
+    fn over_three_linked() -> Option<(Self, Routes)> {
+        let (program, directory) = (program()?, tempfile::tempdir().expect("a directory"));
+        let (nats, routes) = Server::start_three_linked(&program, directory.path());
+        Some((Self::over(nats.into(), directory), routes))
     }
 
     fn over(nats: Vec<Server>, directory: TempDir) -> Self {
@@ -52,12 +69,27 @@ impl Place {
     }
 
     fn command_at(&self, node: &str, listen: &str) -> std::process::Command {
-        let addresses: Vec<String> = self.nats.iter().map(Server::address).collect();
+        self.command_over(&self.servers(), node, listen, "13s")
+    }
+
+    /// Where clients find the servers.
+    fn servers(&self) -> String {
+        self.nats.iter().map(Server::address).collect::<Vec<_>>().join(",")
+    }
+
+    fn command_over(&self, servers: &str, node: &str, listen: &str, lease: &str) -> std::process::Command {
         let replicas = self.nats.len().to_string();
         let mut command = crate::served::program();
-        command.arg("serve").arg(&self.spec).args(["--cluster", &addresses.join(","), "--node", node]);
-        command.args(["--replicas", &replicas, "--lease", "13s", "--listen", listen]);
+        command.arg("serve").arg(&self.spec).args(["--cluster", servers, "--node", node]);
+        command.args(["--replicas", &replicas, "--lease", lease, "--listen", listen]);
         command
+    }
+
+    /// A node that reaches each server over a link.
+    fn serve_linked(&self, node: &str, lease: &str) -> (Served, Vec<Link>) {
+        let links: Vec<Link> = self.nats.iter().map(|server| Link::to(server.port())).collect();
+        let servers: Vec<String> = links.iter().map(|link| format!("nats://127.0.0.1:{}", link.port())).collect();
+        (Served::start(self.command_over(&servers.join(","), node, FREE_PORT, lease)), links)
     }
 
     fn serve(&self, node: &str) -> Served {
@@ -173,6 +205,13 @@ async fn serves(node: &Served, count: usize) {
     }
 }
 
+/// Waits until `node` says that others may have its shards.
+async fn has_no_lease(node: &Served) {
+    while node.get("/health/ready").await.0 != StatusCode::SERVICE_UNAVAILABLE {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_answers_for_every_entity_and_one_that_stops_is_not_noticed() {
     let Some(place) = Place::over_one() else { return };
@@ -238,7 +277,7 @@ async fn a_node_that_was_frozen_says_nothing_that_is_out_of_date_when_it_wakes_u
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_sees_nodes_and_shards_and_drains_a_node() {
     let Some(place) = Place::over_three() else { return };
-    let addresses = place.nats.iter().map(Server::address).collect::<Vec<_>>().join(",");
+    let addresses = place.servers();
     let asked = |words: &[&str]| {
         let output = crate::served::program().arg("cluster").args(words).args(["--cluster", &addresses]).output();
         let output = output.expect("it ends");
