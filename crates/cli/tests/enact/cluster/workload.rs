@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
-use rand::seq::{IndexedRandom, IteratorRandom};
+use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -68,14 +68,16 @@ impl Client {
         Self { number, bases: bases.to_vec(), http, random: StdRng::seed_from_u64(seed + number as u64), reading }
     }
 
-    fn base(&mut self) -> &str {
-        self.bases.choose(&mut self.random).expect("a node")
+    /// All nodes again and again, from any of them on.
+    fn nodes(&mut self) -> impl Iterator<Item = String> + use<> {
+        let first = self.random.random_range(0..self.bases.len());
+        self.bases.clone().into_iter().cycle().skip(first)
     }
 
     /// Sends the command until it is answered for good.
     async fn insist(&mut self, sent: &Sent) -> (StatusCode, Value) {
-        loop {
-            let url = format!("{}{}", self.base(), sent.path);
+        for base in self.nodes() {
+            let url = format!("{base}{}", sent.path);
             let request = self.http.post(url).header("idempotency-key", &sent.key).header("enact-deadline-ms", "2000");
             let Ok(answer) = request.json(&sent.body).send().await else { continue };
             let status = answer.status();
@@ -87,12 +89,12 @@ impl Client {
                 _ => panic!("{sent:?}: {status} {body}"),
             }
         }
+        unreachable!("there is always a next node")
     }
 
     /// The balance of an account, in whole euros.
     async fn balance(&mut self, account: &str) -> i64 {
-        loop {
-            let base = if self.reading == Reading::AtTheEnd { self.bases[0].clone() } else { self.base().to_owned() };
+        for base in self.nodes() {
             let url = format!("{base}/Account/{account}");
             let Ok(answer) = self.http.get(url).header("enact-deadline-ms", "2000").send().await else { continue };
             let status = answer.status();
@@ -103,6 +105,7 @@ impl Client {
                 _ => panic!("{account}: {status} {body}"),
             }
         }
+        unreachable!("there is always a next node")
     }
 
     async fn run(mut self, is_over: Arc<AtomicBool>, answered: Arc<[AtomicUsize]>) -> Told {
@@ -166,7 +169,8 @@ impl Workload {
     /// Opens the accounts at the nodes that listen at `bases`, and lets the clients begin.
     pub(super) async fn start(bases: &[String], seed: u64, reading: Reading) -> Self {
         println!("seed {seed}");
-        let mut teller = Client::new(CLIENTS, bases, seed, reading);
+        let readable = if reading == Reading::AtTheEnd { &bases[..1] } else { bases };
+        let mut teller = Client::new(CLIENTS, readable, seed, reading);
         let shared = (0..SHARED).map(|account| (format!("S{account}"), 100));
         for (account, deposit) in shared.chain((0..CLIENTS).map(|client| (format!("C{client}"), 0))) {
             let body = json!({ "initialDeposit": money(deposit) });
