@@ -1,14 +1,16 @@
 //! The journal over three servers, of which each may be killed or frozen.
 
-use enact_journal::Journal;
-use enact_journal::nats::Options;
+use enact_journal::nats::{Nats, Options};
+use enact_journal::{Journal, Position};
 use enact_journal_kit::contract::{block_on, cases, reigns};
+use enact_journal_kit::link::Flow;
 use enact_journal_kit::nats::{Server, program};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 
 use crate::failures::{append_under_way, assert_whole};
-use crate::support::{OverNats, Processes, Raw};
+use crate::support::{OverNats, Processes, Raw, record};
 
 pub(crate) struct Three {
     pub(crate) servers: [Server; 3],
@@ -29,10 +31,15 @@ impl Three {
 
     /// Which server leads `stream`.
     pub(crate) fn leader(&self, stream: &str) -> usize {
-        let info = Raw::at(&self.servers[0].address()).ask(&format!("STREAM.INFO.{stream}"), &json!({}));
-        let name = info["cluster"]["leader"].as_str().expect("it has a leader");
-        name.trim_start_matches('n').parse().expect("a server of these")
+        leader(&self.servers[0], stream)
     }
+}
+
+/// Which server of three leads `stream`, as one of them says.
+fn leader(server: &Server, stream: &str) -> usize {
+    let info = Raw::at(&server.address()).ask(&format!("STREAM.INFO.{stream}"), &json!({}));
+    let name = info["cluster"]["leader"].as_str().expect("it has a leader");
+    name.trim_start_matches('n').parse().expect("a server of these")
 }
 
 macro_rules! keep {
@@ -98,4 +105,23 @@ fn nothing_acknowledged_is_lost_or_doubled_when_servers_of_three_are_killed_unde
     let journal = block_on(processes.open(options)).expect("it opens");
     assert_whole(&journal, durable);
     block_on(journal.close()).expect("closed");
+}
+
+/// A server that is cut off from the others answers its clients' pings. Some of the journals are connected to it. It leads none of their
+/// streams: what it does not tell the others about would be in doubt, until the journal is opened again.
+#[test]
+fn appends_go_on_when_a_server_is_cut_off_from_the_others_and_not_from_its_clients() {
+    let Some(program) = program() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let (servers, routes) = Server::start_three_linked(&program, directory.path());
+    let addresses = servers.iter().map(Server::address).collect::<Vec<_>>().join(",");
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let options = |shard| Options { shard, replicas: 3, ..Options::at(&addresses) };
+    let journals = (0..12).map(|shard| (shard, runtime.block_on(Nats::open(options(shard))).expect("it opens")));
+    let journals: Vec<_> = journals.filter(|(shard, _)| leader(&servers[0], &format!("J{shard}")) != 0).collect();
+    routes.set(0, Flow::Lost, Flow::Lost);
+    let appends: Vec<_> = journals.iter().map(|(_, journal)| journal.append(vec![record(1, 0, b"0")])).collect();
+    for append in appends {
+        assert_eq!(block_on(append), Ok(Position(1)));
+    }
 }
