@@ -91,7 +91,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
         ("ENACT_ATTACK_REQUESTS", "10000", format!("{served} attacks -- --nocapture")),
-        ("ENACT_FAULTS_SECONDS", "1200", format!("{served} cluster::faults -- --nocapture")),
+        ("ENACT_FAULTS_SECONDS", "1200", format!("{served} cluster -- --include-ignored --nocapture")),
     ] {
         let mut soak = command(&tests);
         soak.env(variable, count);
