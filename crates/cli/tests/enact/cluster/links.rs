@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use enact_cluster::shard_of;
 use enact_journal_kit::link::{Flow, Link};
+use reqwest::StatusCode;
 use rustix::process::Signal;
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::workload::{Reading, Workload};
-use super::{Place, has_no_lease, serves};
+use super::{ACCOUNTS, Place, balances, has_no_lease, open_all, serves};
 use crate::served::Served;
 
 const SEED: u64 = 20_261_127;
@@ -51,15 +54,41 @@ async fn an_owner_that_is_cut_off_says_nothing_and_is_back_when_it_is_not() {
 async fn what_an_owner_has_sent_and_comes_behind_a_take_over_has_no_effect() {
     let Some(place) = Place::over_three() else { return };
     let (a, (b, to_b)) = (place.serve("a"), place.serve_linked("b", "13s"));
+    open_all(&a).await;
     serves(&b, 6).await;
+    let (_, ready) = b.get("/health/ready").await;
+    let is_of_b = |account: &usize| {
+        let entity = format!("Account/A{account}").parse().expect("a key");
+        ready["shards"].as_array().expect("shards").contains(&json!(shard_of(&entity, 12)))
+    };
+    let of_b: Vec<usize> = (0..ACCOUNTS).filter(is_of_b).collect();
+    // It has these accounts in memory, with their last records.
+    for account in &of_b {
+        assert_eq!(
+            b.post(&format!("/Account/A{account}/Deposit"), json!({ "amount": "EUR 1.00" })).await.0,
+            StatusCode::OK
+        );
+    }
     let workload = Workload::start(&bases([&a, &b]), SEED, Reading::BehindEachDeposit).await;
     workload.goes_on().await;
     set(&to_b, Flow::Held, Flow::Passes);
+    // Nobody sends these again.
+    let sent: Vec<_> = of_b.iter().map(|account| b.url(&format!("/Account/A{account}/Deposit"))).collect();
+    let sent = sent.into_iter().map(|url| {
+        let request = reqwest::Client::new().post(url).header("enact-deadline-ms", "2000");
+        tokio::spawn(request.json(&json!({ "amount": "EUR 7.00" })).send())
+    });
+    for answer in sent.collect::<Vec<_>>() {
+        let answer = answer.await.expect("it ends").expect("an answer");
+        assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT, "{:?}", answer.text().await);
+    }
     serves(&a, 12).await;
     workload.goes_on().await;
     set(&to_b, Flow::Passes, Flow::Passes);
     serves(&b, 6).await;
     workload.goes_on().await;
+    let balances = balances(&a).await;
+    assert!(of_b.iter().all(|account| balances[account] == 101), "{of_b:?} {balances:?}");
     workload.end().await;
 }
 
