@@ -40,6 +40,8 @@ async fn an_owner_that_is_cut_off_says_nothing_and_is_back_when_it_is_not() {
         has_no_lease(node).await;
     }
     serves(&a, 12).await;
+    // Deposits at one node are read at the others, too.
+    workload.goes_on().await;
     for links in [&to_b, &to_c, &to_d] {
         set(links, Flow::Passes, Flow::Passes);
     }
