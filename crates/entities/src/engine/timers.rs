@@ -296,7 +296,9 @@ impl State {
 
     /// Takes up what was kept: the snapshot of the records up to `covered`, and the notes behind it.
     fn restore(&mut self, covered: Seq, known: Vec<(EntityKey, Option<Timestamp>)>, notes: Vec<(Seq, EntityKey)>) {
-        let written_meanwhile = std::mem::replace(&mut self.durable, DurableRecords::up_to(covered));
+        // Of a key that had none, the first records may be durable by now.
+        let complete = covered.max(self.durable.complete_up_to());
+        let written_meanwhile = std::mem::replace(&mut self.durable, DurableRecords::up_to(complete));
         written_meanwhile.beyond().for_each(|seq| self.durable.add(seq));
         self.notes_since_snapshot += notes.len();
         for (entity, due) in known {
@@ -428,6 +430,18 @@ mod tests {
         fn unknown(&self) -> usize {
             self.entries.values().filter(|entry| entry.due == Some(UNKNOWN)).count()
         }
+    }
+
+    #[test]
+    fn a_snapshot_covers_the_first_notes_also_if_they_were_written_while_nothing_was_read() {
+        let mut state = State::default();
+        for seq in [1, 2] {
+            state.durable.add(Seq(seq));
+            state.notes_since_snapshot += 1;
+        }
+        state.restore(Seq::NONE, Vec::new(), Vec::new());
+        let (covered, _) = state.snapshot(true).expect("something was noted");
+        assert_eq!(covered, Seq(2));
     }
 
     #[test]
