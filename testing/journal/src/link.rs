@@ -226,8 +226,15 @@ mod tests {
     }
 
     fn connected(link: &Link, listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let accepted = || link.shared.state.lock().accepted;
+        let before = accepted();
         let near = TcpStream::connect(("127.0.0.1", link.port())).expect("connected");
-        (near, listener.accept().expect("connected").0)
+        let (far, _) = listener.accept().expect("connected");
+        // Only then does a cut concern it.
+        while accepted() == before {
+            thread::yield_now();
+        }
+        (near, far)
     }
 
     fn says(mut from: &TcpStream, text: &str) {
