@@ -90,7 +90,7 @@ pub enum JoinError {
     },
     /// The entities are served under another contract, and the node may not [adopt](Options::adopt) its own.
     #[error(
-        "the entities are served under another contract{}: give this node the same, or let it adopt its own",
+        "the entities are served under another contract{}: give this node the same, or let it adopt its own (`adopt`)",
         by(nodes)
     )]
     OtherContract {

@@ -19,7 +19,7 @@ pub struct Options {
     pub replicas: usize,
     /// How long the node counts as alive after it was last heard of, 15 s by default, [`LEASE_MIN`](crate::LEASE_MIN) at least. Whole seconds.
     pub lease: Duration,
-    /// What tells the contract from others: a digest of what it says.
+    /// What tells the contract from others: a digest of what it says. Empty by default, for one that never changes.
     pub contract: String,
     /// Whether the contract may take the place of another one that the entities are served under. Then the node waits until no node of that
     /// one is alive, and adopts its own if all shards allow it. Otherwise it does not join.

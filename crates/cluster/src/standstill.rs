@@ -12,10 +12,8 @@ use crate::lease::{Held, LEASE_MIN};
 use crate::node::incarnation;
 use crate::view::{Lease, Revised, SETTINGS, Settings};
 
-/// The name under which it has a lease: no node is called so.
+/// The name under which it has a lease, and the contract that is proposed meanwhile: no node has either.
 const NAME: &str = "=standstill";
-/// The contract that is proposed meanwhile: no node has it.
-const NONE: &str = "";
 
 /// Keeps nodes from serving. If it ends without [`end`](Self::end) or [`cancel`](Self::cancel), nodes serve again when its lease is over.
 pub struct Standstill {
@@ -53,13 +51,15 @@ impl Standstill {
             incarnation: incarnation(),
             address: "a change of all shards".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            contract: NONE.to_owned(),
+            contract: NAME.to_owned(),
             is_leaving: true,
         };
         let lease = Held::take(bucket.clone(), NAME, lease, LEASE_MIN).await?;
         let kept = Arc::clone(&lease);
         let keeping = tokio::spawn(async move { kept.keep().await }).abort_handle();
-        let held = Settings { proposed: Some(NONE.to_owned()), ..before.clone() };
+        // An earlier one may have ended without a word.
+        let before = Settings { proposed: None, ..before };
+        let held = Settings { proposed: Some(NAME.to_owned()), ..before.clone() };
         let mut standstill = Self { servers: servers.to_owned(), bucket, lease, keeping, before, revision };
         standstill.write(&held).await?;
         // Nodes that join from now on see it.

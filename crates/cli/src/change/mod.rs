@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use enact_journal::{Embedded, Journal, Options};
 
-use crate::contract::{self, Change, ContractError, Rollback};
+use crate::contract::{self, Change, ContractError, Rollback, Undecided};
 use crate::failure::Failure;
 use crate::{args, spec};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &args::Contract) -> Result<(), Failure> {
             let sources = spec::read(&check.spec.files)?;
             let spec = Arc::new(spec::check(sources.clone())?);
             let journal = open(path)?;
-            let examined = runtime.block_on(contract::examine(&journal, &sources, &spec));
+            let examined = runtime.block_on(contract::examine(&journal, &sources, &spec, Undecided::Served));
             println!("{}", in_words(&examined.map_err(refused(path))?.change));
             close(&runtime, &journal, path)
         }

@@ -41,7 +41,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use enact_entities::{
-    DecodeError, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record, RecoveryError,
+    DecodeError, EntityKey, Millis, Model as _, Participant, ParticipantOptions, Rebel, Record, RecoveryError, Slot,
     Strategy, timer_key,
 };
 use enact_journal::{
@@ -345,6 +345,15 @@ impl Plan {
     }
 }
 
+/// What becomes of a promise whose transaction is not decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Undecided {
+    /// It is served with its entity, under the version that it was made under.
+    Served,
+    /// It is passed over, as if it came to nothing: beside a server that goes on there is always one.
+    PassedOver,
+}
+
 /// Finds out what `spec`, made of `sources`, means for the entities in `journal`. Writes nothing.
 ///
 /// # Errors
@@ -353,6 +362,7 @@ pub(crate) async fn examine<J: Journal>(
     journal: &J,
     sources: &[Source],
     spec: &Arc<Spec>,
+    undecided: Undecided,
 ) -> Result<Examined, ContractError> {
     let Some(mut history) = History::read(journal).await? else {
         return Ok(Examined { change: Change::First, model: Rebel::new(Arc::clone(spec)), seq: Seq::NONE });
@@ -367,7 +377,7 @@ pub(crate) async fn examine<J: Journal>(
         let migration = spec.migration(earlier.spec()).map_err(refused)?;
         let changes = migration.changes();
         let model = Arc::new(Rebel::after(earlier, migration, Arc::clone(spec)));
-        let plan = plan(journal, &model, version, changes).await?;
+        let plan = plan(journal, &model, version, changes, undecided).await?;
         let model = Arc::into_inner(model).expect("nothing is left of what was recovered");
         return Ok(Examined { change: Change::Version(plan), model, seq });
     }
@@ -388,7 +398,7 @@ pub(crate) async fn examine<J: Journal>(
     let entities = entities(journal).await?;
     let (mut gaining, mut timed) = (Vec::new(), Vec::new());
     for entity in &entities {
-        let Some(compared) = compare(journal, entity, &earlier, &later).await? else { continue };
+        let Some(compared) = compare(journal, entity, &earlier, &later, undecided).await? else { continue };
         if compared.gains {
             gaining.push(entity.clone());
         }
@@ -419,7 +429,9 @@ pub(crate) async fn adopt<J: Journal>(
             let (earlier, later) = (Arc::new(history.model()?), Arc::new(model));
             // Recovered once more, because the images of all entities may not fit in memory.
             for entity in gaining {
-                let Some(Compared { last, after, .. }) = compare(journal, &entity, &earlier, &later).await? else {
+                let Some(Compared { last, after, .. }) =
+                    compare(journal, &entity, &earlier, &later, Undecided::Served).await?
+                else {
                     continue;
                 };
                 let image = Image { entity: entity.clone(), seq: last, payload: after.encode() };
@@ -500,6 +512,7 @@ async fn entities<J: Journal>(journal: &J) -> Result<BTreeSet<EntityKey>, ReadEr
 async fn records<J: Journal>(
     journal: &J,
     entity: &EntityKey,
+    undecided: Undecided,
 ) -> Result<Option<(Seq, Vec<Record<EventCall>>)>, ContractError> {
     let stored = journal.read(entity, Seq::NONE).await?;
     let Some(last) = stored.last().map(|record| record.seq) else { return Ok(None) };
@@ -508,7 +521,19 @@ async fn records<J: Journal>(
         let undecodable = |source| ContractError::Undecodable { entity: entity.clone(), seq: record.seq, source };
         records.push(Record::decode(&record.payload).map_err(undecodable)?);
     }
+    if undecided == Undecided::PassedOver {
+        let decided: BTreeSet<Slot> = records.iter().filter_map(decided_in).collect();
+        records.retain(|record| !matches!(record, Record::Prepared(promise) if !decided.contains(&promise.slot)));
+    }
     Ok(Some((last, records)))
+}
+
+/// The slot of the promise that is decided, if the record says so of one.
+fn decided_in(record: &Record<EventCall>) -> Option<Slot> {
+    match record {
+        Record::Committed { slot, .. } | Record::Outcome { slot, .. } => Some(*slot),
+        _ => None,
+    }
 }
 
 /// Migrates every entity to the version of `later`, and forgets what it becomes.
@@ -517,6 +542,7 @@ async fn plan<J: Journal>(
     later: &Arc<Rebel>,
     from: u32,
     changes: Vec<Transformed>,
+    undecided: Undecided,
 ) -> Result<Plan, ContractError> {
     let changed: BTreeSet<&str> = changes.iter().map(|change| &**change.class()).collect();
     let mut plan = Plan {
@@ -530,7 +556,7 @@ async fn plan<J: Journal>(
         timed: Vec::new(),
     };
     for entity in entities(journal).await? {
-        let Some((_, records)) = records(journal, &entity).await? else { continue };
+        let Some((_, records)) = records(journal, &entity, undecided).await? else { continue };
         let class = entity.class();
         let is_dropped = later.spec().class(class).is_none();
         // What an earlier version has dropped is not there any more.
@@ -608,8 +634,9 @@ async fn compare<J: Journal>(
     entity: &EntityKey,
     earlier: &Arc<Rebel>,
     later: &Arc<Rebel>,
+    undecided: Undecided,
 ) -> Result<Option<Compared>, ContractError> {
-    let Some((last, records)) = records(journal, entity).await? else { return Ok(None) };
+    let Some((last, records)) = records(journal, entity, undecided).await? else { return Ok(None) };
     // Neither has what an earlier version has dropped.
     if earlier.spec().class(entity.class()).is_none() {
         return Ok(None);
@@ -664,7 +691,7 @@ mod tests {
     async fn adopt_text(journal: &Memory, text: &str) -> Result<(), ContractError> {
         let sources = [Source::new("lamp.rebel", text)];
         let spec = enact_rebel::check(sources.to_vec()).expect("a sound specification");
-        let examined = examine(journal, &sources, &Arc::new(spec)).await?;
+        let examined = examine(journal, &sources, &Arc::new(spec), Undecided::Served).await?;
         adopt(journal, &sources, examined).await.map(drop)
     }
 

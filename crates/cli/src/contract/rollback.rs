@@ -7,7 +7,8 @@ use enact_journal::{Journal, Seq};
 use enact_rebel::Source;
 
 use super::{
-    ContractError, History, PAGE, entities, is_internal, note_timers, record_sources, records, recover, version_of,
+    ContractError, History, PAGE, Undecided, entities, is_internal, note_timers, record_sources, records, recover,
+    version_of,
 };
 
 /// The version before the last one, which may be the contract again: nothing has happened under the last.
@@ -49,7 +50,7 @@ impl Rollback {
         let model = Arc::new(history.model_before()?.expect("there is a version before the last"));
         let mut timed = Vec::new();
         for entity in entities(journal).await? {
-            let Some((_, records)) = records(journal, &entity).await? else { continue };
+            let Some((_, records)) = records(journal, &entity, Undecided::Served).await? else { continue };
             let is_known = model.spec().class(entity.class()).is_some();
             if is_known && model.due(&entity, &recover(&entity, &model, records)?.base).is_some() {
                 timed.push(entity);

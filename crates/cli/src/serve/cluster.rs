@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::{Life, Start, without_passwords};
-use crate::contract::{self, Change, ContractError, Examined};
+use crate::contract::{self, Change, ContractError, Examined, Undecided};
 use crate::failure::Failure;
 use crate::spec;
 
@@ -73,7 +73,7 @@ impl Contract<Rebel> for Sources {
         journal: &'a Nats,
     ) -> BoxFuture<'a, Result<Box<dyn Adoption<Rebel>>, NotAdopted>> {
         async move {
-            let examined = contract::examine(journal, &self.sources, &self.spec).await;
+            let examined = contract::examine(journal, &self.sources, &self.spec, Undecided::Served).await;
             let examined = examined.map_err(|cause| not_adopted(&cause))?;
             let adoption = Allowed { shard, sources: Arc::clone(&self.sources), examined };
             Ok(Box::new(adoption) as Box<dyn Adoption<Rebel>>)

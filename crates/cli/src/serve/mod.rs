@@ -30,7 +30,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
-use crate::contract::{self, Change, ContractError};
+use crate::contract::{self, Change, ContractError, Undecided};
 use crate::failure::Failure;
 use crate::{args, log, spec};
 
@@ -131,7 +131,7 @@ impl Start<'_> {
     async fn serve<J: Journal>(self, journal: J, place: &str) -> Result<(), Failure> {
         let Self { args, sources, spec, .. } = &self;
         let contract = |source| Failure::Contract { place: place.to_owned(), source };
-        let examined = contract::examine(&journal, sources, spec).await.map_err(contract)?;
+        let examined = contract::examine(&journal, sources, spec, Undecided::Served).await.map_err(contract)?;
         match examined.change {
             Change::First | Change::None => {}
             Change::Compatible { entities, .. } => {

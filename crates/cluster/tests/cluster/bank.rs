@@ -103,7 +103,7 @@ impl Bank {
         let servers: Vec<String> = self.servers.iter().map(Server::address).collect();
         let lease = enact_cluster::LEASE_MIN;
         let replicas = self.servers.len();
-        Options { replicas, lease, contract: "bank".to_owned(), ..Options::new(servers.join(","), node) }
+        Options { replicas, lease, ..Options::new(servers.join(","), node) }
     }
 
     pub(crate) async fn try_join(&self, options: Options) -> Result<Node, JoinError> {

@@ -61,7 +61,7 @@ async fn the_next_version_is_adopted_when_the_last_node_of_the_present_one_is_st
 
     stopped(a);
     let (deposited, failures) = clients.end().await;
-    assert!(failures.is_empty(), "{failures:?}");
+    assert!(failures.keys().all(|status| [503, 504].contains(&status.as_u16())), "{failures:?}");
     let a = waiting(&place, "a");
     serves(&a, 6).await;
     serves(&b, 6).await;
@@ -78,7 +78,7 @@ async fn a_changed_comment_is_no_change_and_nodes_with_either_text_serve_togethe
     let Some(mut place) = Place::over_one() else { return };
     let a = place.serve("a");
     open_all(&a).await;
-    place.spec = written(&place, "commented", &format!("// Our bank.\n{}", BANK.replace(" + ", "  +  ")));
+    place.spec = written(&place, "commented", &format!("// Our bank.\n{}", BANK.replace(" >= ", "  >=  ")));
     let b = place.serve("b");
     serves(&b, 6).await;
     serves(&a, 6).await;
@@ -125,10 +125,15 @@ async fn an_operator_sees_beforehand_what_a_version_would_change_and_takes_it_ba
     serves(&b, 6).await;
     let (first, second) = (place.spec.clone(), written(&place, "second", &second()));
     let check = |place: &Place, spec: &PathBuf| contract(place, &["check", spec.to_str().expect("UTF-8")]);
-    let (status, said) = check(&place, &second);
-    assert_eq!(status, Some(0), "{said}");
-    let of_all = "entities: 12, of which 12 change (Account 12)";
-    assert!(said.contains("from version 1 to version 2") && said.contains(of_all), "{said}");
+    // Whatever is undecided at the moment of the look.
+    let clients = Clients::of(&[&a, &b]);
+    for _ in 0..5 {
+        let (status, said) = check(&place, &second);
+        assert_eq!(status, Some(0), "{said}");
+        let of_all = "entities: 12, of which 12 change (Account 12)";
+        assert!(said.contains("from version 1 to version 2") && said.contains(of_all), "{said}");
+    }
+    clients.end().await;
     let nothing = "nothing changes: this is the specification of the entities\n".to_owned();
     assert_eq!(check(&place, &first), (Some(0), nothing.clone()));
     let (status, said) = contract(&place, &["rollback"]);
