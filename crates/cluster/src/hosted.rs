@@ -11,6 +11,7 @@ use enact_entities::{
 use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::lease::Held;
 
@@ -107,13 +108,21 @@ impl<M: Model> Hosted<M> {
         if self.is_owner() { Ok(view) } else { Err(Moved) }
     }
 
-    /// Takes nothing new, lets what is under way end within `patience`, and closes the journal. What comes is answered with
-    /// [`Moved`] as long as this lives.
+    /// Takes no commands any more, and lets those under way end within `patience`. What comes is answered with [`Moved`] as long as
+    /// this lives.
     pub(crate) async fn drain(&self, patience: Duration) {
         self.is_draining.store(true, Ordering::Release);
         if let Some(task) = self.maintaining.lock().take() {
             task.abort();
         }
+        self.engine.drain(patience).await;
+    }
+
+    /// [Drains](Self::drain) it and closes the journal.
+    pub(crate) async fn close(&self, patience: Duration) {
+        let over = Instant::now() + patience;
+        self.drain(patience).await;
+        let patience = over.saturating_duration_since(Instant::now());
         if let Err(cause) = self.engine.shutdown(patience).await {
             tracing::warn!(shard = self.shard, %cause, "a shard was not left in peace");
         }

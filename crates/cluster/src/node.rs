@@ -129,6 +129,8 @@ struct Work {
     refused: Option<String>,
     /// Since when no node of the present contract was heard of, if this one waits for that.
     unheard: Option<Instant>,
+    /// The last reign of each shard that was seen.
+    reigns: HashMap<u16, u64>,
     tasks: JoinSet<Done>,
 }
 
@@ -250,7 +252,7 @@ impl<M: Model> Node<M> {
     fn drop_one(&self, hosted: &Arc<Hosted<M>>) {
         if let Some(hosted) = self.table.remove(hosted.shard, hosted.epoch) {
             tokio::spawn(async move {
-                hosted.drain(DRAIN).await;
+                hosted.close(DRAIN).await;
                 sleep(LATE_MAX).await;
             });
         }
@@ -261,6 +263,7 @@ impl<M: Model> Node<M> {
         let mut views = self.views.clone();
         loop {
             let view = views.borrow_and_update().clone();
+            self.send_again(&view, work);
             self.vote(&view, work).await;
             for shard in 0..self.options.shards {
                 self.care_for(shard, &view, lease, work);
@@ -296,6 +299,17 @@ impl<M: Model> Node<M> {
                         work.not_before.insert(shard, Instant::now() + RETRY_AFTER);
                     }
                 }
+            }
+        }
+    }
+
+    /// Sends again what waits for an answer of a shard whose reign has changed: the last owner may not have taken it.
+    fn send_again(&self, view: &View, work: &mut Work) {
+        for shard in 0..self.options.shards {
+            let Some(epoch) = view.served(shard, &self.options.contract) else { continue };
+            if work.reigns.insert(shard, epoch) != Some(epoch) {
+                let name = shard.to_string();
+                self.table.all().iter().for_each(|hosted| hosted.engine.send_again(&name));
             }
         }
     }
@@ -572,7 +586,7 @@ impl<M: Model> Node<M> {
         if view.lease(&to).is_none_or(|lease| lease.value.incarnation != incarnation) {
             return false;
         }
-        hosted.drain(DRAIN).await;
+        hosted.close(DRAIN).await;
         let claim = Claim { node: to, incarnation, epoch: None };
         let is_given = self.claim(shard, &claim, hosted.claim()).await.is_some();
         // Until then nobody here takes it for vacant.
@@ -600,9 +614,12 @@ impl<M: Model> Node<M> {
         let lease = self.lease();
         let leaving = async {
             lease.leave().await;
-            let leaving = self.table.all();
+            let (leaving, over) = (self.table.all(), Instant::now() + patience);
+            // Commands of one need promises of another.
+            join_all(leaving.iter().map(|hosted| hosted.drain(patience))).await;
+            let patience = over.saturating_duration_since(Instant::now());
             join_all(leaving.iter().map(async |hosted| {
-                hosted.drain(patience).await;
+                hosted.close(patience).await;
                 self.table.remove(hosted.shard, hosted.epoch);
                 let vacant = Claim { node: String::new(), incarnation: 0, epoch: None };
                 self.claim(hosted.shard, &vacant, hosted.claim()).await;

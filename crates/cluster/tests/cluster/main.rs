@@ -3,6 +3,7 @@
 mod bank;
 mod contract;
 mod joining;
+mod leaving;
 mod moving;
 mod sharing;
 mod verifying;

@@ -145,6 +145,8 @@ pub enum CoordinatorInput<E> {
         /// What became of them, all alike.
         result: Written,
     },
+    /// What was sent to participants before, or said by them, may be lost.
+    Again,
     /// Time has passed.
     Tick,
     /// What [`LetDue`](CoordinatorOutput::LetDue) wants has happened or been refused, or need not happen any more.
@@ -307,6 +309,11 @@ impl<M: Model> Coordinator<M> {
         &self.key
     }
 
+    /// The entities that owe an answer.
+    pub(crate) fn debtors(&self) -> impl Iterator<Item = &EntityKey> {
+        self.transactions.values().flat_map(|transaction| transaction.debtors())
+    }
+
     /// How many transactions have not ended.
     pub fn in_flight(&self) -> usize {
         self.transactions.len()
@@ -327,6 +334,7 @@ impl<M: Model> Coordinator<M> {
             CoordinatorInput::Begin(begin) => self.begin(begin, now, &mut out),
             CoordinatorInput::Heard(heard) => self.heard(heard, now, &mut out),
             CoordinatorInput::Written { write, result } => self.written(write, result, now, &mut out),
+            CoordinatorInput::Again => self.send_again(now, &mut out),
             CoordinatorInput::Tick => self.tick(now, &mut out),
             CoordinatorInput::Settled { tx } => self.settled(tx, now, &mut out),
             CoordinatorInput::Unsettled { tx } => self.unsettled(tx, &mut out),
@@ -731,6 +739,19 @@ impl<M: Model> Coordinator<M> {
         if self.end(tx, told).is_two_phase() {
             let record = (self.key.clone(), Record::End { tx });
             self.append(tx, vec![record], false, out);
+        }
+    }
+
+    /// Sends everything again that has no answer.
+    fn send_again(&mut self, now: Millis, out: &mut Outputs<M>) {
+        let unanswered = self.transactions.iter().filter(|(_, transaction)| transaction.debtors().next().is_some());
+        let unanswered: Vec<TxId> = unanswered.map(|(&tx, _)| tx).collect();
+        for tx in unanswered {
+            match self.transactions[&tx].phase {
+                Phase::Telling { .. } => self.tell_again(tx, out),
+                _ => self.ask(tx, out),
+            }
+            self.wake_again(tx, self.options.resend_after, now);
         }
     }
 

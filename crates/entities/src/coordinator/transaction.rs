@@ -306,6 +306,16 @@ impl<E: Clone + Eq> Transaction<E> {
         self.asked.iter().map(|(key, _)| key)
     }
 
+    /// The entities that owe an answer: a vote, or an acknowledgement.
+    pub(super) fn debtors(&self) -> impl Iterator<Item = &EntityKey> {
+        let (voters, deaf) = match &self.phase {
+            Phase::Voting => (Some(self.asked()), None),
+            Phase::Telling { deaf } => (None, Some(deaf.iter().map(|(key, _)| key))),
+            Phase::Early | Phase::Deciding | Phase::Refusing { .. } => (None, None),
+        };
+        voters.into_iter().flatten().chain(deaf.into_iter().flatten())
+    }
+
     /// Whether a vote is awaited.
     pub(super) fn is_asking(&self) -> bool {
         !self.asked.is_empty()

@@ -12,8 +12,9 @@
 //! before the decisions have been read.
 //!
 //! # Messages
-//! A message may be lost: what wants an answer sends it again. An engine that has failed drops all that comes, and one that is stopping
-//! what would begin something.
+//! A message may be lost: what wants an answer sends it again after a while, and at once when it hears that the other engine has begun anew. An
+//! engine that has failed drops all that comes. One that closes its journal says nothing more to coordinators elsewhere: what
+//! it cannot record the next owner of the journal is asked for again, and what it sees may be out of date by then.
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,9 @@ const COORDINATOR: &str = ".coordinator";
 /// How many messages wait for one transaction; it has what is beyond them sent again.
 const INBOX_MAX: usize = 1_024;
 
+/// How many messages wait until all decisions are known; those that say what is beyond them say it again.
+const EARLY_MAX: usize = 4_096;
+
 /// How long the engine waits before it reads again what the journal could not read.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -53,6 +57,8 @@ pub(super) enum Letter<E> {
     Said(Box<ToCoordinator<E>>, Option<Unrecorded>),
     /// Whether what is due at an entity elsewhere has happened.
     Due { has_happened: bool },
+    /// What was sent to this engine before, or said by it, may be lost.
+    Again { engine: Arc<str> },
 }
 
 /// The messages of one transaction, as long as it is under way.
@@ -87,8 +93,9 @@ pub(super) struct Elsewhere<E> {
     inboxes: Arc<Inboxes<E>>,
     pub(super) decisions: Decisions,
     pub(super) promises: Promises,
-    /// Whether all decisions of earlier runs are known.
-    is_restored: AtomicBool,
+    /// What is said of transactions that nothing is known of, until all decisions of earlier runs are known.
+    early: Mutex<Option<Vec<ToCoordinator<E>>>>,
+    is_closing: AtomicBool,
 }
 
 impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static> Elsewhere<E> {
@@ -99,7 +106,8 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
             inboxes: Arc::new(Inboxes(Mutex::default())),
             decisions: Decisions::new(),
             promises: Promises::new(),
-            is_restored: AtomicBool::new(false),
+            early: Mutex::new(Some(Vec::new())),
+            is_closing: AtomicBool::new(false),
         })
     }
 
@@ -140,10 +148,41 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
         self.transport.send(self.transport.engine_of(entity), envelope.encode());
     }
 
-    /// Tells a coordinator elsewhere what a participant says.
+    /// Tells a coordinator elsewhere what a participant says, unless the journal is being closed.
     pub(super) fn say(&self, message: ToCoordinator<E>, unrecorded: Option<Unrecorded>) {
+        if self.is_closing() {
+            return;
+        }
         let engine = message.to.id().to_owned();
         self.transport.send(&engine, Envelope::Said { message, unrecorded }.encode());
+    }
+
+    /// Says nothing more to coordinators elsewhere: the journal is about to be closed.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// Has all transactions that wait for an answer of `engine` send again what they want from it.
+    fn send_again(&self, engine: &str) {
+        let engine: Arc<str> = engine.into();
+        for inbox in self.inboxes.0.lock().values() {
+            // A transaction with that many letters does not wait.
+            drop(inbox.try_send(Letter::Again { engine: Arc::clone(&engine) }));
+        }
+    }
+
+    /// Keeps what is said of a transaction that nothing is known of, as long as not all decisions are known; otherwise gives it back.
+    fn keep_early(&self, heard: ToCoordinator<E>) -> Option<ToCoordinator<E>> {
+        let mut early = self.early.lock();
+        let Some(early) = &mut *early else { return Some(heard) };
+        if early.len() < EARLY_MAX {
+            early.push(heard);
+        }
+        None
     }
 
     /// Gives a letter to its transaction, if that is under way; otherwise gives it back.
@@ -173,12 +212,35 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
         Ok(())
     }
+
+    /// Sends again what waits for an answer of `engine`, which has begun anew: what was on the way to it or from it may be lost.
+    ///
+    /// Without this it is sent again after a while, which becomes longer each time. An engine that is not waited for hears nothing.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub fn send_again(&self, engine: &str) {
+        let shared = &self.shared;
+        let Some(elsewhere) = &shared.elsewhere else { return };
+        let Ok(coordinator) = EntityKey::new(COORDINATOR, engine) else { return };
+        if !shared.is_sound() || elsewhere.is_closing() {
+            return;
+        }
+        elsewhere.send_again(engine);
+        for entity in elsewhere.promises.entities() {
+            if let Ok(live) = shared.directory.get(&entity) {
+                let coordinator = coordinator.clone();
+                drop(live.turn(move |entity| entity.ask_again(coordinator)));
+                shared.directory.release(&live);
+            }
+        }
+    }
 }
 
 impl<M: Model, J: Journal> Shared<M, J> {
     fn receive(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, envelope: Envelope<M::Event>) {
         match envelope {
-            Envelope::Prepare(_) | Envelope::LetDue { .. } if self.stopping.load(Ordering::Acquire) => {}
+            Envelope::Prepare(_) | Envelope::LetDue { .. } | Envelope::Decide { .. } if elsewhere.is_closing() => {}
             Envelope::Prepare(preparation) => self.promise(elsewhere, preparation),
             Envelope::Decide { to, decide } if elsewhere.engine_of(&to).is_none() => {
                 let Ok(live) = self.directory.get(&to) else { return };
@@ -243,15 +305,17 @@ impl<M: Model, J: Journal> Shared<M, J> {
             return;
         }
         let tx = heard.tx;
-        let Some(Letter::Said(heard, _)) = elsewhere.deliver(tx, Letter::Said(Box::new(heard), unrecorded)) else {
-            return;
+        let deliver = |heard, unrecorded| match elsewhere.deliver(tx, Letter::Said(heard, unrecorded)) {
+            Some(Letter::Said(heard, unrecorded)) => Some((*heard, unrecorded)),
+            _ => None,
         };
-        if !elsewhere.is_restored.load(Ordering::Acquire) {
-            return;
-        }
+        let Some((heard, unrecorded)) = deliver(Box::new(heard), unrecorded) else { return };
+        let Some(heard) = elsewhere.keep_early(heard) else { return };
+        // All decisions are known now, and this one may have become known in between.
+        let Some((heard, _)) = deliver(Box::new(heard), unrecorded) else { return };
         let options = CoordinatorOptions::new(Durability::Shared);
         let mut nobody = Coordinator::new(Arc::clone(&self.model), elsewhere.coordinator.clone(), options);
-        for output in nobody.step(CoordinatorInput::Heard(*heard), self.clock.now()) {
+        for output in nobody.step(CoordinatorInput::Heard(heard), self.clock.now()) {
             if let CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } = output {
                 let engine = to.clone();
                 elsewhere.send(&engine, &Envelope::Decide { to, decide });
@@ -266,7 +330,8 @@ impl<M: Model, J: Journal> Shared<M, J> {
             match elsewhere.decisions.restore::<M::Event, J>(&self.journal).await {
                 Ok(decisions) => {
                     decisions.into_iter().for_each(|decision| self.tell_again(elsewhere, decision));
-                    elsewhere.is_restored.store(true, Ordering::Release);
+                    let early = elsewhere.early.lock().take();
+                    early.into_iter().flatten().for_each(|heard| self.heard(elsewhere, heard, None));
                     break;
                 }
                 Err(cause) if cause.is_transient() => {

@@ -306,6 +306,12 @@ impl<M: Model, J: Journal> Entity<M, J> {
         Answer::now(())
     }
 
+    /// Asks `coordinator`, which is elsewhere, what became of the promises to it.
+    pub(super) fn ask_again(&mut self, coordinator: EntityKey) -> Answer<()> {
+        self.step(Asker::Nobody, Input::Again { coordinator });
+        Answer::now(())
+    }
+
     fn is_elsewhere(&self, coordinator: &EntityKey) -> bool {
         self.of.elsewhere.as_ref().is_some_and(|elsewhere| elsewhere.coordinator() != coordinator)
     }
@@ -414,9 +420,12 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
         let names = work.events().map(|event| self.of.model.event_name(event));
         let events = self.of.told.counts.as_ref().map(|counts| counts.ids(names));
-        self.votes.insert((tx, attempt), Voting { debt: None, events });
+        let is_new = self.votes.insert((tx, attempt), Voting { debt: None, events }).is_none();
         self.kept = Some(live);
         self.step(Asker::Nobody, Input::Prepare(prepare));
+        if is_new {
+            self.count_delay(tx);
+        }
         Answer::now(())
     }
 

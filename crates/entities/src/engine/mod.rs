@@ -559,18 +559,17 @@ impl<M: Model, J: Journal> Engine<M, J> {
         }
     }
 
-    /// Refuses new commands and reads, lets those under way end, and closes the journal, all of it within `deadline`; but
-    /// the journal has a second at least.
+    /// Refuses new commands and reads, and lets those under way end within `deadline`. What other engines want is still promised and
+    /// decided, until [`shutdown`](Self::shutdown). Engines that stop together let each other's commands end this way.
     ///
-    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost. A journal that
-    /// has not closed by then is never dropped, as that would wait for it.
-    ///
-    /// # Errors
-    /// If the journal had failed before, fails now, or does not close in time.
+    /// Returns whether all have ended.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers.
-    pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
+    ///
+    /// # Cancel safety
+    /// New commands and reads are refused as soon as the future has been polled, and for good.
+    pub async fn drain(&self, deadline: Duration) -> bool {
         let over = moment(deadline);
         self.shared.stopping.store(true, Ordering::SeqCst);
         let all_ended = async {
@@ -582,8 +581,27 @@ impl<M: Model, J: Journal> Engine<M, J> {
                 ended.await;
             }
         };
-        if timeout_at(over, all_ended).await.is_err() {
+        timeout_at(over, all_ended).await.is_ok()
+    }
+
+    /// [Drains](Self::drain) the engine and closes the journal, all of it within `deadline`; but the journal has a second at
+    /// least. Other engines hear nothing more from it: what they want, the next one over the journal is asked for.
+    ///
+    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost. A journal that
+    /// has not closed by then is never dropped, as that would wait for it.
+    ///
+    /// # Errors
+    /// If the journal had failed before, fails now, or does not close in time.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime with timers.
+    pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
+        let over = moment(deadline);
+        if !self.drain(deadline).await {
             tracing::warn!("commands were still under way when the time to stop was over");
+        }
+        if let Some(elsewhere) = &self.shared.elsewhere {
+            elsewhere.close();
         }
         let closing = over.max(moment(CLOSING_MIN));
         // What is not kept costs the next start some time.

@@ -84,6 +84,11 @@ impl Promises {
         }
     }
 
+    /// The entities whose open promises are known.
+    pub(super) fn entities(&self) -> BTreeSet<EntityKey> {
+        self.state.lock().open.keys().map(|(entity, _)| entity.clone()).collect()
+    }
+
     /// The position to keep, if it has changed.
     pub(super) fn snapshot(&self) -> Option<Image> {
         let mut state = self.state.lock();

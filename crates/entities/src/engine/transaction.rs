@@ -253,6 +253,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
             // The answer to a question that has been answered before.
             Ok(Letter::Due { .. }) => None,
+            Ok(Letter::Again { engine }) => {
+                let is_awaited = coordinator.debtors().any(|entity| self.is_at(entity, &engine));
+                is_awaited.then_some(CoordinatorInput::Again)
+            }
             Err(_) => Some(CoordinatorInput::Tick),
         }
     }
@@ -281,6 +285,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     /// The others, if one of them has `entity`.
     fn elsewhere_of(&self, entity: &EntityKey) -> Option<&Elsewhere<M::Event>> {
         self.engine.elsewhere.as_ref().map(Arc::as_ref).filter(|elsewhere| elsewhere.engine_of(entity).is_some())
+    }
+
+    fn is_at(&self, entity: &EntityKey, engine: &str) -> bool {
+        self.elsewhere_of(entity).and_then(|elsewhere| elsewhere.engine_of(entity)) == Some(engine)
     }
 
     /// Listens to others from now on.
@@ -380,8 +388,9 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             match timeout(clock.until(again).min(left), inbox.next()).await {
                 Ok(Letter::Due { has_happened: true }) => return CoordinatorInput::Settled { tx },
                 Ok(Letter::Due { has_happened: false }) => break,
+                Ok(Letter::Again { engine }) if elsewhere.engine_of(entity) == Some(&*engine) => again = clock.now(),
                 // Nothing is held: a participant that has promised something asks, and is told to give it up.
-                Ok(Letter::Said(..)) | Err(_) => {}
+                Ok(Letter::Said(..) | Letter::Again { .. }) | Err(_) => {}
             }
         }
         self.failure = Some(progress.give_up());

@@ -120,6 +120,11 @@ pub enum Input<E> {
     },
     /// Somebody reads.
     Read(Read),
+    /// What was said to a coordinator before may be lost.
+    Again {
+        /// Its key.
+        coordinator: EntityKey,
+    },
     /// Time has passed.
     Tick,
 }
@@ -294,6 +299,7 @@ impl<M: Model> Participant<M> {
             Input::Decide(decide) => self.decide(decide, now, &mut out),
             Input::Written { write, result } => self.written(write, result, now, &mut out),
             Input::Read(read) => self.reads.arrive(read, self.admission.next_slot()),
+            Input::Again { coordinator } => self.ask_at_once(&coordinator, now, &mut out),
             Input::Tick => self.ask(now, &mut out),
         }
         if !self.halted {
@@ -589,19 +595,36 @@ impl<M: Model> Participant<M> {
         }
     }
 
+    /// Asks for every decision of `coordinator`.
+    fn ask_at_once(&mut self, coordinator: &EntityKey, now: Millis, out: &mut Outputs<M>) {
+        let is_of_it = |tx: &TxId| self.standings[tx].coordinator == *coordinator;
+        let awaited: Vec<TxId> = self.asks.iter().map(|&(_, tx)| tx).filter(is_of_it).collect();
+        for tx in awaited {
+            self.stop_asking(tx);
+            self.ask_for(tx, out);
+            self.ask_again(tx, self.ask_after, now);
+        }
+    }
+
     /// Asks for every decision that is overdue.
     fn ask(&mut self, now: Millis, out: &mut Outputs<M>) {
         let longest = Millis(self.ask_after.0.saturating_mul(32));
         while let Some(&(at, tx)) = self.asks.first().filter(|(at, _)| *at <= now) {
             self.asks.remove(&(at, tx));
-            let Standing { attempt, coordinator, stage: Stage::Voted { span, .. }, .. } = &self.standings[&tx] else {
+            let Standing { stage: Stage::Voted { span, .. }, .. } = &self.standings[&tx] else {
                 unreachable!("{tx} asks for a decision it does not wait for at {}", self.key());
             };
-            let (attempt, coordinator, span) = (*attempt, coordinator.clone(), (*span + *span).min(longest));
-            let slot = self.admission.slot_of(tx).expect("what has voted yes is in progress");
-            self.say(&coordinator, tx, attempt, Said::Ask(slot), out);
+            let span = (*span + *span).min(longest);
+            self.ask_for(tx, out);
             self.ask_again(tx, span.max(Millis(1)), now);
         }
+    }
+
+    /// Asks for the decision on a transaction that has voted.
+    fn ask_for(&self, tx: TxId, out: &mut Outputs<M>) {
+        let Standing { attempt, coordinator, .. } = &self.standings[&tx];
+        let slot = self.admission.slot_of(tx).expect("what has voted yes is in progress");
+        self.say(coordinator, tx, *attempt, Said::Ask(slot), out);
     }
 
     fn answer_reads(&mut self, now: Millis, out: &mut Outputs<M>) {

@@ -222,8 +222,8 @@ fn d_a_delay_until_the_deadline_names_what_it_waited_for() {
 }
 
 #[test]
-fn d_lost_votes_decisions_and_acks_are_sent_again() {
-    for mode in MODES {
+fn d_lost_votes_decisions_and_acks_are_sent_again_and_at_once_if_the_loss_is_known() {
+    for (mode, is_known) in MODES.into_iter().flat_map(|mode| [(mode, false), (mode, true)]) {
         // Lose the first message of each kind, one kind at a time.
         let kinds: [fn(&Packet) -> bool; 4] = [
             Packet::is_prepare,
@@ -237,12 +237,34 @@ fn d_lost_votes_decisions_and_acks_are_sent_again() {
             world.run_except(lost);
             assert!(world.net.iter().any(lost), "message kind {kind} exists");
             world.net.clear();
-            world.settle(900);
+            if is_known {
+                world.coordinator_step(&key("Coordinator/C"), CoordinatorInput::Again);
+                world.run();
+            } else {
+                world.settle(900);
+            }
             assert!(world.committed(tx), "message kind {kind}: {:?}", world.reply(tx));
             assert_eq!((world.balance("Account/A"), world.balance("Account/B")), (70, 130));
             world.check_settled();
         }
     }
+}
+
+#[test]
+fn a_participant_that_knows_that_its_coordinator_has_begun_anew_asks_that_one_at_once() {
+    let mut world = two_accounts(Durability::TwoPhase);
+    world.event("Transfer/T1", book(30));
+    world.run_except(|packet| matches!(packet, Packet::Up(_)));
+    world.crash(&key("Coordinator/C"));
+    world.restart(&key("Coordinator/C"));
+    world.net.clear();
+    let again = |coordinator| Input::Again { coordinator: key(coordinator) };
+    world.participant_step(&key("Account/A"), again("Coordinator/D"));
+    assert!(world.net.is_empty(), "nothing was promised to that one");
+    world.participant_step(&key("Account/A"), again("Coordinator/C"));
+    world.run();
+    assert_eq!(world.balance("Account/A"), 100, "it is told that the transaction is aborted");
+    world.check_settled();
 }
 
 #[test]

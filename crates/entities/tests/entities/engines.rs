@@ -284,6 +284,53 @@ async fn a_silent_engine_costs_the_deadline_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn engines_that_stop_together_let_the_commands_of_each_other_end() {
+    let world = World::with_accounts().await;
+    world.lose_everything(true);
+    let transfer = world.submit(book(1, "Account/N", "Account/S", 3_000));
+    let (north, south) = (world.bank(0), world.bank(1));
+    until(|| north.metrics().commands == 1).await;
+    assert!(south.drain(LONG).await);
+    let refused = world.submit(command("Account/S", Event::Deposit(1))).await.unwrap();
+    assert!(matches!(refused, Err(SubmitError::Stopping)), "{refused:?}");
+    // Only now is the promise asked for.
+    world.lose_everything(false);
+    north.send_again("south");
+    assert!(north.drain(LONG).await);
+    transfer.await.unwrap().expect("all promise what it needs");
+    for bank in [north, south] {
+        bank.shutdown(LONG).await.expect("the journal closes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_engine_that_closes_cannot_promise_the_next_one_is_asked_for() {
+    let world = World::with_accounts().await;
+    let north = world.journal(0);
+    north.hold();
+    let first = world.submit(book(1, "Account/S", "Account/N", 10_000));
+    until(|| north.waiting_count() == 1).await;
+    let asked = Arc::new(AtomicBool::new(false));
+    let sent = Arc::clone(&asked);
+    *world.fate.lock() = Box::new(move || {
+        sent.store(true, Ordering::SeqCst);
+        Fate::Arrives
+    });
+    // It waits in the south until it is known whether the first one takes all that is there.
+    let second = world.submit(book(2, "Account/S", "Account/N", 1));
+    until(|| asked.load(Ordering::SeqCst)).await;
+    world.bank(1).shutdown(LONG).await.expect("the journal closes");
+    north.release();
+    first.await.unwrap().expect("it was promised");
+    assert!(!second.is_finished(), "the engine that was asked says nothing more");
+    world.restart(1).await;
+    world.bank(0).send_again("south");
+    let refused = second.await.unwrap();
+    assert!(matches!(refused, Err(SubmitError::Refused { .. })), "{refused:?}");
+    assert_eq!((world.balance("Account/N").await, world.balance("Account/S").await), (20_000, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_promise_outlives_a_crash_and_is_kept() {
     let world = World::with_accounts().await;
     let (north, south) = (world.journal(0), world.journal(1));
