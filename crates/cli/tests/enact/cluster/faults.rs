@@ -1,10 +1,11 @@
-//! Three nodes over three servers that are killed, frozen and stopped at random, while clients go on.
+//! Three nodes over three servers that are killed, frozen, stopped and cut off from each other at random, while clients go on.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use enact_journal_kit::nats::Server;
+use enact_journal_kit::link::{Flow, Link};
+use enact_journal_kit::nats::{Routes, Server};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
@@ -12,8 +13,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::sleep;
 
 use super::Place;
+use super::registers::{self, Registers};
 use super::workload::{Reading, Workload};
-use crate::served::Served;
+use crate::served::{BANK, Served};
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
@@ -24,9 +26,13 @@ enum Node {
     Starting(JoinHandle<Served>),
 }
 
-/// What is done to nodes and servers.
+/// What is done to nodes, servers and what is between them.
 struct Faults {
     place: Place,
+    /// Between servers.
+    routes: Routes,
+    /// From each node to each server.
+    links: Vec<Vec<Link>>,
     ports: Vec<u16>,
     nodes: Vec<Option<Node>>,
     counts: BTreeMap<&'static str, usize>,
@@ -35,7 +41,10 @@ struct Faults {
 
 impl Faults {
     fn start(&self, number: usize) -> JoinHandle<Served> {
-        let command = self.place.command_at(NODES[number], &format!("127.0.0.1:{}", self.ports[number]));
+        let servers: Vec<_> =
+            self.links[number].iter().map(|link| format!("nats://127.0.0.1:{}", link.port())).collect();
+        let listen = format!("127.0.0.1:{}", self.ports[number]);
+        let command = self.place.command_over(&servers.join(","), NODES[number], &listen, "13s");
         spawn_blocking(|| Served::start(command))
     }
 
@@ -112,6 +121,30 @@ impl Faults {
         self.count(name);
     }
 
+    /// Cuts a node off from the servers, or a server from the others, one way or both, and heals it.
+    async fn hurt_links(&mut self) {
+        let number = self.random.random_range(0..3);
+        let pause = Duration::from_millis(self.random.random_range(100..6_000));
+        let (there, back) = match self.random.random_range(0..4) {
+            0 => (Flow::Lost, Flow::Passes),
+            1 => (Flow::Passes, Flow::Lost),
+            2 => (Flow::Lost, Flow::Lost),
+            _ => (Flow::Held, Flow::Passes),
+        };
+        let is_node = self.random.random_bool(0.5);
+        let set = |there, back| {
+            if is_node {
+                self.links[number].iter().for_each(|link| link.set(there, back));
+            } else {
+                self.routes.set(number, there, back);
+            }
+        };
+        set(there, back);
+        sleep(pause).await;
+        set(Flow::Passes, Flow::Passes);
+        self.count(if is_node { "node cut off" } else { "server cut off" });
+    }
+
     fn count(&mut self, name: &'static str) {
         if !name.is_empty() {
             *self.counts.entry(name).or_insert(0) += 1;
@@ -129,9 +162,14 @@ async fn random_faults_lose_nothing_double_nothing_and_show_nothing_out_of_date(
     let seed = std::env::var("ENACT_FAULTS_SEED").map_or(20_160_923, |seed| seed.parse().expect("a number"));
     let seconds = std::env::var("ENACT_FAULTS_SECONDS").map_or(30, |seconds| seconds.parse().expect("a number"));
     println!("ENACT_FAULTS_SEED={seed} ENACT_FAULTS_SECONDS={seconds}");
-    let Some(place) = Place::over_three() else { return };
+    let Some((place, routes)) = Place::over_three_linked() else { return };
+    std::fs::write(&place.spec, format!("{BANK}{}", registers::SPEC)).expect("writable");
+    let links_of = |_| place.nats.iter().map(|server| Link::to(server.port())).collect();
+    let links = NODES.iter().map(links_of).collect();
     let mut faults = Faults {
         place,
+        routes,
+        links,
         ports: free_ports(),
         nodes: Vec::new(),
         counts: BTreeMap::new(),
@@ -143,12 +181,18 @@ async fn random_faults_lose_nothing_double_nothing_and_show_nothing_out_of_date(
     }
     let bases: Vec<String> = faults.ports.iter().map(|port| format!("http://127.0.0.1:{port}")).collect();
     let workload = Workload::start(&bases, seed, Reading::BehindEachDeposit).await;
+    let registers = Registers::start(&bases, seed).await;
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(seconds) && !workload.has_failed() {
+    while begun.elapsed() < Duration::from_secs(seconds) && !workload.has_failed() && !registers.has_failed() {
         sleep(Duration::from_millis(faults.random.random_range(0..2_000))).await;
-        if faults.random.random_bool(0.7) { faults.hurt_node().await } else { faults.hurt_servers().await }
+        match faults.random.random_range(0..10) {
+            0..6 => faults.hurt_node().await,
+            6..8 => faults.hurt_servers().await,
+            _ => faults.hurt_links().await,
+        }
     }
     faults.settle().await;
     println!("{:?}", faults.counts);
     workload.end().await;
+    registers.end().await;
 }

@@ -3,8 +3,10 @@
 mod contract;
 mod deploy;
 mod faults;
+mod insistent;
 mod links;
 mod members;
+mod registers;
 mod servers;
 mod workload;
 

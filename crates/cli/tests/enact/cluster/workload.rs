@@ -10,26 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rand::rngs::StdRng;
+use rand::RngExt;
 use rand::seq::IteratorRandom;
-use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
+use super::insistent::{Insistent, Sent};
+
 const SHARED: usize = 8;
 const CLIENTS: usize = 8;
 /// Everything that is waited for comes much earlier.
 const HANGS_AFTER: Duration = Duration::from_secs(180);
-
-/// A command, by what it is sent to and with.
-#[derive(Clone, Debug)]
-struct Sent {
-    path: String,
-    body: Value,
-    key: String,
-}
 
 /// When clients read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,57 +48,18 @@ struct Told {
 
 struct Client {
     number: usize,
-    bases: Vec<String>,
-    http: reqwest::Client,
-    random: StdRng,
+    asks: Insistent,
     reading: Reading,
 }
 
 impl Client {
     fn new(number: usize, bases: &[String], seed: u64, reading: Reading) -> Self {
-        // A node that is frozen says nothing; the command is sent to another one then.
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(4)).build().expect("a client");
-        Self { number, bases: bases.to_vec(), http, random: StdRng::seed_from_u64(seed + number as u64), reading }
-    }
-
-    /// All nodes again and again, from any of them on.
-    fn nodes(&mut self) -> impl Iterator<Item = String> + use<> {
-        let first = self.random.random_range(0..self.bases.len());
-        self.bases.clone().into_iter().cycle().skip(first)
-    }
-
-    /// Sends the command until it is answered for good.
-    async fn insist(&mut self, sent: &Sent) -> (StatusCode, Value) {
-        for base in self.nodes() {
-            let url = format!("{base}{}", sent.path);
-            let request = self.http.post(url).header("idempotency-key", &sent.key).header("enact-deadline-ms", "2000");
-            let Ok(answer) = request.json(&sent.body).send().await else { continue };
-            let status = answer.status();
-            let Ok(body) = answer.json::<Value>().await else { continue };
-            match status {
-                StatusCode::OK => return (status, body),
-                StatusCode::CONFLICT if body["type"] == "urn:enact:problem:refused" => return (status, body),
-                StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {}
-                _ => panic!("{sent:?}: {status} {body}"),
-            }
-        }
-        unreachable!("there is always a next node")
+        Self { number, asks: Insistent::new(bases, seed + number as u64), reading }
     }
 
     /// The balance of an account, in whole euros.
     async fn balance(&mut self, account: &str) -> i64 {
-        for base in self.nodes() {
-            let url = format!("{base}/Account/{account}");
-            let Ok(answer) = self.http.get(url).header("enact-deadline-ms", "2000").send().await else { continue };
-            let status = answer.status();
-            let Ok(body) = answer.json::<Value>().await else { continue };
-            match status {
-                StatusCode::OK => return euros(&body["fields"]["balance"]),
-                StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {}
-                _ => panic!("{account}: {status} {body}"),
-            }
-        }
-        unreachable!("there is always a next node")
+        euros(&self.asks.read(&format!("/Account/{account}")).await["fields"]["balance"])
     }
 
     async fn run(mut self, is_over: Arc<AtomicBool>, answered: Arc<[AtomicUsize]>) -> Told {
@@ -117,15 +71,15 @@ impl Client {
             }
             let begun = Instant::now();
             let key = format!("{}.{n}", self.number);
-            let amount = self.random.random_range(1..=9);
+            let amount = self.asks.random.random_range(1..=9);
             let sent = if n % 2 == 0 {
                 Sent { path: format!("/Account/{own}/Deposit"), body: json!({ "amount": money(amount) }), key }
             } else {
-                let pair: Vec<usize> = (0..SHARED).sample(&mut self.random, 2);
+                let pair: Vec<usize> = (0..SHARED).sample(&mut self.asks.random, 2);
                 let body = json!({ "amount": money(amount), "to": format!("S{}", pair[1]) });
                 Sent { path: format!("/Account/S{}/Pay", pair[0]), body, key }
             };
-            let (status, body) = self.insist(&sent).await;
+            let (status, body) = self.asks.insist(&sent).await;
             if n % 2 == 0 {
                 assert_eq!(status, StatusCode::OK, "{body}");
                 told.own += amount;
@@ -175,7 +129,7 @@ impl Workload {
         for (account, deposit) in shared.chain((0..CLIENTS).map(|client| (format!("C{client}"), 0))) {
             let body = json!({ "initialDeposit": money(deposit) });
             let sent = Sent { path: format!("/Account/{account}/Open"), body, key: account.clone() };
-            assert_eq!(teller.insist(&sent).await.0, StatusCode::OK);
+            assert_eq!(teller.asks.insist(&sent).await.0, StatusCode::OK);
         }
         let (is_over, answered) =
             (Arc::new(AtomicBool::new(false)), (0..CLIENTS).map(|_| AtomicUsize::new(0)).collect());
@@ -222,8 +176,8 @@ impl Workload {
         for (account, expected) in expected.into_iter().enumerate() {
             assert_eq!(self.teller.balance(&format!("S{account}")).await, expected, "S{account}");
         }
-        for (sent, status, body) in answers.iter().sample(&mut self.teller.random, 200) {
-            assert_eq!(self.teller.insist(sent).await, (*status, body.clone()), "{sent:?} again");
+        for (sent, status, body) in answers.iter().sample(&mut self.teller.asks.random, 200) {
+            assert_eq!(self.teller.asks.insist(sent).await, (*status, body.clone()), "{sent:?} again");
         }
     }
 }
