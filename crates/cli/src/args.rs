@@ -70,6 +70,21 @@ pub(crate) enum Cluster {
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
         patience: Duration,
     },
+    /// Let a node own a shard, until it is moved again
+    Move {
+        /// The number of the shard
+        shard: u16,
+        /// The name of the node; without it, the shard is where it would be if nobody had moved it
+        node: Option<String>,
+        /// Do not wait for the present owner, which is alive and does not answer; what it has under way is in doubt
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        cluster: Servers,
+        /// How long to wait until the shard is served there
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+        patience: Duration,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use enact_cluster::{JoinError, ShardStatus, Status, drain, shards, status, verify};
+use enact_cluster::{JoinError, ShardStatus, Status, drain, move_shard, shards, status, verify};
 
 use crate::args;
 use crate::failure::Failure;
@@ -34,6 +34,12 @@ pub(crate) fn run(args: &args::Cluster) -> Result<(), Failure> {
             args::Cluster::Drain { node, cluster, patience } => {
                 drain(&cluster.servers, node, *patience).await.map_err(|source| unseen(cluster, source))?;
                 println!("{node} has no shards");
+                Ok(())
+            }
+            args::Cluster::Move { shard, node, force, cluster, patience } => {
+                let moved = move_shard(&cluster.servers, *shard, node.as_deref(), *force, *patience).await;
+                let owner = moved.map_err(|source| Failure::Unmoved { shard: *shard, source })?;
+                println!("shard {shard} is served by {owner}");
                 Ok(())
             }
         }
@@ -81,7 +87,7 @@ fn in_words(status: &Status) -> String {
     }));
     let mut shards = vec![["SHARD", "OWNER", "EPOCH", "LAST", "SERVERS"].map(str::to_owned)];
     shards.extend(status.shards.iter().map(|shard| {
-        let ShardStatus { owner, epoch, last, replicas, .. } = shard;
+        let ShardStatus { owner, moved_to, epoch, last, replicas, .. } = shard;
         let replicas: Vec<String> = replicas
             .iter()
             .map(|replica| match replica.is_current {
@@ -94,7 +100,10 @@ fn in_words(status: &Status) -> String {
             (Some(_), None) => "opening".to_owned(),
             (None, None) => "-".to_owned(),
         };
-        let owner = owner.clone().unwrap_or_else(|| "-".to_owned());
+        let mut owner = owner.clone().unwrap_or_else(|| "-".to_owned());
+        if let Some(node) = moved_to {
+            write!(owner, " (moved to {node})").expect("a string takes all that is written to it");
+        }
         [shard.shard.to_string(), owner, epoch, last.to_string(), replicas.join(", ")]
     }));
     let refused = status.refused.as_ref().map(|why| format!("\nThe last specification to adopt was refused: {why}\n"));

@@ -76,6 +76,9 @@ pub(crate) enum Failure {
     #[error("shard {shard} cannot be read")]
     Unverified { shard: u16, source: enact_cluster::VerifyError },
     #[cfg(feature = "nats")]
+    #[error("shard {shard} is not moved")]
+    Unmoved { shard: u16, source: enact_cluster::MoveError },
+    #[cfg(feature = "nats")]
     #[error("{problems} thing{} to mend", if *problems == 1 { "" } else { "s" })]
     Unsound { problems: usize },
     #[cfg(not(feature = "nats"))]
@@ -110,7 +113,13 @@ impl Failure {
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_contract() => 5,
             #[cfg(feature = "nats")]
-            Self::Nats { .. } | Self::Join { .. } | Self::Unverified { .. } | Self::Unsound { .. } => 4,
+            Self::Unmoved { source: enact_cluster::MoveError::NoShard { .. }, .. } => 2,
+            #[cfg(feature = "nats")]
+            Self::Nats { .. }
+            | Self::Join { .. }
+            | Self::Unverified { .. }
+            | Self::Unmoved { .. }
+            | Self::Unsound { .. } => 4,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,

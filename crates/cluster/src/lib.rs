@@ -7,7 +7,8 @@
 //!
 //! # Who owns what
 //! Each node has a lease in a bucket of NATS, and renews it. From the leases every node computes alike which shard should be
-//! whose. The one that should own a shard asks the one that does for it, or takes it when the lease of that one is over.
+//! whose, unless an operator has [moved](move_shard) it. The one that should own a shard asks the one that does for it, or takes it when the
+//! lease of that one is over.
 //!
 //! # What holds whatever happens
 //! * One node writes: opening the journal of a shard fences all earlier writers off, by the order of the stream and without any clock.
@@ -37,6 +38,7 @@ mod hosted;
 mod lease;
 mod node;
 mod options;
+mod pin;
 mod placement;
 mod proposal;
 mod route;
@@ -51,6 +53,7 @@ pub use self::cluster::{Cluster, JoinError};
 pub use self::contract::{Adoption, Contract, NotAdopted};
 pub use self::lease::LEASE_MIN;
 pub use self::options::Options;
+pub use self::pin::{MoveError, move_shard};
 pub use self::shard::{SHARDS_MAX, shard_of};
 pub use self::standstill::{Standstill, shards};
 pub use self::status::{NodeStatus, Problem, Replica, ShardStatus, Status, drain, status};

@@ -30,7 +30,6 @@ use crate::contract::{Contract, NotAdopted};
 use crate::fabric::{self, ASK, Answer, Order, Question};
 use crate::hosted::{Hosted, Moved, Table};
 use crate::lease::Held;
-use crate::placement::placement;
 use crate::proposal::{Stage, Step, Voter};
 use crate::transport::{Between, Sender};
 use crate::view::{Claim, EXAMINED, Examined, Lease, NODE, SETTINGS, SHARD, View};
@@ -265,8 +264,10 @@ impl<M: Model> Node<M> {
             let view = views.borrow_and_update().clone();
             self.send_again(&view, work);
             self.vote(&view, work).await;
+            let owners = view.placement(self.options.shards);
             for shard in 0..self.options.shards {
-                self.care_for(shard, &view, lease, work);
+                let is_due = owners.get(usize::from(shard)).is_some_and(|owner| *owner == self.options.node);
+                self.care_for(shard, is_due, &view, lease, work);
             }
             tokio::select! {
                 changed = views.changed() => if changed.is_err() { std::future::pending::<()>().await },
@@ -338,7 +339,8 @@ impl<M: Model> Node<M> {
         }
     }
 
-    fn care_for(self: &Arc<Self>, shard: u16, view: &View, lease: &Arc<Held>, work: &mut Work) {
+    /// Looks after a shard, which this node should own if it `is_due` to it.
+    fn care_for(self: &Arc<Self>, shard: u16, is_due: bool, view: &View, lease: &Arc<Held>, work: &mut Work) {
         if work.opening.contains(&shard) || work.not_before.get(&shard).is_some_and(|moment| Instant::now() < *moment) {
             return;
         }
@@ -370,7 +372,7 @@ impl<M: Model> Node<M> {
         if let Some(claim) = claim.filter(|claim| is_own(&claim.value)) {
             return self.begin(shard, Claiming::Own { revision: claim.revision }, lease, work);
         }
-        if placement(&view.owners(), self.options.shards).get(usize::from(shard)) != Some(&node) {
+        if !is_due {
             return;
         }
         match view.holder(shard) {
@@ -601,7 +603,7 @@ impl<M: Model> Node<M> {
     /// Whether all shards are served somewhere, and each by the one that should own it.
     pub(crate) fn is_settled(&self) -> bool {
         let view = self.views.borrow();
-        let owners = placement(&view.owners(), self.options.shards).into_iter().map(str::to_owned);
+        let owners = view.placement(self.options.shards).into_iter();
         owners.enumerate().all(|(shard, owner)| {
             let shard = u16::try_from(shard).expect("one of them");
             let is_served = view.holder(shard).is_some_and(|claim| claim.node == owner && claim.epoch.is_some());

@@ -59,6 +59,8 @@ pub struct ShardStatus {
     pub shard: u16,
     /// The node that has claimed it and is alive.
     pub owner: Option<String>,
+    /// The node that an operator has moved it to, be that alive or not.
+    pub moved_to: Option<String>,
     /// The reign in which it is served; nothing if it is being opened, or nobody has it.
     pub epoch: Option<u64>,
     /// The last message of its stream.
@@ -290,7 +292,8 @@ fn shard_status(shard: u16, view: &View, kept: Option<Kept>) -> ShardStatus {
     let holder = view.holder(shard);
     let Kept { last, missing, replicas } = kept.unwrap_or_default();
     let (owner, epoch) = (holder.map(|claim| claim.node.clone()), holder.and_then(|claim| claim.epoch));
-    ShardStatus { shard, owner, epoch, last, missing, replicas }
+    let moved_to = view.pin(shard).map(str::to_owned);
+    ShardStatus { shard, owner, moved_to, epoch, last, missing, replicas }
 }
 
 #[cfg(test)]
@@ -302,6 +305,7 @@ mod tests {
         let shard = |shard| ShardStatus {
             shard,
             owner: Some("a".to_owned()),
+            moved_to: None,
             epoch: Some(1),
             last: 7,
             missing: 0,

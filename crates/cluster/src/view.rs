@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::placement::placement;
+
 /// The key of the lease of a node is this with its name.
 pub(crate) const NODE: &str = "node.";
 /// The key of the claim to a shard is this with its number.
 pub(crate) const SHARD: &str = "shard.";
 /// The key that says that a shard was examined is this with its number.
 pub(crate) const EXAMINED: &str = "examined.";
+/// The key of the pin of a shard is this with its number.
+pub(crate) const PIN: &str = "pin.";
 /// The key of what all nodes have in common.
 pub(crate) const SETTINGS: &str = "settings";
 
@@ -47,6 +51,12 @@ pub(crate) struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Examined {
     pub(crate) proposal: u64,
+}
+
+/// The node that should own a shard because an operator wants it; none if nobody does any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pin {
+    pub(crate) node: String,
 }
 
 /// A node that is alive, as long as its lease is.
@@ -86,6 +96,7 @@ pub(crate) struct View {
     nodes: BTreeMap<String, Revised<Lease>>,
     claims: BTreeMap<u16, Revised<Claim>>,
     examined: BTreeMap<u16, Revised<Examined>>,
+    pins: BTreeMap<u16, Revised<Pin>>,
     settings: Option<Revised<Settings>>,
 }
 
@@ -101,6 +112,9 @@ impl View {
         } else if let Some(shard) = key.strip_prefix(EXAMINED).and_then(|shard| shard.parse().ok()) {
             let examined = value.and_then(|value| read(key, value));
             keep(&mut self.examined, shard, examined, revision);
+        } else if let Some(shard) = key.strip_prefix(PIN).and_then(|shard| shard.parse().ok()) {
+            let pin = value.and_then(|value| read(key, value));
+            keep(&mut self.pins, shard, pin, revision);
         } else if key == SETTINGS {
             let settings = value.and_then(|value| read(key, value));
             self.settings = settings.map(|value| Revised { value, revision });
@@ -139,6 +153,17 @@ impl View {
         let Some(settings) = &self.settings else { return Vec::new() };
         let should = |lease: &Lease| !lease.is_leaving && lease.contract == settings.value.in_charge();
         self.nodes().filter(|(_, lease)| should(lease)).map(|(node, _)| node).collect()
+    }
+
+    /// The node that should own each of `shards`, in order; nothing if there is none.
+    pub(crate) fn placement(&self, shards: u16) -> Vec<&str> {
+        let pins = self.pins.iter().map(|(shard, pin)| (*shard, pin.value.node.as_str())).collect();
+        placement(&self.owners(), &pins, shards)
+    }
+
+    /// The node that an operator has moved `shard` to, be it alive or not.
+    pub(crate) fn pin(&self, shard: u16) -> Option<&str> {
+        self.pins.get(&shard).map(|pin| pin.value.node.as_str()).filter(|node| !node.is_empty())
     }
 
     /// The last claims, be their nodes alive or not.
@@ -253,6 +278,25 @@ mod tests {
         view.apply("examined.1", Some(&examined(10)), 11);
         view.apply("settings", Some(&settings(None)), 10);
         assert!(!view.is_examined(), "nothing is proposed");
+    }
+
+    #[test]
+    fn a_pin_counts_as_long_as_its_node_should_own_shards() {
+        let pin = |node: &str| serde_json::to_vec(&Pin { node: node.to_owned() }).expect("JSON");
+        let mut view = View::default();
+        view.apply("settings", Some(&settings(None)), 1);
+        view.apply("node.a", Some(&lease(1, false)), 2);
+        view.apply("node.b", Some(&lease(1, false)), 3);
+        for (revision, node) in [(4, "a"), (6, "b")] {
+            view.apply("pin.0", Some(&pin(node)), revision);
+            view.apply("pin.1", Some(&pin(node)), revision + 1);
+            assert_eq!(view.placement(2), [node; 2]);
+        }
+        view.apply("node.b", Some(&lease(1, true)), 8);
+        assert_eq!((view.placement(2), view.pin(1)), (vec!["a"; 2], Some("b")));
+        view.apply("node.b", Some(&lease(2, false)), 9);
+        view.apply("pin.1", Some(&pin("")), 10);
+        assert_eq!((view.placement(2), view.pin(1)), (vec!["b", "a"], None));
     }
 
     #[test]
