@@ -27,6 +27,7 @@ pub(crate) struct Hosted<M: Model> {
     /// The revision of the claim under which it is served.
     claim: AtomicU64,
     is_draining: AtomicBool,
+    is_unsafe: AtomicBool,
     /// Ended when the shard is drained.
     maintaining: Mutex<Option<AbortHandle>>,
     /// Ended with this: what comes late is answered, too.
@@ -35,7 +36,7 @@ pub(crate) struct Hosted<M: Model> {
 
 impl<M: Model> Hosted<M> {
     pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Arc<Held>, claim: u64) -> Self {
-        let (claim, is_draining) = (AtomicU64::new(claim), AtomicBool::new(false));
+        let (claim, is_draining, is_unsafe) = (AtomicU64::new(claim), AtomicBool::new(false), AtomicBool::new(false));
         Self {
             shard,
             epoch,
@@ -43,6 +44,7 @@ impl<M: Model> Hosted<M> {
             lease,
             claim,
             is_draining,
+            is_unsafe,
             maintaining: Mutex::default(),
             listening: Mutex::default(),
         }
@@ -71,6 +73,27 @@ impl<M: Model> Hosted<M> {
     /// Whether it is on its way to another node, or to its end.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Acquire)
+    }
+
+    /// Whether its journal was found to have lost something, or not to be kept as it must be.
+    pub(crate) fn is_unsafe(&self) -> bool {
+        self.is_unsafe.load(Ordering::Acquire)
+    }
+
+    /// Looks whether the journal is kept as it must be, and logs what has changed in that.
+    pub(crate) async fn check(&self) {
+        let checked = self.engine.journal().check().await;
+        let violation = match checked {
+            Ok(()) => None,
+            Err(cause) if cause.is_unsafe() => Some(cause),
+            Err(cause) => return tracing::debug!(shard = self.shard, %cause, "a journal could not be checked"),
+        };
+        let was_unsafe = self.is_unsafe.swap(violation.is_some(), Ordering::AcqRel);
+        match violation {
+            Some(cause) if !was_unsafe => tracing::error!(shard = self.shard, %cause, "a journal is not safe"),
+            None if was_unsafe => tracing::info!(shard = self.shard, "the journal is safe again"),
+            _ => {}
+        }
     }
 
     /// Whether what it says is up to date: it takes what is new, and nobody can have taken its place.

@@ -184,8 +184,9 @@ impl<M: Model> Node<M> {
     /// How the node stands to the others.
     pub(crate) fn standing(&self) -> Standing {
         match self.views.borrow().stage(&self.options.contract) {
-            Stage::Agreed if self.lease().holds() => Standing::Joined,
-            Stage::Agreed => Standing::Apart,
+            Stage::Agreed if !self.lease().holds() => Standing::Apart,
+            Stage::Agreed if self.table.all().iter().any(|hosted| hosted.is_unsafe()) => Standing::Unsafe,
+            Stage::Agreed => Standing::Joined,
             Stage::Proposed { .. } | Stage::Other => Standing::Waiting,
         }
     }
@@ -220,6 +221,16 @@ impl<M: Model> Node<M> {
                 return self.fail(why.to_string());
             }
             tracing::info!(node = self.options.node, "the node has joined again");
+        }
+    }
+
+    /// Checks the journals of all shards again and again.
+    pub(crate) async fn check(self: Arc<Self>) {
+        loop {
+            sleep(self.options.check_every).await;
+            for hosted in self.table.all() {
+                hosted.check().await;
+            }
         }
     }
 

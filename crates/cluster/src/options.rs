@@ -24,6 +24,8 @@ pub struct Options {
     /// Whether the contract may take the place of another one that the entities are served under. Then the node waits until no node of that
     /// one is alive, and adopts its own if all shards allow it. Otherwise it does not join.
     pub adopt: bool,
+    /// How often the node checks that the journals of its shards are kept as they must be, each minute by default.
+    pub check_every: Duration,
     /// How each engine behaves. The entities of all shards that the node owns share the memory.
     pub engine: EngineOptions,
 }
@@ -40,6 +42,7 @@ impl Options {
             lease: Duration::from_secs(15),
             contract: String::new(),
             adopt: false,
+            check_every: Duration::from_secs(60),
             engine: EngineOptions::default(),
         }
     }

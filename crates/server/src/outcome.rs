@@ -150,6 +150,9 @@ pub(crate) fn not_joined(standing: Standing) -> Option<Problem> {
     let detail = match standing {
         Standing::Joined => return None,
         Standing::Apart => "the node has lost its lease, or could not renew it: others may take its place",
+        Standing::Unsafe => {
+            "what the node serves was lost in part, or may get lost: its log and `enact cluster check` say what is wrong"
+        }
         Standing::Waiting => {
             "the node has another specification than the entities are served under, and waits until all nodes of that one have stopped"
         }

@@ -2,6 +2,7 @@
 
 mod bank;
 mod contract;
+mod guarding;
 mod joining;
 mod leaving;
 mod moving;

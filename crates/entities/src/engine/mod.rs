@@ -296,6 +296,11 @@ impl<M: Model, J: Journal> Engine<M, J> {
         &self.shared.model
     }
 
+    /// The journal. Nobody else appends to it.
+    pub fn journal(&self) -> &J {
+        &self.shared.journal
+    }
+
     /// The strategies of admission.
     pub fn strategies(&self) -> &Strategies {
         &self.shared.strategies

@@ -50,14 +50,8 @@ fn version(text: &str) -> Option<(u64, u64, u64)> {
     numbers.next().is_none().then_some(version)
 }
 
-/// Sees to it that both streams are there and as they must be.
-pub(super) async fn check_streams(
-    client: &Client,
-    names: &Names,
-    options: &Options,
-    deadline: Instant,
-) -> Result<(), OpenError> {
-    let replicas = options.replicas;
+/// Both streams with the configurations that they must have, that of the records first.
+fn required(names: &Names, replicas: usize) -> [(String, Value); 2] {
     let journal = json!({
         "name": names.stream(), "subjects": [names.all()], "num_replicas": replicas,
         "retention": "limits", "storage": "file", "discard": "new",
@@ -70,8 +64,36 @@ pub(super) async fn check_streams(
         "max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "max_age": 0, "max_msg_size": -1, "max_msgs_per_subject": 1,
         "allow_direct": true,
     });
-    for (stream, config) in [(names.stream(), journal), (names.snapshots(), snapshots)] {
+    [(names.stream(), journal), (names.snapshots(), snapshots)]
+}
+
+/// Sees to it that both streams are there and as they must be.
+pub(super) async fn check_streams(
+    client: &Client,
+    names: &Names,
+    options: &Options,
+    deadline: Instant,
+) -> Result<(), OpenError> {
+    for (stream, config) in required(names, options.replicas) {
         let info = create(client, &stream, &config, deadline).await?;
+        check_config(&stream, &config, &info["config"])?;
+        if stream == names.stream() {
+            check_messages(&stream, &info["state"])?;
+        }
+    }
+    Ok(())
+}
+
+/// The same of streams that are in use, which are not made again.
+pub(super) async fn check_again(
+    client: &Client,
+    names: &Names,
+    replicas: usize,
+    deadline: Instant,
+) -> Result<(), OpenError> {
+    check_server(client)?;
+    for (stream, config) in required(names, replicas) {
+        let info = info(client, &stream, deadline).await?;
         check_config(&stream, &config, &info["config"])?;
         if stream == names.stream() {
             check_messages(&stream, &info["state"])?;
@@ -83,12 +105,17 @@ pub(super) async fn check_streams(
 /// The last message of the stream of records, which is there.
 pub(super) async fn last_message(client: &Client, names: &Names, deadline: Instant) -> Result<u64, OpenError> {
     let stream = names.stream();
-    let info = ask(client, &stream, ("INFO", String::new()), deadline).await.map_err(|error| match error {
-        OpenError::Stream { code: NO_STREAM, .. } => OpenError::Missing { stream: stream.clone() },
-        error => error,
-    })?;
+    let info = info(client, &stream, deadline).await?;
     check_messages(&stream, &info["state"])?;
     Ok(info["state"]["last_seq"].as_u64().unwrap_or(0))
+}
+
+/// What the server says of the stream, which is there.
+async fn info(client: &Client, stream: &str, deadline: Instant) -> Result<Value, OpenError> {
+    ask(client, stream, ("INFO", String::new()), deadline).await.map_err(|error| match error {
+        OpenError::Stream { code: NO_STREAM, .. } => OpenError::Missing { stream: stream.to_owned() },
+        error => error,
+    })
 }
 
 /// What the server says of the stream, which it makes if there is none.

@@ -82,6 +82,7 @@ pub struct Nats {
     queue: Arc<Queue>,
     reader: Arc<Reader>,
     epoch: u64,
+    replicas: usize,
     /// Finds out which entities there are.
     finding_out: Option<AbortHandle>,
 }
@@ -173,6 +174,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether what is acknowledged is lost or may get lost; otherwise nothing is known for the moment.
+    pub fn is_unsafe(&self) -> bool {
+        !matches!(self, Self::Address { .. } | Self::Unreachable { .. } | Self::Stream { .. })
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
     fn unreachable(why: impl ToString) -> Self {
         Self::Unreachable { why: why.to_string() }
@@ -206,7 +212,8 @@ impl Nats {
         let finding_out = runtime.spawn(earlier::find_out(client.clone(), names.clone(), Arc::clone(&reign)));
         let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
         runtime.spawn(writer.run());
-        Ok(Self { runtime, queue, reader, epoch, finding_out: Some(finding_out.abort_handle()) })
+        let (replicas, finding_out) = (options.replicas, Some(finding_out.abort_handle()));
+        Ok(Self { runtime, queue, reader, epoch, replicas, finding_out })
     }
 
     /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this
@@ -231,7 +238,22 @@ impl Nats {
         let epoch = reign.epoch;
         let reader = Arc::new(Reader::new(client, Arc::new(direct), names, reign));
         let queue = Arc::new(Queue::reading(limits));
-        Ok(Self { runtime: Handle::current(), queue, reader, epoch, finding_out: None })
+        Ok(Self { runtime: Handle::current(), queue, reader, epoch, replicas: options.replicas, finding_out: None })
+    }
+
+    /// Checks whether the server and the streams are still what they have to be when the journal is opened: with those settings, and
+    /// without a message missing. Changes nothing.
+    ///
+    /// # Errors
+    /// When something [is unsafe](OpenError::is_unsafe), or no server has answered within 20 s.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn check(&self) -> Result<(), OpenError> {
+        self.reader.check(self.replicas, Instant::now() + OPEN_MAX).await
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only

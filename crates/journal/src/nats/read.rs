@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::direct::{Direct, Unanswered};
 use super::reign::{Reign, Tail};
 use super::wire::{Answer, Names, Place, RECORD, RecordHeader, SnapshotHeader, Stored};
+use super::{OpenError, guard};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
@@ -57,6 +58,11 @@ impl From<Unanswered> for ReadError {
 }
 
 impl Reader {
+    /// Checks that the streams are kept as they must be.
+    pub(super) async fn check(&self, replicas: usize, deadline: Instant) -> Result<(), OpenError> {
+        guard::check_again(&self.client, &self.names, replicas, deadline).await
+    }
+
     pub(super) fn new(client: Client, direct: Arc<Direct>, names: Names, reign: Arc<Reign>) -> Self {
         Self { client, direct, names, reign, left: Mutex::new(Instant::now()) }
     }
