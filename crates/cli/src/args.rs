@@ -76,7 +76,8 @@ pub(crate) enum Cluster {
         shard: u16,
         /// The name of the node; without it, the shard is where it would be if nobody had moved it
         node: Option<String>,
-        /// Do not wait for the present owner, which is alive and does not answer; what it has under way is in doubt
+        /// Do not wait for the present owner, which is alive and does not answer; what it has under way is in doubt, and its reads
+        /// may be out of date until it sees that
         #[arg(long)]
         force: bool,
         #[command(flatten)]

@@ -53,8 +53,9 @@ impl From<String> for MoveError {
 /// Lets `node` own `shard`, and waits until it serves it; without a node, the one that should own it if nobody had moved it. The shard stays
 /// there until it is moved again; while the node is not alive, or gives its shards away, it is owned by another one.
 ///
-/// The present owner hands the shard over. With `force` it is not waited for: whatever it has under way is in doubt then. That is for a node
-/// that is alive and does not answer.
+/// The present owner hands the shard over. With `force` it is not waited for, which is for a node that is alive and does not answer: what it has under
+/// way is in doubt then, and what it is asked to read may be out of date until it sees that it has lost the shard. It writes nothing any
+/// more once the other node has it.
 ///
 /// Returns the name of the node.
 ///
@@ -86,7 +87,7 @@ pub async fn move_shard(
     {
         return Err(MoveError::NoNode { node: node.to_owned() });
     }
-    pin(&bucket, shard, node).await?;
+    pin(&bucket, shard, node, deadline).await?;
     let mut is_forced = !force;
     loop {
         let view = bucket.look().await?;
@@ -114,15 +115,16 @@ pub async fn move_shard(
 }
 
 /// Says which node should own the shard, or that nobody says so any more.
-async fn pin(bucket: &Bucket, shard: u16, node: Option<&str>) -> Result<(), String> {
+async fn pin(bucket: &Bucket, shard: u16, node: Option<&str>, deadline: Instant) -> Result<(), String> {
     let key = format!("{PIN}{shard}");
-    loop {
+    let pin = Pin { node: node.unwrap_or_default().to_owned() };
+    while Instant::now() < deadline {
         let revision = bucket.revision(&key).await?;
-        let pin = Pin { node: node.unwrap_or_default().to_owned() };
         if let Wrote::Yes(_) = bucket.write(&key, &pin, revision, None).await {
             return Ok(());
         }
     }
+    Err("nothing can be written there".to_owned())
 }
 
 /// Gives the claim to the shard to `owner` in the name of the one that has it. Returns whether `owner` has it.
