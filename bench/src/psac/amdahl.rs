@@ -1,4 +1,4 @@
-//! Amdahl's law over the number of engines: X(N) = λN / (1 + σ(N - 1)).
+//! Amdahl's law over the number of engines or nodes: X(N) = λN / (1 + σ(N - 1)).
 //!
 //! λ is the throughput of one engine. σ is the part of the work that only one engine at a time can do: with 0 throughput grows with λ, with
 //! more it comes near to λ/σ, however many engines there are. Above 1 it falls.

@@ -15,6 +15,7 @@ mod amdahl;
 mod baselines;
 mod page;
 mod report;
+pub mod simulation;
 mod workloads;
 
 use std::path::PathBuf;

@@ -33,6 +33,8 @@ pub(crate) enum Benchmark {
     Engine(engine::Options),
     /// The experiments of the paper on path-sensitive atomic commit and known benchmarks, by strategy, clients and engines
     Psac(psac::Options),
+    /// The transfers of `psac` over any number of nodes, simulated: with the paper's costs beside its figures, and with ours
+    PsacSimulation(psac::simulation::Options),
     /// The transfers of `psac` over HTTP, beside a stored procedure in PostgreSQL on the same disk
     Postgres(postgres::Options),
     /// Mixes of events on one hot object over HTTP, by admission strategy and number of clients

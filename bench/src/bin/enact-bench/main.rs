@@ -35,6 +35,7 @@ fn run(benchmark: &Benchmark) -> Result<(), Box<dyn Error>> {
         Benchmark::CostFloor(options) => cost::serve_floor(options)?,
         Benchmark::Engine(options) => println!("{}", engine::run(options)?),
         Benchmark::Psac(options) => println!("{}", psac::run(options)?),
+        Benchmark::PsacSimulation(options) => println!("{}", psac::simulation::run(options)?),
         Benchmark::Postgres(options) => println!("{}", postgres::run(options)?),
         Benchmark::Hot(options) => println!("{}", hot::run(options)?),
         Benchmark::Neighbours(options) => println!("{}", neighbours::run(options, &env::current_exe()?)?),

@@ -10,6 +10,7 @@ mod isolation;
 mod kernels;
 mod postgres;
 mod psac;
+mod psac_simulation;
 mod rebel;
 mod savina;
 mod stm;
