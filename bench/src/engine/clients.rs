@@ -268,14 +268,20 @@ async fn submit_until_taken(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Bank, Decider, Kind};
+    use super::super::{Bank, Decider, Kind, Records};
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_acknowledged_after_the_window_is_no_part_of_its_rate() {
         let directory = tempfile::tempdir().expect("a place for the test");
         let sync_min = Some(Duration::from_millis(400));
-        let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min, decider: Decider::default(), over: None };
+        let setup = Setup {
+            engines: 1,
+            delay: Duration::ZERO,
+            sync_min,
+            decider: Decider::default(),
+            records: Records::Directories,
+        };
         let length = Duration::from_millis(100);
         let windows = Windows { directory: directory.path(), setup, clients: &[3], length };
         let windows = windows.run(Bank::new(Kind::Deposit, 2)).await.expect("money is conserved");

@@ -87,7 +87,7 @@ mod tests {
     };
     use enact_rebel::{Source, Value, check};
 
-    use super::super::{Bank, Kind, Setup, Windows, Workload};
+    use super::super::{Bank, Kind, Records, Setup, Windows, Workload};
     use super::*;
     use crate::cost::iban;
 
@@ -178,7 +178,13 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
         for (kind, engines) in [(Kind::Deposit, 1), (Kind::TransferHot, 1), (Kind::Transfer, 2)] {
             let directory = tempfile::tempdir().expect("a place for the test");
-            let setup = Setup { engines, delay: Duration::ZERO, sync_min: None, decider: Decider::Static, over: None };
+            let setup = Setup {
+                engines,
+                delay: Duration::ZERO,
+                sync_min: None,
+                decider: Decider::Static,
+                records: Records::Directories,
+            };
             let length = Duration::from_millis(200);
             let windows = Windows { directory: directory.path(), setup, clients: &[16], length };
             let windows = runtime.block_on(windows.run(Bank::new(kind, 4))).expect("money is conserved");

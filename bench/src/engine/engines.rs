@@ -1,19 +1,24 @@
-//! Engines of one contract in process, each with a journal of its own, that reach each other by messages.
+//! Engines of one contract in process, each with a journal of its own, that reach each other by messages; or nodes of a cluster.
 
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use enact_entities::{Command, Engine, EntityKey, Network, ReadMode, Receipt, SubmitError, SystemClock, View};
+use enact_cluster::Options;
+use enact_entities::{
+    Command, Engine, Entities as _, EntityKey, Network, ReadMode, Receipt, SubmitError, SystemClock, View,
+};
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 use enact_journal::nats;
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
+use tokio::time::sleep;
 
 use super::EngineError;
 use super::contract::Contract;
 use super::decider::Decider;
 use super::store::Store;
+use crate::nodes::{self, Node};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How many requests are under way at once where order does not matter.
@@ -30,8 +35,19 @@ pub(crate) struct Setup {
     pub(crate) sync_min: Option<Duration>,
     /// What decides about admission.
     pub(crate) decider: Decider,
-    /// Where the records of the one engine are; nothing where each has a directory.
-    pub(crate) over: Option<nats::Options>,
+    /// Where the records are.
+    pub(crate) records: Records,
+}
+
+/// Where engines keep their records.
+#[derive(Debug, Clone)]
+pub(crate) enum Records {
+    /// In a directory of each engine.
+    Directories,
+    /// Over NATS, those of the one engine.
+    Nats(nats::Options),
+    /// Over the servers of NATS at these addresses, separated by commas: the engines are nodes of a cluster, and share its shards.
+    Cluster(String),
 }
 
 /// An event of an entity.
@@ -44,9 +60,18 @@ pub(crate) struct Request {
 #[derive(Clone)]
 pub(crate) struct Engines {
     spec: Arc<Spec>,
-    engines: Arc<[Engine<Contract, Store>]>,
-    /// What brings messages from one engine to another, as long as there are the engines.
-    _network: Arc<Network<Contract, Store>>,
+    members: Members,
+}
+
+#[derive(Clone)]
+enum Members {
+    Engines {
+        engines: Arc<[Engine<Contract, Store>]>,
+        /// What brings messages from one engine to another, as long as there are the engines.
+        _network: Arc<Network<Contract, Store>>,
+    },
+    /// Each takes commands for all entities.
+    Nodes(Arc<[Node]>),
 }
 
 /// The engine that has `entity`, of so many.
@@ -66,12 +91,20 @@ impl Engines {
     /// If the contract is not Rebel.
     pub(crate) async fn start(contract: &str, directory: &Path, setup: &Setup) -> Result<Self, EngineError> {
         let spec = Arc::new(check(vec![Source::new("contract.rebel", contract)]).expect("the contract is Rebel"));
+        let members = match &setup.records {
+            Records::Cluster(servers) => Members::Nodes(join_all(&spec, servers, setup).await?),
+            Records::Directories | Records::Nats(_) => Self::open_all(&spec, directory, setup).await?,
+        };
+        Ok(Self { spec, members })
+    }
+
+    async fn open_all(spec: &Arc<Spec>, directory: &Path, setup: &Setup) -> Result<Members, EngineError> {
         let count = setup.engines;
         let names = (0..count).map(|number| format!("engine-{number}"));
         let network = Network::new(names, move |entity| place(entity, count), setup.delay);
         let failed = |source: &dyn Error| EngineError::Journal(source.to_string());
         let open = async |number: usize| {
-            if let Some(over) = &setup.over {
+            if let Records::Nats(over) = &setup.records {
                 return Store::over(over.clone()).await;
             }
             let disk: Arc<dyn Disk> =
@@ -85,7 +118,7 @@ impl Engines {
         for number in 0..count {
             let journal = open(number).await?;
             let options = setup.decider.options();
-            let model = setup.decider.model(Arc::clone(&spec));
+            let model = setup.decider.model(Arc::clone(spec));
             let engine = if count == 1 {
                 Engine::new(model, journal, options)
             } else {
@@ -99,11 +132,7 @@ impl Engines {
             tokio::spawn(async move { maintained.maintain().await });
             engines.push(engine);
         }
-        Ok(Self { spec, engines: engines.into(), _network: network })
-    }
-
-    fn engine_of(&self, entity: &EntityKey) -> &Engine<Contract, Store> {
-        &self.engines[place(entity, self.engines.len())]
+        Ok(Members::Engines { engines: engines.into(), _network: network })
     }
 
     /// The event of the entity with this class and id, with arguments by name.
@@ -130,13 +159,23 @@ impl Engines {
 
     pub(crate) async fn submit(&self, Request { key, event }: &Request) -> Result<Receipt, SubmitError> {
         let command = Command { key: key.clone(), event: event.clone(), idempotency: None, deadline: DEADLINE };
-        self.engine_of(key).submit(command).await
+        match &self.members {
+            Members::Engines { engines, .. } => engines[place(key, engines.len())].submit(command).await,
+            Members::Nodes(nodes) => nodes[place(key, nodes.len())].submit(command).await,
+        }
     }
 
     /// What is certain of the entity with this class and id.
     pub(crate) async fn read(&self, class: &str, id: &str) -> Result<Instance, EngineError> {
         let entity = EntityKey::new(class, id).expect("a name");
-        let view = self.engine_of(&entity).read(&entity, ReadMode::Certain, None, DEADLINE).await;
+        let view = match &self.members {
+            Members::Engines { engines, .. } => {
+                engines[place(&entity, engines.len())].read(&entity, ReadMode::Certain, None, DEADLINE).await
+            }
+            Members::Nodes(nodes) => {
+                nodes[place(&entity, nodes.len())].read(&entity, ReadMode::Certain, None, DEADLINE).await
+            }
+        };
         match view.map_err(|cause| EngineError::Journal(cause.to_string()))? {
             View::One { state, .. } => Ok(state),
             View::Range(_) => unreachable!("a certain read shows one state"),
@@ -160,9 +199,35 @@ impl Engines {
     }
 
     pub(crate) async fn stop(&self) -> Result<(), EngineError> {
-        for engine in &*self.engines {
-            engine.shutdown(DEADLINE).await.map_err(|cause| EngineError::Journal(cause.to_string()))?;
+        match &self.members {
+            Members::Engines { engines, .. } => {
+                for engine in &**engines {
+                    engine.shutdown(DEADLINE).await.map_err(|cause| EngineError::Journal(cause.to_string()))?;
+                }
+            }
+            Members::Nodes(nodes) => {
+                for node in &**nodes {
+                    node.leave(DEADLINE).await;
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// As many nodes as there are to be engines, which serve all shards when they are returned.
+async fn join_all(spec: &Arc<Spec>, servers: &str, setup: &Setup) -> Result<Arc<[Node]>, EngineError> {
+    let mut nodes = Vec::with_capacity(setup.engines);
+    for number in 0..setup.engines {
+        let options = Options { engine: setup.decider.options(), ..Options::new(servers, format!("node-{number}")) };
+        let joined = nodes::join(spec, options).await;
+        nodes.push(joined.map_err(|cause| EngineError::Journal(cause.to_string()))?);
+    }
+    while nodes.iter().any(|node| nodes::shards(node).is_empty()) {
+        for node in &nodes {
+            node.settled().await;
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(nodes.into())
 }

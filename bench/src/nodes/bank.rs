@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use enact_cluster::{Adoption, Cluster, Contract, NotAdopted, Options, shard_of};
+use enact_cluster::{Adoption, Cluster, Contract, JoinError, NotAdopted, Options, shard_of};
 use enact_entities::{Command, Entities as _, ReadMode, Rebel, Receipt, SubmitError, View};
 use enact_journal::EntityKey;
 use enact_journal::nats::Nats;
@@ -27,7 +27,7 @@ class Account
 ";
 const DEADLINE: Duration = Duration::from_secs(10);
 
-pub(super) type Node = Cluster<Rebel>;
+pub(crate) type Node = Cluster<Rebel>;
 
 pub(super) struct Bank {
     spec: Arc<Spec>,
@@ -64,6 +64,11 @@ impl Adoption<Rebel> for Fixed {
     }
 }
 
+/// A node of entities whose specification never changes.
+pub(crate) async fn join(spec: &Arc<Spec>, options: Options) -> Result<Node, JoinError> {
+    Cluster::join(Rebel::new(Arc::clone(spec)), Fixed(Arc::clone(spec)), options).await
+}
+
 impl Bank {
     /// # Panics
     /// If the specification is not Rebel.
@@ -80,9 +85,7 @@ impl Bank {
 
     pub(super) async fn join(&self, node: &str) -> Result<Node, NodesError> {
         let options = Options { lease: self.lease, shards: self.shards(), ..Options::new(&*self.servers, node) };
-        let contract = Fixed(Arc::clone(&self.spec));
-        let node = Cluster::join(Rebel::new(Arc::clone(&self.spec)), contract, options).await?;
-        Ok(node)
+        Ok(join(&self.spec, options).await?)
     }
 
     /// Opens all accounts, as soon as their shards are served.

@@ -16,7 +16,8 @@ use enact_entities::Entities as _;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use self::bank::{Bank, Node};
+use self::bank::Bank;
+pub(crate) use self::bank::{Node, join};
 use self::client::{Clients, Outage};
 use crate::measure::write_json;
 use crate::served::{BenchError, Journal};
@@ -187,7 +188,8 @@ async fn measure(bank: &Bank, staying: &Node, event: Event) -> Result<Sample, No
     Ok(Sample { event, over_ms: millis(over), outages_ms, before_ms })
 }
 
-fn shards(node: &Node) -> Vec<u16> {
+/// The shards that the node serves.
+pub(crate) fn shards(node: &Node) -> Vec<u16> {
     node.membership().map(|membership| membership.shards).unwrap_or_default()
 }
 

@@ -31,8 +31,9 @@ pub(crate) use self::report::NAME;
 pub use self::report::{Report, Sample};
 use self::workloads::{Aborts, ClosedEconomy, NewOrder, SmallBank, Tax};
 use crate::document::Pages;
-use crate::engine::{Bank, Decider, EngineError, Kind, Setup, Window, Windows};
+use crate::engine::{Bank, Decider, EngineError, Kind, Records, Setup, Window, Windows};
 use crate::measure::{Machine, command_line, write_json};
+use crate::served::Journal;
 
 /// What stands in the place of a strategy where there is nothing to admit.
 const NO_STRATEGY: &str = "none";
@@ -235,6 +236,10 @@ pub struct Options {
     /// How long messages between engines travel, in milliseconds; with new entities each where there are several engines
     #[arg(long, value_delimiter = ',', default_values_t = [0.0])]
     pub delays_ms: Vec<f64>,
+    /// The engines are nodes of a cluster over three servers of NATS, which are processes of this machine and sync as its disk does; not for
+    /// the baselines and `static`
+    #[arg(long, conflicts_with_all = ["delays_ms", "sync_min_ms"])]
+    pub cluster: bool,
     /// Numbers of clients, one measurement each
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 256], value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub clients: Vec<u32>,
@@ -271,6 +276,10 @@ fn exponent(text: &str) -> Result<f64, String> {
 /// # Panics
 /// If a contract is not Rebel.
 pub fn run(options: &Options) -> Result<Report, EngineError> {
+    let is_baseline = options.experiments.iter().any(|experiment| experiment.is_baseline());
+    if options.cluster && (is_baseline || options.strategies.contains(&Decider::Static)) {
+        return Err(EngineError::Wrong("nodes have neither the baselines nor static independence".to_owned()));
+    }
     let mut machine = Machine::here();
     let mut samples = Vec::new();
     for _ in 0..options.rounds {
@@ -292,7 +301,7 @@ pub fn run(options: &Options) -> Result<Report, EngineError> {
         benchmark: NAME.to_owned(),
         command: command_line(),
         machine,
-        sync_min_ms: options.sync_min_ms,
+        sync_min_ms: if options.cluster { 0.0 } else { options.sync_min_ms },
         zipf: options.zipf,
         seconds: options.seconds,
         samples,
@@ -321,12 +330,14 @@ fn measure(
     };
     let runtime = runtime::Builder::new_multi_thread().enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
+    let servers = if options.cluster { Journal::NatsThree } else { Journal::Directory }.start(directory.path())?;
+    let records = if options.cluster { Records::Cluster(servers.addresses()) } else { Records::Directories };
     let setup = Setup {
         engines: usize::from(engines),
         delay: span(delay_ms),
         sync_min: Some(span(options.sync_min_ms)).filter(|sync| !sync.is_zero()),
         decider,
-        over: None,
+        records,
     };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &options.clients, length };

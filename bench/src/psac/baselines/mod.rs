@@ -258,12 +258,18 @@ fn told(count: Result<u64, ActorError>) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Decider;
+    use crate::engine::{Decider, Records};
 
     const LAYERS: [Layer; 4] = [Layer::Bare, Layer::Simple, Layer::Sharded, Layer::Persistent];
 
     fn setup(engines: usize) -> Setup {
-        Setup { engines, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), over: None }
+        Setup {
+            engines,
+            delay: Duration::ZERO,
+            sync_min: None,
+            decider: Decider::default(),
+            records: Records::Directories,
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -5,14 +5,20 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
-use crate::engine::{Decider, EngineError, Engines, Setup, Turn, Work, Workload};
+use crate::engine::{Decider, EngineError, Engines, Records, Setup, Turn, Work, Workload};
 
 /// What `count` commands came to, where `fault` stands in the contract instead of `sound`.
 fn outcome<W: Workload>(workload: &W, count: u64, (sound, fault): (&str, &str)) -> Result<Work, EngineError> {
     assert!(W::CONTRACT.contains(sound), "{sound} is not in the contract");
     let directory = tempfile::tempdir().expect("a place for the test");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
-    let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), over: None };
+    let setup = Setup {
+        engines: 1,
+        delay: Duration::ZERO,
+        sync_min: None,
+        decider: Decider::default(),
+        records: Records::Directories,
+    };
     runtime.block_on(async {
         let engines = Engines::start(&W::CONTRACT.replacen(sound, fault, 1), directory.path(), &setup).await?;
         engines.submit_all(workload.opening(&engines)).await?;

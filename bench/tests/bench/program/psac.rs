@@ -67,6 +67,30 @@ fn psac_compares_with_static_independence() {
 }
 
 #[test]
+fn psac_runs_on_the_nodes_of_a_cluster_and_counts_the_money() {
+    // Says that it is passed over if there is none.
+    let Some(_) = enact_journal_kit::nats::program() else { return };
+    let what = ["--cluster", "--experiments", "sync100", "--strategies", "psac", "--engines", "2", "--clients", "4"];
+    let samples = samples(&what);
+    let [sample] = &samples[..] else { panic!("{samples:?}") };
+    assert_eq!((sample["engines"].as_u64(), sample["strategy"].as_str()), (Some(2), Some("psac")));
+    assert!(sample["p50_ms"].as_f64() > Some(0.0), "{sample}");
+}
+
+#[test]
+fn psac_refuses_a_cluster_of_baselines_or_of_static_independence_or_with_syncs_of_its_own() {
+    for (wrong, status) in [
+        (["--experiments", "bare"], 1),
+        (["--strategies", "static"], 1),
+        (["--sync-min-ms", "1"], 2),
+        (["--delays-ms", "1"], 2),
+    ] {
+        let ended = enact_bench(&[&["psac", "--cluster"], &wrong[..]].concat());
+        assert_eq!(ended.status.code(), Some(status), "{wrong:?}");
+    }
+}
+
+#[test]
 fn psac_refuses_an_exponent_that_is_none() {
     for wrong in ["-1", "11", "NaN", "much"] {
         let usage = enact_bench(&["psac", &format!("--zipf={wrong}")]);
