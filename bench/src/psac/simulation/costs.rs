@@ -80,7 +80,7 @@ impl Costs {
     /// 5.2), so that a layer takes 4/λ of CPU time more than the one below. Two Cassandra nodes of four vCPU for each node of the
     /// application are full where the application is nearly so (`NoSync`), so a record takes 8/λ of theirs. One actor for the entity, one
     /// for the coordinator, three for the participants (section 5.2). Each operation is persisted before the next (section 4.2): three
-    /// votes, a decision and three outcomes, seven records. The public code gives votes a second, and has 100 shards for each class. Akka
+    /// votes, a decision and the outcomes of two accounts, six records; nobody waits for that of the transfer. The public code gives votes a second, and has 100 shards for each class. Akka
     /// 2.5 as configured by default leaves a difference of ten shards between two nodes (`rebalance-threshold`). That times vary
     /// exponentially is assumed.
     pub(super) fn of_the_paper(factor: f64) -> Self {
