@@ -54,6 +54,11 @@ impl Decisions {
         }
     }
 
+    /// Whether all decisions that are known have been acknowledged, durably.
+    pub(super) fn are_acknowledged(&self) -> bool {
+        self.state.lock().undelivered.is_empty()
+    }
+
     /// What is appended for `record`.
     pub(super) fn append<E: Serialize + DeserializeOwned>(&self, record: &Record<E>) -> Append {
         let (key, tail) = (self.key.clone(), Arc::clone(&self.tail));

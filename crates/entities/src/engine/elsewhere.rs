@@ -13,7 +13,8 @@
 //!
 //! # Messages
 //! A message may be lost: what wants an answer sends it again after a while, and at once when it hears that the other engine has begun anew. An
-//! engine that has failed drops all that comes. One that closes its journal says nothing more to coordinators elsewhere: what
+//! engine that has failed drops all that comes. One that stops promises nothing more, and has what is promised and decided settled. Then
+//! it closes its journal and says nothing more to coordinators elsewhere: what
 //! it cannot record the next owner of the journal is asked for again, and what it sees may be out of date by then.
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use enact_journal::{EntityKey, EntityKeyError, Journal};
 use enact_sync::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::decisions::Decisions;
 use super::envelope::{Envelope, MessageError, Preparation, Unrecorded};
@@ -95,7 +96,11 @@ pub(super) struct Elsewhere<E> {
     pub(super) promises: Promises,
     /// What is said of transactions that nothing is known of, until all decisions of earlier runs are known.
     early: Mutex<Option<Vec<ToCoordinator<E>>>>,
+    /// Whether it promises nothing more.
+    is_refusing: AtomicBool,
     is_closing: AtomicBool,
+    /// A promise was settled, or a decision acknowledged.
+    settled: Notify,
 }
 
 impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static> Elsewhere<E> {
@@ -107,7 +112,9 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
             decisions: Decisions::new(),
             promises: Promises::new(),
             early: Mutex::new(Some(Vec::new())),
+            is_refusing: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
+            settled: Notify::new(),
         })
     }
 
@@ -155,6 +162,26 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
         }
         let engine = message.to.id().to_owned();
         self.transport.send(&engine, Envelope::Said { message, unrecorded }.encode());
+    }
+
+    /// Takes no more requests for promises, and waits until none is open here and everybody has acknowledged what was decided here.
+    ///
+    /// # Cancel safety
+    /// Promises are refused as soon as the future has been polled.
+    pub(super) async fn settle(&self) {
+        self.is_refusing.store(true, Ordering::SeqCst);
+        loop {
+            let settled = self.settled.notified();
+            if self.promises.are_settled() && self.decisions.are_acknowledged() {
+                return;
+            }
+            settled.await;
+        }
+    }
+
+    /// Something that [`settle`](Self::settle) waits for may have happened.
+    pub(super) fn has_settled(&self) {
+        self.settled.notify_waiters();
     }
 
     /// Says nothing more to coordinators elsewhere: the journal is about to be closed.
@@ -240,7 +267,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
 impl<M: Model, J: Journal> Shared<M, J> {
     fn receive(self: &Arc<Self>, elsewhere: &Elsewhere<M::Event>, envelope: Envelope<M::Event>) {
         match envelope {
-            Envelope::Prepare(_) | Envelope::LetDue { .. } | Envelope::Decide { .. } if elsewhere.is_closing() => {}
+            Envelope::Prepare(_) | Envelope::LetDue { .. } if elsewhere.is_refusing.load(Ordering::SeqCst) => {}
+            Envelope::Decide { .. } if elsewhere.is_closing() => {}
             Envelope::Prepare(preparation) => self.promise(elsewhere, preparation),
             Envelope::Decide { to, decide } if elsewhere.engine_of(&to).is_none() => {
                 let Ok(live) = self.directory.get(&to) else { return };

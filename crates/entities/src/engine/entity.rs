@@ -346,6 +346,9 @@ impl<M: Model, J: Journal> Entity<M, J> {
         if let Record::Outcome { decision: Decision::Abort, .. } = record {
             timers.cancelled(&key, tx);
         }
+        if let Some(elsewhere) = &elsewhere {
+            elsewhere.promises.depart();
+        }
         tokio::spawn(async move {
             let progress = Progress::new(tx, key.clone(), moment(FAR));
             let records = appends.len() as u64;
@@ -378,6 +381,10 @@ impl<M: Model, J: Journal> Entity<M, J> {
                 entity.unrecorded = unrecorded;
                 entity.step(Asker::Nobody, Input::Written { write, result });
                 entity.unrecorded = None;
+                if let Some(elsewhere) = &entity.of.elsewhere {
+                    elsewhere.promises.arrived();
+                    elsewhere.has_settled();
+                }
                 Answer::now(())
             }));
         });

@@ -83,6 +83,10 @@ use crate::tx::{Millis, Timestamp, TxId};
 /// How long after its deadline a request still listens to entities that say what it waited for, and what that waits for.
 const GRACE: Millis = Millis(10);
 
+/// How long an engine that stops waits at most until promises and decisions between engines are settled; what is left is taken up by the
+/// next one.
+const SETTLING_MAX: Duration = Duration::from_millis(500);
+
 /// How long the journal has at least to close, however long commands took to end.
 const CLOSING_MIN: Duration = Duration::from_secs(1);
 
@@ -590,7 +594,8 @@ impl<M: Model, J: Journal> Engine<M, J> {
     }
 
     /// [Drains](Self::drain) the engine and closes the journal, all of it within `deadline`; but the journal has a second at
-    /// least. Other engines hear nothing more from it: what they want, the next one over the journal is asked for.
+    /// least. What is promised and decided between engines that run has half a second to be settled, so that nothing is in doubt
+    /// afterwards. Then other engines hear nothing more from this one: what they want, the next one over the journal is asked for.
     ///
     /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost. A journal that
     /// has not closed by then is never dropped, as that would wait for it.
@@ -606,6 +611,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
             tracing::warn!("commands were still under way when the time to stop was over");
         }
         if let Some(elsewhere) = &self.shared.elsewhere {
+            if timeout_at(over.min(moment(SETTLING_MAX)), elsewhere.settle()).await.is_err() {
+                tracing::info!("promises or decisions are left for the next engine over the journal");
+            }
             elsewhere.close();
         }
         let closing = over.max(moment(CLOSING_MIN));

@@ -35,6 +35,8 @@ pub(super) struct Promises {
 struct State {
     open: HashMap<Promise, Position>,
     in_order: BTreeMap<Position, BTreeSet<Promise>>,
+    /// How many records of promises are on their way to the journal.
+    under_way: usize,
     /// The last position that is known.
     latest: Position,
     /// The position that the journal has, or is about to have.
@@ -65,6 +67,22 @@ impl Promises {
     pub(super) fn new() -> Self {
         let key = EntityKey::new(CLASS, "all").expect("a valid name");
         Self { key, state: Mutex::default() }
+    }
+
+    /// A record of a promise is on its way to the journal, until it has [arrived](Self::arrived).
+    pub(super) fn depart(&self) {
+        self.state.lock().under_way += 1;
+    }
+
+    /// Such a record is durable or was refused, and what follows from that has been said.
+    pub(super) fn arrived(&self) {
+        self.state.lock().under_way -= 1;
+    }
+
+    /// Whether no promise is open or on its way to the journal.
+    pub(super) fn are_settled(&self) -> bool {
+        let state = self.state.lock();
+        state.open.is_empty() && state.under_way == 0
     }
 
     /// Takes up a record of `entity` that is durable, behind `before` and up to `position`.
@@ -138,7 +156,7 @@ impl Promises {
             found.open(promise, before);
         }
         found.latest = found.latest.max(state.latest);
-        *state = State { is_restored: true, ..found };
+        *state = State { is_restored: true, under_way: state.under_way, ..found };
         Ok(entities)
     }
 }

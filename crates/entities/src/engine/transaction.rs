@@ -544,11 +544,12 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         }
         let result = match written {
             Ok((seqs, _)) => {
-                if let (Some(elsewhere), Some((index, record))) = (&self.engine.elsewhere, kept)
-                    && let Some(image) = elsewhere.decisions.written(record, seqs[index])
-                {
-                    // Submitted by the call; a snapshot that is not kept costs the next start some time.
-                    drop(self.engine.journal.save_snapshot(image));
+                if let (Some(elsewhere), Some((index, record))) = (&self.engine.elsewhere, kept) {
+                    if let Some(image) = elsewhere.decisions.written(record, seqs[index]) {
+                        // Submitted by the call; a snapshot that is not kept costs the next start some time.
+                        drop(self.engine.journal.save_snapshot(image));
+                    }
+                    elsewhere.has_settled();
                 }
                 notes.iter().zip(&seqs[keys.len()..]).for_each(|(note, &seq)| self.engine.timers.noted(note, seq));
                 self.committed_at = keys.into_iter().zip(seqs).collect();

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use enact_entities::{
-    Command, Engine, EngineOptions, EntityKey, ReadError, ReadMode, SubmitError, SystemClock, Transport, View,
+    Command, Engine, EngineOptions, EntityKey, ReadError, ReadMode, Record, SubmitError, SystemClock, Transport, View,
 };
-use enact_journal::{Fault, Journal, Memory};
+use enact_journal::{Fault, Journal, Memory, Position};
 use enact_sync::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
@@ -300,6 +300,42 @@ async fn engines_that_stop_together_let_the_commands_of_each_other_end() {
     transfer.await.unwrap().expect("all promise what it needs");
     for bank in [north, south] {
         bank.shutdown(LONG).await.expect("the journal closes");
+    }
+}
+
+/// How many promises and decisions the engine number `here` has written, and how many of both it has written to be settled.
+async fn written(world: &World, here: usize) -> (usize, usize) {
+    let records = world.journal(here).crash().feed(Position::START, 100_000).await.expect("readable");
+    let decoded = records.iter().map(|read| match read.entity.class() {
+        "Account" | "Transfer" | ".decisions" => Record::<Event>::decode(&read.payload).expect("a record"),
+        class => panic!("records of {class} are not expected"),
+    });
+    decoded.fold((0, 0), |(open, settled), record| match record {
+        Record::Prepared(_) => (open + 1, settled),
+        Record::Decision(decision) if !decision.participants.is_empty() => (open + 1, settled),
+        Record::Outcome { .. } | Record::End { .. } => (open, settled + 1),
+        _ => (open, settled),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn engines_that_stop_together_leave_nothing_undecided() {
+    for round in 0..20 {
+        let world = World::with_accounts().await;
+        let (north, south) = (world.bank(0), world.bank(1));
+        let transfers = (0..40).map(|n| {
+            let (from, to) = if n % 2 == 0 { ("Account/N", "Account/S") } else { ("Account/S", "Account/N") };
+            world.submit(book(n, from, to, 1))
+        });
+        let transfers: Vec<_> = transfers.collect();
+        until(|| transfers.iter().filter(|transfer| transfer.is_finished()).count() > round).await;
+        assert_eq!(tokio::join!(north.drain(LONG), south.drain(LONG)), (true, true));
+        let (north, south) = tokio::join!(north.shutdown(LONG), south.shutdown(LONG));
+        north.and(south).expect("the journals close");
+        for here in 0..2 {
+            let (open, settled) = written(&world, here).await;
+            assert_eq!(open, settled, "engine {here} in round {round}");
+        }
     }
 }
 
