@@ -21,7 +21,7 @@ async fn edit(client: &Client, stream: &str, setting: &str, value: Value) {
 
 async fn stands(node: &Node, expected: Standing) {
     while node.membership().expect("one of several").standing != expected {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        tokio::task::yield_now().await;
     }
 }
 

@@ -407,3 +407,45 @@ impl<M: Model, J: Journal> Shared<M, J> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tx::{Attempt, Slot};
+
+    /// Keeps what is sent.
+    #[derive(Default)]
+    struct Sent(Mutex<Vec<String>>);
+
+    impl Transport for Sent {
+        fn here(&self) -> &str {
+            "south"
+        }
+
+        fn engine_of(&self, _: &EntityKey) -> &str {
+            "north"
+        }
+
+        fn send(&self, engine: &str, _: Vec<u8>) {
+            self.0.lock().push(engine.to_owned());
+        }
+    }
+
+    #[test]
+    fn an_engine_that_closes_its_journal_says_nothing_more_to_coordinators() {
+        let sent = Arc::new(Sent::default());
+        let elsewhere = Elsewhere::<String>::new(Arc::clone(&sent) as Arc<dyn Transport>).expect("a name");
+        let say = |said| {
+            let to = EntityKey::new(COORDINATOR, "north").expect("a key");
+            let from = EntityKey::new("Account", "S").expect("a key");
+            elsewhere.say(ToCoordinator { to, from, tx: TxId::from_u128(1), attempt: Attempt::FIRST, said }, None);
+        };
+        say(Said::Vote(Vote::NotRecorded));
+        say(Said::Ack(Slot(1)));
+        assert_eq!(*sent.0.lock(), ["north", "north"]);
+        elsewhere.close();
+        say(Said::Vote(Vote::NotRecorded));
+        say(Said::Ask(Slot(2)));
+        assert_eq!(sent.0.lock().len(), 2);
+    }
+}

@@ -300,7 +300,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         &self.shared.model
     }
 
-    /// The journal. Nobody else appends to it.
+    /// The journal. What appends to it beside the engine makes that fail.
     pub fn journal(&self) -> &J {
         &self.shared.journal
     }

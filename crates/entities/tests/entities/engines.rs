@@ -1,7 +1,7 @@
 //! Engines with a journal each: what becomes of a transaction over several of them, whatever is lost and whichever of them crashes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use enact_entities::{
@@ -35,6 +35,9 @@ enum Fate {
     Late,
 }
 
+/// The fate of the next message, by the number of the engine that sends it.
+type Fates = Box<dyn FnMut(usize) -> Fate + Send>;
+
 /// A run of an engine, by its number, which ends with its task.
 type Run = (usize, JoinHandle<()>);
 
@@ -43,7 +46,7 @@ type Run = (usize, JoinHandle<()>);
 struct World {
     banks: Arc<Mutex<Vec<Option<Bank>>>>,
     journals: Arc<Mutex<[Memory; 2]>>,
-    fate: Arc<Mutex<Box<dyn FnMut() -> Fate + Send>>>,
+    fate: Arc<Mutex<Fates>>,
     running: Arc<Mutex<Vec<Run>>>,
 }
 
@@ -68,7 +71,7 @@ impl Transport for Wire {
             return;
         }
         let to = NAMES.iter().position(|name| *name == engine).expect("there are two");
-        let (world, fate) = (self.world.clone(), (self.world.fate.lock())());
+        let (world, fate) = (self.world.clone(), (self.world.fate.lock())(self.here));
         let deliver = move || {
             let bank = world.banks.lock()[to].clone();
             bank.map_or(Ok(()), |bank| bank.receive(&message)).expect("engines understand each other");
@@ -93,7 +96,7 @@ impl World {
         let world = Self {
             banks: Arc::new(Mutex::new(vec![None, None])),
             journals: Arc::new(Mutex::new([Memory::new(), Memory::new()])),
-            fate: Arc::new(Mutex::new(Box::new(|| Fate::Arrives))),
+            fate: Arc::new(Mutex::new(Box::new(|_| Fate::Arrives))),
             running: Arc::default(),
         };
         (0..2).for_each(|here| world.start(here));
@@ -159,7 +162,7 @@ impl World {
     }
 
     fn lose_everything(&self, loses: bool) {
-        *self.fate.lock() = Box::new(move || if loses { Fate::Lost } else { Fate::Arrives });
+        *self.fate.lock() = Box::new(move |_| if loses { Fate::Lost } else { Fate::Arrives });
     }
 }
 
@@ -255,7 +258,7 @@ async fn a_message_that_is_lost_is_sent_again() {
     // The question, the vote, the decision, its acknowledgement.
     for lost in 0..4 {
         let mut sent = 0;
-        *world.fate.lock() = Box::new(move || {
+        *world.fate.lock() = Box::new(move |_| {
             sent += 1;
             if sent == lost + 1 { Fate::Lost } else { Fate::Arrives }
         });
@@ -348,7 +351,7 @@ async fn what_an_engine_that_closes_cannot_promise_the_next_one_is_asked_for() {
     until(|| north.waiting_count() == 1).await;
     let asked = Arc::new(AtomicBool::new(false));
     let sent = Arc::clone(&asked);
-    *world.fate.lock() = Box::new(move || {
+    *world.fate.lock() = Box::new(move |_| {
         sent.store(true, Ordering::SeqCst);
         Fate::Arrives
     });
@@ -396,6 +399,37 @@ async fn without_a_durable_decision_a_crash_of_the_coordinator_aborts() {
     // South asks, and is told to give its promise up.
     assert_eq!((world.balance("Account/N").await, world.balance("Account/S").await), (10_000, 10_000));
     world.submit(command("Account/S", Event::Withdraw(10_000))).await.unwrap().expect("nothing is promised");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_comes_before_decisions_can_be_read_is_answered_as_soon_as_they_are() {
+    let world = World::with_accounts().await;
+    world.journal(0).hold();
+    let transfer = world.submit(book(1, "Account/S", "Account/N", 10_000));
+    until(|| world.journal(0).waiting_count() == 1).await;
+    world.kill(0).await;
+    drop(transfer);
+    let north = world.journal(0);
+    north.fail_reads(true);
+    world.start(0);
+    // South asks once, and whatever it asks later is lost.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let asks = Arc::clone(&asked);
+    *world.fate.lock() =
+        Box::new(
+            move |from| {
+                if from == 1 && asks.fetch_add(1, Ordering::SeqCst) > 0 { Fate::Lost } else { Fate::Arrives }
+            },
+        );
+    world.bank(1).send_again("north");
+    until(|| asked.load(Ordering::SeqCst) > 0).await;
+    let records = || async { world.journal(1).last(&key("Account/S")).await.expect("open") };
+    let promised = records().await;
+    north.fail_reads(false);
+    while records().await == promised {
+        assert!(asked.load(Ordering::SeqCst) < 6, "the question was forgotten");
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -481,7 +515,7 @@ async fn storm(seed: u64) {
         open(&world.bank(place(&key(account))), account, 10_000).await;
     }
     let mut network = Chance::new(seed);
-    *world.fate.lock() = Box::new(move || match network.below(10) {
+    *world.fate.lock() = Box::new(move |_| match network.below(10) {
         0 => Fate::Lost,
         1 => Fate::Doubled,
         2 => Fate::Late,

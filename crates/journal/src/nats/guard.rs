@@ -76,10 +76,7 @@ pub(super) async fn check_streams(
 ) -> Result<(), OpenError> {
     for (stream, config) in required(names, options.replicas) {
         let info = create(client, &stream, &config, deadline).await?;
-        check_config(&stream, &config, &info["config"])?;
-        if stream == names.stream() {
-            check_messages(&stream, &info["state"])?;
-        }
+        check_stream(&stream, &config, &info, names)?;
     }
     Ok(())
 }
@@ -94,12 +91,15 @@ pub(super) async fn check_again(
     check_server(client)?;
     for (stream, config) in required(names, replicas) {
         let info = info(client, &stream, deadline).await?;
-        check_config(&stream, &config, &info["config"])?;
-        if stream == names.stream() {
-            check_messages(&stream, &info["state"])?;
-        }
+        check_stream(&stream, &config, &info, names)?;
     }
     Ok(())
+}
+
+/// What the server says of a stream has to be what is required. Only of snapshots may messages be gone.
+fn check_stream(stream: &str, required: &Value, info: &Value, names: &Names) -> Result<(), OpenError> {
+    check_config(stream, required, &info["config"])?;
+    if stream == names.stream() { check_messages(stream, &info["state"]) } else { Ok(()) }
 }
 
 /// The last message of the stream of records, which is there.
