@@ -10,9 +10,9 @@
 //! # Work that is not worth a wake-up
 //! Moving an actor to another core costs more than many runs do, so a worker whose runs are short wakes
 //! nobody for what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next one is long after
-//! all, one of those that sleep while others are awake is the *sentinel*: it looks around again and again, with pauses
-//! that grow, and sleeps without end only when everybody does. A worker that finds work makes another one look around, so
-//! that somebody becomes the sentinel.
+//! all, one of those that sleep while others are awake is the *sentinel*: it searches again and again, with pauses
+//! that grow, and looks meanwhile for what waits behind a long run (see `watch.rs`). It sleeps without end only when everybody
+//! does. A worker that finds work makes another one look around, so that somebody becomes the sentinel.
 use std::sync::atomic::fence;
 use std::time::{Duration, Instant};
 
@@ -21,6 +21,7 @@ use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::local;
 use super::placement::Placement;
+use super::watch::LOOK_EVERY;
 use crate::parker::Parker;
 
 /// The first pause of the sentinel, and the longest.
@@ -99,8 +100,16 @@ impl Idle {
     /// A searcher has found nothing for the `times`th time in a row: sleeps until it is woken, or for a while if it is the
     /// sentinel, and is a searcher again.
     ///
-    /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake.
-    pub(crate) fn sleep(&self, worker: usize, times: u32, has_work: impl FnOnce() -> bool, all_asleep: impl FnOnce()) {
+    /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake. The sentinel gets up as soon as it
+    /// `is_needed`.
+    pub(crate) fn sleep(
+        &self,
+        worker: usize,
+        times: u32,
+        has_work: impl FnOnce() -> bool,
+        is_needed: impl Fn() -> bool,
+        all_asleep: impl FnOnce(),
+    ) {
         let placement = Placement::of_this_thread();
         let mut asleep = self.asleep.lock();
         asleep.push(Sleeper { worker, placement });
@@ -117,7 +126,7 @@ impl Idle {
             all_asleep();
         } else if !self.has_sentinel.swap(true, Ordering::Relaxed) {
             let pause = FIRST_PAUSE.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE);
-            let woken = self.parkers[worker].park_until(Instant::now() + pause);
+            let woken = self.stand_sentinel(worker, Instant::now() + pause, is_needed);
             self.has_sentinel.store(false, Ordering::Relaxed);
             if woken || self.get_up(worker) {
                 return;
@@ -125,6 +134,19 @@ impl Idle {
             // Somebody is about to wake it.
         }
         self.parkers[worker].park();
+    }
+
+    /// Sleeps until `over`, or until it is needed or everybody sleeps. Returns whether it was woken.
+    fn stand_sentinel(&self, worker: usize, over: Instant, is_needed: impl Fn() -> bool) -> bool {
+        loop {
+            let next = Instant::now() + LOOK_EVERY;
+            if self.parkers[worker].park_until(next.min(over)) {
+                return true;
+            }
+            if next >= over || is_needed() {
+                return false;
+            }
+        }
     }
 
     /// Takes a worker that has not been woken off the list. Returns whether it was on it.
@@ -154,6 +176,7 @@ impl Idle {
 
 #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
 mod tests {
+    use std::cell::Cell;
     use std::sync::{Arc, mpsc};
     use std::thread;
 
@@ -165,7 +188,7 @@ mod tests {
         let idle = Arc::clone(idle);
         idle.start_searching();
         thread::spawn(move || {
-            idle.sleep(worker, 0, || false, || tells.send("all asleep").unwrap());
+            idle.sleep(worker, 0, || false, || false, || tells.send("all asleep").unwrap());
             tells.send("up").unwrap();
         });
         told
@@ -176,6 +199,20 @@ mod tests {
         let idle = Arc::new(Idle::new(2));
         // So long only if nobody is the sentinel.
         assert_eq!(fall_asleep(&idle, 0).recv_timeout(Duration::from_secs(60)), Ok("up"));
+    }
+
+    #[test]
+    fn the_sentinel_gets_up_as_soon_as_it_is_needed() {
+        let idle = Idle::new(2);
+        idle.start_searching();
+        let looks = Cell::new(0);
+        let is_needed = || {
+            looks.set(looks.get() + 1);
+            looks.get() == 3
+        };
+        // The longest pause.
+        idle.sleep(0, 16, || false, is_needed, || unreachable!("the other one is awake"));
+        assert_eq!(looks.get(), 3);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! cache; what is sent from outside goes through the injector. A worker without work searches the others' queues,
 //! then their slots, then sleeps. Fairness: an actor takes a bounded batch of turns and goes to the back; the slot is
 //! taken a bounded number of times in a row; an actor in the slot of a worker with a long turn is taken by a searching
-//! one.
+//! one, or by one that [looks](watch) for what waits behind long turns.
 //!
 //! # What comes from outside
 //! Sends of other threads, and the wake-ups of timers and I/O, make actors runnable through the injector. A worker looks
@@ -21,11 +21,13 @@
 mod calls;
 pub(crate) mod idle;
 mod local;
+mod pace;
 mod placement;
 pub(crate) mod registry;
 mod spare;
 mod stack;
 mod waiting;
+mod watch;
 mod worker;
 
 use std::task::Waker;
@@ -44,6 +46,7 @@ use self::idle::Idle;
 use self::registry::Registry;
 use self::spare::Spares;
 use self::waiting::Waiting;
+use self::watch::Watch;
 use self::worker::Core;
 use crate::cell::{Activation, ActorCell, Signal, TurnWaker};
 use crate::deadlock::{TurnId, Wait};
@@ -67,6 +70,7 @@ pub(crate) struct Scheduler {
     slots: Vec<CachePadded<SpinLock<Option<Runnable>>>>,
     /// Written whenever a worker looks for work, and so kept apart from what every message reads.
     idle: CachePadded<Idle>,
+    watch: Watch,
     spares: Spares,
     registry: Registry,
     /// Threads that run a turn to its end without a core.
@@ -97,6 +101,7 @@ impl Scheduler {
             stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
             slots: cores.iter().map(|_| CachePadded::new(SpinLock::new(None))).collect(),
             idle: CachePadded::new(Idle::new(workers)),
+            watch: Watch::new(workers, Instant::now()),
             spares: Spares::default(),
             registry: Registry::default(),
             blocked: AtomicUsize::new(0),
@@ -209,6 +214,17 @@ impl Scheduler {
         while since.elapsed() < GATHERING {
             enact_sync::hint::spin_loop();
         }
+    }
+
+    /// Whether an actor waits behind the long run of a worker.
+    fn has_stuck_work(&self) -> bool {
+        let now = Instant::now();
+        self.watch.is_due(now) && (0..self.stealers.len()).any(|worker| self.is_held_up(worker, now))
+    }
+
+    /// Whether an actor waits behind the long run of this worker.
+    fn is_held_up(&self, worker: usize, now: Instant) -> bool {
+        self.watch.is_stuck(worker, now) && (!self.stealers[worker].is_empty() || self.slots[worker].lock().is_some())
     }
 
     /// Whether an actor waits in a queue, or in the slot of this worker.

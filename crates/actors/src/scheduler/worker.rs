@@ -7,12 +7,13 @@ use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
 
 use super::calls::{Call, Calls};
+use super::pace::Pace;
 use super::waiting::Waiting;
 use super::{Runnable, Scheduler, TURNS_PER_LOOK, local};
 use crate::tentative;
 
 /// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
-const SLOT_STREAK_MAX: u32 = 16;
+pub(super) const SLOT_STREAK_MAX: u32 = 16;
 /// How many turns of others one run may nest, about as many as it may take itself.
 const NESTED_TURNS_MAX: usize = 128;
 /// How long a run goes on while something from outside waits: much longer than what it costs to begin another.
@@ -20,8 +21,8 @@ const QUANTUM: Duration = Duration::from_micros(100);
 /// How often a searching worker looks around before it sleeps.
 const SEARCH_ROUNDS: u32 = 4;
 
-/// How many runs a worker's clock is read for.
-const RUNS_PER_LOOK: u32 = 32;
+/// How many batches, of some tens of actors at most, are taken from a worker that is stuck.
+const BATCHES_MAX: u32 = 8;
 /// What it costs to run an actor on another core than the one that has it in its cache: several cache lines and a wake-up.
 const COST_OF_A_MOVE_NS: u64 = 1_000;
 /// How much work in its queue a worker keeps for itself.
@@ -58,37 +59,6 @@ enum Work {
     LookAtAll(Vec<Call>),
 }
 
-/// What a run on this worker costs of late.
-#[derive(Default)]
-struct Pace {
-    /// When counting began; none while the worker has nothing to do.
-    since: Option<Instant>,
-    runs: u32,
-    average_ns: u64,
-}
-
-impl Pace {
-    /// Counts one more run; the time, if the clock was read.
-    fn count(&mut self) -> Option<Instant> {
-        self.runs += 1;
-        if self.runs < RUNS_PER_LOOK && self.since.is_some() {
-            return None;
-        }
-        let now = Instant::now();
-        if let Some(since) = self.since.replace(now) {
-            let average = u64::try_from((now - since).as_nanos()).unwrap_or(u64::MAX) / u64::from(self.runs);
-            self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
-        }
-        self.runs = 0;
-        Some(now)
-    }
-
-    /// The worker has nothing to do for a while.
-    fn pause(&mut self) {
-        self.since = None;
-    }
-}
-
 impl Core {
     pub(crate) fn new(index: usize) -> Self {
         Self {
@@ -109,9 +79,9 @@ impl Core {
     /// there is much to do. A model explores what several workers do, not what it costs.
     pub(crate) fn is_worth_a_wake_up(&self) -> bool {
         cfg!(any(enact_loom, enact_shuttle))
-            || self.pace.average_ns >= COST_OF_A_MOVE_NS
+            || self.pace.average_ns() >= COST_OF_A_MOVE_NS
             || self.deque.len() >= BACKLOG_MAX
-            || self.pace.average_ns.saturating_mul(self.deque.len() as u64) >= BACKLOG_MAX_NS
+            || self.pace.average_ns().saturating_mul(self.deque.len() as u64) >= BACKLOG_MAX_NS
     }
 
     /// Whether one more turn may be nested in the run that runs, which others wait behind.
@@ -129,13 +99,37 @@ impl Core {
     /// What to do next; `None` once the system has ended.
     fn next(&mut self, scheduler: &Scheduler) -> Option<Work> {
         self.nested = 0;
-        if let Some(now) = self.pace.count() {
+        let now = self.pace.count(Instant::now);
+        if let Some(now) = now {
             self.waiting.enter_patient(now);
+            scheduler.watch.beat(self.index, now);
         }
         if !self.calls.are_none() {
             return self.next_for_calls(scheduler);
         }
-        self.next_actor(scheduler).map(Work::Run)
+        let held_up = now.and_then(|now| self.next_held_up(scheduler, now));
+        held_up.or_else(|| self.next_actor(scheduler)).map(Work::Run)
+    }
+
+    /// One of the actors that wait behind the long run of another worker, if it is time to look. Those behind it come to the back of its
+    /// queue, all of which is due then: what has waited waits for no streak.
+    fn next_held_up(&mut self, scheduler: &Scheduler, now: Instant) -> Option<Runnable> {
+        if !scheduler.watch.is_due(now) {
+            return None;
+        }
+        let mut held_up = self.others(scheduler).filter(|&other| scheduler.is_held_up(other, now));
+        held_up.find_map(|other| {
+            let stealer = &scheduler.stealers[other];
+            let first = insist(|| stealer.steal_batch_and_pop(&self.deque));
+            if first.is_none() {
+                return scheduler.slots[other].lock().take();
+            }
+            // Each takes no more than half.
+            let more = (1..BATCHES_MAX).map_while(|_| insist(|| stealer.steal_batch(&self.deque)));
+            more.for_each(drop);
+            self.due_own = self.deque.len();
+            first
+        })
     }
 
     /// What to do next for the last call, or for all if others wait.
@@ -165,6 +159,7 @@ impl Core {
         for times in 0.. {
             if let Some(runnable) = self.search(scheduler) {
                 scheduler.idle.stop_searching();
+                scheduler.watch.beat(self.index, Instant::now());
                 return Some(runnable);
             }
             if scheduler.has_ended() {
@@ -175,7 +170,8 @@ impl Core {
                 self.waiting.take().enter();
             }
             let has_work = || scheduler.has_work() || scheduler.has_ended();
-            scheduler.idle.sleep(self.index, times, has_work, || scheduler.quiet.unpark());
+            let is_needed = || scheduler.has_stuck_work() || scheduler.has_ended();
+            scheduler.idle.sleep(self.index, times, has_work, is_needed, || scheduler.quiet.unpark());
         }
         unreachable!("a worker searches until it has found something")
     }
@@ -239,8 +235,7 @@ impl Core {
     /// Looks for work elsewhere. Another worker's slot comes last: its owner is about to take it, unless its present
     /// turn is long.
     fn search(&self, scheduler: &Scheduler) -> Option<Runnable> {
-        let workers = scheduler.stealers.len();
-        let others = (1..workers).map(|offset| (self.index + offset) % workers);
+        let others = self.others(scheduler);
         for _ in 0..SEARCH_ROUNDS {
             let found = inject(scheduler).or_else(|| {
                 others.clone().find_map(|other| insist(|| scheduler.stealers[other].steal_batch_and_pop(&self.deque)))
@@ -252,6 +247,12 @@ impl Core {
         }
         others.clone().find_map(|other| scheduler.slots[other].lock().take())
     }
+
+    /// The other workers, the next one first.
+    fn others(&self, scheduler: &Scheduler) -> impl Iterator<Item = usize> + Clone + use<> {
+        let (own, workers) = (self.index, scheduler.stealers.len());
+        (1..workers).map(move |offset| (own + offset) % workers)
+    }
 }
 
 /// Takes an actor from outside, and leaves the next ones to workers that are free before this one is done.
@@ -259,10 +260,10 @@ fn inject(scheduler: &Scheduler) -> Option<Runnable> {
     insist(|| scheduler.injector.steal())
 }
 
-fn insist(mut steal: impl FnMut() -> Steal<Runnable>) -> Option<Runnable> {
+fn insist<T>(mut steal: impl FnMut() -> Steal<T>) -> Option<T> {
     loop {
         match steal() {
-            Steal::Success(runnable) => return Some(runnable),
+            Steal::Success(taken) => return Some(taken),
             Steal::Empty => return None,
             Steal::Retry => enact_sync::hint::spin_loop(),
         }

@@ -1,8 +1,9 @@
 //! Turns: one at a time, in order, fair.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use enact_actors::{ActorError, Cx, ExitReason, Mailbox, Promise, Shutdown, Spec, System, WhenFull, actor};
@@ -29,7 +30,7 @@ impl Recorder {
         if self.in_turn.swap(true, Ordering::SeqCst) {
             self.findings.in_turn_twice.fetch_add(1, Ordering::SeqCst);
         }
-        std::thread::yield_now();
+        thread::yield_now();
         if self.last.insert(sender, number).is_some_and(|last| last >= number) {
             self.findings.out_of_order.fetch_add(1, Ordering::SeqCst);
         }
@@ -102,7 +103,7 @@ fn stress(seed: u64, workers: usize, senders: usize, recorders: usize, messages:
         let sender = Sender { id, seed: seed.wrapping_add(id as u64), sent: 0, recorders: recorders.clone() };
         system.spawn(sender).tell().go(messages);
     }
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for id in senders..senders + 2 {
             let recorders = &recorders;
             scope.spawn(move || {
@@ -182,10 +183,65 @@ fn what_a_long_turn_has_sent_is_taken_up_by_another_worker() {
     let probe = other.clone();
     let outer = system.spawn(Echo).echo_through(other, until);
     // The long turn ends only after `other` has answered this, behind the message that the long turn has sent.
-    std::thread::spawn(move || done.send(probe.echo(8).wait()).unwrap());
+    thread::spawn(move || done.send(probe.echo(8).wait()).unwrap());
     assert_eq!(answered.recv().unwrap(), Ok(8));
     release.send(()).unwrap();
     assert_eq!(outer.wait().unwrap().wait(), Ok(7));
+}
+
+/// Passes on what it gets, for ever, and notes on which threads.
+struct Member {
+    next: Option<MemberRef>,
+    threads: Arc<Mutex<HashSet<ThreadId>>>,
+}
+
+#[actor]
+impl Member {
+    fn stand_before(&mut self, next: MemberRef) {
+        self.next = Some(next);
+    }
+
+    fn pass_on(&self) {
+        self.threads.lock().unwrap().insert(thread::current().id());
+        self.next.iter().for_each(|next| drop(next.tell().pass_on()));
+    }
+}
+
+/// Computes until others do, too.
+struct Computing;
+
+#[actor]
+impl Computing {
+    fn compute(&self, together: Arc<Barrier>) {
+        together.wait();
+    }
+
+    fn fork(&self, others: [ComputingRef; 2], together: Arc<Barrier>) -> [Promise<()>; 2] {
+        others.map(|other| other.compute(Arc::clone(&together)))
+    }
+}
+
+#[test]
+fn turns_that_one_actor_has_forked_run_side_by_side_though_every_worker_has_work_of_its_own() {
+    let system = System::builder().workers(2).build().unwrap();
+    let threads = Arc::new(Mutex::new(HashSet::new()));
+    let ring: Vec<_> = (0..50).map(|_| system.spawn(Member { next: None, threads: Arc::clone(&threads) })).collect();
+    for (member, next) in ring.iter().zip(ring.iter().cycle().skip(1)) {
+        member.tell().stand_before(next.clone());
+    }
+    ring.iter().take(10).for_each(|member| drop(member.tell().pass_on()));
+    for _ in 0..20 {
+        threads.lock().unwrap().clear();
+        while threads.lock().unwrap().len() < 2 {
+            thread::yield_now();
+        }
+        let others = [system.spawn(Computing), system.spawn(Computing)];
+        let forked = system.spawn(Computing).fork(others, Arc::new(Barrier::new(2)));
+        for done in forked.wait().unwrap() {
+            done.wait().unwrap();
+        }
+    }
+    ring.iter().for_each(|member| member.kill());
 }
 
 /// Sends itself messages for ever.
@@ -345,7 +401,7 @@ fn a_state_is_dropped_once_and_by_a_worker() {
     }
     impl Drop for Droppy {
         fn drop(&mut self) {
-            self.0.send(std::thread::current().name().map(String::from)).unwrap();
+            self.0.send(thread::current().name().map(String::from)).unwrap();
         }
     }
     let system = System::builder().workers(1).thread_name("at work").build().unwrap();

@@ -1,0 +1,51 @@
+//! What a run on a worker costs, by few looks at the clock.
+use std::time::{Duration, Instant};
+
+/// How many runs the clock is read for at most.
+const RUNS_PER_BEAT: u32 = 32;
+/// How long a worker whose runs are short goes on without reading it.
+const BEAT_EVERY: Duration = Duration::from_micros(100);
+
+/// What a run on this worker costs of late.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// When counting began; none while the worker has nothing to do.
+    since: Option<Instant>,
+    runs: u32,
+    /// After how many runs the clock is read next.
+    until_beat: u32,
+    average_ns: u64,
+}
+
+impl Pace {
+    /// Counts one more run; the time, if the clock was read.
+    pub(super) fn count(&mut self, clock: impl FnOnce() -> Instant) -> Option<Instant> {
+        self.runs += 1;
+        if self.runs < self.until_beat && self.since.is_some() {
+            return None;
+        }
+        let now = clock();
+        if let Some(since) = self.since.replace(now) {
+            let average = nanos(now - since) / u64::from(self.runs);
+            self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
+        }
+        self.runs = 0;
+        let runs = nanos(BEAT_EVERY) / self.average_ns.max(1);
+        self.until_beat = u32::try_from(runs).unwrap_or(u32::MAX).clamp(1, RUNS_PER_BEAT);
+        Some(now)
+    }
+
+    /// The worker has nothing to do for a while.
+    pub(super) fn pause(&mut self) {
+        self.since = None;
+    }
+
+    /// Nanoseconds of a run.
+    pub(super) const fn average_ns(&self) -> u64 {
+        self.average_ns
+    }
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
