@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use crate::{Outcome, command, root, run_to_end, target, tidy};
 
@@ -107,6 +107,8 @@ fn tests() -> Outcome {
     let mut tests = command(TEST_COMMAND);
     // Without a NATS server, which `go install` gets, they fail instead of being passed over.
     tests.env("CI", "1");
+    // Those with servers mostly wait for them.
+    tests.env("RUST_TEST_THREADS", (2 * thread::available_parallelism()?.get()).to_string());
     run_to_end(tests)
 }
 
@@ -156,15 +158,16 @@ fn serves_the_bank() -> Outcome {
     if status.code() == Some(2) { Ok(()) } else { Err(format!("over NATS, a plain build ended with {status}").into()) }
 }
 
-/// The tests of the program as the tests of the workspace have built them. Alone, they and what they depend on would be built again, with
+/// The test `name` of the program as the tests of the workspace have built it. Alone, it and what it depends on would be built again, with
 /// fewer features.
-fn tests_of_the_program() -> Result<Command, Box<dyn Error>> {
+fn test_of_the_program(name: &str) -> Result<Command, Box<dyn Error>> {
     let mut build = command("cargo test --locked --workspace --all-features --tests --no-run --message-format=json");
     let output = build.stderr(Stdio::inherit()).output()?;
     let messages = String::from_utf8(output.stdout)?;
-    let is_of_them = |message: &&str| message.contains(r#""kind":["test"]"#) && message.contains(r#""name":"enact""#);
-    let message = messages.lines().find(is_of_them).ok_or("cargo names no test `enact`")?;
-    let (_, path) = message.split_once(r#""executable":""#).ok_or("the test `enact` is not executable")?;
+    let name = format!(r#""name":"{name}""#);
+    let is_it = |message: &&str| message.contains(r#""kind":["test"]"#) && message.contains(&name);
+    let message = messages.lines().find(is_it).ok_or_else(|| format!("cargo has no test with {name}"))?;
+    let (_, path) = message.split_once(r#""executable":""#).ok_or_else(|| format!("no executable with {name}"))?;
     let path = path.split('"').next().unwrap_or_default();
     let mut tests = Command::new(path);
     tests.current_dir(root().join("crates/cli")).arg("--nocapture");
@@ -173,17 +176,14 @@ fn tests_of_the_program() -> Result<Command, Box<dyn Error>> {
 
 /// With the limits that its users have, and more requests than the tests have time for unoptimised.
 fn attacks() -> Outcome {
-    let mut attacks = tests_of_the_program()?;
-    attacks
-        .arg("attacks")
-        .env("ENACT_PROGRAM", root().join(target()).join("release/enact"))
-        .env("ENACT_ATTACK_REQUESTS", "1000");
+    let mut attacks = test_of_the_program("attacks")?;
+    attacks.env("ENACT_PROGRAM", root().join(target()).join("release/enact")).env("ENACT_ATTACK_REQUESTS", "1000");
     run_to_end(attacks)
 }
 
 /// What holds over a crash and over a change of the contract, in the program that its users have.
 fn kills() -> Outcome {
-    let mut kills = tests_of_the_program()?;
+    let mut kills = test_of_the_program("enact")?;
     kills
         .args(["crash::", "identities::", "timers::", "versions::"])
         .env("ENACT_PROGRAM", root().join(target()).join("release/enact"))

@@ -81,7 +81,8 @@ pub(crate) fn planted() -> Outcome {
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
     let models = "cargo test --release --locked -p enact-models --test";
-    let served = "cargo test --release --locked -p enact-cli --features nats --test enact";
+    let program = "cargo test --release --locked -p enact-cli --features nats --test";
+    let served = format!("{program} enact");
     for (variable, count, tests) in [
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),
         ("ENACT_POWER_CUTS", "1000", format!("{journal} power_cut")),
@@ -90,7 +91,7 @@ pub(crate) fn soak() -> Outcome {
         ("ENACT_SCENARIOS", "all", format!("{models} commit")),
         ("ENACT_KILLS", "10000", format!("{served} crash")),
         ("ENACT_KILLS", "1000", format!("{served} identities -- --nocapture")),
-        ("ENACT_ATTACK_REQUESTS", "10000", format!("{served} attacks -- --nocapture")),
+        ("ENACT_ATTACK_REQUESTS", "10000", format!("{program} attacks -- --nocapture")),
         ("ENACT_FAULTS_SECONDS", "1200", format!("{served} cluster -- --include-ignored --nocapture")),
     ] {
         let mut soak = command(&tests);

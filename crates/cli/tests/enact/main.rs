@@ -1,6 +1,5 @@
 //! The `enact` program as its users see it.
 
-mod attacks;
 mod check;
 #[cfg(feature = "nats")]
 mod cluster;
@@ -14,7 +13,6 @@ mod nats;
 #[path = "../../examples/cluster/nodes.rs"]
 mod nodes;
 mod pages;
-mod raw;
 mod serve;
 mod served;
 mod timers;
