@@ -199,6 +199,10 @@ pub(crate) struct Serve {
     /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
+    /// Answer reads and refusals only behind a record that shows that no other server had taken the entities over. Without it, one that
+    /// they were taken from may show what was true before, until it is asked to write; with --cluster, nodes count on their leases
+    #[arg(long, requires = "nats")]
+    pub(crate) barrier_reads: bool,
     /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes. With
     /// --cluster: wait until no node has the specification that they are served under, then adopt this one
     #[arg(long)]

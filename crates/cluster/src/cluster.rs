@@ -223,8 +223,7 @@ impl<M: Model> Cluster<M> {
         let node = Node::new(Parts { options, model, contract, client, bucket, views: seen, sender, lease });
         let (stop, stopped) = mpsc::channel(1);
         let run = parking_lot::Mutex::new(Some(tokio::spawn(Arc::clone(&node).run(stopped))));
-        let (obeying, checking) = (Arc::clone(&node).obey(orders), Arc::clone(&node).check());
-        let others = vec![watching, tokio::spawn(sending), tokio::spawn(obeying), tokio::spawn(checking)];
+        let others = vec![watching, tokio::spawn(sending), tokio::spawn(Arc::clone(&node).obey(orders))];
         Ok(Self { node, strategies, tasks: Arc::new(Tasks { stop, run, others }) })
     }
 

@@ -23,11 +23,11 @@ pub(crate) struct Hosted<M: Model> {
     pub(crate) shard: u16,
     pub(crate) epoch: u64,
     pub(crate) engine: Engine<M, Nats>,
-    lease: Arc<Held>,
+    /// What it counts on when it answers; nothing if the engine answers only behind a barrier.
+    lease: Option<Arc<Held>>,
     /// The revision of the claim under which it is served.
     claim: AtomicU64,
     is_draining: AtomicBool,
-    is_unsafe: AtomicBool,
     /// Ended when the shard is drained.
     maintaining: Mutex<Option<AbortHandle>>,
     /// Ended with this: what comes late is answered, too.
@@ -35,8 +35,8 @@ pub(crate) struct Hosted<M: Model> {
 }
 
 impl<M: Model> Hosted<M> {
-    pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Arc<Held>, claim: u64) -> Self {
-        let (claim, is_draining, is_unsafe) = (AtomicU64::new(claim), AtomicBool::new(false), AtomicBool::new(false));
+    pub(crate) fn new(shard: u16, epoch: u64, engine: Engine<M, Nats>, lease: Option<Arc<Held>>, claim: u64) -> Self {
+        let (claim, is_draining) = (AtomicU64::new(claim), AtomicBool::new(false));
         Self {
             shard,
             epoch,
@@ -44,7 +44,6 @@ impl<M: Model> Hosted<M> {
             lease,
             claim,
             is_draining,
-            is_unsafe,
             maintaining: Mutex::default(),
             listening: Mutex::default(),
         }
@@ -75,30 +74,10 @@ impl<M: Model> Hosted<M> {
         self.is_draining.load(Ordering::Acquire)
     }
 
-    /// Whether its journal was found to have lost something, or not to be kept as it must be.
-    pub(crate) fn is_unsafe(&self) -> bool {
-        self.is_unsafe.load(Ordering::Acquire)
-    }
-
-    /// Looks whether the journal is kept as it must be, and logs what has changed in that.
-    pub(crate) async fn check(&self) {
-        let checked = self.engine.journal().check().await;
-        let violation = match checked {
-            Ok(()) => None,
-            Err(cause) if cause.is_unsafe() => Some(cause),
-            Err(cause) => return tracing::debug!(shard = self.shard, %cause, "a journal could not be checked"),
-        };
-        let was_unsafe = self.is_unsafe.swap(violation.is_some(), Ordering::AcqRel);
-        match violation {
-            Some(cause) if !was_unsafe => tracing::error!(shard = self.shard, %cause, "a journal is not safe"),
-            None if was_unsafe => tracing::info!(shard = self.shard, "the journal is safe again"),
-            _ => {}
-        }
-    }
-
     /// Whether what it says is up to date: it takes what is new, and nobody can have taken its place.
     fn is_owner(&self) -> bool {
-        !self.is_draining() && self.engine.failure().is_none() && self.lease.holds()
+        let is_current = self.lease.as_ref().is_none_or(|lease| lease.holds());
+        is_current && !self.is_draining() && self.engine.failure().is_none()
     }
 
     /// Submits `command`. A refusal is as good as the state that it was judged by: one of a node whose place another may have taken is
@@ -187,8 +166,8 @@ impl<M: Model> Table<M> {
     /// Takes the shard away, if it is served in this reign.
     pub(crate) fn remove(&self, shard: u16, epoch: u64) -> Option<Arc<Hosted<M>>> {
         let hosted = self.shards.write()[usize::from(shard)].take_if(|hosted| hosted.epoch == epoch)?;
-        let Metrics { events, delays, timeouts, .. } = hosted.engine.metrics();
-        self.counted.lock().add(&Metrics { events, delays, timeouts, ..Metrics::default() });
+        let Metrics { events, delays, timeouts, spans, .. } = hosted.engine.metrics();
+        self.counted.lock().add(&Metrics { events, delays, timeouts, spans, ..Metrics::default() });
         Some(hosted)
     }
 

@@ -185,7 +185,6 @@ impl<M: Model> Node<M> {
     pub(crate) fn standing(&self) -> Standing {
         match self.views.borrow().stage(&self.options.contract) {
             Stage::Agreed if !self.lease().holds() => Standing::Apart,
-            Stage::Agreed if self.table.all().iter().any(|hosted| hosted.is_unsafe()) => Standing::Unsafe,
             Stage::Agreed => Standing::Joined,
             Stage::Proposed { .. } | Stage::Other => Standing::Waiting,
         }
@@ -221,16 +220,6 @@ impl<M: Model> Node<M> {
                 return self.fail(why.to_string());
             }
             tracing::info!(node = self.options.node, "the node has joined again");
-        }
-    }
-
-    /// Checks the journals of all shards again and again.
-    pub(crate) async fn check(self: Arc<Self>) {
-        loop {
-            sleep(self.options.check_every).await;
-            for hosted in self.table.all() {
-                hosted.check().await;
-            }
         }
     }
 
@@ -497,6 +486,7 @@ impl<M: Model> Node<M> {
         let messages = listening.map_err(|cause| Unopened::Later(cause.to_string()))?;
         self.client.flush().await.map_err(|cause| Unopened::Later(cause.to_string()))?;
         let own = Claim { node: self.options.node.clone(), incarnation: lease.incarnation(), epoch: Some(epoch) };
+        let lease = (!self.options.engine.barrier_reads).then_some(lease);
         let hosted = Arc::new(Hosted::new(shard, epoch, engine, lease, claim));
         hosted.listen(listen(self.client.clone(), Arc::downgrade(&hosted), messages));
         hosted.maintain();

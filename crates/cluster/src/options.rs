@@ -24,9 +24,8 @@ pub struct Options {
     /// Whether the contract may take the place of another one that the entities are served under. Then the node waits until no node of that
     /// one is alive, and adopts its own if all shards allow it. Otherwise it does not join.
     pub adopt: bool,
-    /// How often the node checks that the journals of its shards are kept as they must be, each minute by default.
-    pub check_every: Duration,
-    /// How each engine behaves. The entities of all shards that the node owns share the memory.
+    /// How each engine behaves. The entities of all shards that the node owns share the memory. With
+    /// [`barrier_reads`](EngineOptions::barrier_reads) what clients are shown does not count on the lease.
     pub engine: EngineOptions,
 }
 
@@ -42,7 +41,6 @@ impl Options {
             lease: Duration::from_secs(15),
             contract: String::new(),
             adopt: false,
-            check_every: Duration::from_secs(60),
             engine: EngineOptions::default(),
         }
     }

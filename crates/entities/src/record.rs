@@ -108,6 +108,8 @@ pub enum Record<E> {
         /// The entity.
         entity: EntityKey,
     },
+    /// Nothing has happened: that it is durable shows that nobody had taken the journal over when it was written.
+    Barrier,
 }
 
 /// What a participant must know again after a crash to keep its vote.
@@ -213,6 +215,7 @@ impl<E> Record<E> {
             Self::Answer(_) => 5,
             Self::End { .. } => 6,
             Self::Timer { .. } => 7,
+            Self::Barrier => 8,
         }
     }
 

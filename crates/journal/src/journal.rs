@@ -220,6 +220,19 @@ pub trait Journal: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// Looks whether the journal is still kept as it has to be, so that nothing that is acknowledged gets lost. Changes nothing.
+    ///
+    /// The default finds nothing, for a journal that nobody else can change.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// See [`CheckError`].
+    fn check(&self) -> impl Future<Output = Result<(), CheckError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Lets the journal forget the entities of all classes of which `is_over` holds, so that they need no memory any more.
     ///
     /// A forgotten entity has no records to [`read`](Self::read), and no further ones are taken. Its records stay in the
@@ -361,6 +374,25 @@ pub enum ReadError {
         /// The file.
         file: String,
         /// What the operating system said.
+        why: String,
+    },
+}
+
+/// What a [look](Journal::check) at a journal has found.
+///
+/// Exhaustive on purpose: there is no third result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// What is acknowledged may get lost, or some of it is.
+    #[error("the journal is not safe: {why}")]
+    Unsafe {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Nothing is known for the moment.
+    #[error("the journal cannot be checked for the moment: {why}")]
+    Unavailable {
+        /// What happened.
         why: String,
     },
 }

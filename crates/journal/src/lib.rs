@@ -22,6 +22,6 @@ mod reply;
 
 pub use damage::{Damage, Flaw};
 pub use embedded::{Embedded, OpenError, Options, Verification, adopt, adopt_on, verify, verify_on};
-pub use journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
+pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use enact_sync::Mutex;
 
-use crate::journal::{AppendError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, ReadError, Refusal, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::reply::{Awaited, Reply, reply};
 
@@ -69,6 +69,7 @@ struct State {
     snapshots: BTreeMap<EntityKey, Snapshot>,
     is_held: bool,
     are_reads_failing: bool,
+    violation: Option<String>,
     faults: VecDeque<Fault>,
     /// Those that wait for a failure.
     sentinels: Vec<Reply<String>>,
@@ -132,6 +133,11 @@ impl Memory {
     /// Lets all reads fail, or succeed again.
     pub fn fail_reads(&self, are_failing: bool) {
         self.0.lock().are_reads_failing = are_failing;
+    }
+
+    /// Lets every [check](Journal::check) find this, or nothing again.
+    pub fn violate(&self, why: Option<&str>) {
+        self.0.lock().violation = why.map(str::to_owned);
     }
 
     /// The machine crashes: what was not durable is gone, this handle and its clones are closed. The journal that
@@ -358,6 +364,11 @@ impl Journal for Memory {
 
     fn limits(&self) -> Limits {
         Limits::LOCAL
+    }
+
+    fn check(&self) -> impl Future<Output = Result<(), CheckError>> + Send {
+        let violation = self.0.lock().violation.clone();
+        ready(violation.map_or(Ok(()), |why| Err(CheckError::Unsafe { why })))
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

@@ -173,7 +173,8 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(Place::Health) if is_read => Ok(Json(self.health()?).into_response()),
             Some(Place::Readiness) if is_read => Ok(Json(self.readiness()?).into_response()),
             Some(Place::Metrics) if is_read => {
-                Ok(metrics::answer(&self.entities.metrics(), self.entities.membership().as_ref()))
+                let (metrics, membership) = (self.entities.metrics(), self.entities.membership());
+                Ok(metrics::answer(&metrics, self.readiness().is_ok(), membership.as_ref()))
             }
             Some(Place::Description) if is_read => Ok(self.describe()),
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,

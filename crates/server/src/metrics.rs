@@ -9,16 +9,17 @@ use enact_entities::{Membership, Metrics, Standing};
 /// The media type of the format.
 pub(crate) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The answer with `metrics`.
-pub(crate) fn answer(metrics: &Metrics, membership: Option<&Membership>) -> Response {
+/// The answer with `metrics` of a server that is ready, or not.
+pub(crate) fn answer(metrics: &Metrics, is_ready: bool, membership: Option<&Membership>) -> Response {
     let mut text = String::new();
-    let written = write(&mut text, metrics).and_then(|()| membership.map_or(Ok(()), |of| write_node(&mut text, of)));
+    let written =
+        write(&mut text, metrics, is_ready).and_then(|()| membership.map_or(Ok(()), |of| write_node(&mut text, of)));
     written.expect("a string takes all that is written to it");
     ([(header::CONTENT_TYPE, TEXT)], text).into_response()
 }
 
 /// Names of classes and events are identifiers, so no label needs an escape.
-fn write(text: &mut String, metrics: &Metrics) -> fmt::Result {
+fn write(text: &mut String, metrics: &Metrics, is_ready: bool) -> fmt::Result {
     let mut events = |name: &str, help: &str, count: fn(&enact_entities::EventCount) -> u64| {
         head(text, name, "counter", help)?;
         metrics.events.iter().try_for_each(|event| {
@@ -42,7 +43,13 @@ fn write(text: &mut String, metrics: &Metrics) -> fmt::Result {
     for (phase, count) in &metrics.timeouts {
         writeln!(text, "{name}{{phase=\"{phase}\"}} {count}")?;
     }
+    let name = "enact_transactions_total";
+    head(text, name, "counter", "Transactions that have committed, by how many shards they are of; 8 for more.")?;
+    for (span, count) in (1..).zip(&metrics.spans) {
+        writeln!(text, "{name}{{shards=\"{span}\"}} {count}")?;
+    }
     for (name, help, value) in [
+        ("enact_ready", "Whether /health/ready is 200.", usize::from(is_ready)),
         ("enact_commands", "Commands under way.", metrics.commands),
         ("enact_instance_bytes", "About how many bytes of memory instances take.", metrics.entity_bytes),
         ("enact_timers", "Instances with a timer that has not fired.", metrics.timers),

@@ -287,7 +287,7 @@ fn readiness() -> Operation {
         .operation_id(Some("readiness"))
         .summary(Some("Ask whether the disk of the server takes commands"))
         .response("200", found)
-        .response("503", problem("The disk is full or slow, or the server has failed; `disk` says which"));
+        .response("503", problem("The disk is full, slow or unsafe, or the server has failed; `disk` says which"));
     operation.response("default", problem("The request is not taken")).build()
 }
 

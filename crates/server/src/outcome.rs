@@ -113,6 +113,7 @@ pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
             let detail = format!("the deadline passed while the read of {key} waited {waits}; {advice}");
             waiting(Problem::new(ProblemKind::Timeout, detail), awaited, waits_for, graph)
         }
+        ReadError::StorageFull { .. } => full(),
         ReadError::Stopping => stopping(),
         ReadError::Moved { .. } => moved(key),
         ReadError::Entity(error) => unusable(error),
@@ -150,9 +151,6 @@ pub(crate) fn not_joined(standing: Standing) -> Option<Problem> {
     let detail = match standing {
         Standing::Joined => return None,
         Standing::Apart => "the node has lost its lease, or could not renew it: others may take its place",
-        Standing::Unsafe => {
-            "what the node serves was lost in part, or may get lost: its log and `enact cluster check` say what is wrong"
-        }
         Standing::Waiting => {
             "the node has another specification than the entities are served under, and waits until all nodes of that one have stopped"
         }
@@ -175,6 +173,11 @@ pub(crate) fn not_ready(state: &DiskState) -> Problem {
         DiskState::Slow { since } => {
             let millis = since.as_millis();
             ("slow", format!("the disk is slow: a record has been on its way to it for {millis} ms"))
+        }
+        DiskState::Unsafe { .. } => {
+            let detail =
+                "the journal is unsafe: what is acknowledged may get lost, or some of it is; the server's log says why";
+            ("unsafe", detail.to_owned())
         }
         _ => ("failed", "the server has failed and takes nothing until it is started again".to_owned()),
     };

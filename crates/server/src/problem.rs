@@ -65,7 +65,7 @@ pub(crate) enum ProblemKind {
     Overloaded,
     /// The disk has no space for another record.
     StorageFull,
-    /// The disk is full or slow, or the engine has failed.
+    /// The disk is full, slow or unsafe, or the engine has failed.
     NotReady,
     /// The server finishes what it admitted and takes no more.
     Stopping,
@@ -227,7 +227,7 @@ pub(crate) struct ProblemBody {
     /// The instance that it waited for, `Class/id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     entity: Option<String>,
-    /// Why the server is not ready: its disk is `full` or `slow`, or has `failed`.
+    /// Why the server is not ready: its disk is `full`, `slow` or `unsafe`, or has `failed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<&'static str>,
     /// The open transactions that it waited for there.

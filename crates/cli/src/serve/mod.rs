@@ -96,6 +96,7 @@ async fn serve(
         },
         live_bytes_max: usize::try_from(args.memory.as_u64()).unwrap_or(usize::MAX),
         keep_answers: args.keep_answers,
+        barrier_reads: args.barrier_reads,
         ..EngineOptions::default()
     };
     let start = Start { args, options, limits, tokens, sources, spec, listener, signals };

@@ -115,6 +115,33 @@ mod served_over_nats {
     }
 
     #[tokio::test]
+    async fn one_that_was_replaced_shows_and_refuses_nothing_if_reads_are_behind_barriers() {
+        let Some(place) = Place::new() else { return };
+        let spec = place.spec("bank.rebel", BANK);
+        let behind_barriers = || {
+            let mut command = place.serve(&spec);
+            command.arg("--barrier-reads");
+            Served::start(command)
+        };
+        let payment = json!({ "amount": "EUR 1000.00", "to": "A2" });
+        for (key, refused) in [("read", None), ("paid", Some(payment))] {
+            let first = behind_barriers();
+            first.post("/Account/A1/Open", json!({ "initialDeposit": "EUR 50.00" })).await;
+            let before = balance(&first).await;
+            let second = behind_barriers();
+            assert_eq!(deposit(&second, key).await, (StatusCode::OK, false));
+            let (status, body) = match refused {
+                None => first.get("/Account/A1").await,
+                Some(payment) => first.post("/Account/A1/Pay", payment).await,
+            };
+            assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+            assert_ne!(balance(&second).await, before);
+            let (ended, log) = first.ended();
+            assert_eq!(ended.code(), Some(6), "{log}");
+        }
+    }
+
+    #[tokio::test]
     async fn the_streams_keep_the_specification_that_their_entities_were_written_under() {
         let Some(place) = Place::new() else { return };
         let first = place.spec("bank.rebel", BANK);

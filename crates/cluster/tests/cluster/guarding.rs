@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::Client;
 use enact_cluster::Options;
-use enact_entities::{Entities, Standing};
+use enact_entities::{DiskState, EngineOptions, Entities};
 use serde_json::{Value, json};
 
 use crate::bank::{Bank, Node, balance, settled};
@@ -19,8 +19,18 @@ async fn edit(client: &Client, stream: &str, setting: &str, value: Value) {
     assert_eq!(answer["error"], Value::Null, "{answer}");
 }
 
-async fn stands(node: &Node, expected: Standing) {
-    while node.membership().expect("one of several").standing != expected {
+async fn is_safe(node: &Node) {
+    while node.disk() != DiskState::Ready {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Waits until the node says of a journal that it is not safe, and why.
+async fn is_unsafe(node: &Node, stream: &str) {
+    loop {
+        if let DiskState::Unsafe { why } = node.disk() {
+            return assert!(why.contains(stream), "{why}");
+        }
         tokio::task::yield_now().await;
     }
 }
@@ -28,7 +38,8 @@ async fn stands(node: &Node, expected: Standing) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_is_not_ready_while_a_stream_is_kept_otherwise_than_it_must_be_and_goes_on_to_serve() {
     let Some(bank) = Bank::over_three() else { return };
-    let options = Options { check_every: Duration::from_millis(50), ..bank.options("a") };
+    let engine = EngineOptions { check_every: Duration::from_millis(50), ..EngineOptions::default() };
+    let options = Options { engine, ..bank.options("a") };
     let node = bank.try_join(options).await.expect("it joins");
     settled(std::slice::from_ref(&node)).await;
     bank.open_all(&node).await;
@@ -36,11 +47,11 @@ async fn a_node_is_not_ready_while_a_stream_is_kept_otherwise_than_it_must_be_an
     for (stream, setting, wrong, right) in
         [("J3", "num_replicas", json!(1), json!(3)), ("S3", "discard", json!("new"), json!("old"))]
     {
-        stands(&node, Standing::Joined).await;
+        is_safe(&node).await;
         edit(&client, stream, setting, wrong).await;
-        stands(&node, Standing::Unsafe).await;
+        is_unsafe(&node, stream).await;
         assert_eq!(balance(&node, 3).await, 100);
         edit(&client, stream, setting, right).await;
     }
-    stands(&node, Standing::Joined).await;
+    is_safe(&node).await;
 }

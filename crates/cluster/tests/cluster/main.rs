@@ -1,6 +1,7 @@
 //! Nodes of one process over real servers of NATS.
 
 mod bank;
+mod barriers;
 mod contract;
 mod guarding;
 mod joining;

@@ -71,6 +71,7 @@ impl<M: Model> Coordinator<M> {
                 Record::End { tx } => {
                     decided.remove(&tx);
                 }
+                Record::Barrier => {}
                 Record::Prepared(_) | Record::Outcome { .. } | Record::Committed { .. } | Record::Timer { .. } => {
                     return Err(CoordinatorRecoveryError::Misplaced { coordinator: coordinator.key, index });
                 }

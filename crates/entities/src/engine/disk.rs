@@ -24,6 +24,11 @@ pub enum DiskState {
         /// For how long.
         since: Duration,
     },
+    /// The journal is not kept as it must be, so that what is acknowledged may get lost; or it has lost something. It takes appends.
+    Unsafe {
+        /// What is wrong.
+        why: String,
+    },
     /// The engine has failed and must be opened again.
     Failed {
         /// What happened.

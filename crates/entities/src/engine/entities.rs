@@ -88,8 +88,6 @@ pub enum Standing {
     Joined,
     /// It has lost its lease: others may serve its part. It tries to join again.
     Apart,
-    /// It has shards whose journals have lost something, or may lose it. It serves them; its log says what is wrong.
-    Unsafe,
     /// It has another contract than the entities are served under, and waits until all nodes of that one have stopped.
     Waiting,
 }

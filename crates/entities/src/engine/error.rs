@@ -241,6 +241,12 @@ pub enum ReadError {
     /// The engine is shutting down.
     #[error("the engine is stopping")]
     Stopping,
+    /// The journal has no space left for the [record](crate::EngineOptions::barrier_reads) that the read has to wait for.
+    #[error("the disk of the journal is full, nothing can be shown: {why}")]
+    StorageFull {
+        /// What the journal said.
+        why: String,
+    },
     /// The engine has failed and must be opened again.
     #[error("the engine has failed: {why}")]
     Failed {

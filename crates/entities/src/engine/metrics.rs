@@ -19,6 +19,9 @@ use crate::admission::Culprit;
 /// What is no event of the contract: conditions and questions of other entities.
 pub const OTHER: &str = "(other)";
 
+/// Transactions of so many engines and more are counted together.
+const SPAN_MAX: usize = 8;
+
 /// What an engine has counted since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
@@ -28,6 +31,9 @@ pub struct Metrics {
     pub delays: Vec<DelayCount>,
     /// The requests whose deadline passed, by what they waited for then.
     pub timeouts: Vec<(&'static str, u64)>,
+    /// How many transactions have committed that are of 1, 2, .. engines; the last is of those with so many or more. Each is counted by
+    /// the one that has decided it.
+    pub spans: Vec<u64>,
     /// How many commands are under way.
     pub commands: usize,
     /// About how many bytes of memory the entities take.
@@ -39,7 +45,7 @@ pub struct Metrics {
 impl Metrics {
     /// Adds what another engine has counted, under the same contract.
     pub fn add(&mut self, other: &Self) {
-        let Self { events, delays, timeouts, commands, entity_bytes, timers } = other;
+        let Self { events, delays, timeouts, spans, commands, entity_bytes, timers } = other;
         for event in events {
             let same = |own: &&mut EventCount| (&own.class, &own.event) == (&event.class, &event.event);
             match self.events.iter_mut().find(same) {
@@ -63,6 +69,8 @@ impl Metrics {
                 None => self.timeouts.push((phase, *count)),
             }
         }
+        self.spans.resize(self.spans.len().max(spans.len()), 0);
+        self.spans.iter_mut().zip(spans).for_each(|(own, count)| *own += count);
         self.commands += commands;
         self.entity_bytes += entity_bytes;
         self.timers += timers;
@@ -110,6 +118,7 @@ impl DelayCount {
 pub(super) struct Counts {
     classes: BTreeMap<String, Arc<ClassCounts>>,
     timeouts: [AtomicU64; Awaited::PHASES.len()],
+    spans: [AtomicU64; SPAN_MAX],
 }
 
 /// The counts of one class.
@@ -144,11 +153,17 @@ impl Counts {
     /// Of these classes with the names of their events.
     pub(super) fn of(classes: Vec<(String, Vec<String>)>) -> Self {
         let class = |(name, events)| (name, Arc::new(ClassCounts::of(events)));
-        Self { classes: classes.into_iter().map(class).collect(), timeouts: Default::default() }
+        let classes = classes.into_iter().map(class).collect();
+        Self { classes, timeouts: Default::default(), spans: Default::default() }
     }
 
     pub(super) fn class(&self, name: &str) -> Option<Arc<ClassCounts>> {
         self.classes.get(name).map(Arc::clone)
+    }
+
+    /// A transaction of `span` engines has committed.
+    pub(super) fn committed(&self, span: usize) {
+        add(&self.spans[span.clamp(1, SPAN_MAX) - 1]);
     }
 
     /// A command has ended like this.
@@ -179,6 +194,7 @@ impl Counts {
             counts.collect(class, &mut metrics);
         }
         let timeouts = self.timeouts.iter().map(|count| count.load(Ordering::Relaxed));
+        metrics.spans = self.spans.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         metrics.timeouts = Awaited::PHASES.into_iter().zip(timeouts).collect();
         metrics
     }

@@ -18,6 +18,7 @@
 //! the journal. All others go on. What a transaction asks itself fails the engine: `initial`, `seeded`, `is_of_timer`, `calls` without a
 //! state, `answered`, `has_result`, `may_set_timer`. One in `is_timed` or `due` while a read looks for
 //! what is due reaches the caller of [`Engine::read`].
+mod barrier;
 mod clock;
 mod committer;
 mod decisions;
@@ -33,33 +34,35 @@ mod graph;
 mod loading;
 mod memory;
 mod metrics;
+mod options;
 mod progress;
 mod promises;
+mod reading;
 mod requests;
+mod stopping;
 mod timers;
 mod transaction;
 mod transport;
 mod turns;
+mod upkeep;
 
-use std::convert::Infallible;
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use enact_journal::{EntityKey, EntityKeyError, Journal};
 use enact_rebel::Value;
-use enact_rebel::limits::DUE_MAX;
+use enact_sync::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tokio::time::{Instant, interval, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
+use self::barrier::{Barrier, Unproven};
 use self::clock::Clock;
 pub use self::clock::{ManualClock, SystemClock, WallClock};
 use self::committer::Committer;
 use self::directory::{Directory, Maker};
 pub use self::disk::DiskState;
-use self::disk::{Change, Changes};
 use self::elsewhere::Elsewhere;
 pub use self::entities::{Entities, Membership, NodeCounts, Standing};
 pub use self::envelope::MessageError;
@@ -68,72 +71,21 @@ use self::firing::Firings;
 use self::graph::UnderWay;
 use self::metrics::Counts;
 pub use self::metrics::{DelayCount, EventCount, Metrics, OTHER};
+pub use self::options::EngineOptions;
 use self::progress::Progress;
 use self::requests::{Answers, Running};
 use self::timers::Timers;
 pub use self::timers::timer_key;
 use self::transaction::Transaction;
 pub use self::transport::{Network, Transport};
-use crate::admission::{Limits, Strategies, Strategy};
+use crate::admission::{Strategies, Strategy};
 use crate::model::Model;
-use crate::participant::{ParticipantOptions, ReadMode, View};
+use crate::participant::ParticipantOptions;
 use crate::record::Idempotency;
 use crate::tx::{Millis, Timestamp, TxId};
 
 /// How long after its deadline a request still listens to entities that say what it waited for, and what that waits for.
 const GRACE: Millis = Millis(10);
-
-/// How long an engine that stops waits at most until promises and decisions between engines are settled; what is left is taken up by the
-/// next one.
-const SETTLING_MAX: Duration = Duration::from_millis(500);
-
-/// How long the journal has at least to close, however long commands took to end.
-const CLOSING_MIN: Duration = Duration::from_secs(1);
-
-/// How an engine behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EngineOptions {
-    /// Which transactions may be open together at one entity, by its class.
-    pub strategies: Strategies,
-    /// The limits of admission at each entity.
-    pub limits: Limits,
-    /// How many commands may be under way; a further one is turned away at once.
-    pub in_flight_max: usize,
-    /// About how many bytes the entities in memory may take; idle ones beyond that are put away.
-    pub live_bytes_max: usize,
-    /// After how long without use an entity is put away, or after up to twice as long.
-    pub idle_after: Duration,
-    /// How long an append may take before the disk counts as [slow](DiskState::Slow).
-    pub slow_after: Duration,
-    /// For how long a request that is repeated under its idempotency key gets its earlier answer, a year at most. Afterwards
-    /// it is a new request.
-    pub keep_answers: Duration,
-}
-
-impl EngineOptions {
-    /// Whether all entities of a class are answers that are no longer kept. A journal can be
-    /// [opened without](enact_journal::Embedded::open_without) them.
-    pub fn are_answers_over(&self) -> impl Fn(&str) -> bool + Send + use<> {
-        let (answers, now) = (Answers::kept_for(self.keep_answers), clock::timestamp());
-        move |class| answers.are_over(class, now)
-    }
-}
-
-impl Default for EngineOptions {
-    /// [`Strategy::Serializable`] for all classes, 4,096 commands under way, 256 MiB of entities that are put away after ten
-    /// minutes without use, 5 s for an append, a day for answers.
-    fn default() -> Self {
-        Self {
-            strategies: Strategies::default(),
-            limits: Limits::default(),
-            in_flight_max: 4096,
-            live_bytes_max: 256 << 20,
-            idle_after: Duration::from_secs(600),
-            slow_after: Duration::from_secs(5),
-            keep_answers: Duration::from_secs(24 * 60 * 60),
-        }
-    }
-}
 
 /// One event that a client wants to happen, with everything it calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,6 +141,12 @@ struct Shared<M: Model, J: Journal> {
     under_way: UnderWay,
     counts: Arc<Counts>,
     answers: Answers,
+    /// What shows that the journal is still this engine's.
+    barrier: Arc<Barrier<J>>,
+    barrier_reads: bool,
+    /// Why the journal is not kept as it must be, if it is not.
+    violation: Mutex<Option<String>>,
+    check_every: Duration,
     /// Names the coordinators of all transactions, which participants of this process never have to look for.
     coordinator: EntityKey,
     in_flight: AtomicUsize,
@@ -268,9 +226,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
             elsewhere: elsewhere.clone(),
             failure: failure.clone(),
         };
+        let barrier = Arc::new(Barrier::of::<M::Event>(Arc::clone(&committer)));
         let shared = Shared {
             model,
             strategies,
+            barrier,
+            barrier_reads: options.barrier_reads,
+            violation: Mutex::default(),
+            check_every: options.check_every,
             committer,
             elsewhere,
             journal,
@@ -345,118 +308,14 @@ impl<M: Model, J: Journal> Engine<M, J> {
             return Err(SubmitError::Elsewhere { entity: command.key, engine });
         }
         let ticket = Ticket::take(&self.shared)?;
-        self.shared.carry(ticket, tx, command, None).await
-    }
-
-    /// Reads the entity `key`; there is an answer at the deadline. What is due at the entity happens before, so that no state is
-    /// shown that has come to its end: in any mode the read waits for that.
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with timers.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect on anything else.
-    pub async fn read(
-        &self,
-        key: &EntityKey,
-        mode: ReadMode,
-        after: Option<TxId>,
-        deadline: Duration,
-    ) -> Result<View<M::State>, ReadError> {
-        let grace = moment(deadline) + GRACE.span();
-        let answer = self.read_in_time(key, mode, after, deadline).await;
-        let answer = answer.inspect_err(|error| self.shared.counts.read(error));
-        match answer {
-            Err(ReadError::Timeout { awaited, waits_for, mut graph }) => {
-                self.shared.trace(&awaited, &waits_for, &mut graph, grace).await;
-                Err(ReadError::Timeout { awaited, waits_for, graph })
+        let over = moment(command.deadline);
+        match self.shared.carry(ticket, tx, command, None).await {
+            Err(refused @ SubmitError::Refused { replayed: false, .. }) => {
+                let proven = self.shared.proven(refused, over).await;
+                Err(proven.unwrap_or_else(|unproven| unproven.of_refusal(tx)))
             }
             answer => answer,
         }
-    }
-
-    /// Reads behind what is due.
-    async fn read_in_time(
-        &self,
-        key: &EntityKey,
-        mode: ReadMode,
-        after: Option<TxId>,
-        deadline: Duration,
-    ) -> Result<View<M::State>, ReadError> {
-        if let Some(engine) = self.engine_of(key) {
-            return Err(ReadError::Elsewhere { entity: key.clone(), engine });
-        }
-        if let Some(why) = self.failure() {
-            return Err(ReadError::Failed { why });
-        }
-        if self.shared.stopping.load(Ordering::Acquire) {
-            return Err(ReadError::Stopping);
-        }
-        if !self.shared.model.is_timed(key) {
-            return self.read_now(key, mode, after, deadline).await;
-        }
-        let over = Instant::now() + deadline.min(FAR);
-        let mut mode = mode;
-        for _ in 0..DUE_MAX {
-            let now = self.shared.time.time();
-            let settled = async {
-                while self.shared.let_due(key, now).await? {}
-                Ok(())
-            };
-            let is_late = match timeout_at(over, settled).await {
-                Ok(Ok(())) => false,
-                Ok(Err(cause)) => return Err(ReadError::of_due(cause, key)),
-                // All outcomes do not show whether something is due.
-                Err(_) if mode == ReadMode::Range => return Err(ReadError::behind_due(key)),
-                // The entity says what it waits for, or is in a state in which nothing is due after all.
-                Err(_) => true,
-            };
-            let left = over.saturating_duration_since(Instant::now());
-            match self.read_now(key, mode, after, left).await {
-                Ok(View::One { state, .. }) if self.is_early(key, &state, now) => {}
-                Err(ReadError::Timeout { waits_for, .. }) if is_late && waits_for.is_empty() => break,
-                view => return view,
-            }
-            if is_late {
-                break;
-            }
-            if mode == ReadMode::Applied {
-                // What is due has happened, and is applied when what is open before it is decided.
-                mode = ReadMode::Certain;
-            }
-        }
-        Err(ReadError::behind_due(key))
-    }
-
-    /// Whether a read at the time `now` must not show this state, because something is due in it.
-    fn is_early(&self, key: &EntityKey, state: &M::State, now: Timestamp) -> bool {
-        self.shared.model.due(key, state).is_some_and(|due| due.precedes(now, false))
-    }
-
-    async fn read_now(
-        &self,
-        key: &EntityKey,
-        mode: ReadMode,
-        after: Option<TxId>,
-        deadline: Duration,
-    ) -> Result<View<M::State>, ReadError> {
-        let live = self.shared.directory.get(key)?;
-        let (stage, until) = (live.stage(), self.shared.clock.after(deadline));
-        let reading = live.turn(move |entity| entity.read(mode, after, until));
-        let answer = match within(deadline, reading, || stage.is_told()).await {
-            Some(Ok(Ok(Ok(view)))) => Ok(view),
-            Some(Ok(Ok(Err(waits_for)))) => {
-                Err(ReadError::Timeout { awaited: stage.awaited(), waits_for, graph: Vec::new() })
-            }
-            Some(Ok(Err(cause))) => Err(cause.into()),
-            Some(Err(cause)) => Err(live.ended(&cause).into()),
-            None => Err(ReadError::Timeout { awaited: stage.awaited(), waits_for: Vec::new(), graph: Vec::new() }),
-        };
-        self.shared.directory.release(&live);
-        answer
     }
 
     /// The name of the engine that has `entity`, if that is another one.
@@ -497,44 +356,10 @@ impl<M: Model, J: Journal> Engine<M, J> {
     pub fn disk(&self) -> DiskState {
         match self.failure() {
             Some(why) => DiskState::Failed { why },
-            None => self.shared.committer.disk(self.shared.slow_after),
-        }
-    }
-
-    /// Looks after the engine and never ends. Takes up what an earlier run has left between this engine and others. Lets happen what is due, at 32 entities at a time; without it that happens when
-    /// somebody asks for the entity. And once a second: puts entities away that nobody uses, has answers forgotten that
-    /// are no longer kept, and logs one line when the disk becomes slow and one when it answers again.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with timers.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends it.
-    pub async fn maintain(&self) -> Infallible {
-        let all = tokio::join!(self.shared.look_in_time(), self.look_after(), self.shared.resume());
-        match all {}
-    }
-
-    async fn look_after(&self) -> Infallible {
-        let mut changes = Changes::default();
-        let mut seconds = interval(Duration::from_secs(1));
-        let mut tick = 0;
-        loop {
-            seconds.tick().await;
-            self.shared.directory.sweep(tick, self.shared.idle_after.as_secs());
-            tick += 1;
-            self.shared.save_timers(false).await;
-            self.shared.save_promises().await;
-            let time = self.shared.clock.certain_time(self.shared.time.time());
-            let answers = self.shared.answers;
-            self.shared.journal.forget(|class| answers.are_over(class, time));
-            match changes.see(&self.disk()) {
-                Some(Change::Slow { since }) => {
-                    tracing::warn!(millis = since.as_millis(), "the disk is slow: a record is not durable yet");
-                }
-                Some(Change::Answers) => tracing::info!("the disk answers again"),
-                None => {}
-            }
+            None => match self.shared.violation.lock().clone() {
+                Some(why) => DiskState::Unsafe { why },
+                None => self.shared.committer.disk(self.shared.slow_after),
+            },
         }
     }
 
@@ -564,67 +389,6 @@ impl<M: Model, J: Journal> Engine<M, J> {
                 // The sender lives as long as `self`.
                 _ = failure.changed() => {}
                 () = &mut journal => {}
-            }
-        }
-    }
-
-    /// Refuses new commands and reads, and lets those under way end within `deadline`. What other engines want is still promised and
-    /// decided, until [`shutdown`](Self::shutdown). Engines that stop together let each other's commands end this way.
-    ///
-    /// Returns whether all have ended.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with timers.
-    ///
-    /// # Cancel safety
-    /// New commands and reads are refused as soon as the future has been polled, and for good.
-    pub async fn drain(&self, deadline: Duration) -> bool {
-        let over = moment(deadline);
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        let all_ended = async {
-            loop {
-                let ended = self.shared.idle.notified();
-                if self.shared.in_flight.load(Ordering::SeqCst) == 0 {
-                    return;
-                }
-                ended.await;
-            }
-        };
-        timeout_at(over, all_ended).await.is_ok()
-    }
-
-    /// [Drains](Self::drain) the engine and closes the journal, all of it within `deadline`; but the journal has a second at
-    /// least. What is promised and decided between engines that run has half a second to be settled, so that nothing is in doubt
-    /// afterwards. Then other engines hear nothing more from this one: what they want, the next one over the journal is asked for.
-    ///
-    /// What has not ended by then has the same fate as in a crash: nothing that was acknowledged is lost. A journal that
-    /// has not closed by then is never dropped, as that would wait for it.
-    ///
-    /// # Errors
-    /// If the journal had failed before, fails now, or does not close in time.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime with timers.
-    pub async fn shutdown(&self, deadline: Duration) -> Result<(), ShutdownError> {
-        let over = moment(deadline);
-        if !self.drain(deadline).await {
-            tracing::warn!("commands were still under way when the time to stop was over");
-        }
-        if let Some(elsewhere) = &self.shared.elsewhere {
-            if timeout_at(over.min(moment(SETTLING_MAX)), elsewhere.settle()).await.is_err() {
-                tracing::info!("promises or decisions are left for the next engine over the journal");
-            }
-            elsewhere.close();
-        }
-        let closing = over.max(moment(CLOSING_MIN));
-        // What is not kept costs the next start some time.
-        let _ = timeout_at(over, self.shared.save_timers(true)).await;
-        match timeout_at(closing, self.shared.journal.close()).await {
-            Ok(closed) => Ok(closed?),
-            Err(_) => {
-                mem::forget(Arc::clone(&self.shared.journal));
-                let under_way = self.shared.in_flight.load(Ordering::SeqCst);
-                Err(ShutdownError::Unclosed { deadline: deadline.max(CLOSING_MIN), under_way })
             }
         }
     }
@@ -673,6 +437,23 @@ impl<M: Model, J: Journal> Shared<M, J> {
                 Err(self.explained(error, over).await)
             }
         }
+    }
+
+    /// The `answer` to a client: as soon as it is certain that no other engine had taken the journal over when it was found, if that is wanted.
+    async fn proven<T>(&self, answer: T, over: Instant) -> Result<T, Unproven> {
+        if self.barrier_reads {
+            self.prove(over).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Returns when it is certain that no other engine had taken the journal over when this was called.
+    async fn prove(&self, over: Instant) -> Result<(), Unproven> {
+        let passed = self.barrier.pass(over.saturating_duration_since(Instant::now())).await;
+        if let Err(Unproven::Failed { why }) = &passed {
+            self.fail(why.clone());
+        }
+        passed
     }
 
     fn is_sound(&self) -> bool {

@@ -7,7 +7,7 @@
 //!
 //! Participants of other engines are sent messages, and it waits for theirs. Its client is told as soon as the decision is
 //! durable; a task goes on with telling the participants.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -500,6 +500,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
     ) -> CoordinatorInput<M::Event> {
         let mut entries = Vec::with_capacity(records.len());
         let mut answered = None;
+        let span = self.span(&records);
         let (timed, notes) = self.set_timers(&records);
         let mut kept = None;
         for (key, record) in records {
@@ -553,6 +554,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 }
                 notes.iter().zip(&seqs[keys.len()..]).for_each(|(note, &seq)| self.engine.timers.noted(note, seq));
                 self.committed_at = keys.into_iter().zip(seqs).collect();
+                span.into_iter().for_each(|span| self.engine.counts.committed(span));
                 Written::Durable
             }
             Err(CommitError::Append(AppendError::InDoubt { why })) => {
@@ -565,6 +567,19 @@ impl<M: Model, J: Journal> Transaction<M, J> {
             }
         };
         CoordinatorInput::Written { write, result }
+    }
+
+    /// How many engines a commit in `records` is of, if one is in them.
+    fn span(&self, records: &[(EntityKey, Record<M::Event>)]) -> Option<usize> {
+        let mut is_commit = false;
+        let mut others = BTreeSet::new();
+        for (_, record) in records {
+            is_commit |= matches!(record, Record::Committed { .. } | Record::Decision(_));
+            if let (Some(elsewhere), Record::Decision(decision)) = (&self.engine.elsewhere, record) {
+                others.extend(decision.participants.iter().filter_map(|(entity, _)| elsewhere.engine_of(entity)));
+            }
+        }
+        is_commit.then_some(1 + others.len())
     }
 
     /// The entities at which the records may set a timer, and the notes of it that have to be written with them.

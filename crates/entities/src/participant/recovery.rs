@@ -184,7 +184,9 @@ impl<M: Model> Replay<M> {
             Record::Outcome { slot, decision: Decision::Abort, .. } => {
                 self.pending.remove(&slot);
             }
-            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } => return None,
+            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } | Record::Barrier => {
+                return None;
+            }
         }
         Some(())
     }

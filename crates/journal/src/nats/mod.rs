@@ -50,7 +50,7 @@ use self::queue::Queue;
 use self::read::Reader;
 use self::wire::Names;
 use self::writer::Writer;
-use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 
 /// How long opening goes on to ask.
@@ -174,9 +174,13 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether what is acknowledged is lost or may get lost; otherwise nothing is known for the moment.
-    pub fn is_unsafe(&self) -> bool {
-        !matches!(self, Self::Address { .. } | Self::Unreachable { .. } | Self::Stream { .. })
+    /// What it says of a journal that is open.
+    fn of_check(&self) -> CheckError {
+        let why = self.to_string();
+        match self {
+            Self::Address { .. } | Self::Unreachable { .. } | Self::Stream { .. } => CheckError::Unavailable { why },
+            _ => CheckError::Unsafe { why },
+        }
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
@@ -239,21 +243,6 @@ impl Nats {
         let reader = Arc::new(Reader::new(client, Arc::new(direct), names, reign));
         let queue = Arc::new(Queue::reading(limits));
         Ok(Self { runtime: Handle::current(), queue, reader, epoch, replicas: options.replicas, finding_out: None })
-    }
-
-    /// Checks whether the server and the streams are still what they have to be when the journal is opened: with those settings, and
-    /// without a message missing. Changes nothing.
-    ///
-    /// # Errors
-    /// When something [is unsafe](OpenError::is_unsafe), or no server has answered within 20 s.
-    ///
-    /// # Panics
-    /// If it is polled outside of a tokio runtime with its timers and its network.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    pub async fn check(&self) -> Result<(), OpenError> {
-        self.reader.check(self.replicas, Instant::now() + OPEN_MAX).await
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only
@@ -364,6 +353,16 @@ impl Journal for Nats {
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
         self.queue.failed()
+    }
+
+    /// Looks whether the server and the streams are what they have to be when the journal is opened: with those settings, and without a
+    /// message missing. It is over within 20 s.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    async fn check(&self) -> Result<(), CheckError> {
+        let checked = self.reader.check(self.replicas, Instant::now() + OPEN_MAX).await;
+        checked.map_err(|cause| cause.of_check())
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {

@@ -9,7 +9,7 @@ use tower::ServiceExt;
 use crate::bank::Bank;
 
 /// All samples, each under its name with its labels.
-async fn samples(bank: &Bank) -> BTreeMap<String, u64> {
+pub(crate) async fn samples(bank: &Bank) -> BTreeMap<String, u64> {
     let request = Request::get("/metrics").header("host", "localhost").body(Body::empty()).expect("valid");
     let response = bank.router().oneshot(request).await.expect("infallible");
     assert_eq!(response.status(), 200);
@@ -69,6 +69,8 @@ async fn admitted_refused_and_delayed_events_are_counted_by_name_and_pair() {
     let after = samples(&bank).await;
     assert_eq!((after[&of("admitted", "Withdraw")], after[&of("refused", "Withdraw")]), (1, 3));
     assert_eq!((after[pair], after[&of("in_line", "Withdraw")]), (2, 0));
+    let committed = |shards: usize| after[&format!("enact_transactions_total{{shards=\"{shards}\"}}")];
+    assert_eq!((committed(1), committed(2), committed(8)), (3, 0, 0));
 }
 
 #[tokio::test]

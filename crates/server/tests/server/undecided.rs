@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::bank::{Answer, Bank};
+use crate::metrics::samples;
 use crate::openapi::{conforms, described, document};
 
 /// Fails unless `answer` has `status` and a problem of `kind` that speaks of all `parts`.
@@ -270,7 +271,8 @@ async fn a_full_disk_is_507_until_there_is_space() {
 async fn readiness_names_the_state_of_the_disk_and_health_is_not_touched_by_it() {
     let withdraw = r#"{"amount":"EUR 1.00"}"#;
     let earlier = Bank::open().await;
-    let options = EngineOptions { slow_after: Duration::ZERO, ..EngineOptions::default() };
+    let check_every = Duration::from_millis(1);
+    let options = EngineOptions { slow_after: Duration::ZERO, check_every, ..EngineOptions::default() };
     let bank = Bank::over(earlier.journal.crash(), options);
     let is = async |disk: &str| {
         let ready = bank.get("/health/ready").await;
@@ -280,6 +282,7 @@ async fn readiness_names_the_state_of_the_disk_and_health_is_not_touched_by_it()
             problem(&ready, 503, "not-ready", &[disk]);
             assert_eq!(ready.body["disk"], disk);
         }
+        assert_eq!(samples(&bank).await["enact_ready"], u64::from(disk == "ready"));
         assert_eq!(bank.get("/health").await.status.is_success(), disk != "failed");
     };
     is("ready").await;
@@ -292,6 +295,16 @@ async fn readiness_names_the_state_of_the_disk_and_health_is_not_touched_by_it()
     bank.journal.release();
     assert_eq!(slow.await.expect("answered").status, 200);
     is("ready").await;
+    let engine = bank.engine.clone();
+    let maintained = tokio::spawn(async move { engine.maintain().await });
+    for (violation, status, disk) in [(Some("a message is gone"), 503, "unsafe"), (None, 200, "ready")] {
+        bank.journal.violate(violation);
+        while bank.get("/health/ready").await.status != status {
+            tokio::task::yield_now().await;
+        }
+        is(disk).await;
+    }
+    maintained.abort();
     bank.journal.fail_next(Fault::InDoubt { is_performed: false });
     assert_eq!(bank.post("/Account/A/Withdraw", withdraw).await.status, 504);
     is("failed").await;
