@@ -17,6 +17,8 @@ of_protocol=(
     never_wake
     overlook_reliance
     wait_out_of_order
+    acknowledge_from_memory
+    dismiss_from_memory
 )
 of_admission=(
     overlook_thresholds

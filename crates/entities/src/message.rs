@@ -54,6 +54,8 @@ pub struct Decide {
     pub slot: Option<Slot>,
     /// The decision.
     pub decision: Decision,
+    /// How the participant keeps what it has promised.
+    pub durability: Durability,
 }
 
 /// From a participant to a coordinator.

@@ -240,8 +240,11 @@ impl<M: Model> Node<M> {
 
         let mut text = format!("{:?} {:?}\n", is_late(self.now), self.halted);
         let mut line = |line: std::fmt::Arguments<'_>| writeln!(text, "{line}").expect("a string takes any text");
-        let mut durable: Vec<_> = self.durable().iter().map(|(at, record)| format!("{at} {record:?}")).collect();
+        // A barrier says nothing once it is durable, and neither does a commit that is recorded again.
+        let durable = self.durable().into_iter().filter(|(_, record)| !matches!(record, Record::Barrier));
+        let mut durable: Vec<_> = durable.map(|(at, record)| format!("{at} {record:?}")).collect();
         durable.sort_unstable();
+        durable.dedup();
         line(format_args!("durable {durable:#?}"));
         for appended in &self.appended {
             line(format_args!("appended {} {:?} {}", appended.owner, appended.records, appended.forced));

@@ -53,6 +53,8 @@ pub struct Transaction<E> {
 pub struct Faults {
     /// Crashes, each of one node.
     pub crashes: u8,
+    /// Nodes whose journals are taken over, while they go on.
+    pub take_overs: u8,
     /// Messages that arrive twice.
     pub doubles: u8,
     /// Timers that fire at one node.
@@ -125,6 +127,8 @@ impl Told {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     nodes: Vec<u32>,
+    /// For each node, the one that its journal was taken over from, if that may still be there.
+    replaced: Vec<Option<u32>>,
     /// The messages on the way, each once, in the order of their numbers.
     net: Vec<u32>,
     told: Vec<Told>,
@@ -160,6 +164,13 @@ pub enum Action {
     Tick(u8),
     /// The deadlines pass at a node.
     Late(u8),
+    /// Another node takes the journal of a node over, with so many of its appends. The one that it was taken from does not know that, hears what
+    /// is said to it, and is refused whatever it appends.
+    TakeOver(u8, u8),
+    /// A message arrives at the node that was replaced.
+    DeliverReplaced(u32),
+    /// What is due at the node that was replaced is sent again.
+    TickReplaced(u8),
 }
 
 /// What a node takes.
@@ -169,6 +180,8 @@ enum Input {
     Repeat(u8),
     Deliver(u32),
     Write,
+    /// The oldest append, whether or not a machine waits for it.
+    WriteOne,
     Refuse,
     Doubt(bool),
     Crash(u8),
@@ -189,6 +202,8 @@ struct Outcome {
     sent: Vec<u32>,
     told: Vec<(TxId, Reply)>,
     broken: Option<u32>,
+    /// What was told to a participant that has never promised it. To one that was replaced that may happen, and has no effect.
+    unpromised: Option<u32>,
 }
 
 /// A state of a node.
@@ -282,6 +297,7 @@ impl<M: Model> Protocol<M> {
         let count = self.scenario.transactions.len();
         let mut state = State {
             nodes: nodes.collect(),
+            replaced: vec![None; self.scenario.nodes.len()],
             net: Vec::new(),
             told: vec![Told::Nothing; count],
             begun: vec![None; count],
@@ -297,7 +313,7 @@ impl<M: Model> Protocol<M> {
         if state.broken.is_some() {
             return;
         }
-        let Faults { crashes, doubles, ticks, lates, refusals, doubts, repeats } = state.left;
+        let Faults { crashes, take_overs, doubles, ticks, lates, refusals, doubts, repeats } = state.left;
         let numbered = || (0..).zip(&self.scenario.transactions);
         actions.extend(numbered().filter(|&(n, _)| state.begun[n as usize].is_none()).map(|(n, _)| Action::Begin(n)));
         if repeats > 0 {
@@ -306,6 +322,9 @@ impl<M: Model> Protocol<M> {
         }
         for &packet in &state.net {
             let to = self.host_of_packet(packet);
+            if state.replaced[to as usize].is_some_and(|replaced| !self.facts(replaced).is_halted) {
+                actions.push(Action::DeliverReplaced(packet));
+            }
             let facts = self.facts(state.nodes[to as usize]);
             if facts.is_halted {
                 continue;
@@ -340,6 +359,13 @@ impl<M: Model> Protocol<M> {
             if crashes > 0 && !history.is_empty() {
                 actions.extend((0..=facts.appended).map(|kept| Action::Crash(host, kept)));
             }
+            if take_overs > 0 && !history.is_empty() {
+                actions.extend((0..=facts.appended).map(|kept| Action::TakeOver(host, kept)));
+            }
+            let replaced = state.replaced[host as usize].map(|replaced| &table.nodes[replaced as usize].facts);
+            if ticks > 0 && replaced.is_some_and(|facts| facts.has_deadline && !facts.is_halted) {
+                actions.push(Action::TickReplaced(host));
+            }
             if ticks > 0 && facts.has_deadline {
                 actions.push(Action::Tick(host));
             }
@@ -359,13 +385,18 @@ impl<M: Model> Protocol<M> {
         match action {
             Action::Crash(host, _) if !self.facts(state.nodes[host as usize]).is_halted => left.crashes -= 1,
             Action::Fail(..) => left.crashes -= 1,
+            Action::TakeOver(..) => left.take_overs -= 1,
             Action::Double(_) => left.doubles -= 1,
-            Action::Tick(_) => left.ticks -= 1,
+            Action::Tick(_) | Action::TickReplaced(_) => left.ticks -= 1,
             Action::Late(_) => left.lates -= 1,
             Action::Refuse(_) => left.refusals -= 1,
             Action::Doubt(..) => left.doubts -= 1,
             Action::Repeat(_) => left.repeats -= 1,
-            Action::Begin(_) | Action::Deliver(_) | Action::Write(_) | Action::Crash(..) => {}
+            Action::Begin(_)
+            | Action::Deliver(_)
+            | Action::DeliverReplaced(_)
+            | Action::Write(_)
+            | Action::Crash(..) => {}
         }
         self.take(&mut next, action);
         next
@@ -384,6 +415,7 @@ impl<M: Model> Protocol<M> {
         match action {
             Action::Deliver(number) => format!("Deliver {}", packet(number)),
             Action::Double(number) => format!("Double {}", packet(number)),
+            Action::DeliverReplaced(number) => format!("Deliver to the one that was replaced {}", packet(number)),
             Action::Fail(number, kept) => format!("Fail with {kept} {}", packet(number)),
             other => format!("{other:?}"),
         }
@@ -480,9 +512,9 @@ impl<M: Model> Protocol<M> {
 
     /// Every reply says what happened, and where nothing has gone wrong every client has one.
     fn check_replies(&self, end: &State, committed: &BTreeMap<usize, BTreeMap<EntityKey, Slot>>) -> Result<(), String> {
-        let Faults { crashes, lates, refusals, doubts, .. } = self.scenario.faults;
+        let Faults { crashes, take_overs, lates, refusals, doubts, .. } = self.scenario.faults;
         let left = end.left;
-        let is_answered = (left.crashes, left.doubts) == (crashes, doubts);
+        let is_answered = (left.crashes, left.take_overs, left.doubts) == (crashes, take_overs, doubts);
         let is_decided = is_answered && (left.lates, left.refusals) == (lates, refusals);
         for (number, told) in end.told.iter().enumerate() {
             let is_committed = committed.contains_key(&number);
@@ -530,6 +562,12 @@ impl<M: Model> Protocol<M> {
     fn take(&self, state: &mut State, action: Action) {
         let host_of = |n: u8| self.hosts[&self.scenario.transactions[n as usize].coordinator];
         let (host, input) = match action {
+            Action::TakeOver(host, kept) => return self.take_over(state, host, kept),
+            Action::DeliverReplaced(packet) => {
+                state.net.retain(|other| *other != packet);
+                return self.input_replaced(state, self.host_of_packet(packet), Input::Deliver(packet));
+            }
+            Action::TickReplaced(host) => return self.input_replaced(state, host, Input::Tick),
             Action::Begin(n) => {
                 let told_done = (0..).zip(&state.told).filter(|(_, told)| **told == Told::Done);
                 state.begun[n as usize] = Some(told_done.fold(0, |mask, (other, _): (u32, _)| mask | 1 << other));
@@ -558,11 +596,36 @@ impl<M: Model> Protocol<M> {
         }
     }
 
+    /// The node that `host` was goes on, in place of any that was replaced before.
+    fn take_over(&self, state: &mut State, host: u8, kept: u8) {
+        let before = state.nodes[host as usize];
+        (0..kept).for_each(|_| self.input(state, host, Input::WriteOne));
+        state.replaced[host as usize] = Some(std::mem::replace(&mut state.nodes[host as usize], before));
+        self.input(state, host, Input::Crash(kept));
+    }
+
+    /// The node that was replaced takes `input`, and is refused what it appends.
+    fn input_replaced(&self, state: &mut State, host: u8, input: Input) {
+        let replaced = state.replaced[host as usize].expect("it was replaced");
+        let now = std::mem::replace(&mut state.nodes[host as usize], replaced);
+        self.input_unjudged(state, host, input);
+        while state.broken.is_none() && self.facts(state.nodes[host as usize]).is_heard {
+            self.input(state, host, Input::Refuse);
+        }
+        state.replaced[host as usize] = Some(std::mem::replace(&mut state.nodes[host as usize], now));
+    }
+
     fn host_of_packet(&self, packet: u32) -> u8 {
         self.hosts[self.table.read().expect("no step panics").packets[packet as usize].to()]
     }
 
     fn input(&self, state: &mut State, host: u8, input: Input) {
+        let unpromised = self.input_unjudged(state, host, input);
+        state.broken = state.broken.or(unpromised);
+    }
+
+    /// Returns what was told to a participant that has never promised it.
+    fn input_unjudged(&self, state: &mut State, host: u8, input: Input) -> Option<u32> {
         let Step { to, outcome } = self.step(state.nodes[host as usize], u32::from(host), input);
         state.nodes[host as usize] = to;
         for &packet in &outcome.sent {
@@ -576,6 +639,7 @@ impl<M: Model> Protocol<M> {
                 state.broken = Some(self.breached(breach));
             }
         }
+        outcome.unpromised
     }
 
     fn tell(&self, state: &mut State, tx: TxId, reply: &Reply) -> Result<(), String> {
@@ -643,7 +707,7 @@ impl<M: Model> Protocol<M> {
         }
         let effects = catch_unwind(AssertUnwindSafe(|| self.feed(&mut node, input)));
         history.push(input);
-        let mut outcome = Outcome { sent: Vec::new(), told: Vec::new(), broken: None };
+        let mut outcome = Outcome { sent: Vec::new(), told: Vec::new(), broken: None, unpromised: None };
         let effects = match effects {
             Ok(effects) => effects,
             Err(panic) => {
@@ -666,7 +730,7 @@ impl<M: Model> Protocol<M> {
                     outcome.told.push((tx, reply));
                 }
                 Effect::ProtocolError(at, decide) => {
-                    outcome.broken = Some(self.breached(format!("{at} is told {decide:?} against the protocol")));
+                    outcome.unpromised = Some(self.breached(format!("{at} is told {decide:?} against the protocol")));
                 }
                 Effect::Applied(..) | Effect::Halted(_) => {}
             }
@@ -689,6 +753,7 @@ impl<M: Model> Protocol<M> {
                 let count = node.until_heard().expect("a machine waits for a record");
                 (0..count).flat_map(|_| node.write(Fate::Durable)).collect()
             }
+            Input::WriteOne => node.write(Fate::Durable),
             Input::Refuse => node.write(Fate::Refused),
             Input::Doubt(is_performed) => node.write(Fate::InDoubt { is_performed }),
             Input::Crash(kept) => node.crash(kept.into()),

@@ -250,11 +250,22 @@ pub struct Coordinator<M: Model> {
     /// When each transaction wants to be woken.
     timers: BTreeSet<(Millis, TxId)>,
     writes: BTreeMap<WriteId, TxId>,
+    /// The participants that are told to give a forgotten transaction up as soon as the record that allows it is durable.
+    dismissals: BTreeMap<WriteId, Dismissal>,
     next_write: WriteId,
     answers: Answers,
     recent: Recent<Reply>,
     halted: bool,
     far: Option<Box<Distance>>,
+}
+
+/// A participant that holds a slot for a transaction that is forgotten.
+#[derive(Debug)]
+struct Dismissal {
+    tx: TxId,
+    from: EntityKey,
+    attempt: Attempt,
+    slot: Slot,
 }
 
 /// Whether an answer of an entity takes a while.
@@ -266,6 +277,7 @@ impl<M: Model> fmt::Debug for Coordinator<M> {
         f.debug_struct("Coordinator")
             .field("key", &self.key)
             .field("transactions", &self.transactions)
+            .field("dismissals", &self.dismissals.values().collect::<Vec<_>>())
             .field("answers", &self.answers)
             .field("recent", &self.recent)
             .field("halted", &self.halted)
@@ -284,6 +296,7 @@ impl<M: Model> Coordinator<M> {
             transactions: BTreeMap::new(),
             timers: BTreeSet::new(),
             writes: BTreeMap::new(),
+            dismissals: BTreeMap::new(),
             next_write: WriteId(1),
             answers: Answers::new(options.answers_max),
             recent: Recent::new(options.recent_max),
@@ -453,7 +466,9 @@ impl<M: Model> Coordinator<M> {
         decision: Decision,
         out: &mut Outputs<M>,
     ) {
-        let decide = Decide { tx, attempt, coordinator: self.key.clone(), slot, decision };
+        let known = self.transactions.get(&tx).and_then(|transaction| transaction.durability_of(to));
+        let (coordinator, durability) = (self.key.clone(), known.unwrap_or(Durability::TwoPhase));
+        let decide = Decide { tx, attempt, coordinator, slot, decision, durability };
         out.push(CoordinatorOutput::Send { to: to.clone(), message: ToParticipant::Decide(decide) });
     }
 
@@ -502,8 +517,11 @@ impl<M: Model> Coordinator<M> {
         let ToCoordinator { from, tx, attempt, said, .. } = heard;
         let current = self.transactions.get(&tx).filter(|transaction| transaction.attempt.number <= attempt.number);
         let Some(transaction) = current else {
-            // Forgotten, or of an earlier attempt: both are aborted.
-            return self.dismiss(&from, tx, attempt, &said, out);
+            // Of an earlier attempt, or forgotten: both are aborted.
+            if self.transactions.contains_key(&tx) || cfg!(planted = "dismiss_from_memory") {
+                return self.dismiss(&from, tx, attempt, &said, out);
+            }
+            return self.dismiss_forgotten(from, tx, attempt, &said, out);
         };
         match &transaction.phase {
             Phase::Voting if transaction.awaits(&from, attempt) => {
@@ -533,6 +551,21 @@ impl<M: Model> Coordinator<M> {
     fn dismiss(&self, from: &EntityKey, tx: TxId, attempt: Attempt, said: &Said<M::Event>, out: &mut Outputs<M>) {
         if let (Some(slot), Said::Vote(_) | Said::Ask(_)) = (said.slot(), said) {
             self.tell(from, tx, attempt, Some(slot), Decision::Abort, out);
+        }
+    }
+
+    /// The same for a transaction that is not known here: unless it is known elsewhere, because another one has taken the journal over.
+    fn dismiss_forgotten(
+        &mut self,
+        from: EntityKey,
+        tx: TxId,
+        attempt: Attempt,
+        said: &Said<M::Event>,
+        out: &mut Outputs<M>,
+    ) {
+        if let (Some(slot), Said::Vote(_) | Said::Ask(_)) = (said.slot(), said) {
+            let write = self.append(tx, vec![(self.key.clone(), Record::Barrier)], true, out);
+            self.dismissals.insert(write, Dismissal { tx, from, attempt, slot });
         }
     }
 
@@ -632,10 +665,17 @@ impl<M: Model> Coordinator<M> {
         self.append(tx, vec![record], true, out);
     }
 
-    fn append(&mut self, tx: TxId, records: Vec<(EntityKey, Record<M::Event>)>, forced: bool, out: &mut Outputs<M>) {
+    fn append(
+        &mut self,
+        tx: TxId,
+        records: Vec<(EntityKey, Record<M::Event>)>,
+        forced: bool,
+        out: &mut Outputs<M>,
+    ) -> WriteId {
         let write = self.writes_for(tx);
         let (depends_on, precommits) = (BTreeMap::new(), Vec::new());
         out.push(CoordinatorOutput::Append { write, records, forced, depends_on, precommits });
+        write
     }
 
     fn writes_for(&mut self, tx: TxId) -> WriteId {
@@ -672,6 +712,12 @@ impl<M: Model> Coordinator<M> {
             return self.halt(out);
         }
         let Some(tx) = self.writes.remove(&write) else { return };
+        if let Some(Dismissal { tx, from, attempt, slot }) = self.dismissals.remove(&write) {
+            if result == Written::Durable {
+                self.tell(&from, tx, attempt, Some(slot), Decision::Abort, out);
+            }
+            return;
+        }
         let Some(transaction) = self.transactions.get(&tx) else { return };
         match (&transaction.phase, result) {
             (Phase::Deciding, Written::Durable) => self.committed(tx, now, out),

@@ -412,6 +412,11 @@ impl<E: Clone + Eq> Transaction<E> {
         self.yes.iter().map(|(key, yes)| (key.clone(), yes.slot))
     }
 
+    /// How the participant keeps what it has promised, if it has.
+    pub(super) fn durability_of(&self, participant: &EntityKey) -> Option<Durability> {
+        Some(self.yes.get(participant)?.durability)
+    }
+
     /// Whether a participant keeps its promise in another journal.
     pub(super) fn is_two_phase(&self) -> bool {
         self.yes.values().any(|yes| yes.durability == Durability::TwoPhase)

@@ -9,14 +9,15 @@
 //! # After a crash
 //! Decisions that are not acknowledged are [read](super::decisions) and told again. Entities with open promises are
 //! [found](super::promises), and ask. A question on a transaction that is neither under way nor decided is answered with abort, and not
-//! before the decisions have been read.
+//! before the decisions have been read. Another engine may have taken the journal over since, and have decided it: so the answer waits for
+//! a [barrier](super::barrier), unless the transaction has ended here.
 //!
 //! # Messages
 //! A message may be lost: what wants an answer sends it again after a while, and at once when it hears that the other engine has begun anew. An
 //! engine that has failed drops all that comes. One that stops promises nothing more, and has what is promised and decided settled. Then
 //! it closes its journal and says nothing more to coordinators elsewhere: what
 //! it cannot record the next owner of the journal is asked for again, and what it sees may be out of date by then.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,12 +31,12 @@ use super::envelope::{Envelope, MessageError, Preparation, Unrecorded};
 use super::promises::Promises;
 use super::transaction::Transaction;
 use super::transport::Transport;
-use super::{Engine, Shared};
+use super::{Engine, FAR, Shared, moment};
 use crate::admission::Request;
 use crate::coordinator::{Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput};
 use crate::message::{Prepare, Said, ToCoordinator, ToParticipant, Vote};
 use crate::model::Model;
-use crate::participant::Durability;
+use crate::participant::{Durability, WriteId, Written};
 use crate::record::DecisionRecord;
 use crate::tx::TxId;
 
@@ -47,6 +48,9 @@ const INBOX_MAX: usize = 1_024;
 
 /// How many messages wait until all decisions are known; those that say what is beyond them say it again.
 const EARLY_MAX: usize = 4_096;
+
+/// How many transactions are known to have ended here.
+const ENDED_MAX: usize = 4_096;
 
 /// How long the engine waits before it reads again what the journal could not read.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -81,11 +85,36 @@ impl<E> Inbox<E> {
 
 impl<E> Drop for Inbox<E> {
     fn drop(&mut self) {
-        self.of.0.lock().remove(&self.tx);
+        self.of.open.lock().remove(&self.tx);
+        self.of.ended.lock().add(self.tx);
     }
 }
 
-struct Inboxes<E>(Mutex<HashMap<TxId, mpsc::Sender<Letter<E>>>>);
+struct Inboxes<E> {
+    open: Mutex<HashMap<TxId, mpsc::Sender<Letter<E>>>>,
+    /// The transactions of this engine that have ended last.
+    ended: Mutex<Ended>,
+}
+
+/// Some transactions, the last first to be kept.
+#[derive(Default)]
+struct Ended {
+    known: HashSet<TxId>,
+    in_order: VecDeque<TxId>,
+}
+
+impl Ended {
+    fn add(&mut self, tx: TxId) {
+        if self.known.insert(tx) {
+            self.in_order.push_back(tx);
+        }
+        if self.in_order.len() > ENDED_MAX
+            && let Some(first) = self.in_order.pop_front()
+        {
+            self.known.remove(&first);
+        }
+    }
+}
 
 /// The other engines, and what is between them and this one.
 pub(super) struct Elsewhere<E> {
@@ -108,7 +137,7 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
         Ok(Self {
             coordinator: EntityKey::new(COORDINATOR, transport.here())?,
             transport,
-            inboxes: Arc::new(Inboxes(Mutex::default())),
+            inboxes: Arc::new(Inboxes { open: Mutex::default(), ended: Mutex::default() }),
             decisions: Decisions::new(),
             promises: Promises::new(),
             early: Mutex::new(Some(Vec::new())),
@@ -131,12 +160,17 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
     /// The messages for `tx` from now on.
     pub(super) fn inbox(&self, tx: TxId) -> Inbox<E> {
         let (sender, letters) = mpsc::channel(INBOX_MAX);
-        self.inboxes.0.lock().insert(tx, sender);
+        self.inboxes.open.lock().insert(tx, sender);
         Inbox { tx, letters, of: Arc::clone(&self.inboxes) }
     }
 
+    /// Whether it has begun and ended here, of late.
+    fn has_ended(&self, tx: TxId) -> bool {
+        self.inboxes.ended.lock().known.contains(&tx)
+    }
+
     fn is_under_way(&self, tx: TxId) -> bool {
-        self.inboxes.0.lock().contains_key(&tx)
+        self.inboxes.open.lock().contains_key(&tx)
     }
 
     /// Sends a message to the participant `to`, of which `left` is the time until its deadline.
@@ -196,7 +230,7 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
     /// Has all transactions that wait for an answer of `engine` send again what they want from it.
     fn send_again(&self, engine: &str) {
         let engine: Arc<str> = engine.into();
-        for inbox in self.inboxes.0.lock().values() {
+        for inbox in self.inboxes.open.lock().values() {
             // A transaction with that many letters does not wait.
             drop(inbox.try_send(Letter::Again { engine: Arc::clone(&engine) }));
         }
@@ -214,7 +248,7 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
 
     /// Gives a letter to its transaction, if that is under way; otherwise gives it back.
     fn deliver(&self, tx: TxId, letter: Letter<E>) -> Option<Letter<E>> {
-        let Some(sender) = self.inboxes.0.lock().get(&tx).cloned() else { return Some(letter) };
+        let Some(sender) = self.inboxes.open.lock().get(&tx).cloned() else { return Some(letter) };
         // One too many is lost, and sent again.
         drop(sender.try_send(letter));
         None
@@ -327,8 +361,14 @@ impl<M: Model, J: Journal> Shared<M, J> {
         self.directory.release(&live);
     }
 
-    /// Gives what a participant says to its transaction; one that is over has been aborted, or has been acknowledged.
-    fn heard(&self, elsewhere: &Elsewhere<M::Event>, heard: ToCoordinator<M::Event>, unrecorded: Option<Unrecorded>) {
+    /// Gives what a participant says to its transaction; one that is over has been aborted, or has been acknowledged. That one is not known
+    /// says nothing as long as it is not certain that the journal is still this engine's.
+    fn heard(
+        self: &Arc<Self>,
+        elsewhere: &Elsewhere<M::Event>,
+        heard: ToCoordinator<M::Event>,
+        unrecorded: Option<Unrecorded>,
+    ) {
         if heard.to != elsewhere.coordinator {
             return;
         }
@@ -344,6 +384,21 @@ impl<M: Model, J: Journal> Shared<M, J> {
         let options = CoordinatorOptions::new(Durability::Shared);
         let mut nobody = Coordinator::new(Arc::clone(&self.model), elsewhere.coordinator.clone(), options);
         for output in nobody.step(CoordinatorInput::Heard(heard), self.clock.now()) {
+            if let CoordinatorOutput::Append { write, .. } = output {
+                let is_known = elsewhere.has_ended(tx);
+                return drop(tokio::spawn(Arc::clone(self).dismiss(nobody, write, is_known)));
+            }
+        }
+    }
+
+    /// Tells what `nobody` has to say as soon as its record is durable: at once, if the transaction has ended here.
+    async fn dismiss(self: Arc<Self>, mut nobody: Coordinator<M>, write: WriteId, is_known: bool) {
+        let Some(elsewhere) = &self.elsewhere else { return };
+        if !is_known && self.prove(moment(FAR)).await.is_err() {
+            return;
+        }
+        let written = CoordinatorInput::Written { write, result: Written::Durable };
+        for output in nobody.step(written, self.clock.now()) {
             if let CoordinatorOutput::Send { to, message: ToParticipant::Decide(decide) } = output {
                 let engine = to.clone();
                 elsewhere.send(&engine, &Envelope::Decide { to, decide });

@@ -114,8 +114,14 @@ mod tests {
     fn a_message_is_read_as_it_was_written_and_never_in_part() {
         let key = |id| EntityKey::new("Account", id).expect("a key");
         let (tx, attempt, coordinator) = (TxId::from_u128(7), Attempt::FIRST.next_round(), key("c"));
-        let decide =
-            Decide { tx, attempt, coordinator: coordinator.clone(), slot: Some(Slot(3)), decision: Decision::Commit };
+        let decide = Decide {
+            tx,
+            attempt,
+            coordinator: coordinator.clone(),
+            slot: Some(Slot(3)),
+            decision: Decision::Commit,
+            durability: Durability::TwoPhase,
+        };
         let answer = Answer { calls: vec![vec![]], answers: vec![None], state: Some("opened".into()), in_line: false };
         let vote = Vote::Yes { slot: Slot(3), answer, durability: Durability::TwoPhase, early: None };
         let said = [

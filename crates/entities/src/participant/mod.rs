@@ -222,6 +222,8 @@ struct Unacknowledged {
     told: Told,
     /// Whether its record is on the way; otherwise the journal refused it and the next redelivery tries again.
     writing: bool,
+    /// Whether nothing else is known of it any more.
+    is_past: bool,
 }
 
 type Outputs<M> = Vec<Output<<M as Model>::State, <M as Model>::Event>>;
@@ -477,8 +479,11 @@ impl<M: Model> Participant<M> {
                 self.follow(consequences, now, out);
             }
             (Some(_), Some(Stage::Committed { .. })) => self.confirm_commit(decide, slot, out),
-            // Every slot that was given and is not in progress any more has been decided.
+            #[cfg(planted = "acknowledge_from_memory")]
             (None, _) if slot < self.admission.next_slot() => self.confirm_commit(decide, slot, out),
+            // Every slot that was given and is not in progress any more has been decided: unless another one has taken the journal over
+            // and has given it again.
+            (None, _) if slot < self.admission.next_slot() => self.confirm_past_commit(decide, slot, out),
             _ => out.push(Output::ProtocolError { decide }),
         }
     }
@@ -489,7 +494,7 @@ impl<M: Model> Participant<M> {
         match durability {
             Durability::Shared => self.acknowledge(tx, told, out),
             Durability::TwoPhase => {
-                self.unacknowledged.insert(tx, Unacknowledged { told, writing: true });
+                self.unacknowledged.insert(tx, Unacknowledged { told, writing: true, is_past: false });
                 self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
             }
         }
@@ -515,6 +520,17 @@ impl<M: Model> Participant<M> {
             }
             _ => self.acknowledge(tx, Told { attempt, slot, coordinator }, out),
         }
+    }
+
+    /// The same of a commit of which nothing is known any more: what is acknowledged to another journal has to be in this one.
+    fn confirm_past_commit(&mut self, decide: Decide, slot: Slot, out: &mut Outputs<M>) {
+        if decide.durability.is_shared() || self.unacknowledged.contains_key(&decide.tx) {
+            return self.confirm_commit(decide, slot, out);
+        }
+        let Decide { tx, attempt, coordinator, .. } = decide;
+        let told = Told { attempt, slot, coordinator };
+        self.unacknowledged.insert(tx, Unacknowledged { told, writing: true, is_past: true });
+        self.append(tx, slot, Record::Outcome { tx, slot, decision: Decision::Commit }, false, out);
     }
 
     fn told_to_abort(&mut self, decide: Decide, now: Millis, out: &mut Outputs<M>) {
@@ -576,6 +592,9 @@ impl<M: Model> Participant<M> {
         if let Some(commit) = self.unacknowledged.get_mut(&tx).filter(|commit| commit.told.slot == slot) {
             if result == Written::Refused {
                 commit.writing = false;
+                if commit.is_past {
+                    self.unacknowledged.remove(&tx);
+                }
                 return;
             }
             let commit = self.unacknowledged.remove(&tx).expect("it was found");

@@ -306,6 +306,9 @@ fn d_a_vote_for_an_unknown_transaction_is_told_to_abort() {
         let tx = tx(999);
         world.net.push(Packet::Up(ToCoordinator { to, from, tx, attempt: Attempt::FIRST, said }));
         world.deliver(0);
+        // Another coordinator may have taken the journal over, and may know it.
+        assert!(world.net.is_empty());
+        world.write(0, Written::Durable);
         let Some(Packet::Down(_, ToParticipant::Decide(decide))) = world.net.pop() else { panic!("it is told") };
         assert_eq!((decide.slot, decide.decision), (Some(Slot(7)), Decision::Abort));
     }
@@ -363,6 +366,7 @@ fn d_a_commit_of_what_was_never_promised_is_a_protocol_error_without_effect() {
             coordinator: key("Coordinator/C"),
             slot,
             decision: Decision::Commit,
+            durability: Durability::TwoPhase,
         })
     };
     for slot in [None, Some(Slot(1000))] {
@@ -388,6 +392,7 @@ fn d_an_abort_after_the_commit_is_a_protocol_error_without_effect() {
         coordinator: key("Coordinator/C"),
         slot: None,
         decision: Decision::Abort,
+        durability: Durability::Shared,
     };
     world.participant_step(&key("Account/A"), Input::Decide(decide));
     assert_eq!(world.protocol_errors, 1);
@@ -560,7 +565,8 @@ fn recovered(log: Vec<Record<Event>>) -> Participant<Hand> {
 }
 
 fn told(tx: TxId, slot: Slot, decision: Decision) -> Input<Event> {
-    Input::Decide(Decide { tx, attempt: Attempt::FIRST, coordinator: key("Coordinator/C"), slot: Some(slot), decision })
+    let (coordinator, durability) = (key("Coordinator/C"), Durability::TwoPhase);
+    Input::Decide(Decide { tx, attempt: Attempt::FIRST, coordinator, slot: Some(slot), decision, durability })
 }
 
 #[test]

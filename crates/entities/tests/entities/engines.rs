@@ -220,6 +220,43 @@ async fn a_transaction_over_two_engines_waits_for_two_appends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_whose_journal_was_taken_over_does_not_say_that_what_it_does_not_know_is_aborted() {
+    let world = World::with_accounts().await;
+    let old = world.bank(0);
+    let _its_task: Vec<_> = world.running.lock().extract_if(.., |(of, _)| *of == 0).collect();
+    let taken_over = world.journals.lock()[0].take_over("another north");
+    world.journals.lock()[0] = taken_over;
+    world.start(0);
+    // The request for the promise arrives, and nothing more.
+    let sent = AtomicUsize::new(0);
+    let first = move |here| here == 1 || sent.fetch_add(1, Ordering::SeqCst) == 0;
+    *world.fate.lock() = Box::new(move |here| if first(here) { Fate::Arrives } else { Fate::Lost });
+    world.submit(book(1, "Account/N", "Account/S", 3_000)).await.unwrap().expect("there is enough");
+    world.kill(0).await;
+
+    world.banks.lock()[0] = Some(old.clone());
+    world.lose_everything(false);
+    world.bank(1).send_again("north");
+    tokio::select! {
+        () = until(|| old.failure().is_some()) => {}
+        balance = world.balance("Account/S") => panic!("it was told to abort, and has {balance}"),
+    }
+    world.start(0);
+    assert_eq!((world.balance("Account/N").await, world.balance("Account/S").await), (7_000, 13_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_is_counted_once_with_the_engines_that_it_is_of() {
+    let world = World::with_accounts().await;
+    world.submit(book(1, "Account/N", "Account/S", 3_000)).await.unwrap().expect("there is enough");
+    world.submit(book(2, "Account/N", "Account/S", 10_001)).await.unwrap().expect_err("there is not so much");
+    world.submit(command("Account/S", Event::Deposit(1))).await.unwrap().expect("it is possible");
+    let spans = |here: usize| world.bank(here).metrics().spans;
+    // What an account was opened with, and a deposit, is of one.
+    assert_eq!((spans(0), spans(1)), (vec![1, 1, 0, 0, 0, 0, 0, 0], vec![2, 0, 0, 0, 0, 0, 0, 0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn all_that_are_elsewhere_promise_at_the_same_time() {
     let world = World::with_accounts().await;
     open(&world.bank(1), "Account/S2", 10_000).await;

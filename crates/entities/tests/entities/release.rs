@@ -318,6 +318,7 @@ fn a_repeated_vote_names_the_same_dependency_also_when_that_has_aborted() {
             coordinator: coordinator(),
             slot: Some(slot),
             decision,
+            durability: Durability::Shared,
         })
     };
     let mut slots = Vec::new();

@@ -12,7 +12,8 @@ pub(crate) struct Named {
     pub(crate) states: Option<usize>,
 }
 
-const NONE: Faults = Faults { crashes: 0, doubles: 0, ticks: 0, lates: 0, refusals: 0, doubts: 0, repeats: 0 };
+const NONE: Faults =
+    Faults { crashes: 0, take_overs: 0, doubles: 0, ticks: 0, lates: 0, refusals: 0, doubts: 0, repeats: 0 };
 
 fn coordinator(name: &str) -> EntityKey {
     EntityKey::new(COORDINATOR, name).expect("the name of a coordinator")
@@ -66,6 +67,10 @@ const fn crashes(crashes: u8) -> Faults {
     Faults { crashes, ..NONE }
 }
 
+const fn take_overs(take_overs: u8) -> Faults {
+    Faults { take_overs, ..NONE }
+}
+
 const SERIALIZABLE: Strategy = Strategy::Serializable;
 
 /// Appends are durable at any time, and not at once.
@@ -91,26 +96,39 @@ pub(crate) const SCENARIOS: &[Named] = &[
         slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubts: 1, refusals: 1, repeats: 1, ..NONE }))
     }),
     deep("doubles-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { doubles: 2, repeats: 1, ..NONE })),
-    gate("conditions-2-crashes-1", Some(2001), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
-    gate("crossing-2-crashes-1", Some(26_858), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
-    gate("crossing-psac-crashes-1", Some(26_130), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
-    gate("conditions-2-at-once-crashes-1", Some(30_808), || {
+    gate("conditions-2-crashes-1", Some(2072), || scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1))),
+    gate("crossing-2-crashes-1", Some(27_748), || scenario(SERIALIZABLE, &CROSSING[..2], crashes(1))),
+    gate("crossing-psac-crashes-1", Some(26_202), || scenario(Strategy::Psac, &CROSSING[..2], crashes(1))),
+    gate("conditions-2-at-once-crashes-1", Some(33_954), || {
         at_once(scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1)))
     }),
-    gate("locking-2-at-once", Some(4656), || at_once(scenario(Strategy::Locking, &TRANSFERS[1..], NONE))),
-    deep("transfers-2-at-once-crashes-1", Some(47_197), || {
-        at_once(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))
-    }),
-    gate("crossing-2-at-once-crashes-1", Some(81_498), || at_once(scenario(SERIALIZABLE, &CROSSING[..2], crashes(1)))),
+    gate("locking-2-at-once", Some(4811), || at_once(scenario(Strategy::Locking, &TRANSFERS[1..], NONE))),
+    deep("transfers-2-at-once-crashes-1", None, || at_once(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))),
+    gate("crossing-2-at-once-crashes-1", Some(96_408), || at_once(scenario(SERIALIZABLE, &CROSSING[..2], crashes(1)))),
     gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
-    deep("transfers-2-crashes-2", Some(351_826), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
+    deep("transfers-2-crashes-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
     deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
     gate("transfers-3", Some(31_758), || scenario(SERIALIZABLE, TRANSFERS, NONE)),
+    gate("conditions-2-take-overs-1", Some(4673), || scenario(SERIALIZABLE, &CONDITIONS[..2], take_overs(1))),
+    gate("crossing-2-take-overs-1", Some(106_717), || scenario(SERIALIZABLE, &CROSSING[..2], take_overs(1))),
+    deep("crossing-2-at-once-take-overs-1", Some(390_732), || {
+        at_once(scenario(SERIALIZABLE, &CROSSING[..2], take_overs(1)))
+    }),
+    gate("conditions-2-take-overs-1-ticks-1", Some(200_481), || {
+        scenario(SERIALIZABLE, &CONDITIONS[..2], Faults { take_overs: 1, ticks: 1, ..NONE })
+    }),
+    deep("crossing-2-take-overs-1-ticks-1", None, || {
+        scenario(SERIALIZABLE, &CROSSING[..2], Faults { take_overs: 1, ticks: 1, ..NONE })
+    }),
+    deep("transfers-2-take-overs-1-crashes-1", None, || {
+        scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { take_overs: 1, ..crashes(1) })
+    }),
+    deep("transfers-2-take-overs-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], take_overs(2))),
     gate("crossing-3", Some(13_807), || scenario(SERIALIZABLE, CROSSING, NONE)),
     deep("slow-2-crashes-1", None, || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))),
-    deep("transfers-3-crashes-1", Some(6_206_585), || scenario(SERIALIZABLE, TRANSFERS, crashes(1))),
+    deep("transfers-3-crashes-1", None, || scenario(SERIALIZABLE, TRANSFERS, crashes(1))),
     deep("locking-3-crashes-1", None, || scenario(Strategy::Locking, TRANSFERS, crashes(1))),
-    gate("conditions-3-crashes-1", Some(212_586), || scenario(SERIALIZABLE, CONDITIONS, crashes(1))),
+    gate("conditions-3-crashes-1", Some(224_532), || scenario(SERIALIZABLE, CONDITIONS, crashes(1))),
     deep("crossing-3-crashes-1", None, || scenario(SERIALIZABLE, CROSSING, crashes(1))),
     deep("conditions-3-crashes-2", None, || scenario(SERIALIZABLE, CONDITIONS, crashes(2))),
     deep("transfers-3-at-once", None, || at_once(scenario(SERIALIZABLE, TRANSFERS, NONE))),
