@@ -18,6 +18,8 @@ mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod record;
+#[cfg(feature = "nats")]
+mod remote;
 mod reply;
 
 pub use damage::{Damage, Flaw};

@@ -28,6 +28,7 @@ use tokio::time::{sleep, timeout};
 use super::direct::Unanswered;
 use super::reign::Reign;
 use super::wire::Names;
+use crate::remote::Fingerprints;
 
 /// How long a server may take for a page.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
@@ -36,27 +37,13 @@ const LISTED_MAX: usize = 300_000;
 /// How long after a list of no use the next is asked for; doubled each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The entities that have something from before this reign, as fingerprints of their subjects.
-#[derive(Debug)]
-pub(super) struct Earlier {
-    hashing: RandomState,
-    fingerprints: Vec<u64>,
-}
-
-impl Earlier {
-    /// Whether the entity with this subject may have records or a snapshot; if not, it certainly has none.
-    pub(super) fn may_have(&self, subject: &str) -> bool {
-        self.fingerprints.binary_search(&self.hashing.hash_one(subject)).is_ok()
-    }
-}
-
 /// Lists the entities for `reign`, however often it takes.
 pub(super) async fn find_out(client: Client, names: Names, reign: Arc<Reign>) {
     let mut pause = PAUSE;
     loop {
         match list(&client, &names, &reign).await {
             Ok(Some(earlier)) => {
-                tracing::debug!(entities = earlier.fingerprints.len(), "nothing is asked for new entities from now on");
+                tracing::debug!(entities = earlier.len(), "nothing is asked for new entities from now on");
                 return reign.know(earlier);
             }
             Ok(None) => {
@@ -70,8 +57,8 @@ pub(super) async fn find_out(client: Client, names: Names, reign: Arc<Reign>) {
     }
 }
 
-/// The list, unless there are too many entities.
-async fn list(client: &Client, names: &Names, reign: &Arc<Reign>) -> Result<Option<Earlier>, Unanswered> {
+/// The subjects of entities that may have records or a snapshot, unless there are too many.
+async fn list(client: &Client, names: &Names, reign: &Arc<Reign>) -> Result<Option<Fingerprints>, Unanswered> {
     for stream in [names.stream(), names.snapshots()] {
         let page = Page::decode(&ask(client, &stream, &json!({})).await?.payload)?;
         if page.state.num_subjects > LISTED_MAX {
@@ -206,12 +193,8 @@ impl Listing {
         Ok(())
     }
 
-    fn into_earlier(self) -> Earlier {
-        let mut fingerprints: Vec<u64> = self.counts.into_iter().map(|(fingerprint, _)| fingerprint).collect();
-        fingerprints.sort_unstable();
-        fingerprints.dedup();
-        fingerprints.shrink_to_fit();
-        Earlier { hashing: self.hashing, fingerprints }
+    fn into_earlier(self) -> Fingerprints {
+        Fingerprints::of(self.hashing, self.counts.into_iter().map(|(fingerprint, _)| fingerprint).collect())
     }
 }
 
@@ -222,8 +205,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::nats::wire::Place;
     use crate::record::{EntityKey, Seq};
+    use crate::remote::Place;
 
     /// What a message of a small stream is.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +283,7 @@ mod tests {
 
     impl Scenario {
         /// The list that comes of it, and whether each answer was by a server that has what it has to.
-        fn play(&self) -> (Result<Earlier, Unanswered>, bool) {
+        fn play(&self) -> (Result<Fingerprints, Unanswered>, bool) {
             let (epoch, ours) = (self.before.len() + 1, self.before.len() + 1 + self.own.len());
             let mut stream = self.before.clone();
             stream.push(Sent::Owner);

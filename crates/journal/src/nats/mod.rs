@@ -7,10 +7,10 @@
 //! however late it arrives. No clock and no lease decides.
 //!
 //! # Layers
-//! `queue` takes appends, `writer` makes groups and sends one at a time, `send` finds out what became of it, `take_over`
-//! begins a reign, `reign` knows where everything ends and `earlier` what there is at all, `read` asks replicas and lets none that
-//! is behind pass for the truth, `direct` and `inbox` carry its questions, `wire` knows what stands in the streams, `guard`
-//! refuses servers and settings that could lose something.
+//! `log` sends groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
+//! everything ends and `earlier` what there is at all, `read` asks replicas and lets none that is behind pass for the truth, `direct`
+//! and `inbox` carry its questions, `wire` knows what stands in the streams, `guard` refuses servers and settings that could lose
+//! something.
 //!
 //! # Executors
 //! The journal lives in the tokio runtime in which it is opened, and its futures run on any executor. When that runtime ends, what is
@@ -24,40 +24,35 @@ mod direct;
 mod earlier;
 mod guard;
 mod inbox;
+mod log;
 mod options;
-mod queue;
 mod read;
 mod reign;
 mod send;
 mod take_over;
 mod wire;
-mod writer;
 
 use std::fmt;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, ServerAddr};
-use futures_util::future::Either;
 pub use options::Options;
-use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use self::direct::Direct;
-use self::queue::Queue;
+use self::log::Stream;
 use self::read::Reader;
 use self::wire::Names;
-use self::writer::Writer;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::remote::{Queue, Remote};
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
 /// A server that is frozen is left after two of these.
 const PING: Duration = Duration::from_secs(1);
-const GONE: &str = "the runtime of the journal has ended";
 
 /// A journal in two streams of `JetStream`, the store of NATS, that are made if there are none.
 ///
@@ -78,13 +73,9 @@ const GONE: &str = "the runtime of the journal has ended";
 /// # }
 /// ```
 pub struct Nats {
-    runtime: Handle,
-    queue: Arc<Queue>,
-    reader: Arc<Reader>,
+    remote: Remote<Reader>,
     epoch: u64,
     replicas: usize,
-    /// Finds out which entities there are.
-    finding_out: Option<AbortHandle>,
 }
 
 /// Why a journal over NATS could not be opened.
@@ -210,14 +201,11 @@ impl Nats {
         let reign = take_over::take_over(&client, &direct, &names, &options.node, deadline).await?;
         let (epoch, reign) = (reign.epoch, Arc::new(reign));
         tracing::info!(stream = names.stream(), epoch, "the journal was taken over");
-        let queue = Arc::new(Queue::new(limits, options.queue_bytes));
+        let queue = Queue::new(limits, options.queue_bytes);
         let reader = Arc::new(Reader::new(client.clone(), Arc::new(direct), names.clone(), Arc::clone(&reign)));
-        let runtime = Handle::current();
-        let finding_out = runtime.spawn(earlier::find_out(client.clone(), names.clone(), Arc::clone(&reign)));
-        let writer = Writer::new(client, names, Arc::clone(&queue), reign, Arc::clone(&reader));
-        runtime.spawn(writer.run());
-        let (replicas, finding_out) = (options.replicas, Some(finding_out.abort_handle()));
-        Ok(Self { runtime, queue, reader, epoch, replicas, finding_out })
+        let finding_out = earlier::find_out(client.clone(), names.clone(), Arc::clone(&reign));
+        let log = Stream::new(client, names, reign, Arc::clone(&reader));
+        Ok(Self { remote: Remote::written(queue, reader, log, finding_out), epoch, replicas: options.replicas })
     }
 
     /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this
@@ -241,28 +229,13 @@ impl Nats {
         let reign = Arc::new(take_over::look(&direct, &names, last, deadline).await?);
         let epoch = reign.epoch;
         let reader = Arc::new(Reader::new(client, Arc::new(direct), names, reign));
-        let queue = Arc::new(Queue::reading(limits));
-        Ok(Self { runtime: Handle::current(), queue, reader, epoch, replicas: options.replicas, finding_out: None })
+        Ok(Self { remote: Remote::read_only(limits, reader), epoch, replicas: options.replicas })
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only
     /// [looks](Self::look), the last message that it looks at.
     pub fn epoch(&self) -> u64 {
         self.epoch
-    }
-
-    /// Runs `read` in the runtime of the journal.
-    fn read_with<T, F, R>(&self, read: R) -> impl Future<Output = Result<T, ReadError>> + Send + 'static + use<T, F, R>
-    where
-        T: Send + 'static,
-        R: FnOnce(Arc<Reader>) -> F,
-        F: Future<Output = Result<T, ReadError>> + Send + 'static,
-    {
-        if !self.queue.is_readable() {
-            return Either::Left(ready(Err(ReadError::Closed)));
-        }
-        let reading = self.runtime.spawn(read(Arc::clone(&self.reader)));
-        Either::Right(async { reading.await.unwrap_or_else(|_| Err(ReadError::Unavailable { why: GONE.to_owned() })) })
     }
 }
 
@@ -287,11 +260,7 @@ impl Journal for Nats {
         &self,
         batch: Vec<NewRecord>,
     ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
-        let submitted = self.queue.submit(batch);
-        async {
-            let in_doubt = || Err(AppendError::InDoubt { why: GONE.to_owned() });
-            submitted?.await.unwrap_or_else(in_doubt)
-        }
+        self.remote.append(batch)
     }
 
     fn read(
@@ -300,17 +269,17 @@ impl Journal for Nats {
         after: Seq,
     ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
         let entity = entity.clone();
-        self.read_with(async move |reader| reader.read(&entity, after).await)
+        self.remote.read_with(async move |reader| reader.read(&entity, after).await)
     }
 
     fn load(&self, entity: &EntityKey) -> impl Future<Output = Result<Loaded, ReadError>> + Send {
         let entity = entity.clone();
-        self.read_with(async move |reader| reader.load(&entity).await)
+        self.remote.read_with(async move |reader| reader.load(&entity).await)
     }
 
     fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
         let entity = entity.clone();
-        self.read_with(async move |reader| reader.last(&entity).await)
+        self.remote.read_with(async move |reader| reader.last(&entity).await)
     }
 
     fn feed(
@@ -318,25 +287,14 @@ impl Journal for Nats {
         after: Position,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
-        self.read_with(async move |reader| reader.feed(after, limit).await)
+        self.remote.read_with(async move |reader| reader.feed(after, limit).await)
     }
 
     fn save_snapshot(
         &self,
         snapshot: Snapshot,
     ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
-        let submitted = if self.queue.keeps_snapshots() {
-            self.queue.limits().check_snapshot(&snapshot).map(|()| {
-                let reader = Arc::clone(&self.reader);
-                self.runtime.spawn(async move { reader.save(snapshot).await })
-            })
-        } else {
-            Err(SnapshotError::Closed)
-        };
-        async {
-            let gone = |_| Err(SnapshotError::Unavailable { why: GONE.to_owned() });
-            submitted?.await.unwrap_or_else(gone)
-        }
+        self.remote.save_with(snapshot, async move |reader, snapshot| reader.save(snapshot).await)
     }
 
     fn load_snapshot(
@@ -344,15 +302,15 @@ impl Journal for Nats {
         entity: &EntityKey,
     ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
         let entity = entity.clone();
-        self.read_with(async move |reader| reader.load_snapshot(&entity).await)
+        self.remote.read_with(async move |reader| reader.load_snapshot(&entity).await)
     }
 
     fn limits(&self) -> Limits {
-        self.queue.limits()
+        self.remote.limits()
     }
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
-        self.queue.failed()
+        self.remote.failed()
     }
 
     /// Looks whether the server and the streams are what they have to be when the journal is opened: with those settings, and without a
@@ -361,21 +319,12 @@ impl Journal for Nats {
     /// # Panics
     /// If it is polled outside of a tokio runtime with its timers and its network.
     async fn check(&self) -> Result<(), CheckError> {
-        let checked = self.reader.check(self.replicas, Instant::now() + OPEN_MAX).await;
+        let checked = self.remote.reader().check(self.replicas, Instant::now() + OPEN_MAX).await;
         checked.map_err(|cause| cause.of_check())
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
-        self.finding_out.iter().for_each(AbortHandle::abort);
-        let closed = self.queue.begin_close();
-        async { closed.await.unwrap_or_else(|| Err(CloseError::Poisoned { why: GONE.to_owned() })) }
-    }
-}
-
-impl Drop for Nats {
-    fn drop(&mut self) {
-        self.finding_out.iter().for_each(AbortHandle::abort);
-        drop(self.queue.begin_close());
+        self.remote.close()
     }
 }
 

@@ -20,11 +20,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::direct::{Direct, Unanswered};
 use super::reign::{Reign, Tail};
-use super::wire::{Answer, Names, Place, RECORD, RecordHeader, SnapshotHeader, Stored};
+use super::wire::{Answer, Names, RECORD, RecordHeader, SnapshotHeader, Stored};
 use super::{OpenError, guard};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
+use crate::remote::Place;
 
 /// How long a read goes on to ask.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 use enact_sync::Mutex;
 
-use super::earlier::Earlier;
-use super::wire::{Names, Place};
+use super::wire::Names;
 use crate::record::{EntityKey, Position, Seq};
+use crate::remote::{Fingerprints, Place};
 
 pub(super) struct Reign {
     names: Names,
@@ -21,8 +21,8 @@ pub(super) struct Reign {
     /// The sequences of all owner records, of which a writer's is the last.
     owners: Vec<u64>,
     known: Mutex<Known>,
-    /// The entities that have something from before it, once that is known.
-    earlier: OnceLock<Earlier>,
+    /// The subjects of entities that have something from before it, once they are known.
+    earlier: OnceLock<Fingerprints>,
 }
 
 struct Known {
@@ -66,7 +66,7 @@ impl Reign {
     }
 
     /// Nothing is from before this reign but what `earlier` has.
-    pub(super) fn know(&self, earlier: Earlier) {
+    pub(super) fn know(&self, earlier: Fingerprints) {
         self.earlier.get_or_init(|| earlier);
     }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use super::wire::Answer;
 use crate::journal::{AppendError, Refusal};
+use crate::remote::Fate;
 
 /// The stream, or a subject, ends elsewhere than expected.
 const WRONG_LAST: u64 = 10071;
@@ -63,13 +64,6 @@ pub(super) enum Next {
     /// Look at what stands behind the last sequence.
     Look,
     Ended(Fate),
-}
-
-/// What has become of a group, for certain.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Durable,
-    Not(AppendError),
 }
 
 /// What stands behind the last sequence.

@@ -13,6 +13,7 @@ use async_nats::HeaderMap;
 use serde_json::Value;
 
 use crate::record::{EntityKey, Kind, NewRecord, Seq};
+use crate::remote::Place;
 
 pub(super) const RECORD: &str = "R";
 pub(super) const GROUP: &str = "G";
@@ -93,13 +94,6 @@ impl Stored {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(async_nats::HeaderValue::as_str)
     }
-}
-
-/// A record of an entity and the sequence of the message that it is in; zeros before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) seq: Seq,
-    pub(super) sequence: u64,
 }
 
 /// What a record has in its header.

@@ -18,13 +18,13 @@ use crate::reply::{Awaited, Reply, reply};
 /// How long a group whose fate is unknown holds the end of a journal up that is being closed.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
 
-pub(super) struct Batch {
-    pub(super) records: Vec<NewRecord>,
-    pub(super) bytes: usize,
+pub(crate) struct Batch {
+    pub(crate) records: Vec<NewRecord>,
+    pub(crate) bytes: usize,
     reply: Reply<Result<Position, AppendError>>,
 }
 
-pub(super) struct Queue {
+pub(crate) struct Queue {
     limits: Limits,
     bytes_max: usize,
     state: Mutex<State>,
@@ -54,12 +54,12 @@ enum Phase {
 }
 
 impl Queue {
-    pub(super) fn new(limits: Limits, bytes_max: usize) -> Self {
+    pub(crate) fn new(limits: Limits, bytes_max: usize) -> Self {
         Self::in_phase(Phase::Open, limits, bytes_max)
     }
 
     /// One that accepts nothing.
-    pub(super) fn reading(limits: Limits) -> Self {
+    pub(crate) fn reading(limits: Limits) -> Self {
         Self::in_phase(Phase::Reading, limits, 0)
     }
 
@@ -68,12 +68,12 @@ impl Queue {
         Self { limits, bytes_max, state: Mutex::new(state), work: Notify::new(), closing: Notify::new() }
     }
 
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         self.limits
     }
 
     /// Queues `records`, or refuses them.
-    pub(super) fn submit(&self, records: Vec<NewRecord>) -> Result<Awaited<Result<Position, AppendError>>, Refusal> {
+    pub(crate) fn submit(&self, records: Vec<NewRecord>) -> Result<Awaited<Result<Position, AppendError>>, Refusal> {
         let bytes = self.limits.check(&records)?;
         let mut state = self.state.lock();
         match &state.phase {
@@ -94,7 +94,7 @@ impl Queue {
 
     /// Waits for batches and takes as many as fit into a group, in order; none when the journal closes and none is left, or
     /// has failed.
-    pub(super) async fn next(&self) -> Vec<Batch> {
+    pub(crate) async fn next(&self) -> Vec<Batch> {
         loop {
             let work = self.work.notified();
             {
@@ -108,13 +108,13 @@ impl Queue {
     }
 
     /// Answers a batch.
-    pub(super) fn answer(&self, batch: Batch, answer: Result<Position, AppendError>) {
+    pub(crate) fn answer(&self, batch: Batch, answer: Result<Position, AppendError>) {
         self.state.lock().bytes -= batch.bytes;
         batch.reply.answer(answer);
     }
 
     /// Refuses all that is queued.
-    pub(super) fn refuse(&self, refusal: &Refusal) {
+    pub(crate) fn refuse(&self, refusal: &Refusal) {
         let mut state = self.state.lock();
         let refused = std::mem::take(&mut state.batches);
         state.bytes -= refused.iter().map(|batch| batch.bytes).sum::<usize>();
@@ -123,7 +123,7 @@ impl Queue {
     }
 
     /// Takes nothing any more: refuses what is queued, and all that comes, with `refusal`.
-    pub(super) fn fail(&self, refusal: &Refusal) {
+    pub(crate) fn fail(&self, refusal: &Refusal) {
         let mut state = self.state.lock();
         state.phase = Phase::Failed(refusal.clone());
         let sentinels = std::mem::take(&mut state.sentinels);
@@ -133,7 +133,7 @@ impl Queue {
     }
 
     /// Accepts nothing from now on; the result of closing follows.
-    pub(super) fn begin_close(&self) -> Awaited<Result<(), CloseError>> {
+    pub(crate) fn begin_close(&self) -> Awaited<Result<(), CloseError>> {
         let (reply, awaited) = reply();
         let mut state = self.state.lock();
         let result = match &state.phase {
@@ -160,7 +160,7 @@ impl Queue {
     }
 
     /// Waits until the journal has been closing for too long.
-    pub(super) async fn overdue(&self) {
+    pub(crate) async fn overdue(&self) {
         loop {
             let closing = self.closing.notified();
             if matches!(self.state.lock().phase, Phase::Closing) {
@@ -171,7 +171,7 @@ impl Queue {
     }
 
     /// The writer has ended, because the journal closes or has failed.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut state = self.state.lock();
         let closers = std::mem::take(&mut state.closers);
         if closers.is_empty() {
@@ -188,7 +188,7 @@ impl Queue {
     }
 
     /// Why the journal has failed, once it has; nothing if it is closed first.
-    pub(super) fn failed(&self) -> Awaited<String> {
+    pub(crate) fn failed(&self) -> Awaited<String> {
         let (reply, awaited) = reply();
         let mut state = self.state.lock();
         match &state.phase {
@@ -204,12 +204,12 @@ impl Queue {
     }
 
     /// Whether reads are answered.
-    pub(super) fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Open | Phase::Reading | Phase::Failed(_))
     }
 
     /// Whether snapshots are kept.
-    pub(super) fn keeps_snapshots(&self) -> bool {
+    pub(crate) fn keeps_snapshots(&self) -> bool {
         matches!(self.state.lock().phase, Phase::Open | Phase::Failed(_))
     }
 }
