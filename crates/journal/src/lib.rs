@@ -5,6 +5,7 @@
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log.
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
+//! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
 //! * [`Memory`] is the journal for tests and simulations, and fails on command.
 //!
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
@@ -17,8 +18,10 @@ mod journal;
 mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod record;
-#[cfg(feature = "nats")]
+#[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
 mod reply;
 

@@ -1,0 +1,351 @@
+//! The journal over PostgreSQL: its records are rows of a database that is looked after already, and another machine can go on with them.
+//!
+//! # Who writes
+//! Several processes may have the journal open; the one that has opened it last writes. Opening counts the *epoch* up in the row of the
+//! owner. Every statement that inserts records locks this row against that, and inserts nothing in another epoch than its writer's. So
+//! a take-over waits for what is being inserted, and what comes later from an earlier writer has no effect, whatever that
+//! writer knows, and however late it arrives. No clock and no lease decides.
+//!
+//! # When a record is durable
+//! When its server has committed it, with all others of its group, and so have the standbys that its server waits for. An answer that
+//! is lost is looked for, under the same lock, before anything else is written.
+//!
+//! # Layers
+//! `log` inserts groups of records, one at a time, `send` finds out what became of one, `take_over` begins a reign, `reign` knows where
+//! everything ends and `earlier` what there is at all, `read` asks for records and snapshots, `session` has the connections and all that
+//! is asked over them, `tables` and `wire` know what stands in the tables, `guard` refuses servers that could lose something.
+//!
+//! # Executors
+//! The journal lives in the tokio runtime in which it is opened, and its futures run on any executor. When that runtime ends, what is
+//! under way is in doubt.
+//!
+//! # Limits
+//! A journal has up to six connections. Up to four million entities that there are take 8 bytes of memory, and those that were asked for
+//! since the journal was opened their key and about 90 more. Records are never removed.
+
+mod earlier;
+mod guard;
+mod log;
+mod options;
+mod read;
+mod reign;
+mod send;
+mod session;
+mod tables;
+mod take_over;
+mod wire;
+
+use std::error::Error as _;
+use std::fmt;
+use std::future::Future;
+use std::iter;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
+
+use self::log::Table;
+pub use self::options::Options;
+use self::read::Reader;
+use self::reign::Reign;
+use self::session::{Server, Slot};
+use self::take_over::Begun;
+use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
+use crate::remote::{Queue, Remote};
+
+/// How long opening goes on to ask.
+const OPEN_MAX: Duration = Duration::from_secs(20);
+const LIMITS: Limits = Limits { batch_bytes: 16 << 20, batch_records: 10_000, record_bytes: 16 << 20 };
+
+/// A journal in tables of `PostgreSQL`, which are made if there are none.
+///
+/// Dropping it writes what was submitted, in the background, as long as its runtime runs.
+///
+/// ```no_run
+/// use enact_journal::postgres::{Options, Postgres};
+/// use enact_journal::{EntityKey, Journal, Kind, NewRecord, Seq};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let journal = Postgres::open(Options::at("postgres://enact@h1,h2/bank")).await?;
+/// let account = EntityKey::new("Account", "NL01")?;
+/// let opened = NewRecord { entity: account, expected: Seq::NONE, kind: Kind(1), payload: b"open".to_vec() };
+/// journal.append(vec![opened]).await?;
+/// journal.close().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Postgres {
+    remote: Remote<Reader>,
+    epoch: u64,
+}
+
+/// Why a journal over `PostgreSQL` could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The address is none of a database.
+    #[error("{address:?} is no address of a database, such as postgres://user@host:5432/database")]
+    Address {
+        /// The address, without its user and password.
+        address: String,
+    },
+    /// The schema has another name than one may have.
+    #[error("{schema:?} is no name for a schema: it begins with a small letter, which letters, digits and `_` follow")]
+    Schema {
+        /// The name.
+        schema: String,
+    },
+    /// The address asks for an encrypted connection.
+    #[error("connections with `sslmode=require` cannot be made: use a socket, a private network or a tunnel")]
+    Tls,
+    /// No server can be reached, or none does what it has to within 20 s.
+    #[error("the journal cannot be opened over PostgreSQL: {why}")]
+    Unreachable {
+        /// What happened last.
+        why: String,
+    },
+    /// The server does not let the user in, or does not let it make or use the tables.
+    #[error("the server refuses it: {why} (code {code})")]
+    Refused {
+        /// What the server said.
+        why: String,
+        /// The server's code for it.
+        code: String,
+    },
+    /// The server is older than 15.
+    #[error("the server has version number {found}, at least 150000 is needed: upgrade it to PostgreSQL 15 or later")]
+    Version {
+        /// Its version, as `server_version_num` has it.
+        found: String,
+    },
+    /// The server is a standby.
+    #[error("the server is a standby, which takes no records: name the primary, or all hosts with commas between them")]
+    Standby,
+    /// The server has a setting with which what is acknowledged could get lost, or damage could be passed over.
+    #[error("the server has {setting} = {found}, it must be `{required}`: {remedy}")]
+    Setting {
+        /// The setting.
+        setting: String,
+        /// What it is.
+        found: String,
+        /// What it must be.
+        required: String,
+        /// How to correct it.
+        remedy: String,
+    },
+    /// There is nothing to look at.
+    #[error("there is no journal in schema {schema}: nobody has opened it")]
+    Missing {
+        /// The schema.
+        schema: String,
+    },
+    /// The tables are those of another program.
+    #[error(
+        "the tables in schema {schema} have format {found}, which this program does not know: use the one that made them"
+    )]
+    Format {
+        /// The schema.
+        schema: String,
+        /// Their format.
+        found: String,
+    },
+    /// A table is not kept as it must be.
+    #[error("table {table} {flaw}")]
+    Table {
+        /// The table with its schema.
+        table: String,
+        /// What is wrong with it, and how to correct it.
+        flaw: String,
+    },
+    /// The server cannot read what it has written.
+    #[error("the server has damaged data: {why}; restore it from a backup or a standby")]
+    Damaged {
+        /// What the server said.
+        why: String,
+    },
+    /// Records are missing that were durable.
+    #[error("the records end at position {found}, and were durable up to {last}: restore them from a backup")]
+    Shortened {
+        /// A position that was durable.
+        last: u64,
+        /// The last one that is there.
+        found: u64,
+    },
+}
+
+impl OpenError {
+    /// Whether what is acknowledged is lost or may get lost; otherwise nothing is known for the moment.
+    pub fn is_unsafe(&self) -> bool {
+        !matches!(
+            self,
+            Self::Address { .. } | Self::Schema { .. } | Self::Tls | Self::Unreachable { .. } | Self::Refused { .. }
+        )
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
+    fn unreachable(why: impl ToString) -> Self {
+        Self::Unreachable { why: why.to_string() }
+    }
+
+    /// What has come of a question: a refusal does not pass by itself.
+    #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
+    fn of(cause: tokio_postgres::Error) -> Self {
+        let code = cause.code().map_or("", SqlState::code);
+        // Names or passwords are wrong, rights or tables are missing.
+        if ["28", "3D", "42"].iter().any(|class| code.starts_with(class)) {
+            return Self::Refused { code: code.to_owned(), why: in_words(&cause) };
+        }
+        if is_damage(&cause) {
+            return Self::Damaged { why: in_words(&cause) };
+        }
+        Self::Unreachable { why: in_words(&cause) }
+    }
+}
+
+/// Whether the server has found a page that is not as it was written.
+fn is_damage(error: &tokio_postgres::Error) -> bool {
+    matches!(error.code(), Some(&(SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED)))
+}
+
+/// An error with what caused it, in one line.
+fn in_words(error: &tokio_postgres::Error) -> String {
+    if let Some(error) = error.as_db_error() {
+        return error.message().to_owned();
+    }
+    let causes = iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+}
+
+impl Postgres {
+    /// Opens the journal and takes it over from any other process that has it open.
+    ///
+    /// # Errors
+    /// When no server can be reached, or the server or a table is not what it has to be. Nothing is taken over then.
+    ///
+    /// # Cancel safety
+    /// The journal may have been taken over; opening it again goes on from there.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        let deadline = Instant::now() + OPEN_MAX;
+        let server = Arc::new(Server::of(&options)?);
+        let Begun { epoch, durable } = take_over::take_over(&server, &options, deadline).await?;
+        tracing::info!(schema = server.schema, shard = options.shard, epoch, "the journal was taken over");
+        let reign = Arc::new(Reign::of(options.shard, epoch, durable));
+        let reader = Arc::new(Reader::new(Arc::clone(&server), Arc::clone(&reign)));
+        let finding_out = earlier::find_out(Arc::clone(&server), Arc::clone(&reign));
+        let log = Table::new(Slot::new(server), reign, Arc::clone(&reader));
+        let queue = Queue::new(LIMITS, options.queue_bytes);
+        Ok(Self { remote: Remote::written(queue, reader, log, finding_out), epoch })
+    }
+
+    /// Opens the journal to read what it has now, beside the process that writes it, which goes on. Records and snapshots are refused: to this
+    /// process it is closed. What is written later may be seen, or not.
+    ///
+    /// # Errors
+    /// When no server can be reached, the server or a table is not what it has to be, or nobody has ever opened the journal.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Panics
+    /// As [`open`](Self::open).
+    pub async fn look(options: Options) -> Result<Self, OpenError> {
+        let server = Arc::new(Server::of(&options)?);
+        let Begun { epoch, durable } = take_over::look(&server, options.shard, Instant::now() + OPEN_MAX).await?;
+        let reader = Reader::new(server, Arc::new(Reign::of(options.shard, epoch, durable)));
+        Ok(Self { remote: Remote::read_only(LIMITS, Arc::new(reader)), epoch })
+    }
+
+    /// Checks whether the server and the tables are still what they have to be when the journal is opened, and whether the last records are
+    /// there that are known to be durable. Changes nothing.
+    ///
+    /// # Errors
+    /// When something [is unsafe](OpenError::is_unsafe), or no server has answered within 20 s.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn check(&self) -> Result<(), OpenError> {
+        self.remote.reader().check(Instant::now() + OPEN_MAX).await
+    }
+
+    /// The reign of this writer, larger than those of all before it. Of one that only [looks](Self::look), the one that it looks at.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Journal for Postgres {
+    fn append(
+        &self,
+        batch: Vec<NewRecord>,
+    ) -> impl Future<Output = Result<Position, AppendError>> + Send + 'static + use<> {
+        self.remote.append(batch)
+    }
+
+    fn read(
+        &self,
+        entity: &EntityKey,
+        after: Seq,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.remote.read_with(async move |reader| reader.read(&entity, after).await)
+    }
+
+    fn load(&self, entity: &EntityKey) -> impl Future<Output = Result<Loaded, ReadError>> + Send {
+        let entity = entity.clone();
+        self.remote.read_with(async move |reader| reader.load(&entity).await)
+    }
+
+    fn last(&self, entity: &EntityKey) -> impl Future<Output = Result<Seq, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.remote.read_with(async move |reader| reader.last(&entity).await)
+    }
+
+    fn feed(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<Record>, ReadError>> + Send + use<> {
+        self.remote.read_with(async move |reader| reader.feed(after, limit).await)
+    }
+
+    fn save_snapshot(
+        &self,
+        snapshot: Snapshot,
+    ) -> impl Future<Output = Result<(), SnapshotError>> + Send + 'static + use<> {
+        self.remote.save_with(snapshot, async move |reader, snapshot| reader.save(snapshot).await)
+    }
+
+    fn load_snapshot(
+        &self,
+        entity: &EntityKey,
+    ) -> impl Future<Output = Result<Option<Snapshot>, ReadError>> + Send + use<> {
+        let entity = entity.clone();
+        self.remote.read_with(async move |reader| reader.load_snapshot(&entity).await)
+    }
+
+    fn limits(&self) -> Limits {
+        self.remote.limits()
+    }
+
+    fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
+        self.remote.failed()
+    }
+
+    fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
+        self.remote.close()
+    }
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}

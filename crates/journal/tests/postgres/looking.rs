@@ -1,0 +1,60 @@
+//! A look at the journal shows what is there and does not disturb the writer.
+
+use enact_journal::postgres::{OpenError, Options, Postgres};
+use enact_journal::{Journal, Position, Refusal, Seq, Snapshot, SnapshotError};
+
+use crate::support::{fresh, key, record};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_shows_all_reigns_up_to_now_and_changes_nothing() {
+    let Some(options) = fresh() else { return };
+    let earlier = Postgres::open(options.clone()).await.expect("it opens");
+    earlier.append(vec![record(1, 0, b"first"), record(2, 0, b"other")]).await.expect("durable");
+    let writer = Postgres::open(options.clone()).await.expect("it takes over");
+    writer.append(vec![record(1, 1, b"second")]).await.expect("durable");
+
+    let look = Postgres::look(options.clone()).await.expect("it is there");
+    assert_eq!(look.epoch(), writer.epoch());
+    let seen = look.feed(Position::START, 10).await.expect("readable");
+    let payloads: Vec<_> = seen.iter().map(|record| (record.position.0, &record.payload[..])).collect();
+    assert_eq!(payloads, [(1, &b"first"[..]), (2, b"other"), (3, b"second")]);
+    assert_eq!(look.read(&key(1), Seq(1)).await.expect("readable").len(), 1);
+    assert_eq!(look.last(&key(3)).await, Ok(Seq::NONE));
+
+    assert_eq!(look.append(vec![record(3, 0, b"")]).await, Err(Refusal::Closed.into()));
+    let snapshot = Snapshot { entity: key(1), seq: Seq(2), payload: b"state".to_vec() };
+    assert_eq!(look.save_snapshot(snapshot).await, Err(SnapshotError::Closed));
+    writer.append(vec![record(1, 2, b"third")]).await.expect("it is not fenced off");
+    look.close().await.expect("closed");
+    assert!(look.feed(Position::START, 10).await.is_err());
+    let after = Postgres::look(options).await.expect("it is there");
+    assert_eq!(after.last(&key(1)).await, Ok(Seq(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_nobody_has_opened_is_not_made_by_looking() {
+    let Some(options) = fresh() else { return };
+    for _ in 0..2 {
+        let missing = Postgres::look(options.clone()).await.expect_err("there is none");
+        assert!(matches!(&missing, OpenError::Missing { schema } if *schema == options.schema), "{missing}");
+    }
+    drop(Postgres::open(options.clone()).await.expect("it opens"));
+    let missing = Postgres::look(Options { shard: 1, ..options }).await.expect_err("another journal");
+    assert!(matches!(&missing, OpenError::Missing { .. }), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn journals_of_one_schema_do_not_see_each_other() {
+    let Some(options) = fresh() else { return };
+    let (first, second) = (options.clone(), Options { shard: 255, ..options });
+    let first = Postgres::open(first).await.expect("it opens");
+    let second = Postgres::open(second).await.expect("it opens");
+    for journal in [&first, &second] {
+        assert_eq!(journal.append(vec![record(1, 0, b"x"), record(2, 0, b"y")]).await, Ok(Position(2)));
+        let taken = Snapshot { entity: key(1), seq: Seq(1), payload: b"x".to_vec() };
+        journal.save_snapshot(taken.clone()).await.expect("kept");
+        assert_eq!(journal.load(&key(1)).await.expect("readable").snapshot, Some(taken));
+        assert_eq!(journal.feed(Position::START, 9).await.expect("readable").len(), 2);
+    }
+    assert_eq!(first.append(vec![record(3, 0, b"x")]).await, Ok(Position(3)), "it was not taken over");
+}
