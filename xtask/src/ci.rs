@@ -1,8 +1,8 @@
 //! The gate: what has to hold before a change lands.
 //!
-//! Needs the Rust toolchain, git, curl, Go 1.26 or `nats-server`, Node.js 20, and Chromium or apt to get it. On a clean machine with
-//! two cores each step has a budget in minutes. A step that needs more is marked in the table at the end, which is a reason to
-//! look at it and no failure: how fast a machine is says nothing about a change.
+//! Needs the Rust toolchain, git, curl, Go 1.26 or `nats-server`, PostgreSQL 15 or later (`initdb` and `postgres`), Node.js 20, and
+//! Chromium or apt to get it. On a clean machine with two cores each step has a budget in minutes. A step that needs more is marked in
+//! the table at the end, which is a reason to look at it and no failure: how fast a machine is says nothing about a change.
 
 use std::error::Error;
 use std::path::Path;
@@ -105,7 +105,7 @@ fn style() -> Outcome {
 
 fn tests() -> Outcome {
     let mut tests = command(TEST_COMMAND);
-    // Without a NATS server, which `go install` gets, they fail instead of being passed over.
+    // Without a NATS server, which `go install` gets, or PostgreSQL, they fail instead of being passed over.
     tests.env("CI", "1");
     // Those with servers mostly wait for them.
     tests.env("RUST_TEST_THREADS", (2 * thread::available_parallelism()?.get()).to_string());
@@ -152,10 +152,15 @@ fn serves_the_bank() -> Outcome {
     if !status.success() {
         return Err(format!("the server ended with {status}").into());
     }
-    let mut over_nats = Command::new(target().join("release/enact"));
-    over_nats.args(["serve", "examples/bank.rebel", "--journal", "nats://127.0.0.1:4222"]);
-    let status = over_nats.status()?;
-    if status.code() == Some(2) { Ok(()) } else { Err(format!("over NATS, a plain build ended with {status}").into()) }
+    for journal in ["nats://127.0.0.1:4222", "postgres://enact@127.0.0.1/bank"] {
+        let mut elsewhere = Command::new(target().join("release/enact"));
+        elsewhere.args(["serve", "examples/bank.rebel", "--journal", journal]);
+        let status = elsewhere.status()?;
+        if status.code() != Some(2) {
+            return Err(format!("over {journal}, a plain build ended with {status}").into());
+        }
+    }
+    Ok(())
 }
 
 /// The test `name` of the program as the tests of the workspace have built it. Alone, it and what it depends on would be built again, with

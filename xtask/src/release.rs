@@ -61,7 +61,7 @@ impl Tools {
 
     /// The program, built with these flags. A target is named so that they are not those of build scripts, too.
     fn build(&self, folder: &Path, flags: &str) -> Result<PathBuf, Box<dyn std::error::Error>> {
-        let mut build = command("cargo build --release --locked -p enact-cli --features nats --target");
+        let mut build = command("cargo build --release --locked -p enact-cli --features nats,postgres --target");
         build.arg(&self.host).env("CARGO_TARGET_DIR", folder).env("RUSTFLAGS", flags);
         run_to_end(build)?;
         Ok(folder.join(&self.host).join("release/enact"))

@@ -81,7 +81,7 @@ pub(crate) fn planted() -> Outcome {
 pub(crate) fn soak() -> Outcome {
     let journal = "cargo test --release --locked -p enact-journal --test journal";
     let models = "cargo test --release --locked -p enact-models --test";
-    let program = "cargo test --release --locked -p enact-cli --features nats --test";
+    let program = "cargo test --release --locked -p enact-cli --features nats,postgres --test";
     let served = format!("{program} enact");
     for (variable, count, tests) in [
         ("ENACT_DAMAGES", "100000", format!("{journal} random_damage")),

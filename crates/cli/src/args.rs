@@ -118,10 +118,10 @@ pub(crate) struct Entities {
     /// Directory that keeps the entities
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
-    /// The NATS servers that keep the entities of one server; a rollback takes them over from it
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with_all = ["data", "cluster"])]
+    /// The NATS servers, or the PostgreSQL database, that keep the entities of one server; a rollback takes them over from it
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with_all = ["data", "cluster"])]
     pub(crate) journal: Option<String>,
-    /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
+    /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
     /// The NATS servers that keep the entities of several nodes; a rollback needs all of these stopped
@@ -130,9 +130,19 @@ pub(crate) struct Entities {
 }
 
 impl Entities {
-    pub(crate) fn are_in_streams(&self) -> bool {
-        self.journal.is_some() || self.cluster.is_some()
+    /// The database that keeps them, if one does.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.journal.as_deref().filter(|address| is_database(address))
     }
+
+    pub(crate) fn are_in_streams(&self) -> bool {
+        self.journal.is_some() && self.database().is_none() || self.cluster.is_some()
+    }
+}
+
+/// Whether an address of a journal is one of PostgreSQL; otherwise it is one of NATS.
+pub(crate) fn is_database(address: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme))
 }
 
 #[derive(Debug, Args)]
@@ -175,9 +185,10 @@ pub(crate) struct Serve {
     /// Directory that keeps the entities; made when missing
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
-    /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`. A server that
-    /// is started on the same streams takes them over from this one
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "nats")]
+    /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`, or in tables of
+    /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
+    /// them over from this one
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data", group = "nats")]
     pub(crate) journal: Option<String>,
     /// Be one of several nodes that share the entities, which are kept in streams of these NATS servers, such as
     /// `nats://h1:4222,nats://h2:4222`. Every node answers for every entity
@@ -196,7 +207,7 @@ pub(crate) struct Serve {
     /// one of them
     #[arg(long, value_name = "COUNT", requires = "nats")]
     pub(crate) replicas: Option<NonZeroUsize>,
-    /// Which streams: `J<NUMBER>` and `S<NUMBER>` of the account
+    /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
     /// Answer reads and refusals only behind a record that shows that no other server had taken the entities over. Without it, one that

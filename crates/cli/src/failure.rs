@@ -24,8 +24,8 @@ Exit status:
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
   2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
   3  cannot listen on the address
-  4  the data directory, or the journal over NATS, cannot be used: in use, unreadable, unsafe or damaged; or the name of the
-     node is in use, or `enact cluster check` has found something
+  4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or the
+     name of the node is in use, or `enact cluster check` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
@@ -84,6 +84,19 @@ pub(crate) enum Failure {
     #[cfg(not(feature = "nats"))]
     #[error("this program was built without NATS: build it with `cargo build --release -p enact-cli --features nats`")]
     WithoutNats,
+    #[cfg(feature = "postgres")]
+    #[error("cannot serve from {place}")]
+    Postgres { place: String, source: enact_journal::postgres::OpenError },
+    #[cfg(feature = "postgres")]
+    #[error(
+        "--replicas is for NATS: on how many standbys PostgreSQL keeps a record is its setting `synchronous_standby_names`"
+    )]
+    Replicas,
+    #[cfg(not(feature = "postgres"))]
+    #[error(
+        "this program was built without PostgreSQL: build it with `cargo build --release -p enact-cli --features postgres`"
+    )]
+    WithoutPostgres,
     #[error("cannot close the journal in {}", path.display())]
     Close { path: PathBuf, source: CloseError },
     #[error("the operating system refuses threads or signals")]
@@ -107,6 +120,10 @@ impl Failure {
             | Self::Caller(_) => 2,
             #[cfg(not(feature = "nats"))]
             Self::WithoutNats => 2,
+            #[cfg(feature = "postgres")]
+            Self::Replicas => 2,
+            #[cfg(not(feature = "postgres"))]
+            Self::WithoutPostgres => 2,
             Self::Listen(_) => 3,
             #[cfg(feature = "nats")]
             Self::Join { source, .. } if source.is_of_usage() => 2,
@@ -120,6 +137,8 @@ impl Failure {
             | Self::Unverified { .. }
             | Self::Unmoved { .. }
             | Self::Unsound { .. } => 4,
+            #[cfg(feature = "postgres")]
+            Self::Postgres { .. } => 4,
             Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,

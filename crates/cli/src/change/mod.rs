@@ -1,7 +1,10 @@
-//! `enact contract`: what becomes of the entities of a data directory, or of streams of NATS, when their specification changes.
+//! `enact contract`: what becomes of the entities of a data directory, of streams of NATS or of tables of PostgreSQL, when their
+//! specification changes.
 
 #[cfg(feature = "nats")]
 mod streams;
+#[cfg(feature = "postgres")]
+mod tables;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +23,12 @@ pub(crate) fn run(args: &args::Contract) -> Result<(), Failure> {
         return Err(Failure::WithoutNats);
         #[cfg(feature = "nats")]
         return runtime.block_on(streams::run(args));
+    }
+    if entities.database().is_some() {
+        #[cfg(not(feature = "postgres"))]
+        return Err(Failure::WithoutPostgres);
+        #[cfg(feature = "postgres")]
+        return runtime.block_on(tables::run(args));
     }
     let path = &entities.data;
     match args {

@@ -1,4 +1,4 @@
-//! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, or as one of several nodes.
+//! `enact serve`: entities over HTTP, from a data directory, from streams of NATS, from tables of PostgreSQL, or as one of several nodes.
 //!
 //! # Order
 //! Whatever can refuse to start does so before anything is touched: the specification, then the tokens, then the
@@ -23,6 +23,8 @@ use enact_entities::{Engine, EngineOptions, Entities, Limits as AdmissionLimits,
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
 #[cfg(feature = "nats")]
 use enact_journal::nats::{Nats, Options as NatsOptions};
+#[cfg(feature = "postgres")]
+use enact_journal::postgres::{Options as PostgresOptions, Postgres};
 use enact_journal::{Embedded, Journal, OpenError, Options as JournalOptions};
 use enact_rebel::{Source, Spec};
 use enact_server::{DEADLINE_MAX, Exposure, IN_FLIGHT_MAX, Limits, Listener, Options, Tokens, router};
@@ -35,9 +37,18 @@ use crate::failure::Failure;
 use crate::{args, log, spec};
 
 pub(crate) fn run(args: &args::Serve) -> Result<(), Failure> {
+    let is_database = args.journal.as_deref().is_some_and(args::is_database);
     #[cfg(not(feature = "nats"))]
-    if args.journal.is_some() || args.cluster.is_some() {
+    if args.journal.is_some() && !is_database || args.cluster.is_some() {
         return Err(Failure::WithoutNats);
+    }
+    #[cfg(not(feature = "postgres"))]
+    if is_database {
+        return Err(Failure::WithoutPostgres);
+    }
+    #[cfg(feature = "postgres")]
+    if is_database && args.replicas.is_some() {
+        return Err(Failure::Replicas);
     }
     let sources = spec::read(&args.spec.files)?;
     let _log = log::to_stderr(&args.log)?;
@@ -103,6 +114,14 @@ async fn serve(
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.cluster {
         return start.join(addresses).await;
+    }
+    #[cfg(feature = "postgres")]
+    if let Some(address) = args.journal.as_deref().filter(|address| args::is_database(address)) {
+        let options = PostgresOptions { shard: args.shard, node: node(), ..PostgresOptions::at(address) };
+        let place = in_tables(&options);
+        let opened = Postgres::open(options).await;
+        let journal = opened.map_err(|source| Failure::Postgres { place: place.clone(), source })?;
+        return start.serve(journal, &place).await;
     }
     #[cfg(feature = "nats")]
     if let Some(addresses) = &args.journal {
@@ -204,17 +223,28 @@ fn exposure(args: &args::Serve) -> Exposure {
     if args.insecure { Exposure::Insecure } else { Exposure::Loopback }
 }
 
-/// How the journal over NATS is opened; those whom it is taken over from are told the machine and the process.
+/// The machine and the process: those whom a journal is taken over from are told.
+#[cfg(any(feature = "nats", feature = "postgres"))]
+fn node() -> String {
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{machine}, process {}", std::process::id())
+}
+
+/// How the journal over NATS is opened.
 #[cfg(feature = "nats")]
 fn over_nats(args: &args::Serve, addresses: &str) -> NatsOptions {
-    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let node = format!("{machine}, process {}", std::process::id());
     NatsOptions {
         shard: args.shard,
         replicas: args.replicas.map_or(1, NonZeroUsize::get),
-        node,
+        node: node(),
         ..NatsOptions::at(addresses)
     }
+}
+
+/// The tables, as they may stand in a log.
+#[cfg(feature = "postgres")]
+pub(crate) fn in_tables(options: &PostgresOptions) -> String {
+    format!("{} (schema {}, shard {})", options.place(), options.schema, options.shard)
 }
 
 /// The servers, as they may stand in a log.

@@ -13,6 +13,7 @@ mod nats;
 #[path = "../../examples/cluster/nodes.rs"]
 mod nodes;
 mod pages;
+mod postgres;
 mod serve;
 mod served;
 mod timers;
