@@ -51,7 +51,7 @@ use self::read::Reader;
 use self::reign::Reign;
 use self::session::{Server, Slot};
 use self::take_over::Begun;
-use crate::journal::{AppendError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
+use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
 use crate::remote::{Queue, Remote};
 
@@ -184,6 +184,12 @@ impl OpenError {
         )
     }
 
+    /// What it says of a journal that is open.
+    fn of_check(&self) -> CheckError {
+        let why = self.to_string();
+        if self.is_unsafe() { CheckError::Unsafe { why } } else { CheckError::Unavailable { why } }
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "errors come like this")]
     fn unreachable(why: impl ToString) -> Self {
         Self::Unreachable { why: why.to_string() }
@@ -260,21 +266,6 @@ impl Postgres {
         Ok(Self { remote: Remote::read_only(LIMITS, Arc::new(reader)), epoch })
     }
 
-    /// Checks whether the server and the tables are still what they have to be when the journal is opened, and whether the last records are
-    /// there that are known to be durable. Changes nothing.
-    ///
-    /// # Errors
-    /// When something [is unsafe](OpenError::is_unsafe), or no server has answered within 20 s.
-    ///
-    /// # Panics
-    /// If it is polled outside of a tokio runtime with its timers and its network.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    pub async fn check(&self) -> Result<(), OpenError> {
-        self.remote.reader().check(Instant::now() + OPEN_MAX).await
-    }
-
     /// The reign of this writer, larger than those of all before it. Of one that only [looks](Self::look), the one that it looks at.
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -337,6 +328,16 @@ impl Journal for Postgres {
 
     fn failed(&self) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
         self.remote.failed()
+    }
+
+    /// Looks whether the server and the tables are what they have to be when the journal is opened, and whether all records are there that are
+    /// known to be durable. It is over within 20 s.
+    ///
+    /// # Panics
+    /// If it is polled outside of a tokio runtime with its timers and its network.
+    async fn check(&self) -> Result<(), CheckError> {
+        let checked = self.remote.reader().check(Instant::now() + OPEN_MAX).await;
+        checked.map_err(|cause| cause.of_check())
     }
 
     fn close(&self) -> impl Future<Output = Result<(), CloseError>> + Send + 'static + use<> {
