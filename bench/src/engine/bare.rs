@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use enact_entities::EntityKey;
-use enact_journal::nats::Options;
 use enact_journal::{Journal, Kind, NewRecord, Position, Seq};
 
 use super::clients::{Window, Work};
 use super::store::Store;
 use super::{EngineError, bank};
+use crate::served::Over;
 
 /// The records of which a batch is made out.
 const PAGE: u64 = 1_000;
@@ -25,7 +25,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// What the last commands of `kind` have appended on average, in the journal of `options`, which no engine has open.
-    pub(super) async fn of(options: Options, kind: bank::Kind) -> Result<Self, EngineError> {
+    pub(super) async fn of(options: Over, kind: bank::Kind) -> Result<Self, EngineError> {
         let failed = |cause: String| EngineError::Journal(cause);
         let journal = Store::over(options).await?;
         let Position(end) = journal.append(vec![]).await.map_err(|cause| failed(cause.to_string()))?;
@@ -49,12 +49,7 @@ impl Batch {
 }
 
 /// Has so many clients append one batch after the other.
-pub(super) async fn append(
-    options: Options,
-    batch: Batch,
-    clients: u32,
-    length: Duration,
-) -> Result<Window, EngineError> {
+pub(super) async fn append(options: Over, batch: Batch, clients: u32, length: Duration) -> Result<Window, EngineError> {
     let journal = Arc::new(Store::over(options).await?);
     let client = |client, over| run_client(Arc::clone(&journal), batch, client, over);
     let window = Window::run(clients, length, client).await?;

@@ -10,7 +10,6 @@ use enact_entities::{
     Command, Engine, Entities as _, EntityKey, Network, ReadMode, Receipt, SubmitError, SystemClock, View,
 };
 use enact_journal::disk::{Disk, OsDisk, SlowDisk};
-use enact_journal::nats;
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
 use tokio::time::sleep;
 
@@ -19,6 +18,7 @@ use super::contract::Contract;
 use super::decider::Decider;
 use super::store::Store;
 use crate::nodes::{self, Node};
+use crate::served::Over;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How many requests are under way at once where order does not matter.
@@ -44,8 +44,8 @@ pub(crate) struct Setup {
 pub(crate) enum Records {
     /// In a directory of each engine.
     Directories,
-    /// Over NATS, those of the one engine.
-    Nats(nats::Options),
+    /// On servers, those of the one engine.
+    Over(Over),
     /// Over the servers of NATS at these addresses, separated by commas: the engines are nodes of a cluster, and share its shards.
     Cluster(String),
 }
@@ -85,7 +85,7 @@ fn place(entity: &EntityKey, engines: usize) -> usize {
 }
 
 impl Engines {
-    /// Engines of `contract` whose journals are in new directories in `directory`, unless they are over NATS. The runtime of the caller maintains them.
+    /// Engines of `contract` whose journals are in new directories in `directory`, unless they are on servers. The runtime of the caller maintains them.
     ///
     /// # Panics
     /// If the contract is not Rebel.
@@ -93,7 +93,7 @@ impl Engines {
         let spec = Arc::new(check(vec![Source::new("contract.rebel", contract)]).expect("the contract is Rebel"));
         let members = match &setup.records {
             Records::Cluster(servers) => Members::Nodes(join_all(&spec, servers, setup).await?),
-            Records::Directories | Records::Nats(_) => Self::open_all(&spec, directory, setup).await?,
+            Records::Directories | Records::Over(_) => Self::open_all(&spec, directory, setup).await?,
         };
         Ok(Self { spec, members })
     }
@@ -104,7 +104,7 @@ impl Engines {
         let network = Network::new(names, move |entity| place(entity, count), setup.delay);
         let failed = |source: &dyn Error| EngineError::Journal(source.to_string());
         let open = async |number: usize| {
-            if let Records::Nats(over) = &setup.records {
+            if let Records::Over(over) = &setup.records {
                 return Store::over(over.clone()).await;
             }
             let disk: Arc<dyn Disk> =

@@ -3,8 +3,8 @@
 //! Each client is a task that submits one command after the other; an acknowledged one has been synced. `engines` and `clients`
 //! are also those of other benchmarks in process.
 //!
-//! Over NATS each window is followed by one in which as many clients append batches like those of the commands without an engine, to other
-//! streams on the same servers: what the engine reaches of that is what it makes of its journal.
+//! Over NATS or PostgreSQL each window is followed by one in which as many clients append batches like those of the commands without
+//! an engine, to other streams or rows on the same servers: what the engine reaches of that is what it makes of its journal.
 //!
 //! # Oracle
 //! After each window the balances of all accounts add up to what was paid in, or all appended batches are there.
@@ -83,7 +83,7 @@ pub enum EngineError {
     /// There is no journal, or none that can be read or closed.
     #[error("the journal of the benchmark: {0}")]
     Journal(String),
-    /// There are no servers of NATS.
+    /// There are no servers of NATS or of PostgreSQL.
     #[error(transparent)]
     Servers(#[from] BenchError),
     /// A page could not be written.
@@ -123,7 +123,7 @@ pub struct Sample {
     pub cpu_us: f64,
     /// The latency that half of the commands did not exceed, in milliseconds.
     pub p50_ms: f64,
-    /// What as many clients have reached without an engine, over NATS.
+    /// What as many clients have reached without an engine, over NATS or PostgreSQL.
     pub bare: Option<Bare>,
 }
 
@@ -189,7 +189,7 @@ fn measure(
     let runtime = threads.enable_all().build().map_err(refused("threads"))?;
     let directory = tempfile::tempdir().map_err(refused("a directory"))?;
     let servers = journal.start(directory.path())?;
-    let records = servers.options(0).map_or(Records::Directories, Records::Nats);
+    let records = servers.options(0).map_or(Records::Directories, Records::Over);
     let setup = Setup { engines: 1, delay: Duration::ZERO, sync_min: None, decider: Decider::default(), records };
     let length = Duration::from_secs(options.seconds);
     let windows = Windows { directory: directory.path(), setup, clients: &[clients], length };

@@ -1,9 +1,10 @@
-//! The journal of an engine: in a directory, or over NATS.
+//! The journal of an engine: in a directory, over NATS, or over PostgreSQL.
 
 use std::sync::Arc;
 
 use enact_journal::disk::Disk;
-use enact_journal::nats::{self, Nats};
+use enact_journal::nats::Nats;
+use enact_journal::postgres::Postgres;
 use enact_journal::{
     AppendError, CloseError, Embedded, EntityKey, Journal, Limits, Loaded, NewRecord, Options, Position, ReadError,
     Record, Seq, Snapshot, SnapshotError,
@@ -11,11 +12,13 @@ use enact_journal::{
 use futures_util::future::Either;
 
 use super::EngineError;
+use crate::served::Over;
 
 /// The journal of an engine.
 pub(crate) enum Store {
     Embedded(Embedded),
     Nats(Nats),
+    Postgres(Postgres),
 }
 
 impl Store {
@@ -25,19 +28,27 @@ impl Store {
         opened.map(Self::Embedded).map_err(|cause| EngineError::Journal(cause.to_string()))
     }
 
-    /// A journal over NATS.
-    pub(crate) async fn over(options: nats::Options) -> Result<Self, EngineError> {
-        let opened = Nats::open(options).await;
-        opened.map(Self::Nats).map_err(|cause| EngineError::Journal(cause.to_string()))
+    /// A journal of servers.
+    pub(crate) async fn over(options: Over) -> Result<Self, EngineError> {
+        match options {
+            Over::Nats(options) => {
+                Nats::open(options).await.map(Self::Nats).map_err(|cause| EngineError::Journal(cause.to_string()))
+            }
+            Over::Postgres(options) => {
+                let opened = Postgres::open(options).await;
+                opened.map(Self::Postgres).map_err(|cause| EngineError::Journal(cause.to_string()))
+            }
+        }
     }
 }
 
-/// What the one or the other journal does.
+/// What one of the journals does.
 macro_rules! either {
     ($store:expr, $journal:ident => $does:expr) => {
         match $store {
             Store::Embedded($journal) => Either::Left($does),
-            Store::Nats($journal) => Either::Right($does),
+            Store::Nats($journal) => Either::Right(Either::Left($does)),
+            Store::Postgres($journal) => Either::Right(Either::Right($does)),
         }
     };
 }
@@ -92,6 +103,7 @@ impl Journal for Store {
         match self {
             Self::Embedded(journal) => journal.limits(),
             Self::Nats(journal) => journal.limits(),
+            Self::Postgres(journal) => journal.limits(),
         }
     }
 
@@ -103,6 +115,7 @@ impl Journal for Store {
         match self {
             Self::Embedded(journal) => journal.forget(is_over),
             Self::Nats(journal) => journal.forget(is_over),
+            Self::Postgres(journal) => journal.forget(is_over),
         }
     }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 pub(crate) use self::client::{Answer, Client};
 pub use self::journals::Journal;
-pub(crate) use self::journals::Servers;
+pub(crate) use self::journals::{Over, Servers};
 pub use self::load::Load;
 pub(crate) use self::load::{block_on, program};
 pub(crate) use self::process::{Served, Server};

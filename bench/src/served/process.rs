@@ -67,9 +67,9 @@ impl Server {
             }
             Role::Own { command: role } => _ = command.arg(role),
         }
-        let over_nats = servers.arguments();
-        if !over_nats.is_empty() {
-            command.args(over_nats);
+        let elsewhere = servers.arguments();
+        if !elsewhere.is_empty() {
+            command.args(elsewhere);
             return command;
         }
         command.arg("--data").arg(directory.join("data"));

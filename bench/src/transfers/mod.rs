@@ -1,8 +1,8 @@
 //! Money transfers over HTTP against a served bank.
 //!
 //! The workload is *Sync1000* of Path-Sensitive Atomic Commit, section 6: one transfer entity books between two of N
-//! accounts drawn uniformly. The server is a process of its own, started on a fresh data directory, or over fresh servers of NATS,
-//! as in production: every acknowledged transfer has been synced to disk.
+//! accounts drawn uniformly. The server is a process of its own, started on a fresh data directory, or over fresh servers of NATS
+//! or PostgreSQL, as in production: every acknowledged transfer has been synced to disk.
 //!
 //! # Oracle
 //! After each window the balances of all accounts are read back and must add up to what was paid in.
@@ -22,8 +22,8 @@ pub struct Options {
     /// Accounts that the transfers are drawn from.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(2..))]
     pub accounts: u64,
-    /// Where the records are kept, one measurement each; NATS takes a program that was built with `--features nats`, and a simulated
-    /// sync does not count there.
+    /// Where the records are kept, one measurement each; NATS takes a program that was built with `--features nats`, PostgreSQL one with
+    /// `--features postgres`, and a simulated sync does not count there.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Journal::Directory])]
     pub journals: Vec<Journal>,
     /// How many clients ask how often.
