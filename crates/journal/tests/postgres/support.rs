@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{EntityKey, Journal, Kind, NewRecord, Position, Record, Seq};
@@ -175,7 +176,9 @@ impl Admin {
 
     /// Waits until `sql` selects something.
     pub(crate) fn waits_for(&self, sql: &str) {
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.asks(sql).is_empty() {
+            assert!(Instant::now() < deadline, "{sql} selects nothing");
             std::thread::yield_now();
         }
     }
