@@ -253,7 +253,8 @@ impl<M: Model> Node<M> {
         for (at, party) in &self.parties {
             match party {
                 Party::Participant(participant) => {
-                    let delayed: Vec<_> = self.delayed(at).collect();
+                    let attempt = |tx| (tx, participant.admission().delayed_attempt(tx));
+                    let delayed: Vec<_> = self.delayed(at).map(attempt).collect();
                     line(format_args!("{at} {:?} {delayed:?}", participant.snapshot()));
                 }
                 Party::Coordinator(coordinator) => line(format_args!("{:?} {coordinator:?}", self.now)),
