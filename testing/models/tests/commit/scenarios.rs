@@ -103,15 +103,19 @@ pub(crate) const SCENARIOS: &[Named] = &[
         at_once(scenario(SERIALIZABLE, &CONDITIONS[..2], crashes(1)))
     }),
     gate("locking-2-at-once", Some(4355), || at_once(scenario(Strategy::Locking, &TRANSFERS[1..], NONE))),
-    deep("transfers-2-at-once-crashes-1", None, || at_once(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))),
+    deep("transfers-2-at-once-crashes-1", Some(49_177), || {
+        at_once(scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(1)))
+    }),
     gate("crossing-2-at-once-crashes-1", Some(92_873), || at_once(scenario(SERIALIZABLE, &CROSSING[..2], crashes(1)))),
     gate("slow-2", Some(2371), || slowly(scenario(SERIALIZABLE, &TRANSFERS[1..], NONE))),
-    deep("transfers-2-crashes-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
+    deep("transfers-2-crashes-2", Some(358_739), || scenario(SERIALIZABLE, &TRANSFERS[1..], crashes(2))),
     deep("late-2", None, || scenario(SERIALIZABLE, &TRANSFERS[1..], Faults { lates: 1, ticks: 1, crashes: 1, ..NONE })),
     gate("transfers-3", Some(31_758), || scenario(SERIALIZABLE, TRANSFERS, NONE)),
     gate("conditions-2-take-overs-1", Some(4673), || scenario(SERIALIZABLE, &CONDITIONS[..2], take_overs(1))),
     gate("crossing-2-take-overs-1", Some(106_657), || scenario(SERIALIZABLE, &CROSSING[..2], take_overs(1))),
-    deep("crossing-2-at-once-take-overs-1", None, || at_once(scenario(SERIALIZABLE, &CROSSING[..2], take_overs(1)))),
+    deep("crossing-2-at-once-take-overs-1", Some(381_733), || {
+        at_once(scenario(SERIALIZABLE, &CROSSING[..2], take_overs(1)))
+    }),
     gate("conditions-2-take-overs-1-ticks-1", Some(200_481), || {
         scenario(SERIALIZABLE, &CONDITIONS[..2], Faults { take_overs: 1, ticks: 1, ..NONE })
     }),
