@@ -141,7 +141,8 @@ impl<J: Journal> Barrier<J> {
             Ok(_) => Ok(()),
             Err(CommitError::Append(AppendError::Refused(refusal))) => Err(match refusal {
                 Refusal::StorageFull { why } => Unproven::Full { why },
-                Refusal::Overloaded { .. } => Unproven::Late,
+                // One that is queued behind a refused one finds the end elsewhere.
+                Refusal::Overloaded { .. } | Refusal::Conflict { .. } => Unproven::Late,
                 Refusal::Closed => Unproven::Stopping,
                 refusal => Unproven::Failed { why: refusal.to_string() },
             }),
