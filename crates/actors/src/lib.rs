@@ -68,8 +68,9 @@
 //!   which the runtime does not see: a [`timeout`](Promise::timeout) ends these.
 //! * **Fairness.** An actor with a full mailbox takes a batch of turns and goes to the back; a turn that blocks in a call
 //!   delays only what waits for it, and what is queued behind one that computes for long goes to another worker within a
-//!   millisecond, unless all of them compute for long or have as much to do for those that came before. An idle actor that hears from outside of the system's threads,
-//!   from a thread, a timer or a socket, waits for at most two runs of each runnable actor.
+//!   millisecond, unless all of them compute for long or have as much to do for those that came before. An idle actor
+//!   that hears from outside of the system's threads, from a thread, a timer or a socket, waits for at most two runs of
+//!   each runnable actor.
 //! * **Rest.** A system without work uses no processor time.
 //!
 //! # Transactions

@@ -13,7 +13,8 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
-use enact_sync::atomic::{AtomicU64, Ordering};
+use enact_sync::atomic::Ordering;
+use enact_sync::unmodelled::AtomicU64;
 
 /// How long one has not told the time that is stuck.
 const STUCK_AFTER: Duration = Duration::from_micros(300);
