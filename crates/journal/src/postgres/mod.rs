@@ -36,11 +36,10 @@ mod take_over;
 mod wire;
 
 use std::error::Error as _;
-use std::fmt;
 use std::future::Future;
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, iter};
 
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;

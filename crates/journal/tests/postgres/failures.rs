@@ -40,10 +40,11 @@ fn assert_whole(journal: &Postgres, count: u64) {
     }
 }
 
-/// The session that inserts records.
-fn inserting(admin: &Admin) -> String {
-    let pids = admin
-        .asks("SELECT pid FROM pg_stat_activity WHERE query LIKE '%INSERT INTO records%' AND pid <> pg_backend_pid()");
+/// The session in which the writer `node` inserts records.
+fn inserting(admin: &Admin, node: &str) -> String {
+    let pids = admin.asks(&format!(
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'enact {node}' AND query LIKE '%INSERT INTO records%'"
+    ));
     let [pid] = <[String; 1]>::try_from(pids).expect("one session");
     pid
 }
@@ -94,12 +95,13 @@ fn an_append_whose_answer_is_lost_is_durable_once() {
 /// The session has got the group and has not begun with it when the journal gives it up and sends the group over another one.
 #[test]
 fn a_group_of_a_frozen_session_is_there_once_when_it_goes_on() {
-    let Some(single) = Single::start() else { return };
+    let Some(options) = fresh() else { return };
     let mut processes = Processes::default();
-    let journal = block_on(processes.open(single.options())).expect("it opens");
+    let options = Options { node: options.schema.clone(), ..options };
+    let journal = block_on(processes.open(options.clone())).expect("it opens");
     block_on(journal.append(vec![record(1, 0, b"0")])).expect("durable");
-    let admin = Admin::of(&single.options());
-    let frozen = inserting(&admin);
+    let admin = Admin::of(&options);
+    let frozen = inserting(&admin, &options.node);
     signal("STOP", &frozen);
     let given_up = journal.append(vec![record(1, 1, b"1"), record(2, 0, b"2")]);
     assert_eq!(block_on(given_up), Ok(Position(3)));

@@ -105,7 +105,7 @@ fn a_server_that_comes_back_with_an_unsafe_setting_gets_nothing_until_it_is_safe
 }
 
 #[test]
-fn a_server_without_checksums_and_a_standby_are_refused() {
+fn a_server_without_checksums_and_a_standby_are_refused_and_of_several_hosts_the_one_that_takes_writes_is_used() {
     let Some(mut single) = Single::start_with(&[], "") else { return };
     let refused = refusal(single.options());
     assert!(matches!(&refused, OpenError::Setting { setting, .. } if setting == "data_checksums"), "{refused}");
@@ -114,6 +114,12 @@ fn a_server_without_checksums_and_a_standby_are_refused() {
     single.server.restart();
     let refused = refusal(single.options());
     assert!(matches!(&refused, OpenError::Standby) && refused.is_unsafe(), "{refused}");
+
+    let (Some(server), Some(options)) = (shared(), fresh()) else { return };
+    let hosts = format!("postgres://enact@127.0.0.1:{},127.0.0.1:{}/postgres", single.server.port(), server.port());
+    let options = Options { server: hosts, ..options };
+    let journal = block_on(Processes::default().open(options)).expect("it opens");
+    assert_eq!(journal.epoch(), 1);
 }
 
 #[test]
@@ -177,17 +183,4 @@ fn no_statement_changes_or_removes_a_record() {
              EXCEPTION WHEN raise_exception THEN NULL; END $$"
         ));
     }
-}
-
-#[test]
-fn of_several_hosts_the_one_that_takes_writes_is_used() {
-    let (Some(standby), Some(server)) = (Single::start_with(&["--data-checksums"], ""), shared()) else { return };
-    let mut standby = standby.server;
-    std::fs::write(standby.data().join("standby.signal"), "").expect("written");
-    standby.restart();
-    let options = fresh().expect("there is a server");
-    let hosts = format!("postgres://enact@127.0.0.1:{},127.0.0.1:{}/postgres", standby.port(), server.port());
-    let options = Options { schema: options.schema, ..Options::at(&hosts) };
-    let journal = block_on(Processes::default().open(options)).expect("it opens");
-    assert_eq!(journal.epoch(), 1);
 }
