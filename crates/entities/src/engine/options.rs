@@ -18,7 +18,7 @@ pub struct EngineOptions {
     pub live_bytes_max: usize,
     /// After how long without use an entity is put away, or after up to twice as long.
     pub idle_after: Duration,
-    /// How long an append may take before the disk counts as [slow](DiskState::Slow).
+    /// How long an append may take before the disk counts as [slow](super::DiskState::Slow).
     pub slow_after: Duration,
     /// Whether reads and refusals are answered only behind a record that shows that no other engine has taken the journal over before
     /// they were found. Without it, one that it was taken from answers from memory until it appends something: what has the engine
@@ -43,7 +43,7 @@ impl EngineOptions {
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`] for all classes, 4,096 commands under way, 256 MiB of entities that are put away after ten
+    /// [`Strategy::Serializable`](crate::Strategy::Serializable) for all classes, 4,096 commands under way, 256 MiB of entities that are put away after ten
     /// minutes without use, 5 s for an append, no barrier, a look at the journal each minute, a day for answers.
     fn default() -> Self {
         Self {
