@@ -11,33 +11,39 @@ const BEAT_EVERY: Duration = Duration::from_micros(100);
 pub(super) struct Pace {
     /// When counting began; none while the worker has nothing to do.
     since: Option<Instant>,
+    /// For how many runs the clock is read, and how many of them are still to come.
     runs: u32,
-    /// After how many runs the clock is read next.
-    until_beat: u32,
+    left: u32,
     average_ns: u64,
 }
 
 impl Pace {
     /// Counts one more run; the time, if the clock was read.
+    #[inline]
     pub(super) fn count(&mut self, clock: impl FnOnce() -> Instant) -> Option<Instant> {
-        self.runs += 1;
-        if self.runs < self.until_beat && self.since.is_some() {
+        if self.left > 1 {
+            self.left -= 1;
             return None;
         }
         let now = clock();
+        self.average_until(now);
+        Some(now)
+    }
+
+    #[cold]
+    fn average_until(&mut self, now: Instant) {
         if let Some(since) = self.since.replace(now) {
             let average = nanos(now - since) / u64::from(self.runs);
             self.average_ns = (self.average_ns.saturating_mul(3).saturating_add(average)) / 4;
         }
-        self.runs = 0;
         let runs = nanos(BEAT_EVERY) / self.average_ns.max(1);
-        self.until_beat = u32::try_from(runs).unwrap_or(u32::MAX).clamp(1, RUNS_PER_BEAT);
-        Some(now)
+        self.runs = u32::try_from(runs).unwrap_or(u32::MAX).clamp(1, RUNS_PER_BEAT);
+        self.left = self.runs;
     }
 
     /// The worker has nothing to do for a while.
     pub(super) fn pause(&mut self) {
-        self.since = None;
+        (self.since, self.left) = (None, 0);
     }
 
     /// Nanoseconds of a run.

@@ -6,10 +6,11 @@
 //! looked like a moment's work when it was queued.
 //!
 //! # Rule
-//! Each worker tells the time whenever it has read the clock, every tenth of a millisecond as long as its runs are short. One that has not for [`STUCK_AFTER`]
-//! is *stuck*: what waits for it may be taken. Workers look for one that is stuck every [`LOOK_EVERY`], whichever has its
-//! clock at hand first; and so does the sentinel of those that sleep. So what waits behind a long run begins elsewhere within a
-//! millisecond, unless all workers are stuck.
+//! Each worker tells the time whenever it has read the clock, every tenth of a millisecond as long as its runs are short.
+//! One that has not for [`STUCK_AFTER`] is *stuck*: what waits for it may be taken. Workers look for one that is stuck every
+//! [`LOOK_EVERY`], whichever has its clock at hand first, and the sentinel of those that sleep does every
+//! [`SENTINEL_LOOKS_EVERY`]. So what waits behind a long run begins elsewhere within a millisecond, unless all workers are
+//! stuck.
 use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
@@ -17,9 +18,11 @@ use enact_sync::atomic::Ordering;
 use enact_sync::unmodelled::AtomicU64;
 
 /// How long one has not told the time that is stuck.
-const STUCK_AFTER: Duration = Duration::from_micros(300);
-/// How far apart looks are.
-pub(super) const LOOK_EVERY: Duration = Duration::from_micros(300);
+const STUCK_AFTER: Duration = Duration::from_micros(200);
+/// How far apart looks of workers are.
+const LOOK_EVERY: Duration = Duration::from_micros(300);
+/// How far apart those of the sentinel are, each of which costs a wake-up.
+pub(super) const SENTINEL_LOOKS_EVERY: Duration = Duration::from_micros(600);
 
 pub(super) struct Watch {
     began: Instant,

@@ -107,16 +107,16 @@ impl Core {
         if !self.calls.are_none() {
             return self.next_for_calls(scheduler);
         }
-        let held_up = now.and_then(|now| self.next_held_up(scheduler, now));
+        let is_due = now.filter(|&now| scheduler.watch.is_due(now));
+        let held_up = is_due.and_then(|now| self.next_held_up(scheduler, now));
         held_up.or_else(|| self.next_actor(scheduler)).map(Work::Run)
     }
 
-    /// One of the actors that wait behind the long run of another worker, if it is time to look. Those behind it come to the back of its
-    /// queue, all of which is due then: what has waited waits for no streak.
+    /// One of the actors that wait behind the long run of another worker, if there are any. Those behind it come to the
+    /// back of its queue, all of which is due then: what has waited waits for no streak.
+    #[cold]
+    #[inline(never)]
     fn next_held_up(&mut self, scheduler: &Scheduler, now: Instant) -> Option<Runnable> {
-        if !scheduler.watch.is_due(now) {
-            return None;
-        }
         let mut held_up = self.others(scheduler).filter(|&other| scheduler.is_held_up(other, now));
         held_up.find_map(|other| {
             let stealer = &scheduler.stealers[other];
