@@ -188,11 +188,16 @@ pub(crate) struct Serve {
     /// Keep the entities in streams of NATS servers and not in a directory, such as `nats://h1:4222,nats://h2:4222`, or in tables of
     /// PostgreSQL, such as `postgres://enact@host/bank?schema=enact`. A server that is started on the same streams or tables takes
     /// them over from this one
-    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data", group = "nats")]
+    #[arg(
+        long,
+        value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB",
+        conflicts_with = "data",
+        group = "servers"
+    )]
     pub(crate) journal: Option<String>,
     /// Be one of several nodes that share the entities, which are kept in streams of these NATS servers, such as
     /// `nats://h1:4222,nats://h2:4222`. Every node answers for every entity
-    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "nats", requires = "node")]
+    #[arg(long, value_name = "nats://HOST:PORT[,..]", conflicts_with = "data", group = "servers", requires = "node")]
     pub(crate) cluster: Option<String>,
     /// The name of this node, which no other one has: letters, digits, `-` and `_`
     #[arg(long, value_name = "NAME", requires = "cluster")]
@@ -205,14 +210,14 @@ pub(crate) struct Serve {
     pub(crate) lease: Duration,
     /// How many NATS servers keep each record, to begin with: 1, or 3 with `--cluster`, by default. With three nothing is lost with
     /// one of them
-    #[arg(long, value_name = "COUNT", requires = "nats")]
+    #[arg(long, value_name = "COUNT", requires = "servers")]
     pub(crate) replicas: Option<NonZeroUsize>,
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
     /// Answer reads and refusals only behind a record that shows that no other server had taken the entities over. Without it, one that
     /// they were taken from may show what was true before, until it is asked to write; with --cluster, nodes count on their leases
-    #[arg(long, requires = "nats")]
+    #[arg(long, requires = "servers")]
     pub(crate) barrier_reads: bool,
     /// Adopt a specification of a later version than the entities have; `enact contract check` says what that changes. With
     /// --cluster: wait until no node has the specification that they are served under, then adopt this one

@@ -14,6 +14,8 @@ mod nats;
 mod nodes;
 mod pages;
 mod postgres;
+#[cfg(any(feature = "nats", feature = "postgres"))]
+mod remote;
 mod serve;
 mod served;
 mod timers;

@@ -16,7 +16,7 @@ use enact_sync::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::committer::{Append, CommitError, Committer, Tail};
 use super::error::{Awaited, ReadError, SubmitError};
@@ -25,13 +25,16 @@ use super::{FAR, moment};
 use crate::record::Record;
 use crate::tx::TxId;
 
+/// How long it waits until it tries again.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// The class of the entity that has the records of one engine.
 const CLASS: &str = ".barrier";
 
 /// Why nothing is proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Unproven {
-    /// No record was durable in time, or the journal has too much to do.
+    /// No record was durable in time.
     Late,
     /// The journal has no space for one.
     Full { why: String },
@@ -63,6 +66,19 @@ impl From<Unproven> for ReadError {
             Unproven::Stopping => Self::Stopping,
             Unproven::Failed { why } => Self::Failed { why },
         }
+    }
+}
+
+/// Why a record was not appended.
+enum NotAppended {
+    /// It may be a moment later.
+    Now,
+    Ever(Unproven),
+}
+
+impl From<Unproven> for NotAppended {
+    fn from(unproven: Unproven) -> Self {
+        Self::Ever(unproven)
     }
 }
 
@@ -127,28 +143,34 @@ impl<J: Journal> Barrier<J> {
             if answered.is_empty() {
                 return;
             }
-            let proof = self.append().await;
+            let proof = loop {
+                match self.append().await {
+                    Ok(()) => break Ok(()),
+                    Err(NotAppended::Ever(unproven)) => break Err(unproven),
+                    Err(NotAppended::Now) => sleep(PAUSE).await,
+                }
+            };
             // Those that have given up listen no more.
             answered.into_iter().for_each(|answered| drop(answered.send(proof.clone())));
         }
     }
 
-    async fn append(&self) -> Result<(), Unproven> {
+    async fn append(&self) -> Result<(), NotAppended> {
         let (key, tail, payload) = (self.key.clone(), Arc::clone(&self.tail), self.payload.clone());
         let append = Append { key, tail, kind: self.kind, payload, depends_on: None };
         let progress = Progress::new(self.tx, self.key.clone(), moment(FAR));
         match self.committer.append(vec![append], None, &progress, || ()).await {
             Ok(_) => Ok(()),
             Err(CommitError::Append(AppendError::Refused(refusal))) => Err(match refusal {
-                Refusal::StorageFull { why } => Unproven::Full { why },
                 // One that is queued behind a refused one finds the end elsewhere.
-                Refusal::Overloaded { .. } | Refusal::Conflict { .. } => Unproven::Late,
-                Refusal::Closed => Unproven::Stopping,
-                refusal => Unproven::Failed { why: refusal.to_string() },
+                Refusal::Overloaded { .. } | Refusal::Conflict { .. } => NotAppended::Now,
+                Refusal::StorageFull { why } => Unproven::Full { why }.into(),
+                Refusal::Closed => Unproven::Stopping.into(),
+                refusal => Unproven::Failed { why: refusal.to_string() }.into(),
             }),
-            Err(CommitError::Read(JournalReadError::Closed)) => Err(Unproven::Stopping),
-            Err(CommitError::Read(JournalReadError::Unavailable { .. })) => Err(Unproven::Late),
-            Err(cause) => Err(Unproven::Failed { why: cause.to_string() }),
+            Err(CommitError::Read(JournalReadError::Unavailable { .. })) => Err(NotAppended::Now),
+            Err(CommitError::Read(JournalReadError::Closed)) => Err(Unproven::Stopping.into()),
+            Err(cause) => Err(Unproven::Failed { why: cause.to_string() }.into()),
         }
     }
 }

@@ -31,7 +31,7 @@ use super::envelope::{Envelope, MessageError, Preparation, Unrecorded};
 use super::promises::Promises;
 use super::transaction::Transaction;
 use super::transport::Transport;
-use super::{Engine, FAR, Shared, moment};
+use super::{Engine, Shared, moment};
 use crate::admission::Request;
 use crate::coordinator::{Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput};
 use crate::message::{Prepare, Said, ToCoordinator, ToParticipant, Vote};
@@ -48,6 +48,9 @@ const INBOX_MAX: usize = 1_024;
 
 /// How many messages wait until all decisions are known; those that say what is beyond them say it again.
 const EARLY_MAX: usize = 4_096;
+
+/// How long an answer waits for the journal to prove it; afterwards the participant asks again.
+const DISMISSAL_MAX: Duration = Duration::from_secs(5);
 
 /// How many transactions are known to have ended here.
 const ENDED_MAX: usize = 4_096;
@@ -92,11 +95,11 @@ impl<E> Drop for Inbox<E> {
 
 struct Inboxes<E> {
     open: Mutex<HashMap<TxId, mpsc::Sender<Letter<E>>>>,
-    /// The transactions of this engine that have ended last.
+    /// Those that have ended.
     ended: Mutex<Ended>,
 }
 
-/// Some transactions, the last first to be kept.
+/// The transactions that were added last.
 #[derive(Default)]
 struct Ended {
     known: HashSet<TxId>,
@@ -164,7 +167,7 @@ impl<E: Clone + serde::Serialize + serde::de::DeserializeOwned + Send + 'static>
         Inbox { tx, letters, of: Arc::clone(&self.inboxes) }
     }
 
-    /// Whether it has begun and ended here, of late.
+    /// Whether this engine has ended it, of late.
     fn has_ended(&self, tx: TxId) -> bool {
         self.inboxes.ended.lock().known.contains(&tx)
     }
@@ -394,7 +397,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
     /// Tells what `nobody` has to say as soon as its record is durable: at once, if the transaction has ended here.
     async fn dismiss(self: Arc<Self>, mut nobody: Coordinator<M>, write: WriteId, is_known: bool) {
         let Some(elsewhere) = &self.elsewhere else { return };
-        if !is_known && self.prove(moment(FAR)).await.is_err() {
+        if !is_known && self.prove(moment(DISMISSAL_MAX)).await.is_err() {
             return;
         }
         let written = CoordinatorInput::Written { write, result: Written::Durable };

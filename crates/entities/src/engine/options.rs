@@ -43,8 +43,9 @@ impl EngineOptions {
 }
 
 impl Default for EngineOptions {
-    /// [`Strategy::Serializable`](crate::Strategy::Serializable) for all classes, 4,096 commands under way, 256 MiB of entities that are put away after ten
-    /// minutes without use, 5 s for an append, no barrier, a look at the journal each minute, a day for answers.
+    /// [`Strategy::Serializable`](crate::Strategy::Serializable) for all classes, 4,096 commands under way, 256 MiB of entities
+    /// that are put away after ten minutes without use, 5 s for an append, no barrier, a look at the journal each minute, a day for
+    /// answers.
     fn default() -> Self {
         Self {
             strategies: Strategies::default(),

@@ -10,9 +10,11 @@ use super::disk::{Change, Changes};
 use crate::model::Model;
 
 impl<M: Model, J: Journal> Engine<M, J> {
-    /// Looks after the engine and never ends. Takes up what an earlier run has left between this engine and others. Lets happen what is due, at 32 entities at a time; without it that happens when
-    /// somebody asks for the entity. And once a second: puts entities away that nobody uses, has answers forgotten that
-    /// are no longer kept, and logs one line when the disk becomes slow and one when it answers again.
+    /// Looks after the engine and never ends. Takes up what an earlier run has left between this engine and others. Lets happen
+    /// what is due, at 32 entities at a time; without it that happens when somebody asks for the entity. Every
+    /// [`check_every`](super::EngineOptions::check_every) looks whether the journal is kept as it must be, which
+    /// [`disk`](Self::disk) says. And once a second: puts entities away that nobody uses, has answers forgotten that are no longer
+    /// kept, and logs one line when the disk becomes slow and one when it answers again.
     ///
     /// # Panics
     /// Outside of a tokio runtime with timers.

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use crate::failures::{append_under_way, assert_whole};
-use crate::support::{OverNats, Processes, Raw, record};
+use crate::records::record;
+use crate::support::{OverNats, Processes, Raw};
 
 pub(crate) struct Three {
     pub(crate) servers: [Server; 3],

@@ -12,7 +12,8 @@ use serde_json::json;
 
 use crate::cluster::Three;
 use crate::proxy::Proxy;
-use crate::support::{Processes, Raw, Single, key, read_all, record};
+use crate::records::{key, read_all, record};
+use crate::support::{Processes, Raw, Single};
 
 /// A number that no entity of these tests has.
 const NEW: u64 = 1_000_000;

@@ -7,7 +7,8 @@ use enact_journal::{AppendError, Damage, Flaw, Journal, Position, ReadError, Ref
 use enact_journal_kit::contract::block_on;
 
 use crate::proxy::Proxy;
-use crate::support::{Processes, Raw, Single, key, read_all, record};
+use crate::records::{key, read_all, record};
+use crate::support::{Processes, Raw, Single};
 
 /// Appends to eight entities, 64 at once, until `count` are durable, and calls `at` with how many are.
 pub(crate) fn append_under_way(journal: &Nats, from: u64, count: u64, mut at: impl FnMut(u64)) {

@@ -3,7 +3,8 @@
 use enact_journal::nats::{Nats, OpenError};
 use enact_journal::{Journal, Position, Refusal, Seq, Snapshot, SnapshotError};
 
-use crate::support::{Single, key, record};
+use crate::records::{key, record};
+use crate::support::Single;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_shows_all_reigns_up_to_now_and_changes_nothing() {

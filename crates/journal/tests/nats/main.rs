@@ -6,5 +6,7 @@ mod earlier;
 mod failures;
 mod looking;
 mod proxy;
+#[path = "../remote/records.rs"]
+mod records;
 mod settings;
 mod support;

@@ -3,7 +3,8 @@
 use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{Journal, Position, Refusal, Seq, Snapshot, SnapshotError};
 
-use crate::support::{fresh, key, record};
+use crate::records::{key, record};
+use crate::support::fresh;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_shows_all_reigns_up_to_now_and_changes_nothing() {

@@ -3,6 +3,8 @@
 mod contract_postgres;
 mod failures;
 mod looking;
+#[path = "../remote/records.rs"]
+mod records;
 mod settings;
 mod support;
 mod writers;

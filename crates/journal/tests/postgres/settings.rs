@@ -4,7 +4,8 @@ use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{CheckError, Journal};
 use enact_journal_kit::contract::block_on;
 
-use crate::support::{Admin, Processes, Single, fresh, key, record, shared};
+use crate::records::{key, record};
+use crate::support::{Admin, Processes, Single, fresh, shared};
 
 fn refusal(options: Options) -> OpenError {
     block_on(Processes::default().open(options)).expect_err("it does not open")

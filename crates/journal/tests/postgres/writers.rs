@@ -8,7 +8,8 @@ use enact_journal_kit::contract::block_on;
 use enact_journal_kit::link::{Flow, Link};
 use enact_journal_kit::postgres::Server;
 
-use crate::support::{Admin, Processes, Single, fresh, key, read_all, record, shared};
+use crate::records::{key, read_all, record};
+use crate::support::{Admin, Processes, Single, fresh, shared};
 
 /// What an earlier writer has sent arrives after another one has taken over.
 #[test]

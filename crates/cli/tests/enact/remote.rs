@@ -1,0 +1,166 @@
+//! What the program does over a journal on servers, whichever they are.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use reqwest::StatusCode;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::served::{BANK, FREE_PORT, Served, program};
+
+/// A journal at an address, and a place for specifications.
+pub(crate) struct Remote {
+    address: String,
+    directory: TempDir,
+}
+
+impl Remote {
+    pub(crate) fn at(address: String) -> Self {
+        Self { address, directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    fn spec(&self, name: &str, text: &str) -> PathBuf {
+        let spec = self.directory.path().join(name);
+        std::fs::write(&spec, text).expect("writable");
+        spec
+    }
+
+    /// `enact serve SPEC --journal ADDRESS`
+    fn serve(&self, spec: &Path) -> Command {
+        let mut command = program();
+        command.arg("serve").arg(spec).args(["--journal", &self.address, "--listen", FREE_PORT]);
+        command
+    }
+
+    pub(crate) fn serve_bank(&self) -> Command {
+        self.serve(&self.spec("bank.rebel", BANK))
+    }
+
+    /// What `enact contract .. --journal ADDRESS` says, with its status.
+    fn contract(&self, what: &str, spec: Option<&Path>) -> (Option<i32>, String) {
+        let mut command = program();
+        command.args(["contract", what]).args(spec).args(["--journal", &self.address]);
+        let output = command.output().expect("it ends");
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).expect("UTF-8"))
+    }
+}
+
+async fn open(served: &Served) {
+    let (status, body) = served.post("/Account/A1/Open", json!({ "initialDeposit": "EUR 50.00" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+}
+
+/// The status of a deposit, and whether it is that of an earlier one with the same key.
+async fn deposit(served: &Served, key: &str) -> (StatusCode, bool) {
+    let answer = reqwest::Client::new()
+        .post(served.url("/Account/A1/Deposit"))
+        .header("idempotency-key", key)
+        .json(&json!({ "amount": "EUR 7.00" }))
+        .send()
+        .await
+        .expect("an answer");
+    (answer.status(), answer.headers().contains_key("idempotency-replayed"))
+}
+
+async fn balance(served: &Served) -> Value {
+    let (status, account) = served.get("/Account/A1").await;
+    assert_eq!(status, StatusCode::OK, "{account}");
+    account["fields"]["balance"].clone()
+}
+
+/// What was acknowledged is there after kills of the program and of the server, which `restart` kills and starts, and after a stop.
+pub(crate) async fn what_was_acknowledged_is_there(remote: &Remote, mut restart: impl FnMut()) {
+    let served = Served::start(remote.serve_bank());
+    open(&served).await;
+    assert_eq!(deposit(&served, "first").await, (StatusCode::OK, false));
+    served.kill();
+
+    let served = Served::start(remote.serve_bank());
+    assert_eq!(balance(&served).await, json!("EUR 57.00"));
+    assert_eq!(deposit(&served, "first").await, (StatusCode::OK, true), "it happened once");
+    restart();
+    assert_eq!(deposit(&served, "second").await, (StatusCode::OK, false), "it waits for the server");
+    served.kill();
+    restart();
+    let served = Served::start(remote.serve_bank());
+    assert_eq!(balance(&served).await, json!("EUR 64.00"));
+    served.signal(Signal::TERM);
+    let (ended, log) = served.ended();
+    assert_eq!(ended.code(), Some(0), "{log}");
+    let served = Served::start(remote.serve_bank());
+    assert_eq!(balance(&served).await, json!("EUR 64.00"));
+}
+
+/// A second program takes over, and the first one ends without an effect.
+pub(crate) async fn a_second_one_takes_over(remote: &Remote) {
+    let first = Served::start(remote.serve_bank());
+    open(&first).await;
+    let second = Served::start(remote.serve_bank());
+    assert_eq!(balance(&second).await, json!("EUR 50.00"));
+    let (status, _) = deposit(&first, "late").await;
+    assert!(status.is_server_error(), "{status}");
+    let (ended, log) = first.ended();
+    assert_eq!(ended.code(), Some(6), "{log}");
+    assert!(log.contains("the journal was taken over by"), "{log}");
+    assert_eq!(balance(&second).await, json!("EUR 50.00"));
+    assert_eq!(deposit(&second, "late").await, (StatusCode::OK, false), "it has not happened");
+    assert_eq!(balance(&second).await, json!("EUR 57.00"));
+}
+
+/// One that was replaced shows and refuses nothing, if reads are behind barriers.
+pub(crate) async fn one_that_was_replaced_is_silent_behind_barriers(remote: &Remote) {
+    let behind_barriers = || {
+        let mut command = remote.serve_bank();
+        command.arg("--barrier-reads");
+        Served::start(command)
+    };
+    open(&behind_barriers()).await;
+    let payment = json!({ "amount": "EUR 1000.00", "to": "A2" });
+    for (key, refused) in [("read", None), ("paid", Some(payment))] {
+        let first = behind_barriers();
+        let before = balance(&first).await;
+        let second = behind_barriers();
+        assert_eq!(deposit(&second, key).await, (StatusCode::OK, false));
+        let (status, body) = match refused {
+            None => first.get("/Account/A1").await,
+            Some(payment) => first.post("/Account/A1/Pay", payment).await,
+        };
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{body}");
+        assert_ne!(balance(&second).await, before);
+        let (ended, log) = first.ended();
+        assert_eq!(ended.code(), Some(6), "{log}");
+    }
+}
+
+/// A journal keeps the specification that its entities were written under; `unopened` is said of one that was never opened, and `place` is
+/// what it is called.
+pub(crate) async fn the_specification_is_kept(remote: &Remote, unopened: &str, place: &str) {
+    let first = remote.spec("bank.rebel", BANK);
+    let stricter = BANK.replace("initialDeposit >= EUR 0.00", "initialDeposit >= EUR 60.00");
+    let stricter = remote.spec("stricter.rebel", &stricter);
+    let (status, said) = remote.contract("check", Some(&first));
+    assert!(status == Some(4) && said.contains(unopened), "{said}");
+    let served = Served::start(remote.serve(&first));
+    open(&served).await;
+    let nothing = "nothing changes: this is the specification of the entities\n".to_owned();
+    assert_eq!(remote.contract("check", Some(&first)), (Some(0), nothing));
+    assert_eq!(remote.contract("check", Some(&stricter)).0, Some(5));
+    assert_eq!(balance(&served).await, json!("EUR 50.00"), "it was not disturbed");
+    served.kill();
+    let rollback = remote.contract("rollback", None);
+    assert!(rollback.0 == Some(5) && rollback.1.contains("there is no version before 1"), "{rollback:?}");
+    let said = refused(remote.serve(&stricter), 5);
+    assert!(said.contains("the specification does not allow what has happened"), "{said}");
+    assert!(said.contains(place), "{said}");
+}
+
+/// What the program says that ends with `status`.
+pub(crate) fn refused(mut command: Command, status: i32) -> String {
+    let output = command.output().expect("it ends");
+    let said = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    said
+}
