@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use enact_journal::nats::{Nats, OpenError, Options};
-use enact_journal_kit::contract::{Harness, TakeOver, block_on};
+use enact_journal_kit::contract::{Harness, TakeOver};
 use enact_journal_kit::nats::{Server, program};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use enact_journal::postgres::{OpenError, Options, Postgres};
-use enact_journal_kit::contract::{Harness, TakeOver, block_on};
+use enact_journal_kit::contract::{Harness, TakeOver};
 use enact_journal_kit::postgres::{Server, programs};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
