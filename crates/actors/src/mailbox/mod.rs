@@ -34,6 +34,10 @@ use enact_sync::{SpinLock, SpinLockGuard};
 use self::records::{Header, Record, Records, Reserved};
 use crate::cell::{Activation, Signal, TurnWaker};
 use crate::deadlock::TurnId;
+use crate::scheduler::cost::LastCost;
+#[cfg(not(any(enact_loom, enact_shuttle)))]
+use crate::scheduler::crossing;
+use crate::scheduler::crossing::LastWorker;
 use crate::spec::{self, WhenFull};
 
 /// In the order of memory, and short: what is hardly ever used is in a box. An actor is not aligned to cache lines, which
@@ -44,6 +48,8 @@ pub(crate) struct Mailbox {
     /// Whether a signal waits: read between two turns without the lock.
     signalled: AtomicBool,
     is_bounded: bool,
+    /// What the actor's runs cost: here, where the one that makes it runnable has the line.
+    pub(crate) cost: LastCost,
 }
 
 type Reservation<'a> = Reserved<Option<SpinLockGuard<'a, Inner>>, Schedule>;
@@ -57,6 +63,7 @@ struct Inner {
     holder: TurnId,
     hold: Option<Hold>,
     intake: Intake,
+    last_worker: LastWorker,
     /// There is none before a signal comes, unless the mailbox is bounded.
     rare: Option<Box<Rare>>,
 }
@@ -140,12 +147,14 @@ impl Mailbox {
         Self {
             signalled: AtomicBool::new(false),
             is_bounded: bound.is_some(),
+            cost: LastCost::default(),
             inner: SpinLock::new(Inner {
                 messages: Records::default(),
                 activation: None,
                 holder: TurnId::NONE,
                 hold: None,
                 intake: Intake::Open,
+                last_worker: LastWorker::NOBODY,
                 rare: bound.map(|bound| Box::new(Rare { signals: VecDeque::new(), bound: Some(bound) })),
             }),
         }
@@ -173,8 +182,26 @@ impl Mailbox {
         records::put(message, dependency, |message| self.reserve(message, waiter))
     }
 
-    fn reserve(&self, message: Header, waiter: Option<&Waker>) -> Result<Reservation<'_>, Refusal> {
+    /// Takes the lock to add or to take messages.
+    #[inline]
+    fn lock(&self) -> SpinLockGuard<'_, Inner> {
+        #[cfg(any(enact_loom, enact_shuttle))]
         let mut inner = self.inner.lock();
+        #[cfg(not(any(enact_loom, enact_shuttle)))]
+        let mut inner = self.inner.try_lock().unwrap_or_else(|| self.wait());
+        inner.last_worker.touch();
+        inner
+    }
+
+    #[cfg(not(any(enact_loom, enact_shuttle)))]
+    #[cold]
+    fn wait(&self) -> SpinLockGuard<'_, Inner> {
+        crossing::count_wait();
+        self.inner.lock()
+    }
+
+    fn reserve(&self, message: Header, waiter: Option<&Waker>) -> Result<Reservation<'_>, Refusal> {
+        let mut inner = self.lock();
         if inner.intake != Intake::Open {
             return Err(Refusal::Closed);
         }
@@ -276,7 +303,7 @@ impl Mailbox {
 
     /// Adds all messages to `batch`. Only for the owner of the activation.
     pub(crate) fn take_more(&self, batch: &mut Records) {
-        batch.append(&mut self.inner.lock().messages);
+        batch.append(&mut self.lock().messages);
     }
 
     /// Whether a signal waits.
@@ -375,7 +402,7 @@ impl Mailbox {
             // M2: memory is given back before the lock is taken.
             activation.batch.clear();
         }
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let is_signalled = inner.has_signals() && !inner.delays_signals();
         // M1: a message that comes later finds the actor idle.
         let runnable = is_signalled

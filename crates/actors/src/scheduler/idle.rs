@@ -8,13 +8,12 @@
 //! has found something wakes the next.
 //!
 //! # Work that is not worth a wake-up
-//! Moving an actor to another core costs more than many runs do, so a worker whose runs are short wakes
-//! nobody for what it adds to its own queue (see `worker.rs`) and runs it itself. In case that its next one is long after
-//! all, one of those that sleep while others are awake is the *sentinel*: it searches again and again, with pauses
-//! that grow, and looks meanwhile for what waits behind a long run (see `watch.rs`). It sleeps without end only when everybody
-//! does. A worker that finds work makes another one look around, so that somebody becomes the sentinel.
+//! Moving an actor to another core costs more than many runs do, so a worker wakes nobody for what it adds to its own queue
+//! if that is not worth it (see `policy.rs`) and runs it itself. In case that it was wrong, one of those that sleep while
+//! others are awake is the *sentinel*, which looks again and again for what is worth taking. It sleeps without end only
+//! when everybody does. A worker that finds work makes another one look around, so that somebody becomes the sentinel.
 use std::sync::atomic::fence;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use enact_sync::Mutex;
 use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,10 +22,6 @@ use super::local;
 use super::placement::Placement;
 use super::watch::SENTINEL_LOOKS_EVERY;
 use crate::parker::Parker;
-
-/// The first pause of the sentinel, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Idle {
     /// The last one to fall asleep is at the end: it is woken first, its cache being the warmest.
@@ -97,19 +92,11 @@ impl Idle {
         }
     }
 
-    /// A searcher has found nothing for the `times`th time in a row: sleeps until it is woken, or for a while if it is the
-    /// sentinel, and is a searcher again.
+    /// A searcher has found nothing: sleeps until it is woken, or until it `is_needed` if it is the sentinel, and is a searcher
+    /// again.
     ///
-    /// `has_work` is asked once more before; `all_asleep` is called if nobody is left awake. The sentinel gets up as soon as it
-    /// `is_needed`.
-    pub(crate) fn sleep(
-        &self,
-        worker: usize,
-        times: u32,
-        has_work: impl FnOnce() -> bool,
-        is_needed: impl Fn() -> bool,
-        all_asleep: impl FnOnce(),
-    ) {
+    /// Whether it `is_needed` is asked once more before; `all_asleep` is called if nobody is left awake.
+    pub(crate) fn sleep(&self, worker: usize, is_needed: impl Fn() -> bool, all_asleep: impl FnOnce()) {
         let placement = Placement::of_this_thread();
         let mut asleep = self.asleep.lock();
         asleep.push(Sleeper { worker, placement });
@@ -119,14 +106,13 @@ impl Idle {
         self.searching.fetch_sub(1, Ordering::Relaxed);
         // Pairs with the fence in `work_added`.
         fence(Ordering::SeqCst);
-        if !cfg!(planted = "sleep_without_looking") && has_work() && self.get_up(worker) {
+        if !cfg!(planted = "sleep_without_looking") && is_needed() && self.get_up(worker) {
             return;
         }
         if count == self.parkers.len() {
             all_asleep();
         } else if !self.has_sentinel.swap(true, Ordering::Relaxed) {
-            let pause = FIRST_PAUSE.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE);
-            let woken = self.stand_sentinel(worker, Instant::now() + pause, is_needed);
+            let woken = self.stand_sentinel(worker, is_needed);
             self.has_sentinel.store(false, Ordering::Relaxed);
             if woken || self.get_up(worker) {
                 return;
@@ -136,14 +122,13 @@ impl Idle {
         self.parkers[worker].park();
     }
 
-    /// Sleeps until `over`, or until it is needed or everybody sleeps. Returns whether it was woken.
-    fn stand_sentinel(&self, worker: usize, over: Instant, is_needed: impl Fn() -> bool) -> bool {
+    /// Sleeps until it is needed, or until everybody sleeps. Returns whether it was woken.
+    fn stand_sentinel(&self, worker: usize, is_needed: impl Fn() -> bool) -> bool {
         loop {
-            let next = Instant::now() + SENTINEL_LOOKS_EVERY;
-            if self.parkers[worker].park_until(next.min(over)) {
+            if self.parkers[worker].park_until(Instant::now() + SENTINEL_LOOKS_EVERY) {
                 return true;
             }
-            if next >= over || is_needed() {
+            if is_needed() || self.all_asleep() {
                 return false;
             }
         }
@@ -188,31 +173,35 @@ mod tests {
         let idle = Arc::clone(idle);
         idle.start_searching();
         thread::spawn(move || {
-            idle.sleep(worker, 0, || false, || false, || tells.send("all asleep").unwrap());
+            idle.sleep(worker, || false, || tells.send("all asleep").unwrap());
             tells.send("up").unwrap();
         });
         told
     }
 
     #[test]
-    fn one_that_sleeps_while_others_are_awake_gets_up_by_itself() {
-        let idle = Arc::new(Idle::new(2));
-        // So long only if nobody is the sentinel.
-        assert_eq!(fall_asleep(&idle, 0).recv_timeout(Duration::from_secs(60)), Ok("up"));
-    }
-
-    #[test]
-    fn the_sentinel_gets_up_as_soon_as_it_is_needed() {
+    fn one_that_sleeps_while_others_are_awake_gets_up_by_itself_when_it_is_needed() {
         let idle = Idle::new(2);
         idle.start_searching();
         let looks = Cell::new(0);
-        let is_needed = || {
-            looks.set(looks.get() + 1);
-            true
-        };
-        // The longest pause, in which there is time for many looks.
-        idle.sleep(0, 16, || false, is_needed, || unreachable!("the other one is awake"));
-        assert_eq!(looks.get(), 1);
+        let is_needed = || looks.replace(looks.get() + 1) == 3;
+        idle.sleep(0, is_needed, || unreachable!("the other one is awake"));
+        assert_eq!(looks.get(), 4);
+    }
+
+    #[test]
+    fn the_sentinel_does_not_look_on_when_all_sleep() {
+        let idle = Arc::new(Idle::new(2));
+        let sentinel = fall_asleep(&idle, 0);
+        while idle.asleep.lock().is_empty() {
+            thread::yield_now();
+        }
+        let last = fall_asleep(&idle, 1);
+        assert_eq!(last.recv(), Ok("all asleep"));
+        // To sleep as the last one, then.
+        assert_eq!(sentinel.recv(), Ok("up"));
+        idle.stop_searching();
+        assert_eq!(last.recv(), Ok("up"));
     }
 
     #[test]
@@ -220,7 +209,7 @@ mod tests {
         let idle = Arc::new(Idle::new(1));
         let told = fall_asleep(&idle, 0);
         assert_eq!(told.recv(), Ok("all asleep"));
-        assert!(told.recv_timeout(2 * LONGEST_PAUSE).is_err(), "nobody has woken it");
+        assert!(told.recv_timeout(50 * SENTINEL_LOOKS_EVERY).is_err(), "nobody has woken it");
         idle.work_added();
         assert_eq!(told.recv(), Ok("up"));
     }

@@ -18,11 +18,16 @@
 //!
 //! A worker takes one actor at a time from the injector and leaves the others there: they would wait for all of its
 //! runs if it took them along, while another worker passes by.
+mod board;
 mod calls;
+pub(crate) mod cost;
+pub(crate) mod crossing;
 pub(crate) mod idle;
+mod line;
 mod local;
 mod pace;
 mod placement;
+mod policy;
 pub(crate) mod registry;
 mod spare;
 mod stack;
@@ -41,8 +46,10 @@ use enact_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use enact_sync::unmodelled::Arc;
 use enact_sync::{Mutex, SpinLock, thread};
 
+use self::board::Board;
 use self::calls::Call;
 use self::idle::Idle;
+use self::policy::Backlog;
 use self::registry::Registry;
 use self::spare::Spares;
 use self::waiting::Waiting;
@@ -71,6 +78,8 @@ pub(crate) struct Scheduler {
     /// Written whenever a worker looks for work, and so kept apart from what every message reads.
     idle: CachePadded<Idle>,
     watch: Watch,
+    /// What each worker lets others see of itself.
+    boards: Vec<CachePadded<Board>>,
     spares: Spares,
     registry: Registry,
     /// Threads that run a turn to its end without a core.
@@ -95,13 +104,17 @@ impl Scheduler {
         stack_bytes: usize,
         tokio: tokio::runtime::Handle,
     ) -> std::io::Result<Arc<Self>> {
-        let cores: Vec<Box<Core>> = (0..workers).map(|index| Box::new(Core::new(index))).collect();
+        // One worker crosses with nobody.
+        let line = if workers > 1 { line::cost() } else { Duration::ZERO };
+        let core = |index| Box::new(Core::new(index, line, workers == 1));
+        let cores: Vec<Box<Core>> = (0..workers).map(core).collect();
         let scheduler = Arc::new(Self {
             injector: Injector::new(),
             stealers: cores.iter().map(|core| core.deque.stealer()).collect(),
             slots: cores.iter().map(|_| CachePadded::new(SpinLock::new(None))).collect(),
             idle: CachePadded::new(Idle::new(workers)),
             watch: Watch::new(workers, Instant::now()),
+            boards: cores.iter().map(|_| CachePadded::default()).collect(),
             spares: Spares::default(),
             registry: Registry::default(),
             blocked: AtomicUsize::new(0),
@@ -140,33 +153,55 @@ impl Scheduler {
     /// Makes an actor that was just sent to, or woken, the next one of this worker.
     pub(crate) fn schedule(&self, runnable: Runnable) {
         let mut runnable = Some(runnable);
-        let worth_a_wake_up = local::with_core_of(self, |core| {
+        let is_done = local::with_core_of(self, |core| {
+            if core.are_runs_timed() {
+                return false;
+            }
             let displaced = std::mem::replace(&mut *self.slots[core.index].lock(), runnable.take());
             if let Some(displaced) = displaced {
                 core.deque.push(displaced);
             }
-            self.idle.can_help() && core.is_worth_a_wake_up()
+            !self.could_help(core)
         });
-        self.finish_scheduling(runnable, worth_a_wake_up);
+        if is_done != Some(true) {
+            self.finish_scheduling(runnable, Core::add_next_timed);
+        }
     }
 
     /// Puts an actor that has used its batch up at the back of the queue.
     pub(crate) fn schedule_behind(&self, runnable: Runnable) {
         let mut runnable = Some(runnable);
-        let worth_a_wake_up = local::with_core_of(self, |core| {
+        let is_done = local::with_core_of(self, |core| {
+            if core.are_runs_timed() {
+                return false;
+            }
             runnable.take().into_iter().for_each(|runnable| core.deque.push(runnable));
-            self.idle.can_help() && core.is_worth_a_wake_up()
+            !self.could_help(core)
         });
-        self.finish_scheduling(runnable, worth_a_wake_up);
+        if is_done != Some(true) {
+            self.finish_scheduling(runnable, Core::add_last_timed);
+        }
     }
 
-    /// Puts what is not in a worker's own queue into everybody's, and wakes somebody if that is worth it.
+    /// Whether somebody sleeps that would perhaps be glad of what is in the queue.
     #[inline]
-    fn finish_scheduling(&self, runnable: Option<Runnable>, worth_a_wake_up: Option<bool>) {
+    fn could_help(&self, core: &Core) -> bool {
+        self.idle.can_help() && (is_model() || !core.deque.is_empty())
+    }
+
+    /// Adds what was not added yet: as `add` does where runs are timed, and to everybody's queue if this is no worker. Wakes
+    /// somebody if that is worth it.
+    #[inline(never)]
+    fn finish_scheduling(&self, runnable: Option<Runnable>, add: fn(&mut Core, &Self, Runnable) -> bool) {
+        let mut runnable = runnable;
+        let is_worth_it = local::with_core_of(self, |core| match runnable.take() {
+            Some(runnable) => add(core, self, runnable),
+            None => core.is_worth_a_wake_up(self, 0),
+        });
         if let Some(runnable) = runnable {
             self.injector.push(runnable);
             self.idle.work_added();
-        } else if worth_a_wake_up == Some(true) {
+        } else if is_worth_it == Some(true) {
             self.idle.ask_for_help();
         }
     }
@@ -207,7 +242,7 @@ impl Scheduler {
     /// An actor that keeps up with a stream of messages would fetch them a few at a time, and with each fetch take the
     /// mailbox out of the senders' caches: everybody would be slower than the slower one of the two.
     pub(crate) fn let_messages_gather(&self) {
-        if cfg!(any(enact_loom, enact_shuttle)) || self.has_other_work() {
+        if is_model() || self.has_other_work() {
             return;
         }
         let since = Instant::now();
@@ -216,15 +251,57 @@ impl Scheduler {
         }
     }
 
-    /// Whether an actor waits behind the long run of a worker.
-    fn has_stuck_work(&self) -> bool {
-        let now = Instant::now();
-        self.watch.is_due(now) && (0..self.stealers.len()).any(|worker| self.is_held_up(worker, now))
-    }
-
     /// Whether an actor waits behind the long run of this worker.
     fn is_held_up(&self, worker: usize, now: Instant) -> bool {
         self.watch.is_stuck(worker, now) && (!self.stealers[worker].is_empty() || self.slots[worker].lock().is_some())
+    }
+
+    /// Whether something waits that is worth getting up for: `thief` finds it then.
+    fn has_work_for(&self, thief: usize) -> bool {
+        let now = Instant::now();
+        let is_worth_it = |owner: usize| {
+            let backlog = self.backlog_of(owner);
+            let may_wait = !self.boards[owner].offers_next() && !self.watch.is_stuck(owner, now);
+            backlog.is_worth_a_theft(self.are_strict(thief, owner, now))
+                || (!may_wait && (backlog.len > 0 || self.slots[owner].lock().is_some()))
+        };
+        let mut others = (0..self.stealers.len()).filter(|&other| other != thief);
+        self.is_waited_for() || if is_model() { self.has_work() } else { others.any(is_worth_it) }
+    }
+
+    /// Whether `thief`, which is awake, may take from the queue of `owner`.
+    fn is_queue_worth_a_theft(&self, thief: usize, owner: usize, now: Instant) -> bool {
+        let is_strict = self.are_strict(thief, owner, now);
+        is_model() || self.backlog_of(owner).is_worth_a_theft(is_strict) || self.watch.is_stuck(owner, now)
+    }
+
+    /// Whether it may take what `owner` would run next.
+    fn is_next_worth_a_theft(&self, thief: usize, owner: usize, now: Instant) -> bool {
+        let is_strict = self.are_strict(thief, owner, now);
+        is_model() || !is_strict || self.boards[owner].offers_next() || self.watch.is_stuck(owner, now)
+    }
+
+    fn backlog_of(&self, owner: usize) -> Backlog {
+        self.boards[owner].backlog(self.stealers[owner].len())
+    }
+
+    fn are_strict(&self, thief: usize, owner: usize, now: Instant) -> bool {
+        let now = self.watch.micros(now);
+        [thief, owner].into_iter().any(|worker| self.boards[worker].strict_until() > now)
+    }
+
+    /// Has those be strict as long as `thief` whose work it does not take because it is: they would wake it for nothing.
+    fn have_others_be_as_strict(&self, thief: usize, now: Instant) {
+        let until = self.boards[thief].strict_until();
+        if until <= self.watch.micros(now) {
+            return;
+        }
+        for (other, board) in self.boards.iter().enumerate() {
+            let backlog = self.backlog_of(other);
+            if board.strict_until() < until && backlog.is_worth_a_theft(false) && !backlog.is_worth_a_theft(true) {
+                board.show_strict(until);
+            }
+        }
     }
 
     /// Whether an actor waits in a queue, or in the slot of this worker.
@@ -342,6 +419,11 @@ impl Scheduler {
         self.blocked.fetch_sub(1, Ordering::SeqCst);
         self.quiet.unpark();
     }
+}
+
+/// Whether a model runs this. It explores what several workers do, not what it costs.
+const fn is_model() -> bool {
+    cfg!(any(enact_loom, enact_shuttle))
 }
 
 /// Takes a turn off what is left of a batch, or all of it if this worker is wanted for what comes from outside.

@@ -52,6 +52,6 @@ impl Pace {
     }
 }
 
-fn nanos(span: Duration) -> u64 {
+pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -60,7 +60,8 @@ impl Watch {
         self.micros(now).saturating_sub(self.beats[worker].load(Ordering::Relaxed)) >= micros(STUCK_AFTER)
     }
 
-    fn micros(&self, now: Instant) -> u64 {
+    /// Microseconds since the scheduler has begun.
+    pub(super) fn micros(&self, now: Instant) -> u64 {
         micros(now.saturating_duration_since(self.began))
     }
 }

@@ -7,9 +7,11 @@ use enact_sync::SpinLock;
 use enact_sync::unmodelled::Arc;
 
 use super::calls::{Call, Calls};
-use super::pace::Pace;
+use super::cost::Costs;
+use super::crossing::{self, Judge};
+use super::policy::is_worth_a_move;
 use super::waiting::Waiting;
-use super::{Runnable, Scheduler, TURNS_PER_LOOK, local};
+use super::{Runnable, Scheduler, TURNS_PER_LOOK, is_model, local};
 use crate::tentative;
 
 /// How many actors in a row are taken from the slot of the one just sent to, before those that wait longer have a turn.
@@ -23,12 +25,6 @@ const SEARCH_ROUNDS: u32 = 4;
 
 /// How many batches, of some tens of actors at most, are taken from a worker that is stuck.
 const BATCHES_MAX: u32 = 8;
-/// What it costs to run an actor on another core than the one that has it in its cache: several cache lines and a wake-up.
-const COST_OF_A_MOVE_NS: u64 = 1_000;
-/// How much work in its queue a worker keeps for itself.
-const BACKLOG_MAX_NS: u64 = 500_000;
-/// How many actors it keeps for itself, whatever their work: so many are moved together, which costs less for each.
-const BACKLOG_MAX: usize = 32;
 
 /// What makes a thread a worker. Exactly one thread has it at any time.
 pub(crate) struct Core {
@@ -43,7 +39,8 @@ pub(crate) struct Core {
     wanted_since: Option<Instant>,
     /// How many turns have been nested in this run.
     nested: usize,
-    pace: Pace,
+    costs: Costs,
+    judge: Judge,
     /// The turns that have suspended here.
     pub(super) waiting: Waiting,
     pub(super) calls: Calls,
@@ -60,7 +57,8 @@ enum Work {
 }
 
 impl Core {
-    pub(crate) fn new(index: usize) -> Self {
+    /// `line` is what it costs that a cache line comes from another core; one that `is_alone` moves nothing.
+    pub(crate) fn new(index: usize, line: Duration, is_alone: bool) -> Self {
         Self {
             index,
             deque: Deque::new_fifo(),
@@ -69,19 +67,49 @@ impl Core {
             due_own: 0,
             wanted_since: None,
             nested: 0,
-            pace: Pace::default(),
+            costs: Costs::new(is_alone),
+            judge: Judge::new(line),
             waiting: Waiting::default(),
             calls: Calls::default(),
         }
     }
 
-    /// Whether what this worker adds to its own queue is worth waking another: if a turn costs more than to move it, or if
-    /// there is much to do. A model explores what several workers do, not what it costs.
-    pub(crate) fn is_worth_a_wake_up(&self) -> bool {
-        cfg!(any(enact_loom, enact_shuttle))
-            || self.pace.average_ns() >= COST_OF_A_MOVE_NS
-            || self.deque.len() >= BACKLOG_MAX
-            || self.pace.average_ns().saturating_mul(self.deque.len() as u64) >= BACKLOG_MAX_NS
+    /// Whether runs are long here, and timed for that.
+    #[inline]
+    pub(crate) const fn are_runs_timed(&self) -> bool {
+        self.costs.are_timed()
+    }
+
+    /// Makes an actor the next one where runs are timed. Returns whether what waits here now is worth a wake-up.
+    pub(crate) fn add_next_timed(&mut self, scheduler: &Scheduler, runnable: Runnable) -> bool {
+        let (tail_ns, next_ns) = (self.costs.tail_of_running_ns(), self.costs.of(&runnable));
+        let is_offered = is_worth_a_move(next_ns, tail_ns);
+        scheduler.boards[self.index].offer_next(is_offered);
+        let displaced = scheduler.slots[self.index].lock().replace(runnable);
+        if let Some(displaced) = displaced {
+            self.push_timed(scheduler, displaced);
+        }
+        is_offered || self.is_worth_a_wake_up(scheduler, tail_ns.saturating_add(next_ns))
+    }
+
+    /// Puts an actor at the back of the queue where runs are timed. Returns whether what waits here now is worth a wake-up.
+    pub(crate) fn add_last_timed(&mut self, scheduler: &Scheduler, runnable: Runnable) -> bool {
+        let tail_ns = self.costs.tail_of_running_ns();
+        self.push_timed(scheduler, runnable);
+        self.is_worth_a_wake_up(scheduler, tail_ns)
+    }
+
+    fn push_timed(&mut self, scheduler: &Scheduler, runnable: Runnable) {
+        self.costs.enqueue(self.costs.of(&runnable));
+        self.deque.push(runnable);
+        scheduler.boards[self.index].show_backlog(self.costs.backlog(self.deque.len()));
+    }
+
+    /// Whether the queue, in front of which there is so much else, is worth a wake-up.
+    pub(crate) fn is_worth_a_wake_up(&self, scheduler: &Scheduler, ahead_ns: u64) -> bool {
+        // It ends when this worker reads the clock next.
+        let is_strict = scheduler.boards[self.index].strict_until() > 0;
+        is_model() || self.costs.backlog(self.deque.len()).is_worth_a_wake_up(ahead_ns, is_strict)
     }
 
     /// Whether one more turn may be nested in the run that runs, which others wait behind.
@@ -99,17 +127,31 @@ impl Core {
     /// What to do next; `None` once the system has ended.
     fn next(&mut self, scheduler: &Scheduler) -> Option<Work> {
         self.nested = 0;
-        let now = self.pace.count(Instant::now);
+        let now = self.costs.count();
         if let Some(now) = now {
-            self.waiting.enter_patient(now);
-            scheduler.watch.beat(self.index, now);
+            self.beat(scheduler, now);
         }
         if !self.calls.are_none() {
             return self.next_for_calls(scheduler);
         }
         let is_due = now.filter(|&now| scheduler.watch.is_due(now));
         let held_up = is_due.and_then(|now| self.next_held_up(scheduler, now));
-        held_up.or_else(|| self.next_actor(scheduler)).map(Work::Run)
+        let next = held_up.or_else(|| self.next_actor(scheduler))?;
+        self.costs.begin(&next);
+        Some(Work::Run(next))
+    }
+
+    /// The worker has read the clock.
+    fn beat(&mut self, scheduler: &Scheduler, now: Instant) {
+        self.waiting.enter_patient(now);
+        scheduler.watch.beat(self.index, now);
+        let board = &scheduler.boards[self.index];
+        board.show_backlog(self.costs.backlog(self.deque.len()));
+        let now = scheduler.watch.micros(now);
+        board.show_strict(self.judge.look(now, crossing::counted(), board.strict_until()));
+        if !self.costs.are_timed() {
+            board.offer_next(false);
+        }
     }
 
     /// One of the actors that wait behind the long run of another worker, if there are any. Those behind it come to the
@@ -154,9 +196,10 @@ impl Core {
         if let Some(runnable) = self.next_here(scheduler) {
             return Some(runnable);
         }
-        self.pace.pause();
+        self.costs.pause();
+        self.judge.pause();
         scheduler.idle.start_searching();
-        for times in 0.. {
+        loop {
             if let Some(runnable) = self.search(scheduler) {
                 scheduler.idle.stop_searching();
                 scheduler.watch.beat(self.index, Instant::now());
@@ -169,11 +212,9 @@ impl Core {
             if !cfg!(planted = "sleep_without_entering") {
                 self.waiting.take().enter();
             }
-            let has_work = || scheduler.has_work() || scheduler.has_ended();
-            let is_needed = || scheduler.has_stuck_work() || scheduler.has_ended();
-            scheduler.idle.sleep(self.index, times, has_work, is_needed, || scheduler.quiet.unpark());
+            let is_needed = || scheduler.has_work_for(self.index) || scheduler.has_ended();
+            scheduler.idle.sleep(self.index, is_needed, || scheduler.quiet.unpark());
         }
-        unreachable!("a worker searches until it has found something")
     }
 
     /// The next actor from outside or of its own.
@@ -232,20 +273,28 @@ impl Core {
         runnable
     }
 
-    /// Looks for work elsewhere. Another worker's slot comes last: its owner is about to take it, unless its present
-    /// turn is long.
+    /// Looks for work elsewhere that is worth taking. Another worker's slot comes last: its owner is about to take it, unless
+    /// its present turn is long.
     fn search(&self, scheduler: &Scheduler) -> Option<Runnable> {
+        let now = Instant::now();
         let others = self.others(scheduler);
         for _ in 0..SEARCH_ROUNDS {
             let found = inject(scheduler).or_else(|| {
-                others.clone().find_map(|other| insist(|| scheduler.stealers[other].steal_batch_and_pop(&self.deque)))
+                let mut owners =
+                    others.clone().filter(|&other| scheduler.is_queue_worth_a_theft(self.index, other, now));
+                owners.find_map(|owner| insist(|| scheduler.stealers[owner].steal_batch_and_pop(&self.deque)))
             });
             if found.is_some() {
                 return found;
             }
             enact_sync::thread::yield_now();
         }
-        others.clone().find_map(|other| scheduler.slots[other].lock().take())
+        let mut owners = others.filter(|&other| scheduler.is_next_worth_a_theft(self.index, other, now));
+        let found = owners.find_map(|owner| scheduler.slots[owner].lock().take());
+        if found.is_none() {
+            scheduler.have_others_be_as_strict(self.index, now);
+        }
+        found
     }
 
     /// The other workers, the next one first.
@@ -282,6 +331,7 @@ pub(crate) fn run(scheduler: &Arc<Scheduler>) {
     });
     local::set(Arc::clone(scheduler));
     while let Some(core) = scheduler.spares.take() {
+        crossing::count_for(core.index);
         local::put_core(core);
         while let Some(mut core) = local::take_core() {
             let Some(step) = core.next(scheduler) else {

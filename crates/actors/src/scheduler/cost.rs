@@ -1,0 +1,180 @@
+//! What runs cost, by the clock: those under way, and those that wait.
+//!
+//! The clock is read where runs are long on average, and there for one of eight. Where they are short, moving one costs more
+//! than any of them, and their number decides.
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use enact_sync::unmodelled::Arc;
+
+use super::Runnable;
+use super::pace::{Pace, nanos};
+use super::policy::{Backlog, COST_OF_A_MOVE_NS};
+use crate::cell::ActorCell;
+
+/// Of how many runs one is timed.
+const RUNS_PER_TIMING: u32 = 8;
+
+/// What a run of an actor costs in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    run_ns: u64,
+    /// How long it goes on after it has made another actor runnable.
+    tail_ns: u64,
+}
+
+/// In what a cost is kept: up to 16 ms, which is as good as for ever.
+const UNIT_NS: u64 = 256;
+
+/// What the last run of an actor that was timed has cost, in two halves of a word; zero if none was timed.
+#[derive(Debug, Default)]
+pub(crate) struct LastCost(AtomicU32);
+
+impl LastCost {
+    fn get(&self) -> Option<Cost> {
+        let [run, tail] = [16, 0].map(|shift| self.0.load(Ordering::Relaxed) >> shift & u32::from(u16::MAX));
+        (run != 0).then_some(Cost { run_ns: u64::from(run) * UNIT_NS, tail_ns: u64::from(tail) * UNIT_NS })
+    }
+
+    fn set(&self, cost: Cost) {
+        let [run, tail] = [cost.run_ns, cost.tail_ns]
+            .map(|ns| u16::try_from(ns.div_ceil(UNIT_NS)).unwrap_or(u16::MAX))
+            .map(u32::from);
+        self.0.store(run.max(1) << 16 | tail, Ordering::Relaxed);
+    }
+}
+
+/// A run that is timed.
+struct Timing {
+    cell: Arc<ActorCell>,
+    begun: Instant,
+    /// When it has made another actor runnable for the first time.
+    pushed: Option<Instant>,
+}
+
+/// What a worker knows of what its runs cost.
+pub(super) struct Costs {
+    /// Whether there is no other worker.
+    is_alone: bool,
+    /// Whether runs are long, and are timed for that.
+    are_timed: bool,
+    pace: Pace,
+    running: Cost,
+    timing: Option<Timing>,
+    /// How many runs more are not timed.
+    skips: u32,
+    /// What each of those in the queue costs, on average.
+    queued_ns: u64,
+}
+
+impl Costs {
+    pub(super) fn new(is_alone: bool) -> Self {
+        Self {
+            is_alone,
+            are_timed: false,
+            pace: Pace::default(),
+            running: Cost::default(),
+            timing: None,
+            skips: 0,
+            queued_ns: 0,
+        }
+    }
+
+    /// Counts a run that is about to begin; the time, if the clock was read.
+    #[inline]
+    pub(super) fn count(&mut self) -> Option<Instant> {
+        if self.timing.is_some() {
+            self.end_timing();
+        }
+        let now = self.pace.count(Instant::now);
+        if now.is_some() {
+            self.are_timed = !self.is_alone && self.pace.average_ns() >= COST_OF_A_MOVE_NS;
+        }
+        now
+    }
+
+    /// The worker has nothing to do for a while.
+    pub(super) fn pause(&mut self) {
+        self.pace.pause();
+    }
+
+    /// Whether runs are long, and are timed for that.
+    #[inline]
+    pub(super) const fn are_timed(&self) -> bool {
+        self.are_timed
+    }
+
+    /// The run of this actor begins.
+    #[inline]
+    pub(super) fn begin(&mut self, next: &Runnable) {
+        if self.are_timed {
+            self.begin_timed(next);
+        }
+    }
+
+    #[cold]
+    fn begin_timed(&mut self, next: &Runnable) {
+        let known = next.cell().mailbox.cost.get();
+        self.running = known.unwrap_or_default();
+        self.skips = self.skips.saturating_sub(1);
+        if known.is_none() || self.skips == 0 {
+            self.skips = RUNS_PER_TIMING;
+            self.timing = Some(Timing { cell: Arc::clone(next.cell()), begun: Instant::now(), pushed: None });
+        }
+    }
+
+    #[cold]
+    fn end_timing(&mut self) {
+        let Some(Timing { cell, begun, pushed }) = self.timing.take() else { return };
+        let now = Instant::now();
+        let tail_ns = pushed.map_or(0, |pushed| nanos(now - pushed));
+        cell.mailbox.cost.set(Cost { run_ns: nanos(now - begun), tail_ns });
+    }
+
+    /// The run under way has made an actor runnable. How long that run is going to go on.
+    pub(super) fn tail_of_running_ns(&mut self) -> u64 {
+        if let Some(timing) = &mut self.timing {
+            timing.pushed.get_or_insert_with(Instant::now);
+        }
+        self.running.tail_ns
+    }
+
+    /// What the next run of this actor will cost.
+    pub(super) fn of(&self, actor: &Runnable) -> u64 {
+        actor.cell().mailbox.cost.get().map_or(self.pace.average_ns(), |cost| cost.run_ns)
+    }
+
+    /// An actor whose run costs so much comes into the queue.
+    pub(super) const fn enqueue(&mut self, cost_ns: u64) {
+        self.queued_ns = (self.queued_ns.saturating_mul(3).saturating_add(cost_ns)) / 4;
+    }
+
+    /// A queue of this length, by what those in it cost.
+    pub(super) const fn backlog(&self, len: usize) -> Backlog {
+        if self.are_timed {
+            Backlog { len, each_ns: self.queued_ns, is_timed: true }
+        } else {
+            Backlog { len, each_ns: self.pace.average_ns(), is_timed: false }
+        }
+    }
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cost_is_kept_to_a_quarter_of_a_microsecond_and_up_to_sixteen_milliseconds() {
+        let last = LastCost::default();
+        assert_eq!(last.get(), None);
+        for (run_ns, tail_ns, kept) in [
+            (0, 0, (UNIT_NS, 0)),
+            (UNIT_NS, 1, (UNIT_NS, UNIT_NS)),
+            (10_000, 5_000, (10_240, 5_120)),
+            (u64::MAX, u64::MAX, (65_535 * UNIT_NS, 65_535 * UNIT_NS)),
+        ] {
+            last.set(Cost { run_ns, tail_ns });
+            assert_eq!(last.get(), Some(Cost { run_ns: kept.0, tail_ns: kept.1 }), "{run_ns} and {tail_ns}");
+        }
+    }
+}
