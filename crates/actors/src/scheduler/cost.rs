@@ -1,6 +1,6 @@
 //! What runs cost, by the clock: those under way, and those that wait.
 //!
-//! The clock is read where runs are long on average, and there for one of eight. Where they are short, moving one costs more
+//! The clock is read where runs are long on average, and there for one of seven. Where they are short, moving one costs more
 //! than any of them, and their number decides.
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -12,8 +12,8 @@ use super::pace::{Pace, nanos};
 use super::policy::{Backlog, COST_OF_A_MOVE_NS};
 use crate::cell::ActorCell;
 
-/// Of how many runs one is timed.
-const RUNS_PER_TIMING: u32 = 8;
+/// Of how many runs one is timed: a prime, so that it is not always the same of those that take turns.
+const RUNS_PER_TIMING: u32 = 7;
 
 /// What a run of an actor costs in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

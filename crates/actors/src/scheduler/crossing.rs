@@ -47,30 +47,27 @@ impl Crossings {
     }
 }
 
-struct Counts {
-    worker: Cell<u8>,
-    mailboxes: Cell<u32>,
-    waits: Cell<u32>,
-}
-
 thread_local! {
-    static COUNTS: Counts =
-        const { Counts { worker: Cell::new(NOBODY), mailboxes: Cell::new(0), waits: Cell::new(0) } };
+    /// The worker that this thread is.
+    static WORKER: Cell<u8> = const { Cell::new(NOBODY) };
+    static COUNTED: Cell<Crossings> = const { Cell::new(Crossings { mailboxes: 0, waits: 0 }) };
 }
 
 /// This thread is that worker from now on.
 pub(super) fn count_for(worker: usize) {
-    COUNTS.with(|counts| counts.worker.set((worker % usize::from(NOBODY)) as u8));
+    WORKER.set((worker % usize::from(NOBODY)) as u8);
 }
 
 /// What this thread has met since it began.
 pub(super) fn counted() -> Crossings {
-    COUNTS.with(|counts| Crossings { mailboxes: counts.mailboxes.get(), waits: counts.waits.get() })
+    COUNTED.get()
 }
 
 /// A thread had to wait for the lock of a mailbox.
+#[cfg(not(any(enact_loom, enact_shuttle)))]
 pub(crate) fn count_wait() {
-    COUNTS.with(|counts| counts.waits.set(counts.waits.get().wrapping_add(1)));
+    let counted = COUNTED.get();
+    COUNTED.set(Crossings { waits: counted.waits.wrapping_add(1), ..counted });
 }
 
 /// Which worker has taken the lock of a mailbox last.
@@ -83,7 +80,7 @@ impl LastWorker {
     /// This thread has taken the lock.
     #[inline]
     pub(crate) fn touch(&mut self) {
-        let worker = COUNTS.with(|counts| counts.worker.get());
+        let worker = WORKER.get();
         if self.0 != worker {
             self.cross_to(worker);
         }
@@ -92,7 +89,8 @@ impl LastWorker {
     #[cold]
     fn cross_to(&mut self, worker: u8) {
         if std::mem::replace(&mut self.0, worker) != NOBODY && worker != NOBODY {
-            COUNTS.with(|counts| counts.mailboxes.set(counts.mailboxes.get().wrapping_add(1)));
+            let counted = COUNTED.get();
+            COUNTED.set(Crossings { mailboxes: counted.mailboxes.wrapping_add(1), ..counted });
         }
     }
 }

@@ -145,6 +145,13 @@ impl Core {
     fn beat(&mut self, scheduler: &Scheduler, now: Instant) {
         self.waiting.enter_patient(now);
         scheduler.watch.beat(self.index, now);
+        if scheduler.boards.len() > 1 {
+            self.show(scheduler, now);
+        }
+    }
+
+    /// Lets other workers see what they go by.
+    fn show(&mut self, scheduler: &Scheduler, now: Instant) {
         let board = &scheduler.boards[self.index];
         board.show_backlog(self.costs.backlog(self.deque.len()));
         let now = scheduler.watch.micros(now);
