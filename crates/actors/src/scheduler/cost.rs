@@ -18,9 +18,9 @@ const RUNS_PER_TIMING: u32 = 7;
 /// What a run of an actor costs in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
-    run_ns: u64,
+    pub(super) run_ns: u64,
     /// How long it goes on after it has made another actor runnable.
-    tail_ns: u64,
+    pub(super) tail_ns: u64,
 }
 
 /// In what a cost is kept: up to 16 ms, which is as good as for ever.
@@ -36,7 +36,7 @@ impl LastCost {
         (run != 0).then_some(Cost { run_ns: u64::from(run) * UNIT_NS, tail_ns: u64::from(tail) * UNIT_NS })
     }
 
-    fn set(&self, cost: Cost) {
+    pub(super) fn set(&self, cost: Cost) {
         let [run, tail] = [cost.run_ns, cost.tail_ns]
             .map(|ns| u16::try_from(ns.div_ceil(UNIT_NS)).unwrap_or(u16::MAX))
             .map(u32::from);
@@ -53,10 +53,9 @@ struct Timing {
 }
 
 /// What a worker knows of what its runs cost.
+#[derive(Default)]
 pub(super) struct Costs {
-    /// Whether there is no other worker.
-    is_alone: bool,
-    /// Whether runs are long, and are timed for that.
+    /// Whether runs are timed, because they are long and there are other workers.
     are_timed: bool,
     pace: Pace,
     running: Cost,
@@ -68,16 +67,10 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    pub(super) fn new(is_alone: bool) -> Self {
-        Self {
-            is_alone,
-            are_timed: false,
-            pace: Pace::default(),
-            running: Cost::default(),
-            timing: None,
-            skips: 0,
-            queued_ns: 0,
-        }
+    /// Those of a worker that has had long runs.
+    #[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+    pub(super) fn of_long_runs() -> Self {
+        Self { are_timed: true, ..Self::default() }
     }
 
     /// Counts a run that is about to begin; the time, if the clock was read.
@@ -86,11 +79,12 @@ impl Costs {
         if self.timing.is_some() {
             self.end_timing();
         }
-        let now = self.pace.count(Instant::now);
-        if now.is_some() {
-            self.are_timed = !self.is_alone && self.pace.average_ns() >= COST_OF_A_MOVE_NS;
-        }
-        now
+        self.pace.count(Instant::now)
+    }
+
+    /// Has runs be timed from now on if they are long.
+    pub(super) const fn time_if_long(&mut self) {
+        self.are_timed = self.pace.average_ns() >= COST_OF_A_MOVE_NS;
     }
 
     /// The worker has nothing to do for a while.
@@ -98,7 +92,7 @@ impl Costs {
         self.pace.pause();
     }
 
-    /// Whether runs are long, and are timed for that.
+    /// Whether runs are timed.
     #[inline]
     pub(super) const fn are_timed(&self) -> bool {
         self.are_timed

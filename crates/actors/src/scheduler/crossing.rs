@@ -1,47 +1,35 @@
-//! What messages between workers cost: counted, and judged.
+//! What messages between workers cost, counted.
 //!
-//! # Counted
 //! A mailbox *crosses* when its lock is taken by another worker than the one before: its lines and those of the messages
-//! come from another core. One byte of the mailbox says which worker it was. A lock that another one holds at the moment
-//! costs several times that.
-//!
-//! # Judged
-//! If two workers spend more than half of their time on crossings, one of them would be faster alone. A worker that has found
-//! that for [`BAD_WINDOWS`] windows in a row is *strict* for a while: neither does it take short work from others, nor they
-//! from it; and those whose work it leaves are strict as long, as they would wake it for nothing. Nothing is handed over: a sender's worker runs what it makes runnable, so actors that talk to each other
-//! gather on one worker by themselves. Whether it has become better is seen afterwards, at the price of one window; each bad one
-//! doubles the time to the next.
+//! come from another core. One byte of the mailbox says which worker it was. To wait for a lock that another one holds
+//! costs about as much again. A [`judge`](super::judge) says whether that is too much.
 use std::cell::Cell;
 use std::time::Duration;
 
 /// How many workers in turn are told apart, beside all other threads.
 const NOBODY: u8 = u8::MAX;
 
-/// How long a window is at least.
-const WINDOW_US: u64 = 400;
-/// How many bad windows in a row make a worker strict for the first time.
-const BAD_WINDOWS: u32 = 3;
-/// How long it is strict then, and at most.
-const STRICT_FIRST_US: u64 = 16_000;
-const STRICT_MAX_US: u64 = 256_000;
 /// How many half lines a mailbox that crosses takes along: its own, that of a message, and often that of its actor.
 const HALF_LINES_PER_CROSSING: u64 = 5;
 /// How many half lines could cross while somebody waits for a lock.
 const HALF_LINES_PER_WAIT: u64 = 4;
 
-/// What this thread has met since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a thread has met since it began.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Crossings {
-    mailboxes: u32,
-    waits: u32,
+    pub(super) mailboxes: u32,
+    pub(super) waits: u32,
 }
 
 impl Crossings {
-    fn since(self, before: Self) -> Self {
+    pub(super) const NONE: Self = Self { mailboxes: 0, waits: 0 };
+
+    pub(super) fn since(self, before: Self) -> Self {
         Self { mailboxes: self.mailboxes.wrapping_sub(before.mailboxes), waits: self.waits.wrapping_sub(before.waits) }
     }
 
-    fn cost(self, line: Duration) -> Duration {
+    /// What they have cost, if a line costs so much.
+    pub(super) fn cost(self, line: Duration) -> Duration {
         let halves = u64::from(self.mailboxes) * HALF_LINES_PER_CROSSING + u64::from(self.waits) * HALF_LINES_PER_WAIT;
         Duration::from_nanos(u64::try_from(line.as_nanos()).unwrap_or(u64::MAX).saturating_mul(halves) / 2)
     }
@@ -50,7 +38,7 @@ impl Crossings {
 thread_local! {
     /// The worker that this thread is.
     static WORKER: Cell<u8> = const { Cell::new(NOBODY) };
-    static COUNTED: Cell<Crossings> = const { Cell::new(Crossings { mailboxes: 0, waits: 0 }) };
+    static COUNTED: Cell<Crossings> = const { Cell::new(Crossings::NONE) };
 }
 
 /// This thread is that worker from now on.
@@ -92,176 +80,5 @@ impl LastWorker {
             let counted = COUNTED.get();
             COUNTED.set(Crossings { mailboxes: counted.mailboxes.wrapping_add(1), ..counted });
         }
-    }
-}
-
-/// Finds out when a worker is strict. Times are in microseconds since the scheduler has begun.
-pub(super) struct Judge {
-    /// What it costs that a line crosses.
-    line: Duration,
-    /// When the window has begun; none while the worker has nothing to do.
-    since: Option<u64>,
-    before: Crossings,
-    bad_in_a_row: u32,
-    /// How long it was strict last; zero if a window has been good since.
-    last_strict_us: u64,
-}
-
-impl Judge {
-    pub(super) const fn new(line: Duration) -> Self {
-        let before = Crossings { mailboxes: 0, waits: 0 };
-        Self { line, since: None, before, bad_in_a_row: 0, last_strict_us: 0 }
-    }
-
-    /// Looks at the time, and at what the worker's thread has `counted`. Until when the worker is strict, if it was until
-    /// `strict_until` before; zero if it is not.
-    pub(super) fn look(&mut self, now: u64, counted: Crossings, strict_until: u64) -> u64 {
-        if now < strict_until {
-            self.since = None;
-            return strict_until;
-        }
-        let elapsed_us = self.since.map_or(0, |since| now.saturating_sub(since));
-        if self.since.is_some() && elapsed_us < WINDOW_US {
-            return 0;
-        }
-        let before = std::mem::replace(&mut self.before, counted);
-        let is_strict = self.since.replace(now).is_some() && self.judge(elapsed_us, counted.since(before));
-        if is_strict { now + self.last_strict_us } else { 0 }
-    }
-
-    /// Whether the worker is strict from now on, after a window in which so much has crossed.
-    fn judge(&mut self, elapsed_us: u64, crossings: Crossings) -> bool {
-        let (cost, elapsed) = (crossings.cost(self.line), Duration::from_micros(elapsed_us));
-        if 2 * cost <= elapsed {
-            self.bad_in_a_row = 0;
-            // Without crossings it says nothing of what they cost.
-            if 20 * cost > elapsed {
-                self.last_strict_us = 0;
-            }
-            return false;
-        }
-        self.bad_in_a_row += 1;
-        if self.last_strict_us == 0 && self.bad_in_a_row < BAD_WINDOWS {
-            return false;
-        }
-        self.bad_in_a_row = 0;
-        self.last_strict_us = (2 * self.last_strict_us).clamp(STRICT_FIRST_US, STRICT_MAX_US);
-        true
-    }
-
-    /// The worker has nothing to do for a while.
-    pub(super) fn pause(&mut self) {
-        self.since = None;
-    }
-}
-
-#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
-mod tests {
-    use super::*;
-
-    const LINE: Duration = Duration::from_nanos(34);
-    const LOOK_EVERY_US: u64 = 100;
-
-    struct Program {
-        name: &'static str,
-        turn_ns: f64,
-        crossings: f64,
-        waits: f64,
-    }
-
-    /// What two workers do a turn in some programs of the Savina suite, on a machine where a line costs 34 ns; one of them
-    /// also while its cores are slow, so that the same crossings weigh less.
-    const PROGRAMS: [Program; 10] = [
-        Program { name: "phil", turn_ns: 129.0, crossings: 0.96, waits: 0.104 },
-        Program { name: "cham", turn_ns: 148.0, crossings: 1.05, waits: 0.097 },
-        Program { name: "cdict", turn_ns: 216.0, crossings: 1.05, waits: 0.012 },
-        Program { name: "big", turn_ns: 121.0, crossings: 0.47, waits: 0.0035 },
-        Program { name: "btx", turn_ns: 177.0, crossings: 0.54, waits: 0.029 },
-        Program { name: "ofl", turn_ns: 47.0, crossings: 0.041, waits: 0.008 },
-        Program { name: "apsp", turn_ns: 639.0, crossings: 0.53, waits: 0.008 },
-        Program { name: "count", turn_ns: 13.0, crossings: 0.011, waits: 0.008 },
-        Program { name: "slow cham", turn_ns: 218.0, crossings: 1.05, waits: 0.1 },
-        Program { name: "alone", turn_ns: 60.0, crossings: 0.0, waits: 0.0 },
-    ];
-
-    /// A worker that is judged in simulated time.
-    struct Worker {
-        judge: Judge,
-        now: u64,
-        strict_until: u64,
-        counted: Crossings,
-    }
-
-    impl Worker {
-        fn new(line: Duration) -> Self {
-            Self { judge: Judge::new(line), now: 0, strict_until: 0, counted: Crossings::default() }
-        }
-
-        /// Runs the program for so long: for how much of that the worker is strict.
-        fn run(&mut self, program: &Program, elapsed_us: u64) -> u64 {
-            let mut strict_us = 0;
-            let until = self.now + elapsed_us;
-            while self.now < until {
-                self.now += LOOK_EVERY_US;
-                self.strict_until = self.judge.look(self.now, self.counted, self.strict_until);
-                if self.strict_until > 0 {
-                    strict_us += LOOK_EVERY_US;
-                } else {
-                    let turns = (LOOK_EVERY_US * 1_000) as f64 / program.turn_ns;
-                    self.counted.mailboxes += (turns * program.crossings) as u32;
-                    self.counted.waits += (turns * program.waits) as u32;
-                }
-            }
-            strict_us
-        }
-    }
-
-    #[test]
-    fn a_worker_is_strict_if_one_would_be_as_fast_alone() {
-        for program in &PROGRAMS {
-            let strict_us = Worker::new(LINE).run(program, 4_000_000);
-            if ["phil", "cham"].contains(&program.name) {
-                assert!(strict_us > 3_900_000, "{}: {strict_us}", program.name);
-            } else {
-                assert_eq!(strict_us, 0, "{}", program.name);
-            }
-        }
-    }
-
-    #[test]
-    fn where_lines_are_dear_it_is_strict_for_fewer_crossings() {
-        // A turn takes longer by what crosses.
-        let big = Program { turn_ns: 170.0, ..PROGRAMS[3] };
-        assert!(Worker::new(3 * LINE).run(&big, 1_000_000) > 900_000);
-    }
-
-    #[test]
-    fn one_that_was_strict_finds_out_in_one_window_whether_it_is_to_be_again() {
-        let mut worker = Worker::new(LINE);
-        let cham = &PROGRAMS[1];
-        worker.run(cham, 4 * WINDOW_US + STRICT_FIRST_US);
-        assert_eq!(worker.judge.last_strict_us, STRICT_FIRST_US);
-        let strict_us = worker.run(cham, 2 * WINDOW_US + 2 * STRICT_FIRST_US);
-        assert!(strict_us >= 2 * STRICT_FIRST_US - WINDOW_US, "{strict_us}");
-    }
-
-    #[test]
-    fn a_good_window_with_crossings_has_it_begin_from_the_start() {
-        let [phil, .., alone] = &PROGRAMS;
-        let mut worker = Worker::new(LINE);
-        worker.run(phil, 1_000_000);
-        assert_eq!(worker.judge.last_strict_us, STRICT_MAX_US);
-        worker.run(alone, 1_000_000);
-        assert_eq!(worker.judge.last_strict_us, STRICT_MAX_US, "nothing has crossed");
-        worker.run(&PROGRAMS[3], 1_000_000);
-        assert_eq!(worker.judge.last_strict_us, 0);
-    }
-
-    #[test]
-    fn what_another_worker_has_it_be_says_nothing_of_its_own_windows() {
-        let mut worker = Worker::new(LINE);
-        worker.strict_until = 50_000;
-        assert_eq!(worker.run(&PROGRAMS[3], 100_000), 50_000 - LOOK_EVERY_US);
-        assert_eq!(worker.judge.last_strict_us, 0);
     }
 }

@@ -23,6 +23,7 @@ mod calls;
 pub(crate) mod cost;
 pub(crate) mod crossing;
 pub(crate) mod idle;
+mod judge;
 mod line;
 mod local;
 mod pace;
@@ -106,8 +107,7 @@ impl Scheduler {
     ) -> std::io::Result<Arc<Self>> {
         // One worker crosses with nobody.
         let line = if workers > 1 { line::cost() } else { Duration::ZERO };
-        let core = |index| Box::new(Core::new(index, line, workers == 1));
-        let cores: Vec<Box<Core>> = (0..workers).map(core).collect();
+        let cores: Vec<Box<Core>> = (0..workers).map(|index| Box::new(Core::new(index, line))).collect();
         let scheduler = Arc::new(Self {
             injector: Injector::new(),
             stealers: cores.iter().map(|core| core.deque.stealer()).collect(),

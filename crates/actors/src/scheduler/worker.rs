@@ -8,7 +8,8 @@ use enact_sync::unmodelled::Arc;
 
 use super::calls::{Call, Calls};
 use super::cost::Costs;
-use super::crossing::{self, Judge};
+use super::crossing;
+use super::judge::Judge;
 use super::policy::is_worth_a_move;
 use super::waiting::Waiting;
 use super::{Runnable, Scheduler, TURNS_PER_LOOK, is_model, local};
@@ -57,8 +58,8 @@ enum Work {
 }
 
 impl Core {
-    /// `line` is what it costs that a cache line comes from another core; one that `is_alone` moves nothing.
-    pub(crate) fn new(index: usize, line: Duration, is_alone: bool) -> Self {
+    /// `line` is what it costs that a cache line comes from another core.
+    pub(crate) fn new(index: usize, line: Duration) -> Self {
         Self {
             index,
             deque: Deque::new_fifo(),
@@ -67,14 +68,14 @@ impl Core {
             due_own: 0,
             wanted_since: None,
             nested: 0,
-            costs: Costs::new(is_alone),
+            costs: Costs::default(),
             judge: Judge::new(line),
             waiting: Waiting::default(),
             calls: Calls::default(),
         }
     }
 
-    /// Whether runs are long here, and timed for that.
+    /// Whether runs are timed here.
     #[inline]
     pub(crate) const fn are_runs_timed(&self) -> bool {
         self.costs.are_timed()
@@ -152,6 +153,7 @@ impl Core {
 
     /// Lets other workers see what they go by.
     fn show(&mut self, scheduler: &Scheduler, now: Instant) {
+        self.costs.time_if_long();
         let board = &scheduler.boards[self.index];
         board.show_backlog(self.costs.backlog(self.deque.len()));
         let now = scheduler.watch.micros(now);
@@ -337,8 +339,9 @@ pub(crate) fn run(scheduler: &Arc<Scheduler>) {
         work();
     });
     local::set(Arc::clone(scheduler));
-    while let Some(core) = scheduler.spares.take() {
+    while let Some(mut core) = scheduler.spares.take() {
         crossing::count_for(core.index);
+        core.judge.pause();
         local::put_core(core);
         while let Some(mut core) = local::take_core() {
             let Some(step) = core.next(scheduler) else {
@@ -359,4 +362,80 @@ pub(crate) fn run(scheduler: &Arc<Scheduler>) {
         }
     }
     local::clear();
+}
+
+#[cfg(all(test, not(any(enact_loom, enact_shuttle))))]
+mod tests {
+    use super::super::cost::Cost;
+    use super::*;
+    use crate::actor::tests::Bare;
+    use crate::cell::ActorCell;
+    use crate::error::ExitReason;
+    use crate::{Spec, System};
+
+    const LONG: u64 = 20_000;
+    const SHORT: u64 = 300;
+
+    /// A system whose two workers have nothing to do.
+    fn at_rest() -> (System, Arc<Scheduler>) {
+        let system = System::builder().workers(2).build().unwrap();
+        let scheduler = Arc::clone(system.spawn(Bare).cell().scheduler());
+        (system, scheduler)
+    }
+
+    /// An actor with such runs.
+    fn runnable(scheduler: &Arc<Scheduler>, run_ns: u64, tail_ns: u64) -> Runnable {
+        let (cell, activation) = ActorCell::create(Spec::new(Bare).keep_alive(), Arc::clone(scheduler), None);
+        cell.mailbox.cost.set(Cost { run_ns, tail_ns });
+        activation
+    }
+
+    /// What runs, with its tail, and what it makes runnable one after the other: whether the last of it is worth a wake-up, and
+    /// whether it is offered where it is.
+    #[test]
+    fn where_runs_are_timed_an_actor_is_moved_by_what_its_own_runs_cost_and_by_what_is_ahead_of_it() {
+        let cases: [(&str, u64, u64, &[u64], bool, bool); 7] = [
+            ("a chain sends on at the end", LONG, 0, &[LONG], false, false),
+            ("one that computes on afterwards", LONG, LONG, &[LONG], true, true),
+            ("a short one beside a long run", LONG, LONG, &[SHORT], false, false),
+            ("short ones beside a long run", LONG, 0, &[SHORT; 20], false, false),
+            ("two long ones at the end", LONG, 0, &[LONG, LONG], true, false),
+            ("a short one behind a long one", LONG, 0, &[SHORT, LONG], false, false),
+            ("a long one behind a short one", LONG, 0, &[LONG, SHORT], false, false),
+        ];
+        let (_system, scheduler) = at_rest();
+        for (name, run_ns, tail_ns, made, wakes, offers) in cases {
+            let mut core = Core::new(0, Duration::ZERO);
+            core.costs = Costs::of_long_runs();
+            let running = runnable(&scheduler, run_ns, tail_ns);
+            core.costs.begin(&running);
+            let all = made.iter().map(|&run_ns| core.add_next_timed(&scheduler, runnable(&scheduler, run_ns, 0)));
+            assert_eq!(all.last(), Some(wakes), "{name}");
+            assert_eq!(scheduler.boards[0].offers_next(), offers, "{name}");
+            let next = scheduler.slots[0].lock().take();
+            let left = std::iter::from_fn(|| core.deque.pop()).chain(next).chain([running]);
+            left.for_each(|activation| activation.discard(ExitReason::Stopped));
+        }
+    }
+
+    #[test]
+    fn a_strict_worker_leaves_short_work_alone_and_keeps_its_own_unless_it_is_stuck() {
+        let (_system, scheduler) = at_rest();
+        let now = Instant::now();
+        let later = now + Duration::from_secs(1);
+        for worker in [0, 1] {
+            (0..2).for_each(|worker| scheduler.watch.beat(worker, now));
+            assert!(scheduler.is_next_worth_a_theft(1, 0, now));
+            scheduler.boards[worker].show_strict(scheduler.watch.micros(later));
+            assert!(!scheduler.is_next_worth_a_theft(1, 0, now), "worker {worker} is strict");
+            scheduler.boards[0].offer_next(true);
+            assert!(scheduler.is_next_worth_a_theft(1, 0, now), "it is no short work");
+            scheduler.boards[0].offer_next(false);
+            let stuck = now + Duration::from_millis(1);
+            assert!(scheduler.is_next_worth_a_theft(1, 0, stuck), "it is stuck");
+            (0..2).for_each(|worker| scheduler.watch.beat(worker, later));
+            assert!(scheduler.is_next_worth_a_theft(1, 0, later), "it is strict no more");
+            scheduler.boards[worker].show_strict(0);
+        }
+    }
 }
