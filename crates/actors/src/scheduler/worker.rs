@@ -390,24 +390,24 @@ mod tests {
         activation
     }
 
-    /// What runs, with its tail, and what it makes runnable one after the other: whether the last of it is worth a wake-up, and
+    /// The tail of a long run, and what it makes runnable one after the other: whether the last of it is worth a wake-up, and
     /// whether it is offered where it is.
     #[test]
     fn where_runs_are_timed_an_actor_is_moved_by_what_its_own_runs_cost_and_by_what_is_ahead_of_it() {
-        let cases: [(&str, u64, u64, &[u64], bool, bool); 7] = [
-            ("a chain sends on at the end", LONG, 0, &[LONG], false, false),
-            ("one that computes on afterwards", LONG, LONG, &[LONG], true, true),
-            ("a short one beside a long run", LONG, LONG, &[SHORT], false, false),
-            ("short ones beside a long run", LONG, 0, &[SHORT; 20], false, false),
-            ("two long ones at the end", LONG, 0, &[LONG, LONG], true, false),
-            ("a short one behind a long one", LONG, 0, &[SHORT, LONG], false, false),
-            ("a long one behind a short one", LONG, 0, &[LONG, SHORT], false, false),
+        let cases = [
+            ("a chain sends on at the end", 0, vec![LONG], false, false),
+            ("one that computes on afterwards", LONG, vec![LONG], true, true),
+            ("a short one beside a long run", LONG, vec![SHORT], false, false),
+            ("short ones beside a long run", 0, vec![SHORT; 20], false, false),
+            ("two long ones at the end", 0, vec![LONG, LONG], true, false),
+            ("a short one behind a long one", 0, vec![SHORT, LONG], false, false),
+            ("a long one behind a short one", 0, vec![LONG, SHORT], false, false),
         ];
         let (_system, scheduler) = at_rest();
-        for (name, run_ns, tail_ns, made, wakes, offers) in cases {
+        for (name, tail_ns, made, wakes, offers) in cases {
             let mut core = Core::new(0, Duration::ZERO);
             core.costs = Costs::of_long_runs();
-            let running = runnable(&scheduler, run_ns, tail_ns);
+            let running = runnable(&scheduler, LONG, tail_ns);
             core.costs.begin(&running);
             let all = made.iter().map(|&run_ns| core.add_next_timed(&scheduler, runnable(&scheduler, run_ns, 0)));
             assert_eq!(all.last(), Some(wakes), "{name}");
