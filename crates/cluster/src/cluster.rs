@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use enact_entities::{
-    Command, DiskState, Entities, EntityKey, Membership, Metrics, Model, ReadError, ReadMode, Receipt, Strategies,
-    SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
+    Command, DiskState, Entities, EntityKey, HistoryOf, HistoryPart, Membership, Metrics, Model, ReadError, ReadMode,
+    Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -364,6 +364,15 @@ impl<M: Model> Entities for Cluster<M> {
         deadline: Duration,
     ) -> impl Future<Output = Result<View<M::State>, ReadError>> + Send {
         self.node.read(key, mode, after, deadline)
+    }
+
+    fn history(
+        &self,
+        key: &EntityKey,
+        part: HistoryPart,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HistoryOf<M>, ReadError>> + Send {
+        self.node.history(key, part, deadline)
     }
 
     fn time(&self) -> Timestamp {

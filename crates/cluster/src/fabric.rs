@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use async_nats::{Client, Request, RequestErrorKind, Subject};
-use enact_entities::{Command, EntityKey, ReadError, ReadMode, Receipt, SubmitError, TxId, View};
+use enact_entities::{Command, EntityKey, History, HistoryPart, ReadError, ReadMode, Receipt, SubmitError, TxId, View};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -23,12 +23,15 @@ pub(crate) enum Question<E> {
     Submit { tx: TxId, command: Command<E> },
     /// Within the time that is left.
     Read { key: EntityKey, mode: ReadMode, after: Option<TxId>, left: Duration },
+    /// Within the time that is left.
+    History { key: EntityKey, part: HistoryPart, left: Duration },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Answer<S> {
+pub(crate) enum Answer<S, E> {
     Submitted(Result<Receipt, SubmitError>),
     Read(Result<View<S>, ReadError>),
+    History(Result<History<S, E>, ReadError>),
     /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
     Moved,
     /// The answer is more than a message may be.
@@ -88,10 +91,10 @@ pub(crate) async fn ask<Q: Serialize, A: DeserializeOwned>(
 }
 
 /// Sends `answer` to where it is waited for.
-pub(crate) async fn reply<S: Serialize>(client: &Client, to: Subject, answer: &Answer<S>) {
+pub(crate) async fn reply<S: Serialize, E: Serialize>(client: &Client, to: Subject, answer: &Answer<S, E>) {
     let mut payload = encode(answer);
     if payload.len() + HEADERS_MAX > client.server_info().max_payload {
-        payload = encode(&Answer::<S>::TooLarge);
+        payload = encode(&Answer::<S, E>::TooLarge);
     }
     if let Err(cause) = client.publish(to, payload.into()).await {
         tracing::debug!(%cause, "an answer was not sent");

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use enact_entities::{
-    Command, Engine, EntityKey, Metrics, Model, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
-};
+use enact_entities::{Command, Engine, Metrics, Model, Receipt, SubmitError, TxId};
 use enact_journal::nats::Nats;
 use parking_lot::{Mutex, RwLock};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::fabric::{Answer, Question};
 use crate::lease::Held;
 
 /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
@@ -95,19 +94,17 @@ impl<M: Model> Hosted<M> {
         if is_lasting || self.is_owner() { Ok(answer) } else { Err(Moved) }
     }
 
-    /// Reads an entity. The lease is looked at behind the read: what it shows was not out of date then.
-    pub(crate) async fn read(
-        &self,
-        key: &EntityKey,
-        mode: ReadMode,
-        after: Option<TxId>,
-        left: Duration,
-    ) -> Result<Result<View<M::State>, ReadError>, Moved> {
+    /// Answers what is asked of the owner of a shard. The lease is looked at behind a read: what it shows was not out of date then.
+    pub(crate) async fn answer(&self, question: Question<M::Event>) -> Result<Answer<M::State, M::Event>, Moved> {
         if !self.is_owner() {
             return Err(Moved);
         }
-        let view = self.engine.read(key, mode, after, left).await;
-        if self.is_owner() { Ok(view) } else { Err(Moved) }
+        let answer = match question {
+            Question::Submit { tx, command } => return self.submit(tx, command).await.map(Answer::Submitted),
+            Question::Read { key, mode, after, left } => Answer::Read(self.engine.read(&key, mode, after, left).await),
+            Question::History { key, part, left } => Answer::History(self.engine.history(&key, part, left).await),
+        };
+        if self.is_owner() { Ok(answer) } else { Err(Moved) }
     }
 
     /// Takes no commands any more, and lets those under way end within `patience`. What comes is answered with [`Moved`] as long as

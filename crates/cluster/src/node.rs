@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::bucket::{Bucket, Wrote};
 use crate::contract::{Contract, NotAdopted};
-use crate::fabric::{self, ASK, Answer, Order, Question};
+use crate::fabric::{self, ASK, Answer, Order};
 use crate::hosted::{Hosted, Moved, Table};
 use crate::lease::Held;
 use crate::proposal::{Stage, Step, Voter};
@@ -672,11 +672,8 @@ async fn listen<M: Model>(client: Client, hosted: Weak<Hosted<M>>, mut messages:
         }
         let client = client.clone();
         tokio::spawn(async move {
-            let answer = match fabric::decode::<Question<M::Event>>(&message.payload) {
-                Some(Question::Submit { tx, command }) => hosted.submit(tx, command).await.map(Answer::Submitted),
-                Some(Question::Read { key, mode, after, left }) => {
-                    hosted.read(&key, mode, after, left).await.map(Answer::Read)
-                }
+            let answer = match fabric::decode(&message.payload) {
+                Some(question) => hosted.answer(question).await,
                 None => Err(Moved),
             };
             fabric::reply(&client, to, &answer.unwrap_or(Answer::Moved)).await;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use enact_entities::{
-    Command, Doubt, EntityError, EntityKey, Model, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
+    Command, Doubt, EntityError, EntityKey, HistoryOf, HistoryPart, Model, ReadError, ReadMode, Receipt, SubmitError,
+    TxId, View,
 };
 use tokio::time::{Instant, timeout};
 
@@ -76,10 +77,10 @@ impl<M: Model> Node<M> {
         let patience = command.deadline + ON_ITS_WAY;
         let question = Question::Submit { tx, command: command.clone() };
         let subject = fabric::shard_subject(shard, epoch, ASK);
-        match fabric::ask::<_, Answer<M::State>>(&self.client, subject, &question, patience).await {
+        match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, subject, &question, patience).await {
             Ok(Answer::Submitted(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody) => Err(Moved),
-            Ok(Answer::Read(_) | Answer::TooLarge) | Err(Unasked::Unknown) => {
+            Ok(Answer::Read(_) | Answer::History(_) | Answer::TooLarge) | Err(Unasked::Unknown) => {
                 Ok(Err(SubmitError::InDoubt { tx, doubt: Doubt::Unanswered, graph: Vec::new() }))
             }
             Err(Unasked::TooLarge) => Ok(Err(too_large("the command").into())),
@@ -93,41 +94,62 @@ impl<M: Model> Node<M> {
         after: Option<TxId>,
         span: Duration,
     ) -> Result<View<M::State>, ReadError> {
+        match self.ask(key, span, |left| Question::Read { key: key.clone(), mode, after, left }).await {
+            Ok(Answer::Read(answer)) => answer,
+            Ok(Answer::TooLarge) => Err(too_large("the entity").into()),
+            Ok(_) | Err(Moved) => Err(ReadError::Moved { entity: key.clone() }),
+        }
+    }
+
+    pub(crate) async fn history(
+        &self,
+        key: &EntityKey,
+        part: HistoryPart,
+        span: Duration,
+    ) -> Result<HistoryOf<M>, ReadError> {
+        match self.ask(key, span, |left| Question::History { key: key.clone(), part, left }).await {
+            Ok(Answer::History(answer)) => answer,
+            Ok(Answer::TooLarge) => Err(too_large("this part of the history").into()),
+            Ok(_) | Err(Moved) => Err(ReadError::Moved { entity: key.clone() }),
+        }
+    }
+
+    /// Asks the owner of `key` what has no effect, with the time that is left.
+    async fn ask(
+        &self,
+        key: &EntityKey,
+        span: Duration,
+        question: impl Fn(Duration) -> Question<M::Event>,
+    ) -> Result<Answer<M::State, M::Event>, Moved> {
         let shard = shard_of(key, self.options.shards);
         let begun = Instant::now();
         loop {
             let left = span.saturating_sub(begun.elapsed());
             let answer = match self.place(shard) {
-                Place::Here(hosted) => hosted.read(key, mode, after, left).await,
-                Place::There { epoch } => self.read_there(shard, epoch, key, mode, after, left).await,
+                Place::Here(hosted) => hosted.answer(question(left)).await,
+                Place::There { epoch } => self.ask_there(shard, epoch, &question(left), left).await,
                 Place::Nowhere => Err(Moved),
             };
             match answer {
-                Ok(answer) => return answer,
-                Err(Moved) if begun.elapsed() >= span.min(MOVING_MAX) => {
-                    return Err(ReadError::Moved { entity: key.clone() });
-                }
+                Ok(answer) => return Ok(answer),
+                Err(Moved) if begun.elapsed() >= span.min(MOVING_MAX) => return Err(Moved),
                 Err(Moved) => self.wait_for_news().await,
             }
         }
     }
 
-    async fn read_there(
+    async fn ask_there(
         &self,
         shard: u16,
         epoch: u64,
-        key: &EntityKey,
-        mode: ReadMode,
-        after: Option<TxId>,
+        question: &Question<M::Event>,
         left: Duration,
-    ) -> Result<Result<View<M::State>, ReadError>, Moved> {
+    ) -> Result<Answer<M::State, M::Event>, Moved> {
         count(&self.counts.forwarded);
-        let question = Question::<M::Event>::Read { key: key.clone(), mode, after, left };
         let subject = fabric::shard_subject(shard, epoch, ASK);
-        match fabric::ask::<_, Answer<M::State>>(&self.client, subject, &question, left + ON_ITS_WAY).await {
-            Ok(Answer::Read(answer)) => Ok(answer),
-            Ok(Answer::TooLarge) => Ok(Err(too_large("the entity").into())),
-            Ok(Answer::Moved | Answer::Submitted(_)) | Err(_) => Err(Moved),
+        match fabric::ask(&self.client, subject, question, left + ON_ITS_WAY).await {
+            Ok(Answer::Moved) | Err(_) => Err(Moved),
+            Ok(answer) => Ok(answer),
         }
     }
 

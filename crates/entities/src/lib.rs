@@ -131,8 +131,8 @@ pub use self::model::{
     Linear, Location, Made, Model, Place, Question, Relation, Term, Threshold, Work,
 };
 pub use self::participant::{
-    Durability, Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId,
-    Written,
+    Durability, Happened, History, HistoryOf, HistoryPart, Input, Output, Participant, ParticipantOptions, Read,
+    ReadId, ReadMode, RecoveryError, View, WriteId, Written,
 };
 pub use self::reason::{Caller, Reason, Refusal};
 pub use self::rebel::Rebel;

@@ -1,9 +1,9 @@
 //! Nodes share the entities, and each answers for all of them.
 
 use enact_cluster::shard_of;
-use enact_entities::{Entities, SubmitError};
+use enact_entities::{Entities, HistoryPart, SubmitError};
 
-use crate::bank::{ACCOUNTS, Bank, balance, settled, shards, total};
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, settled, shards, total};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_answers_for_every_entity() {
@@ -16,6 +16,17 @@ async fn every_node_answers_for_every_entity() {
     for account in 0..ACCOUNTS {
         b.submit(bank.deposit(account, &format!("d{account}"))).await.expect("deposited");
         assert_eq!(balance(&c, account).await, 101);
+    }
+    for node in [&a, &b, &c] {
+        let page = HistoryPart::Page { after: None, limit: 10 };
+        for account in 0..ACCOUNTS {
+            let history = node
+                .history(&format!("Account/{account}").parse().expect("a key"), page, DEADLINE)
+                .await
+                .expect("somebody has it");
+            let events: Vec<_> = history.transactions.iter().flat_map(|past| &past.events).collect();
+            assert_eq!(events.iter().map(|call| &**call.event()).collect::<Vec<_>>(), ["Open", "Deposit"]);
+        }
     }
     let repeated = c.submit(bank.deposit(3, "d3")).await.expect("its earlier answer");
     assert!(repeated.replayed);

@@ -7,7 +7,7 @@ use enact_journal::{EntityKey, Journal};
 use super::{Command, DiskState, Engine, Metrics, ReadError, Receipt, SubmitError};
 use crate::admission::Strategies;
 use crate::model::Model;
-use crate::participant::{ReadMode, View};
+use crate::participant::{HistoryOf, HistoryPart, ReadMode, View};
 use crate::tx::{Timestamp, TxId};
 
 /// All entities of a model, wherever they are: what an interface to them asks.
@@ -49,6 +49,20 @@ pub trait Entities: Clone + Send + Sync + 'static {
         after: Option<TxId>,
         deadline: Duration,
     ) -> impl Future<Output = Result<View<<Self::Model as Model>::State>, ReadError>> + Send;
+
+    /// Reads what has happened to the entity `key`; see [`Engine::history`].
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect on anything else.
+    fn history(
+        &self,
+        key: &EntityKey,
+        part: HistoryPart,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HistoryOf<Self::Model>, ReadError>> + Send;
 
     /// The time that a command would have now.
     fn time(&self) -> Timestamp;
@@ -128,6 +142,15 @@ impl<M: Model, J: Journal> Entities for Engine<M, J> {
         deadline: Duration,
     ) -> impl Future<Output = Result<View<M::State>, ReadError>> + Send {
         self.read(key, mode, after, deadline)
+    }
+
+    fn history(
+        &self,
+        key: &EntityKey,
+        part: HistoryPart,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<HistoryOf<M>, ReadError>> + Send {
+        self.history(key, part, deadline)
     }
 
     fn time(&self) -> Timestamp {

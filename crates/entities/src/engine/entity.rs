@@ -32,7 +32,7 @@ use crate::participant::{
     Input, Output, Participant, ParticipantOptions, Read, ReadId, ReadMode, RecoveryError, View, WriteId, Written,
 };
 use crate::record::{Record, Snapshot};
-use crate::tx::{Attempt, Millis, TxId};
+use crate::tx::{Attempt, Millis, Slot, TxId};
 
 /// How many effects are applied between two snapshots of an entity.
 const EFFECTS_BETWEEN_SNAPSHOTS: usize = 256;
@@ -498,6 +498,12 @@ impl<M: Model, J: Journal> Entity<M, J> {
         let (debt, answer) = Answer::later();
         self.commits.insert(tx, debt);
         answer
+    }
+
+    /// The first slot whose transaction is not decided, or not given yet.
+    pub(super) fn first_unapplied(&self) -> Answered<Slot> {
+        let first = self.participant.as_ref().map(|participant| participant.admission().first_unapplied());
+        Answer::now(first.map_err(Clone::clone))
     }
 
     /// Reads the state; answered when `mode` allows, or the deadline has passed.

@@ -31,6 +31,7 @@ mod envelope;
 mod error;
 mod firing;
 mod graph;
+mod history;
 mod loading;
 mod memory;
 mod metrics;
@@ -54,7 +55,7 @@ use enact_journal::{EntityKey, EntityKeyError, Journal};
 use enact_rebel::Value;
 use enact_sync::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use self::barrier::{Barrier, Unproven};
@@ -140,6 +141,8 @@ struct Shared<M: Model, J: Journal> {
     running: Running,
     under_way: UnderWay,
     counts: Arc<Counts>,
+    /// The turns of histories to be read.
+    histories: Semaphore,
     answers: Answers,
     /// What shows that the journal is still this engine's.
     barrier: Arc<Barrier<J>>,
@@ -245,6 +248,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             running: Running::default(),
             under_way: UnderWay::default(),
             counts,
+            histories: Semaphore::new(history::READ_AT_ONCE),
             answers: Answers::kept_for(options.keep_answers),
             coordinator,
             in_flight: AtomicUsize::new(0),

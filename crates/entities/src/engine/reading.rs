@@ -1,5 +1,4 @@
 //! Reads, behind what is due at the entity and, if that is wanted, behind a [barrier](super::barrier).
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use enact_journal::{EntityKey, Journal};
@@ -55,15 +54,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         after: Option<TxId>,
         deadline: Duration,
     ) -> Result<View<M::State>, ReadError> {
-        if let Some(engine) = self.engine_of(key) {
-            return Err(ReadError::Elsewhere { entity: key.clone(), engine });
-        }
-        if let Some(why) = self.failure() {
-            return Err(ReadError::Failed { why });
-        }
-        if self.shared.stopping.load(Ordering::Acquire) {
-            return Err(ReadError::Stopping);
-        }
+        self.check_readable(key)?;
         if !self.shared.model.is_timed(key) {
             return self.read_now(key, mode, after, deadline).await;
         }

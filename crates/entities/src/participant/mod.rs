@@ -28,6 +28,7 @@
 //! # Order
 //! Slots are the order of effects. Records of a later slot may come earlier in the journal, so recovery sorts by slot.
 
+mod history;
 mod read;
 mod recovery;
 
@@ -36,6 +37,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::history::history;
+pub use self::history::{Happened, History, HistoryOf, HistoryPart};
 use self::read::{LateRead, Reads};
 pub use self::read::{Read, ReadId, ReadMode, View};
 pub use self::recovery::RecoveryError;

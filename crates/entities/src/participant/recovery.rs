@@ -79,7 +79,7 @@ pub enum RecoveryError {
 }
 
 /// What is known so far while records are read.
-struct Replay<M: Model> {
+pub(super) struct Replay<M: Model> {
     /// The state and the version of the contract that it is of; nothing before the first event.
     base: Option<(M::State, u32)>,
     /// Slots below are described by the snapshot: pending there, or past.
@@ -111,12 +111,8 @@ impl<M: Model> Participant<M> {
         if model.initial(&key).is_none() {
             return Err(RecoveryError::NoSuchEntity { entity: key });
         }
-        let mut replay = Replay::<M>::begin(snapshot);
-        for (index, record) in records.into_iter().enumerate() {
-            replay.read(&key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
-        }
-        replay.pending.retain(|_, pending| pending.committed || !pending.prepared.durability.is_shared());
-        replay.apply_heads(&model, &key)?;
+        let mut replay = Replay::<M>::read_all(&key, snapshot, records)?;
+        replay.apply_heads(&model, &key, |_, _| {})?;
         let base = replay.under(&model, &key, model.version())?;
         replay.refuse_earlier(&model, &key)?;
         Ok(Self::resume(model, key, options, base, replay, now))
@@ -155,6 +151,25 @@ impl<M: Model> Participant<M> {
 }
 
 impl<M: Model> Replay<M> {
+    /// What `snapshot` and all `records` say, before anything is applied that the snapshot has not.
+    pub(super) fn read_all(
+        key: &EntityKey,
+        snapshot: Option<Snapshot<M::State, M::Event>>,
+        records: impl IntoIterator<Item = Record<M::Event>>,
+    ) -> Result<Self, RecoveryError> {
+        let mut replay = Self::begin(snapshot);
+        for (index, record) in records.into_iter().enumerate() {
+            replay.read(key, record).ok_or_else(|| RecoveryError::Misplaced { entity: key.clone(), index })?;
+        }
+        replay.pending.retain(|_, pending| pending.committed || !pending.prepared.durability.is_shared());
+        Ok(replay)
+    }
+
+    /// Leaves out what is not before the slot `end`.
+    pub(super) fn end_at(&mut self, end: Slot) {
+        self.pending.split_off(&end);
+    }
+
     fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
         let Some(Snapshot { base, next_slot, pending, version }) = snapshot else {
             return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending: BTreeMap::new() };
@@ -229,10 +244,17 @@ impl<M: Model> Replay<M> {
         (slot == first || !head.prepared.answer.in_line).then_some(slot)
     }
 
-    fn apply_heads(&mut self, model: &M, entity: &EntityKey) -> Result<(), RecoveryError> {
+    /// Applies what is committed, as far as nothing before it is open, and shows each with the state that it leaves.
+    pub(super) fn apply_heads(
+        &mut self,
+        model: &M,
+        entity: &EntityKey,
+        mut show: impl FnMut(&Prepared<M::Event>, &M::State),
+    ) -> Result<(), RecoveryError> {
         while let Some(slot) = self.ready_head() {
-            let Prepared { branch, version, .. } = self.pending.remove(&slot).expect("it was found").prepared;
-            let Branch { tx, work, at, .. } = branch;
+            let prepared = self.pending.remove(&slot).expect("it was found").prepared;
+            let Prepared { branch: Branch { tx, work, at, .. }, version, .. } = &prepared;
+            let (tx, at, version) = (*tx, *at, *version);
             let mut state = self.under(model, entity, version)?;
             let model = known(model, entity, version)?;
             for event in work.events() {
@@ -243,6 +265,7 @@ impl<M: Model> Replay<M> {
                     reasons,
                 })?;
             }
+            show(&prepared, &state);
             self.base = Some((state, version));
         }
         Ok(())

@@ -12,6 +12,7 @@ mod fairness;
 mod fields;
 mod figures;
 mod graphs;
+mod histories;
 mod isolation;
 mod line;
 mod memory;

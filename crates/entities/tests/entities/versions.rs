@@ -1,11 +1,14 @@
 //! Recovery over several versions of a contract.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use enact_entities::{
-    Admission, Answer, Attempt, Branch, Durability, EntityKey, Millis, Model, Participant, ParticipantOptions,
-    Prepared, Rebel, Record, RecoveryError, Slot, Snapshot, Strategy, Timestamp, TxId, Work,
+    Admission, Answer, Attempt, Branch, Durability, Engine, EngineOptions, EntityKey, HistoryPart, Millis, Model,
+    Participant, ParticipantOptions, Prepared, Rebel, Record, RecoveryError, Slot, Snapshot, Strategy, Timestamp, TxId,
+    Work,
 };
+use enact_journal::{Journal, Kind, Memory, NewRecord, Seq};
 use enact_rebel::{EventCall, Instance, Source, Spec, Value, check};
 
 use crate::support::chance::{Chance, for_seeds};
@@ -113,8 +116,12 @@ fn recover(
 
 fn shown(recovered: &Recovered) -> String {
     let Snapshot { base, version, .. } = recovered.as_ref().expect("it recovers");
-    let fields: Vec<String> = base.fields().iter().map(|(name, value)| format!("{name} {value}")).collect();
-    format!("{} {} under {version}", base.state(), fields.join(" "))
+    format!("{} under {version}", in_words(base))
+}
+
+fn in_words(tank: &Instance) -> String {
+    let fields: Vec<String> = tank.fields().iter().map(|(name, value)| format!("{name} {value}")).collect();
+    format!("{} {}", tank.state(), fields.join(" "))
 }
 
 #[test]
@@ -244,4 +251,27 @@ fn a_migrated_instance_takes_events_at_once() {
     );
     assert_eq!(account.next_slot(), Slot(2));
     assert!(model.next(&tank(), account.base(), &event(2, "Fill", Some(1)), Timestamp(0)).is_ok());
+}
+
+#[tokio::test]
+async fn a_history_shows_each_transaction_under_the_version_that_it_happened_under() {
+    let journal = Memory::new();
+    let log = [(1, "Fill", Some(3), 1), (2, "Fill", Some(4), 2), (3, "Fill", Some(5), 3)];
+    for (slot, name, by, version) in log {
+        let record = committed(slot, event(version as usize, name, by), version);
+        let (kind, payload) = (Kind(record.kind()), record.encode());
+        let record = NewRecord { entity: tank(), expected: Seq(slot - 1), kind, payload };
+        journal.append(vec![record]).await.expect("nothing refuses it");
+    }
+    let engine = Engine::new(model(3), journal, EngineOptions::default());
+    let whole = HistoryPart::Page { after: None, limit: 10 };
+    let history = engine.history(&tank(), whole, Duration::from_secs(60)).await.expect("it can be read");
+    let found: Vec<_> = history.transactions.iter().map(|past| (past.version, in_words(&past.state))).collect();
+    let under_its_own = |&(slot, _, _, version): &(u64, &str, Option<i64>, u32)| {
+        let before = log.iter().take(slot as usize);
+        let records =
+            before.map(|&(slot, name, by, version)| committed(slot, event(version as usize, name, by), version));
+        (version, in_words(&recover(version as usize, None, records.collect()).expect("it recovers").base))
+    };
+    assert_eq!(found, log.iter().map(under_its_own).collect::<Vec<_>>());
 }
