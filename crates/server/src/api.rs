@@ -28,9 +28,9 @@ use crate::listener::Exposure;
 use crate::openapi::Access;
 use crate::path::Place;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::shares::Shares;
+use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
-use crate::{ask, command, credentials, metrics, openapi, outcome, read};
+use crate::{ask, batch, command, credentials, history, metrics, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -99,7 +99,9 @@ pub(crate) struct Readiness {
 /// |---|---|
 /// | `POST /{Class}/{id}/{Event}` | one event, in a transaction with all that it calls |
 /// | `POST /{Class}/{Event}` | the same, for an instance that the event creates and the `Idempotency-Key` names |
-/// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>` |
+/// | `POST /-/batch` | many commands, each in a transaction of its own |
+/// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>`; `?at=<time>` |
+/// | `GET /{Class}/{id}/-/history` | what has happened to an instance; `?after=<slot>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
 /// | `GET /openapi.json` | this interface, described for programs |
 /// | `GET /metrics` | what the engine counts, in the text format of Prometheus; never turned away |
@@ -178,9 +180,12 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             }
             Some(Place::Description) if is_read => Ok(self.describe()),
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
+            Some(Place::Batch) if method == Method::POST => batch::batch(self, peer, caller, head, body).await,
+            Some(Place::Batch) => Err(only_allowed("POST", method, uri)),
             Some(Place::Pair(class, event)) if method == Method::POST => {
                 command::creation(self, peer, caller, (class, event), head, body).await
             }
+            Some(Place::History(class, id)) if is_read => history::history(self, peer, (class, id), head).await,
             Some(Place::Event(class, id, event)) if is_read => {
                 ask::ask(self, peer, caller, (class, id, event), head).await
             }
@@ -220,6 +225,11 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     /// Admits a request of `peer` that has arrived whole.
     pub(crate) fn admit(&self, peer: &Peer) -> Result<Admitted, Problem> {
         peer.admit(&self.in_flight)
+    }
+
+    /// A share beside the one of a request of `peer` that is admitted, if the client may have one.
+    pub(crate) fn share(&self, peer: &Peer) -> Option<Share> {
+        peer.share(&self.in_flight)
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {

@@ -18,11 +18,11 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Longest time in which the whole body of a command must arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the body of a command.
+/// Reads the body of a command or a batch, of at most `bytes_max`.
 ///
 /// The declared type is checked although a body is always JSON: a browser sends a form of another origin without
 /// asking first, but not `application/json`.
-pub(crate) async fn read<B>(headers: &HeaderMap, body: B) -> Result<Bytes, Problem>
+pub(crate) async fn read<B>(headers: &HeaderMap, body: B, bytes_max: usize) -> Result<Bytes, Problem>
 where
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>>,
 {
@@ -31,10 +31,10 @@ where
         return Err(Problem::new(ProblemKind::UnsupportedMediaType, detail));
     }
     let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
-        return Err(too_large());
+    if declared.is_some_and(|length| length > bytes_max as u64) {
+        return Err(too_large(bytes_max));
     }
-    let mut collecting = pin!(collect(Limited::new(body, BODY_BYTES_MAX)));
+    let mut collecting = pin!(collect(Limited::new(body, bytes_max)));
     // Most bodies arrive together with their head: these need no timer.
     let collected = match poll_fn(|cx| Poll::Ready(collecting.as_mut().poll(cx))).await {
         Poll::Ready(collected) => Ok(collected),
@@ -42,7 +42,7 @@ where
     };
     match collected {
         Ok(Ok(content)) => Ok(content),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(bytes_max)),
         Ok(Err(_)) => Err(Problem::new(ProblemKind::MalformedBody, "the body ended before its declared length")),
         Err(_) => {
             let detail = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
@@ -84,8 +84,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
-fn too_large() -> Problem {
-    Problem::new(ProblemKind::BodyTooLarge, format!("the body of a command has at most {BODY_BYTES_MAX} bytes"))
+fn too_large(bytes_max: usize) -> Problem {
+    Problem::new(ProblemKind::BodyTooLarge, format!("the body has at most {bytes_max} bytes here"))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         if let Some(content_type) = content_type {
             headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
         }
-        match read(&headers, body.into()).await.and_then(|content| members(&content).map(drop)) {
+        match read(&headers, body.into(), BODY_BYTES_MAX).await.and_then(|content| members(&content).map(drop)) {
             Ok(()) => 200,
             Err(problem) => axum::response::IntoResponse::into_response(problem).status().as_u16(),
         }
@@ -128,7 +128,7 @@ mod tests {
         let frames = ["", r#"{"a""#, "", ":1", "}"].map(Ok::<_, std::io::Error>);
         let body = Body::from_stream(futures_util::stream::iter(frames));
         let headers = [(header::CONTENT_TYPE, "application/json".parse().unwrap())].into_iter().collect();
-        assert_eq!(read(&headers, body).await.unwrap(), r#"{"a":1}"#);
+        assert_eq!(read(&headers, body, 7).await.unwrap(), r#"{"a":1}"#);
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //! `POST /{Class}/{Event}`: the same for an instance that the event creates, whose id follows from the idempotency key.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Bytes, HttpBody};
@@ -27,19 +28,35 @@ use crate::{body, envelope, outcome, value};
 /// The answer to a command that committed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = enact::Committed)]
-pub(crate) struct Committed<'a> {
+pub(crate) struct Committed {
     /// The transaction; give it to a read as `after` to see its effect.
     #[serde(serialize_with = "as_text")]
     #[schema(value_type = String)]
     transaction: TxId,
     /// The identity of the addressed instance.
-    id: &'a str,
+    id: String,
     /// The life-cycle state in which the command left the addressed instance.
     state: String,
     /// What the event returns, if it has a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(ignore)]
     result: Option<JsonValue>,
+}
+
+/// What a command is told that committed.
+pub(crate) struct Told {
+    pub(crate) committed: Committed,
+    /// Whether this is the answer to an earlier command with the same idempotency key.
+    pub(crate) replayed: bool,
+}
+
+impl Told {
+    pub(crate) fn of(receipt: Receipt, key: &EntityKey) -> Self {
+        let Receipt { tx, state, result, replayed } = receipt;
+        let state = state.expect("a command is an event, and an event leads to a state");
+        let result = result.as_ref().map(value::to_json);
+        Self { committed: Committed { transaction: tx, id: key.id().to_owned(), state, result }, replayed }
+    }
 }
 
 pub(crate) async fn command<E, B>(
@@ -145,40 +162,25 @@ where
     E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
-    let content = body::read(headers, body).await?;
+    let content = body::read(headers, body, body::BODY_BYTES_MAX).await?;
     let (_admitted, command) = {
         let members = body::members(&content)?;
         let mut unfit = Vec::new();
-        let idempotency_key = envelope::idempotency_key(headers);
-        let key = match (id, &idempotency_key) {
-            (Some(id), _) => instance(class, id),
-            (None, Ok(key)) => named_after(class, event, caller.as_ref(), key.as_deref()),
-            (None, Err(unusable)) => return Err(Problem::invalid(vec![unusable.clone()])),
+        let idempotency_key = match envelope::idempotency_key(headers) {
+            Err(unusable) if id.is_none() => return Err(Problem::invalid(vec![unusable])),
+            read => keep(read, &mut unfit),
         };
-        let key = keep(key, &mut unfit);
-        let idempotency_key = keep(idempotency_key, &mut unfit);
         let deadline = keep(envelope::deadline(headers), &mut unfit);
-        let call = arguments(event, &members).map_err(|errors| unfit.extend(errors)).ok();
+        let stated = stated(class, id, event, &members, caller, idempotency_key.flatten());
+        let stated = stated.map_err(|errors| unfit.extend(errors)).ok();
         unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
             name: "query".to_owned(),
             problem: "a command takes its parameters from the body".to_owned(),
         }));
-        let (Some(key), Some(idempotency_key), Some(deadline), Some(call)) = (key, idempotency_key, deadline, call)
-        else {
+        let (Some(deadline), Some(stated), true) = (deadline, stated, unfit.is_empty()) else {
             return Err(Problem::invalid(unfit));
         };
-        if !unfit.is_empty() {
-            return Err(Problem::invalid(unfit));
-        }
-        let admitted = api.admit(peer)?;
-        let call = call.with_caller(caller);
-        let idempotency = idempotency_key.map(|name| Idempotency {
-            fingerprint: fingerprint(&key, event, &call, |name| members.contains_key(name)),
-            principal: call.caller().map(|caller| caller.id().to_string()),
-            key: name,
-        });
-        let deadline = deadline.saturating_sub(peer.held_up());
-        (admitted, Command { key, event: call, idempotency, deadline })
+        (api.admit(peer)?, stated.within(deadline.saturating_sub(peer.held_up())))
     };
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
@@ -186,15 +188,53 @@ where
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
+/// A command without its deadline.
+pub(crate) struct Stated {
+    key: EntityKey,
+    call: EventCall,
+    idempotency: Option<Idempotency>,
+}
+
+impl Stated {
+    /// The command, which may take this long.
+    pub(crate) fn within(self, deadline: Duration) -> Command<EventCall> {
+        Command { key: self.key, event: self.call, idempotency: self.idempotency, deadline }
+    }
+}
+
+/// The command that makes `event` happen with `members` as arguments, or everything that is wrong with it.
+pub(crate) fn stated(
+    class: &Class,
+    id: Option<&str>,
+    event: &Event,
+    members: &Members<'_>,
+    caller: Option<Caller>,
+    idempotency_key: Option<String>,
+) -> Result<Stated, Vec<InvalidParameter>> {
+    let mut unfit = Vec::new();
+    let key = match id {
+        Some(id) => instance(class, id),
+        None => named_after(class, event, caller.as_ref(), idempotency_key.as_deref()),
+    };
+    let key = keep(key, &mut unfit);
+    let call = arguments(event, members).map_err(|errors| unfit.extend(errors)).ok();
+    let (Some(key), Some(call)) = (key, call) else { return Err(unfit) };
+    let call = call.with_caller(caller);
+    let idempotency = idempotency_key.map(|name| Idempotency {
+        fingerprint: fingerprint(&key, event, &call, |name| members.contains_key(name)),
+        principal: call.caller().map(|caller| caller.id().to_string()),
+        key: name,
+    });
+    Ok(Stated { key, call, idempotency })
+}
+
 fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
 fn done(receipt: Receipt, key: &EntityKey) -> Response {
-    let Receipt { tx, state, result, replayed } = receipt;
-    let state = state.expect("a command is an event, and an event leads to a state");
-    let result = result.as_ref().map(value::to_json);
-    let mut response = Json(Committed { transaction: tx, id: key.id(), state, result }).into_response();
+    let Told { committed, replayed } = Told::of(receipt, key);
+    let mut response = Json(committed).into_response();
     if replayed {
         response.headers_mut().insert(envelope::IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     }

@@ -23,8 +23,12 @@ pub const DEADLINE_MAX: Duration = Duration::from_secs(30);
 /// The idempotency key, if one is given: 1 to 255 visible ASCII characters.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, InvalidParameter> {
     let Some(key) = only(headers, &IDEMPOTENCY_KEY)? else { return Ok(None) };
-    let fits = (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if fits { Ok(Some(key.to_owned())) } else { Err(unfit(&IDEMPOTENCY_KEY, KEY_RULE)) }
+    if is_idempotency_key(key) { Ok(Some(key.to_owned())) } else { Err(unfit(&IDEMPOTENCY_KEY, KEY_RULE)) }
+}
+
+/// Whether `key` is 1 to 255 visible ASCII characters.
+pub(crate) fn is_idempotency_key(key: &str) -> bool {
+    (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The time a request may take, from its arrival.
@@ -39,7 +43,8 @@ pub(crate) fn deadline(headers: &HeaderMap) -> Result<Duration, InvalidParameter
     Ok(Duration::from_millis(millis).min(DEADLINE_MAX))
 }
 
-const KEY_RULE: &str = "1 to 255 visible ASCII characters";
+/// What an idempotency key is.
+pub(crate) const KEY_RULE: &str = "1 to 255 visible ASCII characters";
 
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, InvalidParameter> {
     let mut values = headers.get_all(name).iter();

@@ -31,8 +31,8 @@
 //!
 //! # Limits
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and
-//! [`HEADER_BYTES_MAX`], a target of [`TARGET_BYTES_MAX`], a body of [`BODY_BYTES_MAX`] within [`BODY_TIMEOUT`] and no
-//! deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] commands and reads at once, decided when they have arrived:
+//! [`HEADER_BYTES_MAX`], a target of [`TARGET_BYTES_MAX`], a body of [`BODY_BYTES_MAX`] ([`BATCH_BYTES_MAX`] for a
+//! batch of up to [`BATCH_COMMANDS_MAX`] commands) within [`BODY_TIMEOUT`] and no deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] commands and reads at once, decided when they have arrived:
 //! nothing that was admitted is turned away later. A deadline is at most [`DEADLINE_MAX`], and an answer must be read
 //! within [`UNREAD_TIMEOUT`].
 //!
@@ -77,10 +77,12 @@
 
 mod api;
 mod ask;
+mod batch;
 mod body;
 mod command;
 mod credentials;
 mod envelope;
+mod history;
 mod host;
 mod json;
 mod limits;
@@ -100,6 +102,7 @@ mod unread;
 mod value;
 
 pub use api::{IN_FLIGHT_MAX, Options, Router, router};
+pub use batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 pub use host::{HostName, HostNameError};

@@ -71,6 +71,11 @@ impl Peer {
         self.held_up = begin.elapsed();
     }
 
+    /// A share beside the one of the request that is admitted, if the client may have one.
+    pub(crate) fn share(&self, shares: &Arc<Shares>) -> Option<Share> {
+        shares.take(self.connection.as_ref().map(|connection| connection.client()), None)
+    }
+
     /// Admits a request that has arrived whole.
     pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
         let overloaded = || {

@@ -26,10 +26,12 @@ use utoipa::openapi::{
 
 use crate::api::{Health, Readiness};
 use crate::ask::Answered;
+use crate::batch::{BATCH_COMMANDS_MAX, Batch};
 use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
+use crate::history;
 use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
@@ -52,12 +54,16 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
         .path("/health", PathItem::new(HttpMethod::Get, health()))
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
         .path("/metrics", PathItem::new(HttpMethod::Get, metrics(access)))
+        .path("/-/batch", PathItem::new(HttpMethod::Post, batch(access)))
         .path("/openapi.json", PathItem::new(HttpMethod::Get, description(access)));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
     describe::<ProblemBody>(&mut own);
     describe::<Committed>(&mut own);
+    describe::<Batch>(&mut own);
     describe::<Answered>(&mut own);
+    describe::<history::Page<'_>>(&mut own);
+    describe::<history::Past<'_>>(&mut own);
     describe::<Health>(&mut own);
     describe::<Readiness>(&mut own);
     for (name, schema) in own.into_iter().chain(text_forms()) {
@@ -67,6 +73,8 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
         let name = class.name();
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
         paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
+        let path = format!("/{name}/{{id}}/-/history");
+        paths = paths.path(path, PathItem::new(HttpMethod::Get, history(class, access)));
         for event in class.events().iter().filter(|event| event.is_read()) {
             let path = format!("/{name}/{{id}}/{}", event.name());
             paths = paths.path(path, PathItem::new(HttpMethod::Get, question(class, event, access)));
@@ -252,9 +260,17 @@ fn read(class: &Class, access: Access) -> Operation {
         .schema(Some(
             ObjectBuilder::new().schema_type(JsonType::String).format(Some(SchemaFormat::Custom("uuid".to_owned()))),
         ));
-    let either = OneOfBuilder::new().item(reference(&**name)).item(reference(format!("{name}.range")));
+    let at = ParameterBuilder::new()
+        .name("at")
+        .parameter_in(ParameterIn::Query)
+        .description(Some("A time that is over: what the instance was then, as far as that is decided"))
+        .schema(Some(given(&Type::Timestamp)));
+    let either = OneOfBuilder::new()
+        .item(reference(&**name))
+        .item(reference(format!("{name}.range")))
+        .item(reference(history::Past::name()));
     let found = ResponseBuilder::new()
-        .description("The instance, or with `mode=range` all that it may be")
+        .description("The instance, with `mode=range` all that it may be, or with `at` what it was")
         .content(JSON, ContentBuilder::new().schema(Some(either)).build())
         .build();
     let operation = OperationBuilder::new()
@@ -265,11 +281,70 @@ fn read(class: &Class, access: Access) -> Operation {
         .parameter(id())
         .parameter(mode)
         .parameter(after)
+        .parameter(at)
+        .parameter(deadline())
+        .response("200", found)
+        .response("404", problem("The instance was never created, or not by then"))
+        .response("422", problem("Id, query or headers are not as declared"))
+        .response("504", problem("The deadline passed while the read waited"));
+    everywhere(operation, access).build()
+}
+
+/// `GET /{Class}/{id}/-/history`
+fn history(class: &Class, access: Access) -> Operation {
+    let name = class.name();
+    let number = |name: &str, description: &str, schema: ObjectBuilder| {
+        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+        parameter.description(Some(description)).schema(Some(schema.schema_type(JsonType::Integer))).build()
+    };
+    let after = number("after", "The `next` of the page before", ObjectBuilder::new().minimum(Some(0)));
+    let bounds = ObjectBuilder::new().minimum(Some(1)).maximum(Some(history::PAGE_MAX));
+    let limit = number("limit", "Transactions at most", bounds.default(Some(json!(history::PAGE_DEFAULT))));
+    let content = ContentBuilder::new().schema(Some(reference(history::Page::name()))).build();
+    let found = ResponseBuilder::new().description("A page of the history").content(JSON, content).build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{name}.history")))
+        .tag(&**name)
+        .summary(Some(format!("Read what has happened to an instance of {name}")))
+        .parameter(id())
+        .parameter(after)
+        .parameter(limit)
         .parameter(deadline())
         .response("200", found)
         .response("404", problem("The instance was never created"))
         .response("422", problem("Id, query or headers are not as declared"))
-        .response("504", problem("The deadline passed while the read waited"));
+        .response("504", problem("The deadline passed before all was read"));
+    everywhere(operation, access).build()
+}
+
+/// `POST /-/batch`
+fn batch(access: Access) -> Operation {
+    let text = || ObjectBuilder::new().schema_type(JsonType::String);
+    let key = text().pattern(Some("^[!-~]+$")).min_length(Some(1)).max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
+    let key = key.description(Some("As the `Idempotency-Key` of a command of its own"));
+    let command = closed()
+        .property("class", text())
+        .required("class")
+        .property("id", text().description(Some("May be missing where the key may name the instance")))
+        .property("event", text())
+        .required("event")
+        .property("arguments", ObjectBuilder::new().description(Some("The body of a command of its own")))
+        .property("idempotencyKey", key);
+    let commands = ArrayBuilder::new().items(command).max_items(Some(BATCH_COMMANDS_MAX));
+    let schema = closed().property("commands", commands).required("commands");
+    let body = ContentBuilder::new().schema(Some(schema)).build();
+    let content = ContentBuilder::new().schema(Some(reference(Batch::name()))).build();
+    let done = ResponseBuilder::new().description("The answer to each command, in their order").content(JSON, content);
+    let summary = "Make many events happen, each in a transaction of its own, in no particular order";
+    let operation = OperationBuilder::new()
+        .operation_id(Some("batch"))
+        .summary(Some(summary))
+        .parameter(deadline())
+        .request_body(Some(RequestBodyBuilder::new().required(Some(Required::True)).content(JSON, body).build()))
+        .response("200", done.build())
+        .response("413", problem("The body is too large"))
+        .response("415", problem("The body is not declared as JSON"))
+        .response("422", problem("The body is malformed; no command was looked at"));
     everywhere(operation, access).build()
 }
 

@@ -15,8 +15,12 @@ pub(crate) enum Place<'a> {
     Metrics,
     /// `/openapi.json`
     Description,
+    /// `/-/batch`
+    Batch,
     /// `/{Class}/{id}`, or `/{Class}/{Event}`
     Pair(Part<'a>, Part<'a>),
+    /// `/{Class}/{id}/-/history`
+    History(Part<'a>, Part<'a>),
     /// `/{Class}/{id}/{Event}`
     Event(Part<'a>, Part<'a>, Part<'a>),
 }
@@ -29,13 +33,15 @@ impl<'a> Place<'a> {
     /// What is at `path`, if anything. Only the last part of a path must not be empty.
     pub(crate) fn at(path: &'a str) -> Option<Self> {
         let mut parts = path.strip_prefix('/')?.split('/');
-        let place = match (parts.next()?, parts.next(), parts.next(), parts.next()) {
+        let place = match (parts.next()?, parts.next(), parts.next(), parts.next(), parts.next()) {
             ("health", None, ..) => Self::Health,
-            ("health", Some("ready"), None, _) => Self::Readiness,
+            ("health", Some("ready"), None, ..) => Self::Readiness,
             ("metrics", None, ..) => Self::Metrics,
             ("openapi.json", None, ..) => Self::Description,
-            (class, Some(second), None, _) if !second.is_empty() => Self::Pair(Part(class), Part(second)),
-            (class, Some(id), Some(event), None) if !event.is_empty() => {
+            ("-", Some("batch"), None, ..) => Self::Batch,
+            (class, Some(id), Some("-"), Some("history"), None) => Self::History(Part(class), Part(id)),
+            (class, Some(second), None, ..) if !second.is_empty() => Self::Pair(Part(class), Part(second)),
+            (class, Some(id), Some(event), None, _) if !event.is_empty() => {
                 Self::Event(Part(class), Part(id), Part(event))
             }
             _ => return None,
@@ -64,6 +70,7 @@ mod tests {
             ("/health/ready", Some(Place::Readiness)),
             ("/metrics", Some(Place::Metrics)),
             ("/openapi.json", Some(Place::Description)),
+            ("/-/batch", Some(Place::Batch)),
             ("/health/other", pair("health", "other")),
             ("/health/ready/Open", event("health", "ready", "Open")),
             ("/metrics/a", pair("metrics", "a")),
@@ -82,6 +89,10 @@ mod tests {
             ("/Account/A/", None),
             ("/Account/A/Open/", None),
             ("/Account/A/Open/more", None),
+            ("/Account/A/-/history", Some(Place::History(Part("Account"), Part("A")))),
+            ("/Account/A/-/history/", None),
+            ("/Account/A/-/other", None),
+            ("/Account/A/history", event("Account", "A", "history")),
             ("/health/", None),
             ("Account/A", None),
         ] {

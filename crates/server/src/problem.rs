@@ -305,6 +305,11 @@ impl Problem {
         self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)))
     }
 
+    /// What it says, without the headers.
+    pub(crate) fn into_body(self) -> Box<ProblemBody> {
+        self.body
+    }
+
     /// Adds a header to the answer.
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));

@@ -1,6 +1,7 @@
 //! `GET /{Class}/{id}`: what an instance is now, as far as that is decided.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::Query;
@@ -18,7 +19,7 @@ use crate::command::undecodable;
 use crate::limits::Peer;
 use crate::path::Part;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
-use crate::{envelope, outcome, value};
+use crate::{envelope, history, outcome, value};
 
 /// An instance in one state.
 #[derive(Debug, Serialize)]
@@ -63,12 +64,12 @@ pub(crate) async fn read<E: Entities<Model = Rebel>>(
     (class, id): (Part<'_>, Part<'_>),
     head: &Parts,
 ) -> Result<Response, Problem> {
-    let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
-    let class = api.class(&class)?;
     let mut unfit = Vec::new();
-    let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
-    let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();
-    let (mode, after) = modifiers(Query::try_from_uri(&head.uri), &mut unfit);
+    let (class, key, deadline) = addressed(api, (class, id), head, &mut unfit)?;
+    let Modifiers { mode, after, at } = modifiers(Query::try_from_uri(&head.uri), &mut unfit);
+    if let Some(at) = at {
+        return history::past(api, peer, (key, deadline), &at, unfit).await;
+    }
     let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
         return Err(Problem::invalid(unfit));
     };
@@ -82,16 +83,38 @@ pub(crate) async fn read<E: Entities<Model = Rebel>>(
     }
 }
 
+/// The class, the instance and the deadline of a read, as far as nothing is wrong with them.
+pub(crate) fn addressed<'a, E: Entities<Model = Rebel>>(
+    api: &'a Api<E>,
+    (class, id): (Part<'_>, Part<'_>),
+    head: &Parts,
+    unfit: &mut Vec<InvalidParameter>,
+) -> Result<(&'a Class, Option<EntityKey>, Option<Duration>), Problem> {
+    let (Some(class), Some(id)) = (class.decoded(), id.decoded()) else { return Err(undecodable()) };
+    let class = api.class(&class)?;
+    let key = instance(class, &id).map_err(|error| unfit.push(error)).ok();
+    let deadline = envelope::deadline(&head.headers).map_err(|error| unfit.push(error)).ok();
+    Ok((class, key, deadline))
+}
+
 pub(crate) fn never_created(key: &EntityKey) -> Problem {
     Problem::new(ProblemKind::NoSuchInstance, format!("there is no {key}: it was never created"))
+}
+
+/// How a read is meant.
+struct Modifiers {
+    mode: ReadMode,
+    after: Option<TxId>,
+    at: Option<String>,
 }
 
 fn modifiers(
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
     unfit: &mut Vec<InvalidParameter>,
-) -> (ReadMode, Option<TxId>) {
+) -> Modifiers {
     let mut mode = None;
     let mut after = None;
+    let mut at = None;
     let mut complain = |name: &str, problem: String| unfit.push(InvalidParameter { name: name.to_owned(), problem });
     let pairs = match query {
         Ok(Query(pairs)) => pairs,
@@ -118,8 +141,9 @@ fn modifiers(
                     false
                 }
             },
+            "at" => at.replace(text).is_some(),
             _ => {
-                complain(&name, "a read takes `mode` and `after`".to_owned());
+                complain(&name, "a read takes `mode`, `after` and `at`".to_owned());
                 false
             }
         };
@@ -127,7 +151,10 @@ fn modifiers(
             complain(&name, "given more than once".to_owned());
         }
     }
-    (mode.unwrap_or_default(), after)
+    if at.is_some() && (mode.is_some() || after.is_some()) {
+        complain("at", "what is over has no `mode` and comes `after` nothing".to_owned());
+    }
+    Modifiers { mode: mode.unwrap_or_default(), after, at }
 }
 
 fn one(key: &EntityKey, instance: &Instance) -> Response {

@@ -102,13 +102,27 @@ async fn curl(base: &str, command: &[String], host: &str) -> String {
     request.send().await.expect("serving").text().await.expect("every answer is text")
 }
 
-/// The answer with every transaction replaced by its number in the answer's own order: ids differ from run to run.
+/// The answer without the ids of transactions and their times, which differ from run to run.
 fn without_ids(answer: &str) -> Value {
     let mut answer: Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("not JSON: {answer}"));
-    if let Some(transaction) = answer.get_mut("transaction") {
-        *transaction = Value::from("a transaction");
-    }
+    forget_ids(&mut answer);
     answer
+}
+
+fn forget_ids(answer: &mut Value) {
+    match answer {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match name.as_str() {
+                    "transaction" => *member = Value::from("a transaction"),
+                    "at" => *member = Value::from("a time"),
+                    _ => forget_ids(member),
+                }
+            }
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(forget_ids),
+        _ => {}
+    }
 }
 
 /// Three nodes as `cargo xtask cluster` starts them, of the program that was built with the tests.

@@ -3,10 +3,12 @@
 mod api;
 mod availability;
 mod bank;
+mod batches;
 mod callers;
 mod credentials;
 mod explanations;
 mod gated;
+mod histories;
 mod ids;
 mod listener;
 mod metrics;

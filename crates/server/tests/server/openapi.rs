@@ -52,8 +52,10 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         })
         .collect();
     let expected = [
+        "post /-/batch",
         "post /Account/Open",
         "get /Account/{id}",
+        "get /Account/{id}/-/history",
         "post /Account/{id}/Allow",
         "post /Account/{id}/Close",
         "post /Account/{id}/Deposit",
@@ -61,12 +63,15 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         "post /Account/{id}/Open",
         "post /Account/{id}/Withdraw",
         "get /Deposit/{id}",
+        "get /Deposit/{id}/-/history",
         "post /Deposit/{id}/Ping",
         "post /Deposit/{id}/Start",
         "get /Ticket/{id}",
+        "get /Ticket/{id}/-/history",
         "post /Ticket/{id}/Issue",
         "post /Transfer/Book",
         "get /Transfer/{id}",
+        "get /Transfer/{id}/-/history",
         "post /Transfer/{id}/Book",
         "get /health",
         "get /health/ready",
@@ -156,6 +161,19 @@ async fn answers_are_as_described() {
         assert_eq!(answer.status, status, "{target}");
         conforms(&document, described(&document, path, "get", &answer), &answer.body);
     }
+    let history = bank.get("/Account/A/-/history").await;
+    conforms(&document, described(&document, "/Account/{id}/-/history", "get", &history), &history.body);
+    let opened = history.body["transactions"][0]["at"].as_str().expect("a time");
+    let past = bank.get(&format!("/Account/A?at={opened}")).await;
+    assert_eq!(past.status, 200, "{past:#?}");
+    conforms(&document, described(&document, "/Account/{id}", "get", &past), &past.body);
+    let body = r#"{"commands":[
+        {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1.00"},"idempotencyKey":"w"},
+        {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1000.00"}}]}"#;
+    let batch = bank.post("/-/batch", body).await;
+    conforms(&document, described(&document, "/-/batch", "post", &batch), &batch.body);
+    let taken = &document["paths"]["/-/batch"]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    conforms(&document, taken, &serde_json::from_str(body).expect("JSON"));
     bank.journal.fail_next(Fault::Refused);
     assert_eq!(bank.post("/Account/A/Withdraw", r#"{"amount":"EUR 1.00"}"#).await.status, 507);
     let full = bank.get("/health/ready").await;

@@ -1,8 +1,10 @@
 //! A bank served without sockets, over a journal in memory.
 
+use std::sync::Arc;
+
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use enact_entities::{Engine, EngineOptions, Rebel};
+use enact_entities::{Engine, EngineOptions, Rebel, SystemClock, WallClock};
 use enact_journal::Memory;
 use enact_rebel::{Source, check};
 use enact_server::{Options, Router, router};
@@ -65,8 +67,19 @@ impl Bank {
         engine: EngineOptions,
         options: impl FnOnce(Options) -> Options,
     ) -> Self {
+        Self::at(contract, journal, engine, Arc::new(SystemClock), options)
+    }
+
+    /// The entities of another contract, by another clock.
+    pub(crate) fn at(
+        contract: &str,
+        journal: Memory,
+        engine: EngineOptions,
+        clock: Arc<dyn WallClock>,
+        options: impl FnOnce(Options) -> Options,
+    ) -> Self {
         let spec = check(vec![Source::new("bank.rebel", contract)]).unwrap_or_else(|e| panic!("{e}"));
-        let engine = Engine::new(Rebel::new(spec.into()), journal.clone(), engine);
+        let engine = Engine::with_clock(Rebel::new(spec.into()), journal.clone(), engine, clock);
         let router = router(engine.clone(), options(Options::loopback([127, 0, 0, 1].into())));
         Self { journal, engine, router }
     }

@@ -1,0 +1,249 @@
+//! `GET /{Class}/{id}/-/history`: what has happened to an instance, and `GET /{Class}/{id}?at=`: what it was.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::Query;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use enact_entities::{Entities, Happened, History, HistoryPart, Model, Rebel, Slot, Timestamp};
+use enact_journal::EntityKey;
+use enact_rebel::{EventCall, Instance, Type, Value};
+use serde::Serialize;
+use serde_json::Value as JsonValue;
+use utoipa::ToSchema;
+
+use crate::api::Api;
+use crate::limits::Peer;
+use crate::path::Part;
+use crate::problem::{InvalidParameter, Problem, ProblemKind};
+use crate::read::{addressed, never_created};
+use crate::{outcome, value};
+
+/// Most transactions of a page, and how many it has unless it is said.
+pub(crate) const PAGE_MAX: usize = 1000;
+pub(crate) const PAGE_DEFAULT: usize = 100;
+
+/// A page of a history.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::History)]
+pub(crate) struct Page<'a> {
+    class: &'a str,
+    id: &'a str,
+    /// In the order of their effects, up to the first one that is not decided.
+    transactions: Vec<Entry<'a>>,
+    /// The `after` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+/// What one transaction did to the instance.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::HistoryEntry)]
+struct Entry<'a> {
+    /// Its place: later ones have larger numbers.
+    slot: u64,
+    #[schema(value_type = String, format = "uuid")]
+    transaction: String,
+    /// The time of its events.
+    #[schema(value_type = String)]
+    at: JsonValue,
+    /// The version of the contract under which they happened.
+    version: u32,
+    events: Vec<Called<'a>>,
+    /// The state in which it left the instance.
+    state: &'a str,
+    /// The fields that it changed, with their new values.
+    #[schema(value_type = Object)]
+    changed: BTreeMap<&'a str, JsonValue>,
+}
+
+/// One event.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::HistoryEvent)]
+struct Called<'a> {
+    event: &'a str,
+    #[schema(value_type = Object)]
+    arguments: BTreeMap<&'a str, JsonValue>,
+    /// The caller, if one was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a str>,
+    /// The time of the timer that made it happen, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    due: Option<JsonValue>,
+    /// Whether the timer was due and the event refused.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
+}
+
+/// What an instance was.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = enact::Past)]
+pub(crate) struct Past<'a> {
+    class: &'a str,
+    id: &'a str,
+    /// The time that was asked for.
+    #[schema(value_type = String)]
+    at: JsonValue,
+    /// The transaction that had left it so.
+    #[schema(value_type = String, format = "uuid")]
+    transaction: String,
+    /// The version of the contract under which it had.
+    version: u32,
+    state: &'a str,
+    /// The fields that the instance had under that version.
+    #[schema(value_type = Object)]
+    fields: BTreeMap<&'a str, JsonValue>,
+}
+
+type Known = Happened<Instance, EventCall>;
+
+/// The instance and the deadline of a request, as far as nothing is wrong with them.
+type Addressed = (Option<EntityKey>, Option<Duration>);
+
+pub(crate) async fn history<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    peer: &Peer,
+    place: (Part<'_>, Part<'_>),
+    head: &Parts,
+) -> Result<Response, Problem> {
+    let mut unfit = Vec::new();
+    let (_, key, deadline) = addressed(api, place, head, &mut unfit)?;
+    let (after, limit) = page(head, &mut unfit);
+    let asked = HistoryPart::Page { after, limit };
+    let (key, History { before, transactions, has_more }) = ask(api, peer, (key, deadline), asked, unfit).await?;
+    let model = api.entities.model();
+    if transactions.is_empty() && !model.exists(&key, &before) {
+        return Err(never_created(&key));
+    }
+    let next = transactions.last().filter(|_| has_more).map(|last| last.slot.0);
+    let earlier = std::iter::once(&before).chain(transactions.iter().map(|happened| &happened.state));
+    let entries = transactions.iter().zip(earlier).map(|(happened, before)| entry(happened, before));
+    let transactions = entries.collect();
+    Ok(Json(Page { class: key.class(), id: key.id(), transactions, next }).into_response())
+}
+
+/// What the instance was at `time`; `unfit` is what else is wrong with the request.
+pub(crate) async fn past<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    peer: &Peer,
+    addressed: Addressed,
+    time: &str,
+    mut unfit: Vec<InvalidParameter>,
+) -> Result<Response, Problem> {
+    let at = moment(time, api.entities.time()).map_err(|problem| unfit.push(invalid("at", problem))).ok();
+    let asked = HistoryPart::At(at.unwrap_or_default());
+    let (key, History { transactions, .. }) = ask(api, peer, addressed, asked, unfit).await?;
+    let model = api.entities.model();
+    let exists = |last: &&Known| model.under(last.version).is_some_and(|model| model.exists(&key, &last.state));
+    let Some(last) = transactions.last().filter(exists) else {
+        let detail = format!("there was no {key} at {time}: it was created later, or never");
+        return Err(Problem::new(ProblemKind::NoSuchInstance, detail));
+    };
+    let Happened { tx, version, state, .. } = last;
+    let past = Past {
+        class: key.class(),
+        id: key.id(),
+        at: JsonValue::from(time),
+        transaction: tx.to_string(),
+        version: *version,
+        state: state.state(),
+        fields: state.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect(),
+    };
+    Ok(Json(past).into_response())
+}
+
+/// Asks for a part of a history; `unfit` is what is wrong with the request so far.
+async fn ask<E: Entities<Model = Rebel>>(
+    api: &Api<E>,
+    peer: &Peer,
+    (key, deadline): Addressed,
+    part: HistoryPart,
+    unfit: Vec<InvalidParameter>,
+) -> Result<(EntityKey, History<Instance, EventCall>), Problem> {
+    let (Some(key), Some(deadline), true) = (key, deadline, unfit.is_empty()) else {
+        return Err(Problem::invalid(unfit));
+    };
+    let _admitted = api.admit(peer)?;
+    let reading = api.entities.history(&key, part, deadline.saturating_sub(peer.held_up()));
+    match Box::pin(reading).await {
+        Ok(history) => Ok((key, history)),
+        Err(error) => Err(outcome::of_read(&error, &key)),
+    }
+}
+
+fn entry<'a>(happened: &'a Known, before: &Instance) -> Entry<'a> {
+    let Happened { slot, tx, at, version, events, state } = happened;
+    let had = |name: &str, value: &Value| before.fields().get(name).is_some_and(|earlier| earlier == value);
+    let changed = state.fields().iter().filter(|(name, value)| !had(name, value));
+    Entry {
+        slot: slot.0,
+        transaction: tx.to_string(),
+        at: moment_to_json(*at),
+        version: *version,
+        events: events.iter().map(called).collect(),
+        state: state.state(),
+        changed: changed.map(|(name, value)| (&**name, value::to_json(value))).collect(),
+    }
+}
+
+fn called(call: &EventCall) -> Called<'_> {
+    Called {
+        event: call.event(),
+        arguments: call.arguments().iter().map(|(name, value)| (&**name, value::to_json(value))).collect(),
+        caller: call.caller().map(|caller| &**caller.id()),
+        due: call.due().map(|due| value::to_json(&Value::Timestamp(due))),
+        refused: call.is_note(),
+    }
+}
+
+fn moment_to_json(at: Timestamp) -> JsonValue {
+    value::to_json(&Value::Timestamp(enact_rebel::Timestamp::from_millis(at.0)))
+}
+
+/// A time that is over.
+fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    match Value::parse(&Type::Timestamp, text) {
+        Ok(Value::Timestamp(at)) if at.millis() <= now.0 => Ok(Timestamp(at.millis())),
+        Ok(_) => Err("later than now".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The slot behind which a page begins, and its length.
+fn page(head: &Parts, unfit: &mut Vec<InvalidParameter>) -> (Option<Slot>, usize) {
+    let (mut after, mut limit) = (None, None);
+    let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(&head.uri) else {
+        unfit.push(invalid("query", "cannot be decoded".to_owned()));
+        return (None, PAGE_DEFAULT);
+    };
+    for (name, text) in pairs {
+        let known = match name.as_str() {
+            "after" => &mut after,
+            "limit" => &mut limit,
+            _ => {
+                unfit.push(invalid(&name, "a history takes `after` and `limit`".to_owned()));
+                continue;
+            }
+        };
+        match text.parse::<u64>() {
+            Ok(_) if known.is_some() => unfit.push(invalid(&name, "given more than once".to_owned())),
+            Ok(number) => *known = Some(number),
+            Err(_) => unfit.push(invalid(&name, "a whole number".to_owned())),
+        }
+    }
+    let limit = match limit.map_or(Ok(PAGE_DEFAULT), usize::try_from) {
+        Ok(limit @ 1..=PAGE_MAX) => limit,
+        _ => {
+            unfit.push(invalid("limit", format!("from 1 to {PAGE_MAX}")));
+            PAGE_DEFAULT
+        }
+    };
+    (after.map(Slot), limit)
+}
+
+fn invalid(name: &str, problem: String) -> InvalidParameter {
+    InvalidParameter { name: name.to_owned(), problem }
+}
