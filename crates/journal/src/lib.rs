@@ -2,7 +2,7 @@
 //!
 //! * [`Journal`] is the contract; every append is durable, refused or in doubt, and the types say so.
 //! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
-//!   cuts only what nobody was told to be durable. [`verify`] checks all of a log.
+//!   cuts only what nobody was told to be durable. [`verify`] checks all of a log, and [`look`] reads it beside its writer.
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
@@ -26,7 +26,9 @@ mod remote;
 mod reply;
 
 pub use damage::{Damage, Flaw};
-pub use embedded::{Embedded, OpenError, Options, Verification, adopt, adopt_on, verify, verify_on};
+pub use embedded::{
+    Embedded, Look, OpenError, Options, Verification, adopt, adopt_on, look, look_on, verify, verify_on,
+};
 pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};
 pub use record::{EntityKey, EntityKeyError, Kind, NAME_BYTES_MAX, NewRecord, Position, Record, Seq, Snapshot};

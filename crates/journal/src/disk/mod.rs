@@ -30,6 +30,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When somebody else has it, or the operating system fails.
     fn lock(&self) -> Result<DiskLock, LockError>;
 
+    /// Whether some process has the directory, this one included; takes nothing for longer than the look lasts.
+    ///
+    /// # Errors
+    /// As the operating system reports.
+    fn is_locked(&self) -> io::Result<bool>;
+
     /// The names in the directory, in any order.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ const LOCK: &str = "lock";
 pub struct OsDisk {
     path: PathBuf,
     dir: File,
+    /// How files are opened.
+    access: OFlags,
 }
 
 /// Why a data directory was not accepted.
@@ -82,11 +84,31 @@ impl OsDisk {
         if mode & 0o077 != 0 {
             return Err(DirectoryError::Open { path: path.into(), mode });
         }
-        Ok(Self { path: path.into(), dir })
+        Ok(Self { path: path.into(), dir, access: OFlags::RDWR })
+    }
+
+    /// As [`existing`](Self::existing), for reading only: the file system may be one that cannot be written to.
+    ///
+    /// # Errors
+    /// As [`existing`](Self::existing). Whatever would change the directory or its files fails.
+    pub fn read_only(path: &Path) -> Result<Self, DirectoryError> {
+        Ok(Self { access: OFlags::RDONLY, ..Self::existing(path)? })
+    }
+
+    /// # Errors
+    /// When the directory is open for reading only.
+    fn check_writable(&self) -> io::Result<()> {
+        if self.access == OFlags::RDWR { Ok(()) } else { Err(io::ErrorKind::ReadOnlyFilesystem.into()) }
+    }
+
+    /// The directory once more, to be locked apart from all others that are open.
+    fn open_anew(&self) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.dir, ".", flags, Mode::empty())?))
     }
 
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags = flags | self.access | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => File::from(file),
             Err(Errno::LOOP) => return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link")),
@@ -121,9 +143,9 @@ impl Disk for OsDisk {
     }
 
     fn lock(&self) -> Result<DiskLock, LockError> {
+        self.check_writable()?;
         // The lock is on the directory: a file in it could be removed and made anew, and then be locked once more.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = File::from(openat(&self.dir, ".", flags, Mode::empty()).map_err(io::Error::from)?);
+        let dir = self.open_anew()?;
         let file = self.open_file(LOCK, OFlags::CREATE)?;
         for held in [&dir, &file] {
             match held.try_lock() {
@@ -136,6 +158,21 @@ impl Disk for OsDisk {
         file.set_len(0)?;
         file.write_all_at(format!("process {}", std::process::id()).as_bytes(), 0)?;
         Ok(DiskLock::new((dir, file)))
+    }
+
+    fn is_locked(&self) -> io::Result<bool> {
+        let file = match self.open_file(LOCK, OFlags::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            file => Some(file?),
+        };
+        for held in [Some(self.open_anew()?), file].into_iter().flatten() {
+            match held.try_lock_shared() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(true),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -153,6 +190,7 @@ impl Disk for OsDisk {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.check_writable()?;
         Ok(Arc::new(self.open_file(name, OFlags::CREATE | OFlags::EXCL)?))
     }
 
@@ -161,10 +199,12 @@ impl Disk for OsDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_writable()?;
         Ok(renameat(&self.dir, from, &self.dir, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        self.check_writable()?;
         Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
     }
 

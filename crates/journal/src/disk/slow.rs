@@ -47,6 +47,10 @@ impl Disk for SlowDisk {
         self.disk.lock()
     }
 
+    fn is_locked(&self) -> io::Result<bool> {
+        self.disk.is_locked()
+    }
+
     fn names(&self) -> io::Result<Vec<String>> {
         self.disk.names()
     }

@@ -17,7 +17,7 @@
 //!
 //! # Layers
 //! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`store`] reads, [`format`](self::format)
-//! knows the bytes. Each states its part of why nothing is lost.
+//! knows the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
 //!
 //! # Limits
 //! All entities have an entry in memory (their key and about 80 bytes), but for [forgotten](Journal::forget) classes.
@@ -31,6 +31,7 @@ mod commits;
 mod contents;
 mod format;
 mod heads;
+mod look;
 mod manifest;
 mod recover;
 mod scan;
@@ -53,6 +54,7 @@ use std::{fmt, io};
 
 use classes::Classes;
 use commits::Commits;
+pub use look::{Look, look, look_on};
 use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;

@@ -73,15 +73,15 @@ pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) ->
 }
 
 /// A group with all its checksums verified.
-struct Group<'a> {
+pub(super) struct Group<'a> {
     first: Position,
-    records: Vec<(Address, Stored<'a>)>,
-    len: usize,
+    pub(super) records: Vec<(Address, Stored<'a>)>,
+    pub(super) len: usize,
 }
 
 impl<'a> Group<'a> {
     /// Decodes the group at `address` from the start of `bytes`, or says what is invalid and how far into them.
-    fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, (u64, Flaw)> {
+    pub(super) fn decode(bytes: &'a [u8], log: LogId, address: Address) -> Result<Self, (u64, Flaw)> {
         let header = GroupHeader::decode(bytes, log, address).map_err(|flaw| (0, flaw))?;
         let whole = bytes.get(..header.len()).ok_or((0, Flaw::Short))?;
         let (body, padding) = whole.split_at(GROUP_HEADER_LEN + header.body_len as usize);

@@ -134,7 +134,7 @@ impl Store {
     }
 }
 
-fn to_record(entity: EntityKey, stored: &Stored<'_>) -> Record {
+pub(super) fn to_record(entity: EntityKey, stored: &Stored<'_>) -> Record {
     Record { entity, seq: stored.seq, position: stored.position, kind: stored.kind, payload: stored.payload.to_vec() }
 }
 

@@ -67,18 +67,7 @@ pub fn verify(directory: &Path) -> Result<Verification, OpenError> {
 /// As [`verify`].
 pub fn verify_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     let _lock = disk.lock()?;
-    let mut verifier = Verifier::default();
-    match Manifest::open(disk) {
-        Ok(Some((manifest, seals))) => {
-            verifier.log = Some(manifest.log());
-            verifier.mark = manifest.mark();
-            verifier.listed = seals;
-        }
-        Ok(None) if !is_begun(disk)? => {}
-        Ok(None) => verifier.found.damages.push(Damage { file: MANIFEST.to_owned(), offset: 0, flaw: Flaw::Missing }),
-        Err(OpenError::Damaged(damage)) => verifier.found.damages.push(damage),
-        Err(error) => return Err(error),
-    }
+    let mut verifier = Verifier::begin(disk)?;
     verifier.read(disk)?;
     Ok(verifier.found)
 }
@@ -128,14 +117,15 @@ pub fn adopt_on(disk: &dyn Disk) -> Result<Verification, OpenError> {
     Ok(verifier.found)
 }
 
-struct Verifier {
-    found: Verification,
+/// Takes the segments of a log, one after the other.
+pub(super) struct Verifier {
+    pub(super) found: Verification,
     tips: Tips<'static>,
     next: SegmentHeader,
     /// Known from the manifest or, without one, from the first segment.
-    log: Option<LogId>,
+    pub(super) log: Option<LogId>,
     /// What the manifest says.
-    mark: HighWater,
+    pub(super) mark: HighWater,
     listed: Vec<Seal>,
     /// The sealed segments that are there.
     sealed: Vec<Seal>,
@@ -159,6 +149,25 @@ impl Default for Verifier {
 }
 
 impl Verifier {
+    /// With what the manifest in `disk` promises; that it is damaged or missing is the first damage.
+    pub(super) fn begin(disk: &dyn Disk) -> Result<Self, OpenError> {
+        let mut verifier = Self::default();
+        match Manifest::open(disk) {
+            Ok(Some((manifest, seals))) => {
+                verifier.log = Some(manifest.log());
+                verifier.mark = manifest.mark();
+                verifier.listed = seals;
+            }
+            Ok(None) if !is_begun(disk)? => {}
+            Ok(None) => {
+                verifier.found.damages.push(Damage { file: MANIFEST.to_owned(), offset: 0, flaw: Flaw::Missing });
+            }
+            Err(OpenError::Damaged(damage)) => verifier.found.damages.push(damage),
+            Err(error) => return Err(error),
+        }
+        Ok(verifier)
+    }
+
     /// Verifies all segments.
     fn read(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
         let segment_count = match count_segments(disk) {
@@ -169,11 +178,8 @@ impl Verifier {
             count => count?,
         };
         for number in 1..=segment_count {
-            let name = segment_name(number);
-            let read = disk.open(&name).and_then(|file| read_all(&*file));
-            let bytes = read.map_err(|error| OpenError::io(&name, &error))?;
-            self.found.segment_count += 1;
-            if !self.take(&bytes, number, number == segment_count) {
+            let bytes = read_segment(disk, number)?;
+            if self.take(&bytes, number, number == segment_count).is_none() {
                 break;
             }
         }
@@ -182,8 +188,9 @@ impl Verifier {
         Ok(())
     }
 
-    /// Verifies one segment; `false` if nothing can be said of those that follow.
-    fn take(&mut self, bytes: &[u8], number: u32, is_last: bool) -> bool {
+    /// Verifies one segment; the end of its valid groups, or `None` if nothing can be said of the segments that follow.
+    pub(super) fn take(&mut self, bytes: &[u8], number: u32, is_last: bool) -> Option<u32> {
+        self.found.segment_count += 1;
         let checked = SegmentHeader::decode(bytes, number).and_then(|header| {
             self.next.log = *self.log.get_or_insert(header.log);
             check_continues(&header, &self.next).map(|()| header)
@@ -192,21 +199,20 @@ impl Verifier {
             Ok(header) => header,
             Err(flaw) => {
                 self.found.damages.push(damage(number, 0, flaw));
-                return false;
+                return None;
             }
         };
         match find_footer(bytes, &header) {
-            Some((footer, start)) => self.take_sealed(bytes, start, &header, &footer),
-            None if is_last && number > self.mark.sealed_count => self.take_unsealed(bytes, &header),
+            Some((footer, start)) => Some(self.take_sealed(bytes, start, &header, &footer)),
+            None if is_last && number > self.mark.sealed_count => Some(self.take_unsealed(bytes, &header)),
             None => {
                 self.found.damages.push(damage(number, bytes.len() as u64, Flaw::Footer));
-                return false;
+                None
             }
         }
-        true
     }
 
-    fn take_sealed(&mut self, bytes: &[u8], start: u32, header: &SegmentHeader, footer: &Footer) {
+    fn take_sealed(&mut self, bytes: &[u8], start: u32, header: &SegmentHeader, footer: &Footer) -> u32 {
         let groups = &bytes[..start as usize];
         let number = header.number;
         let Scan { contents, end, stop, .. } = scan(groups, header, &mut self.tips);
@@ -235,9 +241,10 @@ impl Verifier {
             first: self.found.last.next(),
             previous_hash: footer.hash,
         };
+        end
     }
 
-    fn take_unsealed(&mut self, bytes: &[u8], header: &SegmentHeader) {
+    fn take_unsealed(&mut self, bytes: &[u8], header: &SegmentHeader) -> u32 {
         let Scan { contents, end, stop, .. } = scan(bytes, header, &mut self.tips);
         self.found.last = Position(contents.next().0 - 1);
         self.end = end;
@@ -249,7 +256,18 @@ impl Verifier {
             Some(stop) => self.found.damages.push(damage(header.number, stop.offset, stop.flaw)),
             None => self.found.damages.extend(reached.err()),
         }
+        end
     }
+}
+
+/// All bytes of segment `number`.
+pub(super) fn read_segment(disk: &dyn Disk, number: u32) -> Result<Vec<u8>, OpenError> {
+    let name = segment_name(number);
+    let read = disk.open(&name).and_then(|file| read_all(&*file));
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => damage(number, 0, Flaw::Missing).into(),
+        _ => OpenError::io(&name, &error),
+    })
 }
 
 #[cfg(test)]

@@ -74,6 +74,10 @@ impl Disk for GatedDisk {
         self.disk.lock()
     }
 
+    fn is_locked(&self) -> io::Result<bool> {
+        self.disk.is_locked()
+    }
+
     fn names(&self) -> io::Result<Vec<String>> {
         self.disk.names()
     }

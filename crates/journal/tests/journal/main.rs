@@ -8,6 +8,7 @@ mod directory;
 mod forgetting;
 mod group_commit;
 mod in_doubt;
+mod looking;
 mod memory;
 mod model;
 mod power_cuts;

@@ -401,6 +401,12 @@ impl Disk for Mount {
         Ok(DiskLock::new(Held { machine: Arc::clone(&self.machine), boot: self.boot }))
     }
 
+    fn is_locked(&self) -> io::Result<bool> {
+        let machine = self.machine.lock();
+        machine.check_alive(self.boot)?;
+        Ok(machine.is_locked)
+    }
+
     fn names(&self) -> io::Result<Vec<String>> {
         let machine = self.machine.lock();
         machine.check_alive(self.boot)?;
