@@ -11,7 +11,7 @@ use crate::record::{EntityKey, Position, Seq};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file} is damaged at byte {offset}: {flaw}")]
 pub struct Damage {
-    /// The name of the file in the data directory.
+    /// The name of the file in the data directory, or of the backup.
     pub file: String,
     /// The offset of the damaged part in the file.
     pub offset: u64,
@@ -75,6 +75,12 @@ pub enum Flaw {
         /// A position that was durable.
         last: Position,
     },
+    /// The header of the backup is not valid, or it is another file.
+    BackupHeader,
+    /// The backup does not have the hash at its end.
+    BackupHash,
+    /// Something follows the end of the backup.
+    Trailing,
 }
 
 impl fmt::Display for Flaw {
@@ -98,6 +104,9 @@ impl fmt::Display for Flaw {
             Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
             Self::Manifest => f.write_str("the manifest is not valid"),
             Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
+            Self::BackupHeader => f.write_str("the header is not that of a backup"),
+            Self::BackupHash => f.write_str("the bytes before do not have the hash that stands here"),
+            Self::Trailing => f.write_str("the backup ends here, and the file goes on"),
             Self::Shortened { last } => write!(f, "the log ends here, records up to position {last} were durable"),
         }
     }

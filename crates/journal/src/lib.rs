@@ -3,6 +3,8 @@
 //! * [`Journal`] is the contract; every append is durable, refused or in doubt, and the types say so.
 //! * [`Embedded`] is the store for one machine: a segment log in a directory that refuses damage with its place, and
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log, and [`look`] reads it beside its writer.
+//! * [`BackupWriter`] keeps the records of a log in one file, [`BackupReader`] checks it, and [`LogBuilder`] makes a log of
+//!   them again.
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
@@ -11,6 +13,7 @@
 //! The journal reads no time of day, interprets no payload and never repairs by guessing.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod damage;
 pub mod disk;
 mod embedded;
@@ -18,6 +21,7 @@ mod journal;
 mod memory;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod numbers;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod record;
@@ -25,9 +29,11 @@ mod record;
 mod remote;
 mod reply;
 
+pub use backup::{BackupError, BackupReader, BackupTotals, BackupWriter};
 pub use damage::{Damage, Flaw};
 pub use embedded::{
-    Embedded, Look, OpenError, Options, Verification, adopt, adopt_on, look, look_on, verify, verify_on,
+    BuildError, Embedded, LogBuilder, Look, OpenError, Options, Verification, adopt, adopt_on, look, look_on, verify,
+    verify_on,
 };
 pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};

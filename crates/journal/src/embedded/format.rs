@@ -22,6 +22,7 @@
 
 use crate::damage::Flaw;
 use crate::journal::Limits;
+use crate::numbers::{counted_at, u16_at, u32_at, u64_at};
 use crate::record::{EntityKey, Kind, NAME_BYTES_MAX, NewRecord, Position, Seq};
 
 pub(super) const VERSION: u16 = 1;
@@ -32,8 +33,6 @@ pub(super) const TRAILER_LEN: usize = 16;
 const FOOTER_HEADER_LEN: usize = 80;
 const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 const ALIGN: usize = 8;
-/// Greatest position or number of records that a file may name. No log gets there, and sums of two do not overflow.
-const COUNTED_MAX: u64 = 1 << 62;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"ENACTLOG";
 const GROUP_MAGIC: [u8; 4] = *b"EGRP";
@@ -85,24 +84,6 @@ pub(super) fn segment_number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix("segment-")?.strip_suffix(".log")?;
     let number = digits.parse().ok()?;
     (segment_name(number) == name && number > 0).then_some(number)
-}
-
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
-}
-
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-/// A position, sequence number or count at `at`.
-pub(super) fn counted_at(bytes: &[u8], at: usize) -> Result<u64, Flaw> {
-    let counted = u64_at(bytes, at);
-    if counted <= COUNTED_MAX { Ok(counted) } else { Err(Flaw::Malformed) }
 }
 
 fn checksum(log: LogId, address: Address, bytes: &[u8]) -> u32 {

@@ -31,11 +31,12 @@ use std::io;
 use std::sync::Arc;
 
 use super::OpenError;
-use super::format::{LogId, counted_at, u16_at, u32_at, u64_at};
+use super::format::LogId;
 use super::recover::damage;
 use super::tail::UNFINISHED;
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, DiskFile, read_all};
+use crate::numbers::{counted_at, u16_at, u32_at, u64_at};
 use crate::record::Position;
 
 pub(super) const MANIFEST: &str = "manifest";

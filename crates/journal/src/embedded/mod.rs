@@ -25,6 +25,7 @@
 //! behind the high-water mark of a log that was not closed, those of the last 100 ms, cannot be told from a torn write:
 //! they are cut.
 
+mod build;
 mod catalog;
 mod classes;
 mod commits;
@@ -52,6 +53,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use build::{BuildError, LogBuilder};
 use classes::Classes;
 use commits::Commits;
 pub use look::{Look, look, look_on};

@@ -85,6 +85,23 @@ pub(super) enum WriteFailure {
 impl Tail {
     /// Makes `group` durable.
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
+        self.make_room(group)?;
+        let active = self.active.as_mut().expect("there is room in it");
+        let addresses = active.write_group(self.log, group, &mut self.buffer)?;
+        active.sync_group()?;
+        Ok(active.grow(group, addresses, &self.buffer))
+    }
+
+    /// Writes `group`, which is durable when the next segment is begun, or after [`settle_mark`](Self::settle_mark).
+    pub(super) fn append_unsynced(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
+        self.make_room(group)?;
+        let active = self.active.as_mut().expect("there is room in it");
+        let addresses = active.write_group(self.log, group, &mut self.buffer)?;
+        Ok(active.grow(group, addresses, &self.buffer))
+    }
+
+    /// Seals the last segment if `group` would make it too long, and begins one if there is none.
+    fn make_room(&mut self, group: &[Outgoing<'_>]) -> Result<(), WriteFailure> {
         let len = GROUP_HEADER_LEN + group.iter().map(|outgoing| record_len(outgoing.record)).sum::<usize>();
         let is_at_end =
             |active: &mut Active| active.contents.count > 0 && active.end as usize + len > self.segment_bytes as usize;
@@ -105,11 +122,10 @@ impl Tail {
             // What was written halfway is written again with the next group.
             if is_full(&error) { WriteFailure::Full(error) } else { WriteFailure::Before(error) }
         })?;
-        let active = match &mut self.active {
-            Some(active) => active,
-            none => none.insert(Active::begin(&*self.disk, &self.next)?),
-        };
-        active.append(self.log, group, &mut self.buffer)
+        if self.active.is_none() {
+            self.active = Some(Active::begin(&*self.disk, &self.next)?);
+        }
+        Ok(())
     }
 
     /// Lists the segment that was sealed last in the manifest.
@@ -143,30 +159,44 @@ impl Tail {
 }
 
 impl Active {
-    fn append(&mut self, log: LogId, group: &[Outgoing<'_>], buffer: &mut Vec<u8>) -> Result<Written, WriteFailure> {
-        let start = self.end;
-        let first = self.contents.next();
-        let addresses = format::encode_group(buffer, log, Address::new(self.number, start), first, group);
-        self.write(buffer)?;
+    /// Writes `group` at the end, encoded into `buffer`; the address of each record.
+    fn write_group(
+        &self,
+        log: LogId,
+        group: &[Outgoing<'_>],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<Address>, WriteFailure> {
+        let address = Address::new(self.number, self.end);
+        let addresses = format::encode_group(buffer, log, address, self.contents.next(), group);
+        self.write(buffer).map(|()| addresses)
+    }
+
+    fn sync_group(&self) -> Result<(), WriteFailure> {
         self.file.sync().map_err(WriteFailure::InDoubt)?;
         if !self.file.is_linked().map_err(WriteFailure::InDoubt)? {
             return Err(WriteFailure::InDoubt(io::Error::other(format!("{} is gone", segment_name(self.number)))));
         }
-        self.end += buffer.len() as u32;
-        self.hasher.update(&*buffer);
-        self.checksum = crc32c::crc32c_append(self.checksum, buffer);
+        Ok(())
+    }
+
+    /// Takes up `group`, which was written as `bytes`.
+    fn grow(&mut self, group: &[Outgoing<'_>], addresses: Vec<Address>, bytes: &[u8]) -> Written {
+        let (start, first) = (self.end, self.contents.next());
+        self.end += bytes.len() as u32;
+        self.hasher.update(bytes);
+        self.checksum = crc32c::crc32c_append(self.checksum, bytes);
         self.contents.begin_group(start);
         for (outgoing, address) in group.iter().zip(&addresses) {
             self.contents.add(&outgoing.record.entity, outgoing.record.expected.next(), address.offset());
         }
-        Ok(Written {
+        Written {
             addresses,
             first,
             segment: self.number,
             segment_first: self.contents.first,
             segment_end: self.end,
             mark: self.contents.marks.last().copied(),
-        })
+        }
     }
 
     /// Writes at the end; a full disk is undone.

@@ -1,5 +1,6 @@
 //! The journal through its public interface: its contract, its failures, its limits.
 
+mod backups;
 mod contract_embedded;
 mod contract_memory;
 mod contract_sim;

@@ -1,0 +1,226 @@
+//! Builds the log of a new directory from groups: whole or not at all.
+//!
+//! The directory is built beside its place, under its name with `.new` at the end, and renamed when all of it is durable.
+//! A rename replaces no directory that has anything in it. Until then there are no syncs but those of full segments.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use super::format::{LogId, Outgoing, Previous, SegmentHeader};
+use super::manifest::{HighWater, Manifest};
+use super::scan::Tip;
+use super::tail::{Tail, WriteFailure};
+use super::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, OpenError};
+use crate::damage::Flaw;
+use crate::disk::{DirectoryError, Disk, DiskLock, OsDisk};
+use crate::journal::Limits;
+use crate::record::{EntityKey, NewRecord, Position, Record, Seq};
+
+/// Why a log was not built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The directory has something in it, or there is another file.
+    #[error("{} is there already, and not empty", path.display())]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// There is a directory of the name that a log has before it is complete.
+    #[error("{} is there: another log is being built, or one was cut off; then remove it", path.display())]
+    Unfinished {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A record does not follow those before, or is longer than a journal takes.
+    #[error("record {position} cannot be taken: {flaw}")]
+    Record {
+        /// Its position.
+        position: Position,
+        /// What is wrong.
+        flaw: Flaw,
+    },
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The operating system failed.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+}
+
+impl BuildError {
+    fn io(path: &Path) -> impl Fn(io::Error) -> Self + use<'_> {
+        |error| Self::Io { path: path.into(), error }
+    }
+}
+
+/// A log that is being built in a directory of its own, with the groups of another one.
+///
+/// It has an id of its own, so its segments are never taken for those of the other, and the same positions. Each group is
+/// one of the new log, too. Dropping the builder removes what was built; a process that is killed leaves the unfinished
+/// directory behind.
+///
+/// Takes memory for one group and an entry for each entity.
+///
+/// ```
+/// use enact_journal::{Embedded, EntityKey, Journal, Kind, LogBuilder, Options, Position, Record, Seq};
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
+///
+/// # let place = tempfile::tempdir()?;
+/// let path = place.path().join("data");
+/// let entity = EntityKey::new("Account", "NL01")?;
+/// let record = Record { entity, seq: Seq(1), position: Position(1), kind: Kind(1), payload: b"open".to_vec() };
+/// let mut log = LogBuilder::begin(&path, Options::default().segment_bytes)?;
+/// log.push(vec![record.clone()])?;
+/// log.finish()?;
+///
+/// let journal = Embedded::open(&path, Options::default())?;
+/// assert_eq!(block_on(journal.feed(Position::START, 9))?, [record]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LogBuilder {
+    path: PathBuf,
+    unfinished: Unfinished,
+    tail: Tail,
+    tips: HashMap<EntityKey, Tip>,
+    next: Position,
+    lock: DiskLock,
+}
+
+/// A directory that is removed when it is dropped, unless it has another name by then.
+#[derive(Debug)]
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // What cannot be removed is found by the next builder, which says so.
+        fs::remove_dir_all(&self.0).unwrap_or_default();
+    }
+}
+
+impl LogBuilder {
+    /// Begins a log in `directory`, which is empty or not there, with segments of this length; see
+    /// [`Options::segment_bytes`](super::Options::segment_bytes).
+    ///
+    /// # Errors
+    /// When there is something in the directory or an unfinished one beside it, or as the operating system reports.
+    pub fn begin(directory: &Path, segment_bytes: u32) -> Result<Self, BuildError> {
+        if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
+            return Err(OpenError::SegmentBytes { segment_bytes }.into());
+        }
+        check_empty(directory)?;
+        let mut name = directory.components().as_path().as_os_str().to_owned();
+        name.push(".new");
+        let unfinished = PathBuf::from(name);
+        if unfinished.symlink_metadata().is_ok() {
+            return Err(BuildError::Unfinished { path: unfinished });
+        }
+        let of_directory = |error: DirectoryError| BuildError::Open(error.into());
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&unfinished).map_err(of_directory)?);
+        let lock = disk.lock().map_err(OpenError::from)?;
+        let unfinished = Unfinished(unfinished);
+        let log = LogId(disk.fresh_id());
+        let manifest = Manifest::create(&*disk, log, HighWater::default(), &[]);
+        let manifest = manifest.map_err(BuildError::io(&unfinished.0))?;
+        let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
+        let tail = Tail { disk, log, segment_bytes, active: None, next, manifest, unlisted: None, buffer: Vec::new() };
+        Ok(Self { path: directory.into(), unfinished, tail, tips: HashMap::new(), next: Position(1), lock })
+    }
+
+    /// Writes the next group; one without records is passed over.
+    ///
+    /// # Errors
+    /// When a record is not the next of its entity or does not have the next position, or as the operating system
+    /// reports. The builder takes no further group then.
+    pub fn push(&mut self, group: Vec<Record>) -> Result<(), BuildError> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        let mut records = Vec::with_capacity(group.len());
+        let mut previous = Vec::with_capacity(group.len());
+        let mut in_group: HashMap<EntityKey, (u32, Seq)> = HashMap::new();
+        for (record, index) in group.into_iter().zip(0..) {
+            let Record { entity, seq, position, kind, payload } = record;
+            let wrong = |flaw| Err(BuildError::Record { position, flaw });
+            if position != self.next {
+                return wrong(Flaw::Order { expected: self.next, found: position });
+            }
+            let tip = self.tips.get(&entity).copied().unwrap_or_default();
+            let (before, expected) = match in_group.insert(entity.clone(), (index, seq)) {
+                Some((index, seq)) => (Previous::InGroup(index), seq),
+                None => (Previous::At(tip.address), tip.seq),
+            };
+            if seq != expected.next() {
+                return wrong(Flaw::Chain { entity, expected: expected.next(), found: seq });
+            }
+            let record = NewRecord { entity, expected, kind, payload };
+            if record.bytes() > Limits::LOCAL.record_bytes {
+                return wrong(Flaw::Malformed);
+            }
+            records.push(record);
+            previous.push(before);
+            self.next = position.next();
+        }
+        let outgoing = records.iter().zip(previous).map(|(record, previous)| Outgoing { record, previous });
+        let outgoing: Vec<Outgoing<'_>> = outgoing.collect();
+        let written = self.tail.append_unsynced(&outgoing).map_err(|failure| match failure {
+            WriteFailure::Full(error) | WriteFailure::Before(error) | WriteFailure::InDoubt(error) => {
+                BuildError::io(&self.unfinished.0)(error)
+            }
+        })?;
+        for (record, address) in records.into_iter().zip(written.addresses) {
+            self.tips.insert(record.entity, Tip { seq: record.expected.next(), address });
+        }
+        Ok(())
+    }
+
+    /// Makes the log durable and gives the directory its name; the last position.
+    ///
+    /// # Errors
+    /// When there is something in the directory by now, or as the operating system reports; there is no log then.
+    pub fn finish(self) -> Result<Position, BuildError> {
+        let Self { path, unfinished, mut tail, next, lock, .. } = self;
+        let failed = |error| BuildError::io(&unfinished.0)(error);
+        if let Some(active) = &tail.active {
+            active.file.sync().map_err(&failed)?;
+        }
+        tail.settle_mark().and_then(|()| tail.disk.sync()).map_err(&failed)?;
+        check_empty(&path)?;
+        match fs::rename(&unfinished.0, &path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return Err(BuildError::Exists { path }),
+            renamed => renamed.map_err(BuildError::io(&path))?,
+        }
+        drop((unfinished, lock));
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(BuildError::io(parent))?;
+        Ok(Position(next.0 - 1))
+    }
+}
+
+impl fmt::Debug for LogBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogBuilder").field("path", &self.path).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// Fails unless `directory` is empty or not there.
+fn check_empty(directory: &Path) -> Result<(), BuildError> {
+    let is_empty = match fs::symlink_metadata(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(BuildError::io(directory)(error)),
+        Ok(found) if found.is_dir() => fs::read_dir(directory).map_err(BuildError::io(directory))?.next().is_none(),
+        Ok(_) => false,
+    };
+    if is_empty { Ok(()) } else { Err(BuildError::Exists { path: directory.into() }) }
+}

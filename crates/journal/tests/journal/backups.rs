@@ -1,0 +1,256 @@
+//! Backups of logs: what a backup gives back, how damage to it is found, and the log that is built from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use enact_journal::{
+    BackupError, BackupReader, BackupWriter, BuildError, Embedded, EntityKey, Flaw, Journal, Kind, LogBuilder,
+    OpenError, Position, Record, Seq, look, verify,
+};
+use tempfile::TempDir;
+
+use crate::workload::{SEGMENT_BYTES, batches, block_on, key, options, read_all, records};
+
+const LOG: u64 = 0x0123_4567_89AB_CDEF;
+
+fn place() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// The log of `count` batches in a directory, and its groups.
+fn log(path: &Path, count: usize) -> Vec<Vec<Record>> {
+    let journal = Embedded::open(path, options()).expect("a new journal");
+    for some in batches(count).chunks(3) {
+        let appends: Vec<_> = some.iter().map(|batch| journal.append(batch.clone())).collect();
+        appends.into_iter().for_each(|append| block_on(append).map(drop).expect("durable"));
+    }
+    block_on(journal.close()).expect("closed");
+    look(path).expect("a log").collect::<Result<_, _>>().expect("sound")
+}
+
+fn save(path: &Path, groups: &[Vec<Record>]) {
+    let mut backup = BackupWriter::create(path, LOG).expect("a new file");
+    groups.iter().for_each(|group| backup.push(group).expect("written"));
+    let totals = backup.finish().expect("durable");
+    assert_eq!(totals.bytes, fs::metadata(path).expect("there").len());
+    assert_eq!(totals.group_count, groups.len() as u64);
+}
+
+/// All groups of the backup, or the first error.
+fn read(path: &Path) -> Result<Vec<Vec<Record>>, BackupError> {
+    let mut backup = BackupReader::open(path)?;
+    let groups = backup.by_ref().collect::<Result<Vec<_>, _>>();
+    assert_eq!(backup.totals().is_some(), groups.is_ok(), "there are totals exactly if all of it is right");
+    assert!(backup.next().is_none(), "nothing follows");
+    groups
+}
+
+fn build(path: &Path, groups: &[Vec<Record>]) -> Result<Position, BuildError> {
+    let mut log = LogBuilder::begin(path, SEGMENT_BYTES)?;
+    groups.iter().try_for_each(|group| log.push(group.clone()))?;
+    log.finish()
+}
+
+fn names(place: &TempDir) -> Vec<PathBuf> {
+    fs::read_dir(place.path()).expect("there").map(|entry| entry.expect("readable").path()).collect()
+}
+
+#[test]
+fn a_backup_gives_back_the_groups_of_the_log() {
+    let place = place();
+    for count in [0, 1, 40] {
+        let groups = log(&place.path().join(format!("data-{count}")), count);
+        let file = place.path().join(format!("{count}.backup"));
+        save(&file, &groups);
+        assert_eq!(read(&file).expect("sound"), groups);
+        assert_eq!(BackupReader::open(&file).expect("sound").log(), LOG);
+    }
+}
+
+/// The log is another one, with segments of its own, and holds the same groups at the same positions.
+#[test]
+fn a_log_that_is_built_from_groups_shows_them_and_goes_on() {
+    let place = place();
+    let (first, second) = (place.path().join("first"), place.path().join("second"));
+    let groups = log(&first, 60);
+    assert_eq!(build(&second, &groups).expect("built"), groups.concat().last().expect("some").position);
+    let built = look(&second).expect("a log");
+    assert_ne!(built.log(), look(&first).expect("a log").log());
+    assert_eq!(built.collect::<Result<Vec<_>, _>>().expect("sound"), groups);
+    let found = verify(&second).expect("readable");
+    assert!(found.is_sound() && found.segment_count > 2, "{found:?}");
+
+    let journal = Embedded::open(&second, options()).expect("a journal");
+    assert_eq!(read_all(&journal).expect("readable"), records(&batches(60)));
+    block_on(journal.append(batches(61).pop().expect("the next"))).expect("durable");
+}
+
+#[test]
+fn a_log_without_groups_can_be_built() {
+    let place = place();
+    let path = place.path().join("data");
+    assert_eq!(build(&path, &[]).expect("built"), Position::START);
+    assert!(verify(&path).expect("readable").is_sound());
+}
+
+#[test]
+fn every_flipped_byte_of_a_backup_is_found() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    save(&file, &log(&place.path().join("data"), 7));
+    let whole = fs::read(&file).expect("there");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x20;
+        fs::write(&file, &bytes).expect("written");
+        let error = read(&file).expect_err("damaged");
+        let BackupError::Damaged(damage) = &error else { panic!("byte {at}: {error}") };
+        assert_eq!(damage.file, "bank.backup");
+        assert!(damage.offset <= at as u64, "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn a_backup_that_was_cut_off_or_continued_is_found() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    save(&file, &log(&place.path().join("data"), 5));
+    let whole = fs::read(&file).expect("there");
+    for len in 0..whole.len() {
+        fs::write(&file, &whole[..len]).expect("written");
+        let error = read(&file).expect_err("cut off");
+        let expected = (len as u64, Flaw::Short);
+        assert!(
+            matches!(&error, BackupError::Damaged(damage) if (damage.offset, damage.flaw.clone()) == expected),
+            "{len} bytes: {error}"
+        );
+    }
+    fs::write(&file, [&whole[..], b"x"].concat()).expect("written");
+    let error = read(&file).expect_err("continued");
+    let expected = (whole.len() as u64, Flaw::Trailing);
+    assert!(matches!(&error, BackupError::Damaged(damage) if (damage.offset, damage.flaw.clone()) == expected));
+}
+
+/// Groups with valid checksums in the wrong order are damage, too.
+#[test]
+fn groups_that_do_not_follow_each_other_are_found() {
+    let place = place();
+    let record = |id, seq, position| Record {
+        entity: key(id),
+        seq: Seq(seq),
+        position: Position(position),
+        kind: Kind(0),
+        payload: vec![1; 8],
+    };
+    let order = |expected, found| Flaw::Order { expected: Position(expected), found: Position(found) };
+    let chain = |id, expected, found| Flaw::Chain { entity: key(id), expected: Seq(expected), found: Seq(found) };
+    for (number, (second, flaw)) in [
+        (vec![record(1, 1, 2), record(0, 3, 3)], chain(0, 2, 3)),
+        (vec![record(0, 1, 2)], chain(0, 2, 1)),
+        (vec![record(1, 2, 2)], chain(1, 1, 2)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = place.path().join(number.to_string());
+        save(&file, &[vec![record(0, 1, 1)], second.clone()]);
+        let error = read(&file).expect_err("wrong");
+        assert!(matches!(&error, BackupError::Damaged(damage) if damage.flaw == flaw), "{error}");
+
+        let data = place.path().join(format!("data-{number}"));
+        let error = build(&data, &[vec![record(0, 1, 1)], second]).expect_err("wrong");
+        assert!(matches!(&error, BuildError::Record { flaw: found, .. } if *found == flaw), "{error}");
+        assert!(!data.exists(), "nothing is built");
+    }
+    let error = build(&place.path().join("data"), &[vec![record(0, 1, 2)]]).expect_err("wrong");
+    assert!(matches!(&error, BuildError::Record { flaw, .. } if *flaw == order(1, 2)), "{error}");
+}
+
+/// A file of another version, or of something else, is refused before anything of it is believed.
+#[test]
+fn a_file_that_is_no_backup_of_this_version_is_refused() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    save(&file, &[]);
+    let whole = fs::read(&file).expect("there");
+    for (at, byte, flaw) in [(0, b'X', Flaw::BackupHeader), (8, 2, Flaw::Version { found: 2 })] {
+        let mut bytes = whole.clone();
+        bytes[at] = byte;
+        fs::write(&file, bytes).expect("written");
+        let error = BackupReader::open(&file).expect_err("another file");
+        assert!(matches!(&error, BackupError::Damaged(damage) if damage.flaw == flaw && damage.offset == 0), "{error}");
+    }
+    let error = BackupReader::open(&place.path().join("none")).expect_err("no file");
+    assert!(matches!(error, BackupError::Io { .. }), "{error}");
+}
+
+#[test]
+fn a_backup_overwrites_nothing_and_leaves_nothing_unfinished() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    let groups = log(&place.path().join("data"), 2);
+    save(&file, &groups);
+    let whole = fs::read(&file).expect("there");
+    assert!(matches!(BackupWriter::create(&file, LOG), Err(BackupError::Exists { .. })));
+    assert_eq!(fs::read(&file).expect("there"), whole);
+
+    // The name is taken while the backup is written.
+    let other = place.path().join("other.backup");
+    let mut backup = BackupWriter::create(&other, LOG).expect("a new file");
+    assert!(matches!(BackupWriter::create(&other, LOG), Err(BackupError::Unfinished { .. })));
+    backup.push(&groups[0]).expect("written");
+    assert!(!other.exists(), "it has its name when it is complete");
+    fs::write(&other, "taken").expect("written");
+    assert!(matches!(backup.finish(), Err(BackupError::Exists { .. })));
+    assert_eq!(fs::read(&other).expect("there"), b"taken");
+
+    fs::remove_file(&other).expect("there");
+    drop(BackupWriter::create(&other, LOG).expect("a new file"));
+    assert_eq!(names(&place).len(), 2, "the log and the first backup: {:?}", names(&place));
+}
+
+#[test]
+fn a_log_is_built_whole_or_not_at_all_and_only_where_nothing_is() {
+    let place = place();
+    let data = place.path().join("data");
+    let groups = log(&data, 3);
+    assert!(matches!(build(&data, &groups), Err(BuildError::Exists { .. })), "there is a log");
+    let file = place.path().join("file");
+    fs::write(&file, "").expect("written");
+    assert!(matches!(build(&file, &groups), Err(BuildError::Exists { .. })), "there is a file");
+
+    let path = place.path().join("other");
+    let mut builder = LogBuilder::begin(&path, SEGMENT_BYTES).expect("a new directory");
+    builder.push(groups[0].clone()).expect("written");
+    assert!(matches!(LogBuilder::begin(&path, SEGMENT_BYTES), Err(BuildError::Unfinished { .. })));
+    assert!(!path.exists(), "it has its name when it is complete");
+    drop(builder);
+    assert_eq!(names(&place).len(), 2, "nothing is left: {:?}", names(&place));
+
+    let builder = LogBuilder::begin(&path, SEGMENT_BYTES).expect("a new directory");
+    fs::create_dir(&path).expect("made");
+    fs::write(path.join("something"), "").expect("written");
+    assert!(matches!(builder.finish(), Err(BuildError::Exists { .. })), "there is something by now");
+    fs::remove_file(path.join("something")).expect("there");
+    build(&path, &groups).expect("an empty directory is none");
+    assert!(verify(&path).expect("readable").is_sound());
+
+    let too_short = LogBuilder::begin(&place.path().join("short"), 100);
+    assert!(matches!(too_short, Err(BuildError::Open(OpenError::SegmentBytes { .. }))));
+}
+
+#[test]
+fn records_longer_than_a_journal_takes_are_not_built() {
+    let place = place();
+    let entity = EntityKey::new("Account", "A").expect("a name");
+    let record = |bytes: usize| Record {
+        entity: entity.clone(),
+        seq: Seq(1),
+        position: Position(1),
+        kind: Kind(0),
+        payload: vec![0; bytes - entity.as_str().len()],
+    };
+    build(&place.path().join("most"), &[vec![record(16 << 20)]]).expect("the most that a journal takes");
+    let error = build(&place.path().join("more"), &[vec![record((16 << 20) + 1)]]).expect_err("more");
+    assert!(matches!(error, BuildError::Record { flaw: Flaw::Malformed, .. }), "{error}");
+}
