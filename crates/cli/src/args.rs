@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use enact_entities::{Limits, Strategies, Strategy};
+use enact_rebel::Timestamp;
 use enact_server::HostName;
 
 /// Transactional actors: entities declared by life cycle, preconditions and effects.
@@ -29,7 +30,7 @@ pub(crate) enum Command {
     Fmt(Fmt),
     /// Make a token by which a server knows a caller
     Token(Token),
-    /// Look after a data directory that no server has open
+    /// Verify, back up, restore or export what has happened to the entities
     #[command(subcommand)]
     Journal(Journal),
     /// Change the specification of a data directory that no server has open
@@ -155,10 +156,42 @@ pub(crate) struct CheckContract {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Journal {
-    /// Read every byte and print what is damaged; changes nothing
-    Verify(DataDirectory),
-    /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself
+    /// Read every byte of a data directory that no server has open, or of a backup, and print what is damaged; changes nothing
+    Verify(Records),
+    /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself; no server may have it open
     Adopt(DataDirectory),
+    /// Write what has happened to all entities to one file, while a server has the data directory open or not
+    Backup {
+        /// File to write, which does not exist yet
+        file: PathBuf,
+        #[command(flatten)]
+        directory: DataDirectory,
+    },
+    /// Build a new data directory from a backup
+    Restore {
+        /// File that `enact journal backup` has written
+        file: PathBuf,
+        /// Directory to build; it is empty or does not exist
+        #[arg(long, value_name = "DIR", default_value = "enact-data")]
+        data: PathBuf,
+        /// Leave out what has happened after this time, such as `2026-11-21T09:30:00Z`: the first transaction that is later, and all
+        /// that was recorded behind it
+        #[arg(long, value_name = "TIME")]
+        until: Option<Timestamp>,
+    },
+    /// Print each event that has happened as a line of JSON, while a server has the data directory open or not
+    Export(Records),
+}
+
+/// Where records are.
+#[derive(Debug, Args)]
+pub(crate) struct Records {
+    /// Directory that keeps the entities
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
+    /// A backup, instead of a directory
+    #[arg(long, value_name = "FILE", conflicts_with = "data")]
+    pub(crate) backup: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

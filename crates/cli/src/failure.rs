@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{io, iter, thread};
 
-use enact_entities::ShutdownError;
-use enact_journal::{CloseError, OpenError};
+use enact_entities::{DecodeError, ShutdownError};
+use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
 use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
@@ -22,10 +22,10 @@ pub(crate) const EXIT_STATUS_HELP: &str = "\
 Exit status:
   0  done
   1  the specification has errors, or warnings that are denied, or is not laid out, or has classes that cannot be served
-  2  wrong usage, or a file of the specification or of tokens cannot be read, written or taken
+  2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken
   3  cannot listen on the address
-  4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or the
-     name of the node is in use, or `enact cluster check` has found something
+  4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
+     backup is damaged; or the name of the node is in use, or `enact cluster check` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
@@ -64,6 +64,14 @@ pub(crate) enum Failure {
     Journal { path: PathBuf, source: OpenError },
     #[error("the journal in {} is damaged", path.display())]
     Damaged { path: PathBuf },
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error("cannot restore to {}", path.display())]
+    Restore { path: PathBuf, source: BuildError },
+    #[error("record {position}, of {entity}, cannot be read")]
+    Record { position: Position, entity: EntityKey, source: DecodeError },
+    #[error("cannot write to standard output")]
+    Output(#[source] io::Error),
     #[error("cannot serve from {place}")]
     Contract { place: String, source: ContractError },
     #[cfg(feature = "nats")]
@@ -139,7 +147,14 @@ impl Failure {
             | Self::Unsound { .. } => 4,
             #[cfg(feature = "postgres")]
             Self::Postgres { .. } => 4,
-            Self::Data { .. } | Self::Journal { .. } | Self::Damaged { .. } | Self::Close { .. } => 4,
+            Self::Backup(BackupError::Damaged(_)) => 4,
+            Self::Backup(_) | Self::Output(_) => 2,
+            Self::Data { .. }
+            | Self::Journal { .. }
+            | Self::Damaged { .. }
+            | Self::Restore { .. }
+            | Self::Record { .. }
+            | Self::Close { .. } => 4,
             Self::Contract { source, .. } if source.is_of_the_directory() => 4,
             Self::Contract { .. } => 5,
             Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,

@@ -219,6 +219,18 @@ impl<E> Record<E> {
         }
     }
 
+    /// When what it says happened: the time of the transaction, or of the request. Records that only note what others have
+    /// said, or that something was done with them, have none.
+    pub const fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Prepared(prepared) => Some(prepared.branch.at),
+            Self::Committed { at, .. } => Some(*at),
+            Self::Decision(decision) => Some(decision.answer.at),
+            Self::Answer(answer) => Some(answer.at),
+            Self::Outcome { .. } | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
+        }
+    }
+
     /// Whether records of this kind say what was promised to a coordinator elsewhere, or what became of it.
     pub(crate) const fn is_of_promise(kind: u8) -> bool {
         matches!(kind, 1 | 2)

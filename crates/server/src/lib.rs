@@ -113,3 +113,4 @@ pub use tokens::{
     CALLER_NAME_BYTES_MAX, TOKEN_ROLES_MAX, TOKENS_BYTES_MAX, Token, TokenLineError, Tokens, TokensError,
     caller_from_outside,
 };
+pub use value::to_json;

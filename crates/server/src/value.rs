@@ -143,8 +143,8 @@ fn expected(ty: &Type, json: &Json<'_>) -> String {
     format!("{ty} is written as {form}, not as {found}")
 }
 
-/// Writes `value` so that [`from_json`] reads it back.
-pub(crate) fn to_json(value: &Value) -> JsonValue {
+/// The value as clients see it: what `from_json` reads back.
+pub fn to_json(value: &Value) -> JsonValue {
     match value {
         Value::Boolean(truth) => JsonValue::Bool(*truth),
         Value::Integer(number) => JsonValue::from(*number),

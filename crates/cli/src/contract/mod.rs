@@ -162,7 +162,7 @@ const fn first() -> u32 {
 const WITHOUT_VERSION: u8 = 1;
 const WITH_VERSION: u8 = 2;
 /// Apart from the kinds of records of entities.
-const KIND: Kind = Kind(64);
+pub(crate) const KIND: Kind = Kind(64);
 const PAGE: usize = 4096;
 /// How many of the entities that break an invariant are named.
 const SHOWN_MAX: usize = 20;

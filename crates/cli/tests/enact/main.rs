@@ -1,5 +1,6 @@
 //! The `enact` program as its users see it.
 
+mod backup;
 mod check;
 #[cfg(feature = "nats")]
 mod cluster;

@@ -1,10 +1,9 @@
 //! What a look beside the writer shows: whole groups from the beginning, and all of a log that nobody has open.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use enact_journal::disk::{Disk, OsDisk};
 use enact_journal::{Embedded, Flaw, Journal, NewRecord, OpenError, Options, Record, look, look_on};

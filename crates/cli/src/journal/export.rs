@@ -1,0 +1,200 @@
+//! `enact journal export`: the events of a journal as lines of JSON, in the order in which they were committed.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use enact_entities::{Action, Decision, Prepared, Record, Slot, Timestamp, TxId};
+use enact_journal::{BackupReader, EntityKey, Position, Record as Stored, look};
+use enact_rebel::{Caller, EventCall, Name};
+use enact_server::to_json;
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use super::of_directory;
+use super::tally::{decode, shown};
+use crate::failure::Failure;
+use crate::{args, contract};
+
+/// An event that has happened.
+#[derive(Serialize)]
+struct Line<'a> {
+    /// That of the record that says so; several events of one entity in one transaction have the same.
+    position: Position,
+    transaction: String,
+    at: String,
+    class: &'a str,
+    id: &'a str,
+    event: &'a Name,
+    arguments: Map<String, Json>,
+    /// Of the contract.
+    version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller: Option<&'a Name>,
+}
+
+pub(super) fn run(args: &args::Records) -> Result<(), Failure> {
+    let out = BufWriter::new(io::stdout().lock());
+    let mut export = Export { out, promised: HashMap::new() };
+    let done = match &args.backup {
+        Some(file) => BackupReader::open(file)?.try_for_each(|group| export.group(&group?)),
+        None => {
+            let failed = of_directory(&args.data);
+            look(&args.data).map_err(&failed)?.try_for_each(|group| export.group(&group.map_err(&failed)?))
+        }
+    };
+    match done.and_then(|()| export.out.flush().map_err(Failure::Output)) {
+        // The reader of the lines has seen enough.
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+struct Export<W> {
+    out: W,
+    /// What entities have promised to do if a coordinator elsewhere commits it.
+    promised: HashMap<(EntityKey, Slot), Prepared<EventCall>>,
+}
+
+/// What the events of a record have in common.
+#[derive(Clone, Copy)]
+struct Commit {
+    position: Position,
+    tx: TxId,
+    at: Timestamp,
+    version: u32,
+}
+
+impl<W: Write> Export<W> {
+    fn group(&mut self, group: &[Stored]) -> Result<(), Failure> {
+        group.iter().filter(|record| record.kind != contract::KIND).try_for_each(|record| self.record(record))
+    }
+
+    fn record(&mut self, record: &Stored) -> Result<(), Failure> {
+        let Stored { entity, position, .. } = record;
+        match decode(record)? {
+            Record::Committed { tx, slot, events, at, version } => {
+                self.promised.remove(&(entity.clone(), slot));
+                self.events(entity, Commit { position: *position, tx, at, version }, &events)
+            }
+            Record::Prepared(prepared) => {
+                self.promised.insert((entity.clone(), prepared.slot), *prepared);
+                Ok(())
+            }
+            Record::Outcome { tx, slot, decision } => match self.promised.remove(&(entity.clone(), slot)) {
+                Some(Prepared { branch, version, .. }) if decision == Decision::Commit => {
+                    let events = branch.work.actions.into_iter().filter_map(|action| match action {
+                        Action::Event(call) => Some(call),
+                        Action::Condition(_) | Action::Ask(_) => None,
+                    });
+                    let commit = Commit { position: *position, tx, at: branch.at, version };
+                    self.events(entity, commit, &events.collect::<Vec<_>>())
+                }
+                _ => Ok(()),
+            },
+            Record::Decision(_) | Record::Answer(_) | Record::End { .. } | Record::Timer { .. } | Record::Barrier => {
+                Ok(())
+            }
+        }
+    }
+
+    fn events(&mut self, entity: &EntityKey, commit: Commit, events: &[EventCall]) -> Result<(), Failure> {
+        let Commit { position, tx, at, version } = commit;
+        // A note says that a timed event was refused: nothing has happened.
+        for event in events.iter().filter(|event| !event.is_note()) {
+            let line = Line {
+                position,
+                transaction: tx.to_string(),
+                at: shown(at).to_string(),
+                class: entity.class(),
+                id: entity.id(),
+                event: event.event(),
+                arguments: event.arguments().iter().map(|(name, value)| (name.to_string(), to_json(value))).collect(),
+                version,
+                caller: event.caller().map(Caller::id),
+            };
+            serde_json::to_writer(&mut self.out, &line).map_err(|error| Failure::Output(error.into()))?;
+            self.out.write_all(b"\n").map_err(Failure::Output)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use enact_entities::{Answer, Attempt, Branch, Durability, Work};
+    use enact_journal::{Kind, Seq};
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(event: &str, timer: Json) -> EventCall {
+        let mut call = json!({ "event": event, "arguments": {} });
+        if !timer.is_null() {
+            call["timer"] = timer;
+        }
+        serde_json::from_value(call).expect("a call")
+    }
+
+    fn export(records: &[Record<EventCall>]) -> Vec<(u64, String)> {
+        let entity = EntityKey::new("Lamp", "l1").expect("a name");
+        let stored = (1..).zip(records).map(|(n, record)| Stored {
+            entity: entity.clone(),
+            seq: Seq(n),
+            position: Position(n),
+            kind: Kind(record.kind()),
+            payload: record.encode(),
+        });
+        let mut export = Export { out: Vec::new(), promised: HashMap::new() };
+        export.group(&stored.collect::<Vec<_>>()).expect("readable");
+        let text = String::from_utf8(export.out).expect("text");
+        let lines = text.lines().map(|line| {
+            let line: Json = serde_json::from_str(line).expect("JSON");
+            (line["position"].as_u64().expect("a number"), line["event"].as_str().expect("a name").to_owned())
+        });
+        lines.collect()
+    }
+
+    fn prepared(slot: u64, event: &str) -> Record<EventCall> {
+        let work = Work::of([Action::Event(call(event, Json::Null))]);
+        let branch = Branch { tx: TxId::from_u128(slot.into()), attempt: Attempt::FIRST, work, at: Timestamp(7) };
+        Record::Prepared(Box::new(Prepared {
+            branch,
+            slot: Slot(slot),
+            coordinator: EntityKey::new("Coordinator", "c").expect("a name"),
+            answer: Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false },
+            version: 1,
+            durability: Durability::TwoPhase,
+        }))
+    }
+
+    fn outcome(slot: u64, decision: Decision) -> Record<EventCall> {
+        Record::Outcome { tx: TxId::from_u128(slot.into()), slot: Slot(slot), decision }
+    }
+
+    #[test]
+    fn a_promise_is_exported_where_its_commit_is_known_and_an_aborted_one_is_not() {
+        let exported = export(&[
+            prepared(1, "Light"),
+            prepared(2, "Dim"),
+            prepared(3, "Break"),
+            outcome(2, Decision::Commit),
+            outcome(3, Decision::Abort),
+            outcome(1, Decision::Commit),
+        ]);
+        assert_eq!(exported, [(4, "Dim".to_owned()), (6, "Light".to_owned())]);
+    }
+
+    #[test]
+    fn a_timed_event_that_was_refused_is_not_exported() {
+        let timer = |refused: bool| json!({ "due": "2026-11-21T09:30:00.000Z", "refused": refused });
+        let committed = |n: u64, call| Record::Committed {
+            tx: TxId::from_u128(n.into()),
+            slot: Slot(n),
+            events: vec![call],
+            at: Timestamp(7),
+            version: 1,
+        };
+        let exported = export(&[committed(1, call("Expire", timer(true))), committed(2, call("Expire", timer(false)))]);
+        assert_eq!(exported, [(2, "Expire".to_owned())]);
+    }
+}

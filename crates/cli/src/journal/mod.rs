@@ -1,0 +1,50 @@
+//! `enact journal`: what is in a data directory or in a backup, and the way from one to the other.
+
+mod backup;
+mod export;
+mod restore;
+mod tally;
+
+use std::path::Path;
+
+use enact_journal::{OpenError, Verification, adopt, verify};
+
+use crate::args;
+use crate::failure::Failure;
+
+pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
+    match command {
+        args::Journal::Verify(args::Records { backup: Some(file), .. }) => backup::verify(file),
+        args::Journal::Verify(args::Records { data, .. }) => report(data, verify(data)),
+        args::Journal::Adopt(args::DataDirectory { data }) => report(data, adopt(data)),
+        args::Journal::Backup { file, directory } => backup::write(file, &directory.data),
+        args::Journal::Restore { file, data, until } => restore::run(file, data, *until),
+        args::Journal::Export(records) => export::run(records),
+    }
+}
+
+/// Prints what was found in the directory `data`.
+fn report(data: &Path, found: Result<Verification, OpenError>) -> Result<(), Failure> {
+    let found = found.map_err(of_directory(data))?;
+    for damage in &found.damages {
+        println!("{damage}");
+    }
+    if !found.is_sound() {
+        return Err(Failure::Damaged { path: data.to_owned() });
+    }
+    println!("{}", in_words(&found));
+    Ok(())
+}
+
+fn of_directory(path: &Path) -> impl Fn(OpenError) -> Failure + use<'_> {
+    |source| Failure::Journal { path: path.to_owned(), source }
+}
+
+fn in_words(found: &Verification) -> String {
+    let Verification { segment_count, entity_count, last, torn_bytes, .. } = found;
+    let torn = match torn_bytes {
+        0 => String::new(),
+        bytes => format!(", and {bytes} bytes that a crash has torn"),
+    };
+    format!("sound: segments {segment_count}, entities {entity_count}, records {last}{torn}")
+}
