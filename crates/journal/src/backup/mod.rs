@@ -75,6 +75,14 @@ pub enum BackupError {
     /// The file is not the backup that was written.
     #[error(transparent)]
     Damaged(#[from] Damage),
+    /// A group is longer than a backup takes.
+    #[error("the group at position {first} has {bytes} bytes, at most {BODY_BYTES_MAX} are possible")]
+    TooLong {
+        /// The position of its first record.
+        first: Position,
+        /// The length of its records.
+        bytes: usize,
+    },
     /// The operating system failed.
     #[error("{}: {error}", path.display())]
     Io {

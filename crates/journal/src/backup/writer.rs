@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::{
-    BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC, RECORD_HEADER_LEN, VERSION,
+    BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC, VERSION,
     header_checksum,
 };
 use crate::record::{Position, Record};
@@ -98,7 +98,7 @@ impl BackupWriter {
     /// Writes the next group of the log; one without records is passed over.
     ///
     /// # Errors
-    /// As the operating system reports.
+    /// When the group has more than 1 GiB, or as the operating system reports.
     ///
     /// # Panics
     /// When the group does not begin at the position after the last one.
@@ -118,7 +118,9 @@ impl BackupWriter {
             buffer.extend(payload);
         }
         let (header, body) = buffer.split_at_mut(HEADER_LEN);
-        debug_assert!(body.len() >= group.len() * RECORD_HEADER_LEN);
+        if body.len() > BODY_BYTES_MAX {
+            return Err(BackupError::TooLong { first: first.position, bytes: body.len() });
+        }
         header[..4].copy_from_slice(&GROUP_MAGIC);
         header[8..16].copy_from_slice(&first.position.0.to_le_bytes());
         header[16..20].copy_from_slice(&(body.len() as u32).to_le_bytes());

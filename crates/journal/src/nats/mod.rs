@@ -47,7 +47,7 @@ use self::read::Reader;
 use self::wire::Names;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
-use crate::remote::{Queue, Remote};
+use crate::remote::{Queue, Remote, whole_groups};
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -230,6 +230,18 @@ impl Nats {
         let epoch = reign.epoch;
         let reader = Arc::new(Reader::new(client, Arc::new(direct), names, reign));
         Ok(Self { remote: Remote::read_only(limits, reader), epoch, replicas: options.replicas })
+    }
+
+    /// Whole groups of records after `after`, which is the end of one: at least one group if something follows that was durable when the
+    /// journal was opened. A group is what became durable together: one batch, or several.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// As [`feed`](Journal::feed).
+    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Vec<Record>>, ReadError>> + Send + use<> {
+        self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
     }
 
     /// The reign of this writer: the sequence of its owner record, larger than those of all before it. Of one that only

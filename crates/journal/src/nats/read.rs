@@ -20,12 +20,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::direct::{Direct, Unanswered};
 use super::reign::{Reign, Tail};
-use super::wire::{Answer, Names, RECORD, RecordHeader, SnapshotHeader, Stored};
+use super::wire::{Answer, GROUP, Names, RECORD, RecordHeader, SnapshotHeader, Stored};
 use super::{OpenError, guard};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
-use crate::remote::Place;
+use crate::remote::{Page, Place};
 
 /// How long a read goes on to ask.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -340,6 +340,11 @@ impl Reader {
 
     /// At most `limit` records after `after`.
     pub(super) async fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
+        Ok(self.page(after, limit).await?.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// At most `limit` records after `after`, of which the first of each group names it.
+    pub(super) async fn page(&self, after: Position, limit: usize) -> Result<Page, ReadError> {
         let durable = self.reign.durable();
         let Position(last) = self.reign.position(durable);
         if limit == 0 || after.0 >= last {
@@ -349,12 +354,7 @@ impl Reader {
     }
 
     /// Asks one replica; nothing if it is behind.
-    async fn look_for_page(
-        &self,
-        after: Position,
-        limit: usize,
-        durable: u64,
-    ) -> Result<Option<Vec<Record>>, ReadError> {
+    async fn look_for_page(&self, after: Position, limit: usize, durable: u64) -> Result<Option<Page>, ReadError> {
         let from = self.reign.sequence(after.next());
         let (count, bytes) = PAGE;
         let limits = (count.min(limit), bytes);
@@ -365,12 +365,13 @@ impl Reader {
             let Some(entity) = self.names.entity_of(&message.subject) else {
                 return Err(self.damaged(message.sequence, Flaw::Malformed));
             };
+            let group = message.header(GROUP).map(str::to_owned);
             let (sequence, record) = (message.sequence, self.record(&entity, message)?);
             if record.position != expected {
                 return Err(self.damaged(sequence, Flaw::Order { expected, found: record.position }));
             }
             expected = expected.next();
-            records.push(record);
+            records.push((group, record));
         }
         Ok((!records.is_empty()).then_some(records))
     }

@@ -52,7 +52,7 @@ use self::session::{Server, Slot};
 use self::take_over::Begun;
 use crate::journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq, Snapshot};
-use crate::remote::{Queue, Remote};
+use crate::remote::{Queue, Remote, whole_groups};
 
 /// How long opening goes on to ask.
 const OPEN_MAX: Duration = Duration::from_secs(20);
@@ -263,6 +263,19 @@ impl Postgres {
         let Begun { epoch, durable } = take_over::look(&server, options.shard, Instant::now() + OPEN_MAX).await?;
         let reader = Reader::new(server, Arc::new(Reign::of(options.shard, epoch, durable)));
         Ok(Self { remote: Remote::read_only(LIMITS, Arc::new(reader)), epoch })
+    }
+
+    /// Whole groups of records after `after`, which is the end of one: at least one group if something follows that was durable when the
+    /// journal was opened. A group is what became durable together: one batch, or several. What a dump has restored is one group, as it was
+    /// inserted at once.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    ///
+    /// # Errors
+    /// As [`feed`](Journal::feed).
+    pub fn groups(&self, after: Position) -> impl Future<Output = Result<Vec<Vec<Record>>, ReadError>> + Send + use<> {
+        self.remote.read_with(async move |reader| whole_groups(after, |after| reader.page(after, usize::MAX)).await)
     }
 
     /// The reign of this writer, larger than those of all before it. Of one that only [looks](Self::look), the one that it looks at.

@@ -20,7 +20,7 @@ use super::{OpenError, in_words, is_damage, take_over};
 use crate::damage::{Damage, Flaw};
 use crate::journal::{Loaded, ReadError, SnapshotError};
 use crate::record::{EntityKey, Position, Record, Seq, Snapshot};
-use crate::remote::Place;
+use crate::remote::{Page, Place};
 
 /// Connections that reads share.
 const SLOTS: usize = 4;
@@ -213,6 +213,11 @@ impl Reader {
 
     /// At most `limit` records after `after`.
     pub(super) async fn feed(&self, after: Position, limit: usize) -> Result<Vec<Record>, ReadError> {
+        Ok(self.page(after, limit).await?.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// At most `limit` records after `after`; the group of each has the name of the transaction that has inserted it.
+    pub(super) async fn page(&self, after: Position, limit: usize) -> Result<Page, ReadError> {
         let durable = self.reign.durable();
         if limit == 0 || after.0 >= durable {
             return Ok(Vec::new());
@@ -232,7 +237,7 @@ impl Reader {
                 return Err(self.damaged(pos, Flaw::Order { expected, found: record.position }));
             }
             expected = expected.next();
-            page.push(record);
+            page.push((Some(row.get("written_by")), record));
         }
         if page.is_empty() {
             return Err(self.damaged(signed(expected.0), Flaw::Shortened { last: Position(durable) }));

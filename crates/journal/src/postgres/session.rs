@@ -188,9 +188,9 @@ const SAVE: &str = "
     ON CONFLICT (shard, entity) DO UPDATE
     SET seq = excluded.seq, checksum = excluded.checksum, payload = excluded.payload WHERE kept.seq <= excluded.seq";
 const FEED: &str = "
-    SELECT entity, seq, pos, epoch, kind, checksum, payload FROM (
+    SELECT entity, seq, pos, epoch, kind, checksum, payload, written_by FROM (
         SELECT *, sum(length(payload)) OVER (ORDER BY pos) - length(payload) AS bytes_before FROM (
-            SELECT * FROM records WHERE shard = $1 AND pos > $2 AND pos <= $3 ORDER BY pos LIMIT $4
+            SELECT *, xmin::text AS written_by FROM records WHERE shard = $1 AND pos > $2 AND pos <= $3 ORDER BY pos LIMIT $4
         ) AS page
     ) AS measured WHERE bytes_before < $5 ORDER BY pos";
 

@@ -1,9 +1,10 @@
 //! What journals at the other end of a network have in common: who may append, in which order, and what becomes of it.
 //!
 //! `queue` takes appends, `writer` makes groups of them and has one on its way at a time, and a [`Log`](writer::Log) says how one is
-//! sent and where entities end. `fingerprints` keep which entities there are. What is asked, and how an answer is judged, differs.
+//! sent and where entities end. `fingerprints` keep which entities there are, `groups` makes whole groups of pages. What is asked, and how an answer is judged, differs.
 
 mod fingerprints;
+mod groups;
 mod queue;
 mod writer;
 
@@ -15,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 pub(crate) use self::fingerprints::Fingerprints;
+pub(crate) use self::groups::{Page, whole_groups};
 pub(crate) use self::queue::Queue;
 use self::writer::Writer;
 pub(crate) use self::writer::{Fate, Group, Log, Place};
