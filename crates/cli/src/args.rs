@@ -157,15 +157,21 @@ pub(crate) struct CheckContract {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Journal {
     /// Read every byte of a data directory that no server has open, or of a backup, and print what is damaged; changes nothing
-    Verify(Records),
+    Verify {
+        #[command(flatten)]
+        directory: DataDirectory,
+        /// A backup, instead of a directory
+        #[arg(long, value_name = "FILE", conflicts_with = "data")]
+        backup: Option<PathBuf>,
+    },
     /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself; no server may have it open
     Adopt(DataDirectory),
-    /// Write what has happened to all entities to one file, while a server has the data directory open or not
+    /// Write what has happened to all entities to one file, while a server keeps them or not
     Backup {
         /// File to write, which does not exist yet
         file: PathBuf,
         #[command(flatten)]
-        directory: DataDirectory,
+        records: Records,
     },
     /// Build a new data directory from a backup
     Restore {
@@ -179,8 +185,14 @@ pub(crate) enum Journal {
         #[arg(long, value_name = "TIME")]
         until: Option<Timestamp>,
     },
-    /// Print each event that has happened as a line of JSON, while a server has the data directory open or not
-    Export(Records),
+    /// Print each event that has happened as a line of JSON, while a server keeps the entities or not
+    Export {
+        #[command(flatten)]
+        records: Records,
+        /// A backup, instead of a directory
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
+        backup: Option<PathBuf>,
+    },
 }
 
 /// Where records are.
@@ -189,9 +201,12 @@ pub(crate) struct Records {
     /// Directory that keeps the entities
     #[arg(long, value_name = "DIR", default_value = "enact-data")]
     pub(crate) data: PathBuf,
-    /// A backup, instead of a directory
-    #[arg(long, value_name = "FILE", conflicts_with = "data")]
-    pub(crate) backup: Option<PathBuf>,
+    /// The NATS servers, or the PostgreSQL database, that keep the entities of one server, instead of a directory
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data")]
+    pub(crate) journal: Option<String>,
+    /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
+    pub(crate) shard: u16,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,8 @@ use std::time::Duration;
 use std::{io, iter, thread};
 
 use enact_entities::{DecodeError, ShutdownError};
+#[cfg(any(feature = "nats", feature = "postgres"))]
+use enact_journal::ReadError;
 use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, Position};
 use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
@@ -70,6 +72,9 @@ pub(crate) enum Failure {
     Restore { path: PathBuf, source: BuildError },
     #[error("record {position}, of {entity}, cannot be read")]
     Record { position: Position, entity: EntityKey, source: DecodeError },
+    #[cfg(any(feature = "nats", feature = "postgres"))]
+    #[error("cannot read {place}")]
+    Read { place: String, source: ReadError },
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
     #[error("cannot serve from {place}")]
@@ -147,6 +152,8 @@ impl Failure {
             | Self::Unsound { .. } => 4,
             #[cfg(feature = "postgres")]
             Self::Postgres { .. } => 4,
+            #[cfg(any(feature = "nats", feature = "postgres"))]
+            Self::Read { .. } => 4,
             Self::Backup(BackupError::Damaged(_)) => 4,
             Self::Backup(_) | Self::Output(_) => 2,
             Self::Data { .. }

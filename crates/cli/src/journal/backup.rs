@@ -2,19 +2,18 @@
 
 use std::path::Path;
 
-use enact_journal::{BackupReader, BackupWriter, Record, look};
+use enact_journal::{BackupReader, BackupWriter, Record};
 
-use super::of_directory;
+use super::groups::Groups;
 use super::tally::{Tally, Times};
 use crate::failure::Failure;
 
-/// Writes all groups of the log in `data` to `file`.
-pub(super) fn write(file: &Path, data: &Path) -> Result<(), Failure> {
-    let log = look(data).map_err(of_directory(data))?;
-    let mut backup = BackupWriter::create(file, log.log())?;
+/// Writes all of `groups` to `file`.
+pub(super) fn write(file: &Path, groups: Groups) -> Result<(), Failure> {
+    let mut backup = BackupWriter::create(file, groups.log)?;
     let mut tally = Tally::default();
-    for group in log {
-        let group = group.map_err(of_directory(data))?;
+    for group in groups {
+        let group = group?;
         backup.push(&group)?;
         count(&mut tally, &group);
     }

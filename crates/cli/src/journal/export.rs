@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, ErrorKind, Write};
 
 use enact_entities::{Action, Decision, Prepared, Record, Slot, Timestamp, TxId};
-use enact_journal::{BackupReader, EntityKey, Position, Record as Stored, look};
+use enact_journal::{EntityKey, Position, Record as Stored};
 use enact_rebel::{Caller, EventCall, Name};
 use enact_server::to_json;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use super::of_directory;
+use super::groups::Groups;
 use super::tally::{decode, shown};
+use crate::contract;
 use crate::failure::Failure;
-use crate::{args, contract};
 
 /// An event that has happened.
 #[derive(Serialize)]
@@ -32,16 +32,11 @@ struct Line<'a> {
     caller: Option<&'a Name>,
 }
 
-pub(super) fn run(args: &args::Records) -> Result<(), Failure> {
+/// Prints the events of `groups`.
+pub(super) fn run(mut groups: Groups) -> Result<(), Failure> {
     let out = BufWriter::new(io::stdout().lock());
     let mut export = Export { out, promised: HashMap::new() };
-    let done = match &args.backup {
-        Some(file) => BackupReader::open(file)?.try_for_each(|group| export.group(&group?)),
-        None => {
-            let failed = of_directory(&args.data);
-            look(&args.data).map_err(&failed)?.try_for_each(|group| export.group(&group.map_err(&failed)?))
-        }
-    };
+    let done = groups.try_for_each(|group| export.group(&group?));
     match done.and_then(|()| export.out.flush().map_err(Failure::Output)) {
         // The reader of the lines has seen enough.
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -1,7 +1,8 @@
-//! `enact journal`: what is in a data directory or in a backup, and the way from one to the other.
+//! `enact journal`: what is in a data directory, another journal or a backup, and the way from one to the other.
 
 mod backup;
 mod export;
+mod groups;
 mod restore;
 mod tally;
 
@@ -9,17 +10,19 @@ use std::path::Path;
 
 use enact_journal::{OpenError, Verification, adopt, verify};
 
+use self::groups::Groups;
 use crate::args;
 use crate::failure::Failure;
 
 pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
     match command {
-        args::Journal::Verify(args::Records { backup: Some(file), .. }) => backup::verify(file),
-        args::Journal::Verify(args::Records { data, .. }) => report(data, verify(data)),
+        args::Journal::Verify { backup: Some(file), .. } => backup::verify(file),
+        args::Journal::Verify { directory: args::DataDirectory { data }, .. } => report(data, verify(data)),
         args::Journal::Adopt(args::DataDirectory { data }) => report(data, adopt(data)),
-        args::Journal::Backup { file, directory } => backup::write(file, &directory.data),
+        args::Journal::Backup { file, records } => backup::write(file, Groups::of(records)?),
         args::Journal::Restore { file, data, until } => restore::run(file, data, *until),
-        args::Journal::Export(records) => export::run(records),
+        args::Journal::Export { backup: Some(file), .. } => export::run(Groups::of_backup(file)?),
+        args::Journal::Export { records, .. } => export::run(Groups::of(records)?),
     }
 }
 

@@ -55,6 +55,12 @@ mod served_over_nats {
         remote::the_specification_is_kept(&place.remote, "there is no stream J0", "(shard 0)").await;
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_backup_beside_the_server_is_restored_to_a_directory() {
+        let Some(place) = Place::new() else { return };
+        remote::a_backup_is_restored_to_a_directory(&place.remote).await;
+    }
+
     #[test]
     fn more_replicas_than_there_are_servers_end_the_start_with_the_reason() {
         let Some(place) = Place::new() else { return };

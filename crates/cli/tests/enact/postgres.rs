@@ -6,7 +6,7 @@ use crate::served::enact;
 #[test]
 fn a_plain_build_says_how_to_get_the_journal_over_postgresql() {
     for address in ["postgres://enact@127.0.0.1/bank", "postgresql://enact@127.0.0.1/bank"] {
-        for command in [&["serve", "nowhere.rebel"][..], &["contract", "rollback"]] {
+        for command in [&["serve", "nowhere.rebel"][..], &["contract", "rollback"], &["journal", "export"]] {
             let refused = enact(&[command, &["--journal", address]].concat());
             assert_eq!(refused.status.code(), Some(2));
             let said = String::from_utf8(refused.stderr).expect("UTF-8");
@@ -74,6 +74,12 @@ mod served_over_postgresql {
         let Some(place) = Place::new() else { return };
         let unopened = "there is no journal in schema bank";
         remote::the_specification_is_kept(&place.remote, unopened, "(schema bank, shard 0)").await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_backup_beside_the_server_is_restored_to_a_directory() {
+        let Some(place) = Place::new() else { return };
+        remote::a_backup_is_restored_to_a_directory(&place.remote).await;
     }
 
     #[test]

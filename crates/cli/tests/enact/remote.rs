@@ -1,14 +1,14 @@
 //! What the program does over a journal on servers, whichever they are.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use reqwest::StatusCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::served::{BANK, FREE_PORT, Served, program};
+use crate::served::{BANK, FREE_PORT, Served, enact, program, serve};
 
 /// A journal at an address, and a place for specifications.
 pub(crate) struct Remote {
@@ -36,6 +36,15 @@ impl Remote {
 
     pub(crate) fn serve_bank(&self) -> Command {
         self.serve(&self.spec("bank.rebel", BANK))
+    }
+
+    /// What `enact journal ..` prints.
+    #[track_caller]
+    fn journal(arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = enact(&[&["journal"], arguments].concat());
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success() && stderr.is_empty(), "{arguments:?}: {status}, {stderr}");
+        String::from_utf8(stdout).expect("UTF-8")
     }
 
     /// What `enact contract .. --journal ADDRESS` says, with its status.
@@ -155,6 +164,47 @@ pub(crate) async fn the_specification_is_kept(remote: &Remote, unopened: &str, p
     let said = refused(remote.serve(&stricter), 5);
     assert!(said.contains("the specification does not allow what has happened"), "{said}");
     assert!(said.contains(place), "{said}");
+}
+
+/// A backup is taken beside the server and restored to a directory, in which the entities go on, and the events are exported.
+pub(crate) async fn a_backup_is_restored_to_a_directory(remote: &Remote) {
+    let served = Served::start(remote.serve_bank());
+    open(&served).await;
+    let (status, body) = served.post("/Account/A2/Open", json!({ "initialDeposit": "EUR 0.00" })).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let pay = || served.post("/Account/A1/Pay", json!({ "amount": "EUR 5.00", "to": "A2" }));
+    assert_eq!(pay().await.0, StatusCode::OK);
+    let backup = remote.directory.path().join("bank.backup");
+    let backup = backup.to_str().expect("text");
+    Remote::journal(&["backup", backup, "--journal", &remote.address]);
+    assert_eq!(pay().await.0, StatusCode::OK, "it was not disturbed");
+
+    let events = |exported: &str| {
+        let event = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["event"].clone();
+        exported.lines().map(event).collect::<Vec<_>>()
+    };
+    let exported = Remote::journal(&["export", "--backup", backup]);
+    // Receive and Pay are one transaction; which stands first is not said.
+    assert_eq!(events(&exported)[..2], [json!("Open"), json!("Open")], "{exported}");
+    assert_eq!(events(&exported).len(), 4, "{exported}");
+    let all = Remote::journal(&["export", "--journal", &remote.address]);
+    assert!(all.starts_with(&exported) && events(&all).len() == 6, "{all}");
+
+    let data = remote.directory.path().join("restored");
+    Remote::journal(&["restore", backup, "--data", data.to_str().expect("text")]);
+    Remote::journal(&["verify", "--data", data.to_str().expect("text")]);
+    let restored = Served::start(serve(&remote.spec("bank.rebel", BANK), &data, FREE_PORT));
+    assert_eq!(balance(&restored).await, json!("EUR 45.00"));
+    assert_eq!(deposit(&restored, "later").await, (StatusCode::OK, false), "it goes on");
+    assert_eq!(balance(&served).await, json!("EUR 40.00"), "the other goes its own way");
+
+    // What is kept is the beginning of what was there.
+    let first: Value = serde_json::from_str(exported.lines().next().expect("an event")).expect("JSON");
+    let earlier = remote.directory.path().join("earlier");
+    let until = first["at"].as_str().expect("a time");
+    Remote::journal(&["restore", backup, "--data", earlier.to_str().expect("text"), "--until", until]);
+    let kept = Remote::journal(&["export", "--data", earlier.to_str().expect("text")]);
+    assert!(exported.starts_with(&kept) && !kept.is_empty(), "{kept}");
 }
 
 /// What the program says that ends with `status`.
