@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::served::{FREE_PORT, Served, serve};
+use crate::served::{FREE_PORT, Served, enact, serve};
 
 const HOTEL: &str = "
 class Room
@@ -114,4 +114,26 @@ async fn timers_that_another_specification_adds_fire_for_what_there_is() {
     let server = Served::start(serve(&spec, &data, FREE_PORT));
     while server.get("/Room/r").await.1["fields"]["taken"] != json!(1) {}
     assert_eq!(server.get("/Ticket/later").await.1["state"], "held");
+}
+
+/// What an engine knows of timers is no part of a backup: it comes back from the records.
+#[tokio::test]
+async fn a_timer_of_a_restored_directory_fires() {
+    let directory = tempfile::tempdir().expect("a place for the test");
+    let [spec, data, backup, restored] =
+        ["hotel.rebel", "data", "hotel.backup", "restored"].map(|name| directory.path().join(name));
+    fs::write(&spec, HOTEL).expect("writable");
+    let server = Served::start(serve(&spec, &data, FREE_PORT));
+    assert_eq!(server.post("/Room/r/Build", json!({})).await.0, StatusCode::OK);
+    hold(&server, "t", from_now(1_500)).await;
+    // A crash leaves the last group behind the high-water mark; it is durable and belongs to the backup.
+    server.kill();
+    let [data, backup, place] = [&data, &backup, &restored].map(|path| path.to_str().expect("text"));
+    for command in [["backup", backup, "--data", data], ["restore", backup, "--data", place]] {
+        let done = enact(&[&["journal"], &command[..]].concat());
+        assert!(done.status.success(), "{done:?}");
+    }
+    let server = Served::start(serve(&spec, &restored, FREE_PORT));
+    is_free(&server).await;
+    assert_eq!(server.get("/Ticket/t").await.1["state"], "released");
 }
