@@ -7,6 +7,7 @@ use enact_journal::{
     BackupError, BackupReader, BackupWriter, BuildError, Embedded, EntityKey, Flaw, Journal, Kind, LogBuilder,
     OpenError, Position, Record, Seq, look, verify,
 };
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::workload::{SEGMENT_BYTES, batches, block_on, key, options, read_all, records};
@@ -164,6 +165,53 @@ fn groups_that_do_not_follow_each_other_are_found() {
     }
     let error = build(&place.path().join("data"), &[vec![record(0, 1, 2)]]).expect_err("wrong");
     assert!(matches!(&error, BuildError::Record { flaw, .. } if *flaw == order(1, 2)), "{error}");
+}
+
+/// Writes checksums and hash anew over a backup of one group, as a program with a mistake would.
+fn seal(bytes: &mut [u8]) {
+    let body_end = bytes.len() - 64;
+    let body = crc32c::crc32c(&bytes[64..body_end]);
+    bytes[56..60].copy_from_slice(&body.to_le_bytes());
+    let header = crc32c::crc32c_append(crc32c::crc32c(&bytes[32..36]), &bytes[40..64]);
+    bytes[36..40].copy_from_slice(&header.to_le_bytes());
+    let hash_at = bytes.len() - 32;
+    let hash = Sha256::digest(&bytes[..hash_at]);
+    bytes[hash_at..].copy_from_slice(&hash);
+}
+
+#[test]
+fn bytes_with_their_checksums_that_are_no_records_are_refused() {
+    let place = place();
+    let file = place.path().join("bank.backup");
+    let record = Record { entity: key(1), seq: Seq(1), position: Position(1), kind: Kind(0), payload: vec![1; 8] };
+    save(&file, &[vec![record]]);
+    let whole = fs::read(&file).expect("there");
+    let footer = whole.len() - 64;
+    for (at, new, place, flaw) in [
+        // The seq, the lengths of payload and key, and the key.
+        (64, &u64::MAX.to_le_bytes()[..], 64, Flaw::Malformed),
+        (72, &[9, 0, 0, 0], 64, Flaw::Malformed),
+        (72, &[7, 0, 0, 0], 64 + 16 + 12 + 7, Flaw::Malformed),
+        (76, &[0xff, 0xff], 64, Flaw::Malformed),
+        (80, b"/", 64, Flaw::Malformed),
+        (80, &[0xff], 64, Flaw::Malformed),
+        // The first position, the length and the count of the group.
+        (40, &[2], 32, Flaw::Order { expected: Position(1), found: Position(2) }),
+        (48, &[0xff, 0xff, 0xff, 0xff], 32, Flaw::GroupHeader),
+        (52, &[2], 32, Flaw::GroupHeader),
+        // The counts and the last position of the footer.
+        (footer + 8, &[2], footer, Flaw::FooterMismatch),
+        (footer + 16, &[2], footer, Flaw::FooterMismatch),
+        (footer + 24, &[2], footer, Flaw::FooterMismatch),
+    ] {
+        let mut bytes = whole.clone();
+        bytes[at..at + new.len()].copy_from_slice(new);
+        seal(&mut bytes);
+        fs::write(&file, bytes).expect("written");
+        let error = read(&file).expect_err("no records");
+        let BackupError::Damaged(damage) = &error else { panic!("byte {at}: {error}") };
+        assert_eq!((damage.offset, &damage.flaw), (place as u64, &flaw), "byte {at}");
+    }
 }
 
 /// A file of another version, or of something else, is refused before anything of it is believed.
