@@ -13,7 +13,8 @@
 //!   looks at the lock, because a writer that comes meanwhile may cut a torn group off.
 //!
 //! # The manifest
-//! Its two slots are written in turn. A reader that is slow enough may find both half written, and reads them again.
+//! Its two slots are written in turn, and its list grows. A reader may find both slots half written, or one that counts an
+//! entry behind the length that the file had a moment before: it reads the manifest again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk};
 use crate::record::Record;
 
-/// After so many readings without a valid slot, the manifest is damaged.
+/// A manifest that is not valid in so many readings is damaged.
 const MANIFEST_READINGS: usize = 8;
 
 /// Begins to read the journal in `directory`, which may be open elsewhere; see [`Look`].
