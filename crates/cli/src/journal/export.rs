@@ -24,6 +24,8 @@ struct Line<'a> {
     at: String,
     class: &'a str,
     id: &'a str,
+    /// The place of the transaction in the history of the entity.
+    slot: Slot,
     event: &'a Name,
     arguments: Map<String, Json>,
     /// Of the contract.
@@ -55,6 +57,7 @@ struct Export<W> {
 struct Commit {
     position: Position,
     tx: TxId,
+    slot: Slot,
     at: Timestamp,
     version: u32,
 }
@@ -69,7 +72,7 @@ impl<W: Write> Export<W> {
         match decode(record)? {
             Record::Committed { tx, slot, events, at, version } => {
                 self.promised.remove(&(entity.clone(), slot));
-                self.events(entity, Commit { position: *position, tx, at, version }, &events)
+                self.events(entity, Commit { position: *position, tx, slot, at, version }, &events)
             }
             Record::Prepared(prepared) => {
                 self.promised.insert((entity.clone(), prepared.slot), *prepared);
@@ -81,7 +84,7 @@ impl<W: Write> Export<W> {
                         Action::Event(call) => Some(call),
                         Action::Condition(_) | Action::Ask(_) => None,
                     });
-                    let commit = Commit { position: *position, tx, at: branch.at, version };
+                    let commit = Commit { position: *position, tx, slot, at: branch.at, version };
                     self.events(entity, commit, &events.collect::<Vec<_>>())
                 }
                 _ => Ok(()),
@@ -93,7 +96,7 @@ impl<W: Write> Export<W> {
     }
 
     fn events(&mut self, entity: &EntityKey, commit: Commit, events: &[EventCall]) -> Result<(), Failure> {
-        let Commit { position, tx, at, version } = commit;
+        let Commit { position, tx, slot, at, version } = commit;
         // A note says that a timed event was refused: nothing has happened.
         for event in events.iter().filter(|event| !event.is_note()) {
             let line = Line {
@@ -102,6 +105,7 @@ impl<W: Write> Export<W> {
                 at: shown(at).to_string(),
                 class: entity.class(),
                 id: entity.id(),
+                slot,
                 event: event.event(),
                 arguments: event.arguments().iter().map(|(name, value)| (name.to_string(), to_json(value))).collect(),
                 version,
