@@ -1,6 +1,6 @@
 //! From the journal back to a participant that keeps every promise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Durability, Outputs, Participant, ParticipantOptions, Stage, Standing};
@@ -86,6 +86,8 @@ pub(super) struct Replay<M: Model> {
     known: Slot,
     next_slot: Slot,
     pending: BTreeMap<Slot, Pending<M::Event>>,
+    /// The slots that each transaction was given, whether they are still pending or not.
+    slots: BTreeSet<(TxId, Slot)>,
 }
 
 impl<M: Model> Participant<M> {
@@ -172,10 +174,12 @@ impl<M: Model> Replay<M> {
 
     fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
         let Some(Snapshot { base, next_slot, pending, version }) = snapshot else {
-            return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending: BTreeMap::new() };
+            let (pending, slots) = (BTreeMap::new(), BTreeSet::new());
+            return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending, slots };
         };
+        let slots = pending.iter().map(|entry| (entry.prepared.branch.tx, entry.prepared.slot)).collect();
         let pending = pending.into_iter().map(|entry| (entry.prepared.slot, entry)).collect();
-        Self { base: Some((base, version)), known: next_slot, next_slot, pending }
+        Self { base: Some((base, version)), known: next_slot, next_slot, pending, slots }
     }
 
     /// Takes up one record; nothing if it does not belong here.
@@ -217,12 +221,21 @@ impl<M: Model> Replay<M> {
         // another promise.
         let is_later =
             |other: &Pending<M::Event>| (other.prepared.branch.attempt, other.prepared.slot) > (attempt, slot);
-        let is_of_it = |other: &Pending<M::Event>| other.prepared.branch.tx == tx;
-        if !pending.committed && self.pending.values().any(|other| is_of_it(other) && is_later(other)) {
+        if !pending.committed && self.of(tx).any(is_later) {
             return;
         }
-        self.pending.retain(|_, other| !is_of_it(other) || other.committed || !pending.committed && is_later(other));
+        let given_up: Vec<Slot> =
+            self.of(tx).filter(|other| !other.committed).map(|other| other.prepared.slot).collect();
+        given_up.iter().for_each(|slot| drop(self.pending.remove(slot)));
+        self.slots.insert((tx, slot));
         self.pending.insert(slot, pending);
+    }
+
+    /// What is pending of a transaction.
+    fn of(&self, tx: TxId) -> impl Iterator<Item = &Pending<M::Event>> {
+        let slots = self.slots.range((tx, Slot::default())..=(tx, Slot(u64::MAX)));
+        let pending = slots.filter_map(|(_, slot)| self.pending.get(slot));
+        pending.filter(move |pending| pending.prepared.branch.tx == tx)
     }
 
     fn commit(&mut self, tx: TxId, slot: Slot) -> Option<()> {
