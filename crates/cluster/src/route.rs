@@ -101,16 +101,24 @@ impl<M: Model> Node<M> {
         }
     }
 
+    /// A page that is more than a message may be is asked for again with half as many transactions.
     pub(crate) async fn history(
         &self,
         key: &EntityKey,
         part: HistoryPart,
         span: Duration,
     ) -> Result<HistoryOf<M>, ReadError> {
-        match self.ask(key, span, |left| Question::History { key: key.clone(), part, left }).await {
-            Ok(Answer::History(answer)) => answer,
-            Ok(Answer::TooLarge) => Err(too_large("this part of the history").into()),
-            Ok(_) | Err(Moved) => Err(ReadError::Moved { entity: key.clone() }),
+        let begun = Instant::now();
+        let mut part = part;
+        loop {
+            let left = span.saturating_sub(begun.elapsed());
+            match self.ask(key, left, |left| Question::History { key: key.clone(), part, left }).await {
+                Ok(Answer::History(answer)) => return answer,
+                Ok(Answer::TooLarge) => {
+                    part = part.half().ok_or_else(|| too_large("a transaction of the history"))?;
+                }
+                Ok(_) | Err(Moved) => return Err(ReadError::Moved { entity: key.clone() }),
+            }
         }
     }
 

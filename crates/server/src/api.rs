@@ -63,6 +63,7 @@ impl Options {
 pub(crate) struct Api<E: Entities<Model = Rebel>> {
     pub(crate) entities: E,
     in_flight: Arc<Shares>,
+    batches: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
     guard: Guard,
@@ -118,7 +119,8 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
     let access = if tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
     let openapi = Bytes::from(openapi::document(entities.model().spec(), entities.strategies(), access));
     let guard = Guard::new(Hosts::new(listen, hosts));
-    Router(Arc::new(Api { entities, in_flight: Shares::new(in_flight_max), openapi, exposure, guard, tokens }))
+    let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
+    Router(Arc::new(Api { entities, in_flight, batches, openapi, exposure, guard, tokens }))
 }
 
 impl<E: Entities<Model = Rebel>> Clone for Router<E> {
@@ -230,6 +232,13 @@ impl<E: Entities<Model = Rebel>> Api<E> {
     /// A share beside the one of a request of `peer` that is admitted, if the client may have one.
     pub(crate) fn share(&self, peer: &Peer) -> Option<Share> {
         peer.share(&self.in_flight)
+    }
+
+    /// Lets a batch of `peer` arrive and run.
+    pub(crate) fn batch(&self, peer: &Peer) -> Result<Share, Problem> {
+        let busy =
+            || Peer::overloaded("more batches are in flight than this server takes; nothing was done, try again");
+        peer.share(&self.batches).ok_or_else(busy)
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {

@@ -2,6 +2,10 @@
 //!
 //! A batch counts as one request of its client, and takes further shares of those that are free: it is never refused because it is
 //! large, and goes slowly when others want the server.
+//!
+//! # Memory
+//! A body of 4 MiB may take twenty times as much when it is read, and a client need not hurry to send it. So only a few batches
+//! arrive and run at once, and a client has at most as many of them as are left for others.
 
 use std::borrow::Cow;
 
@@ -28,6 +32,9 @@ use crate::{body, command, envelope, outcome};
 pub const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Most commands of a batch.
 pub const BATCH_COMMANDS_MAX: usize = 1000;
+
+/// How many batches arrive and run at once.
+pub(crate) const BATCHES_MAX: usize = 4;
 
 /// How many commands of a batch are under way at once, if as many shares are free.
 const AT_ONCE: usize = 128;
@@ -84,6 +91,7 @@ where
     E: Entities<Model = Rebel>,
     B: HttpBody<Data = Bytes, Error: Into<axum::BoxError>> + Send,
 {
+    let _one_of_few = api.batch(peer)?;
     let content = body::read(&head.headers, body, BATCH_BYTES_MAX).await?;
     let members = body::members(&content)?;
     let commands = commands(&members)?;
@@ -146,8 +154,9 @@ async fn answer<E: Entities<Model = Rebel>>(
         return Err(Problem::new(ProblemKind::NoSuchEvent, detail));
     }
     let key = stated.idempotency_key.map(str::to_owned);
-    let command = command::stated(class, stated.id, event, &stated.arguments, caller, key).map_err(Problem::invalid)?;
-    let command = command.within(over.saturating_duration_since(Instant::now()));
+    let left = over.saturating_duration_since(Instant::now());
+    let command = command::command_of(class, stated.id, event, &stated.arguments, caller, key, left);
+    let command = command.map_err(Problem::invalid)?;
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     let submitted = Box::pin(api.entities.submit(command)).await;
     submitted
@@ -175,9 +184,9 @@ fn commands<'a>(members: &'a Members<'a>) -> Result<&'a [Json<'a>], Problem> {
 fn read<'a>(command: &'a Json<'a>) -> Result<Stated<'a>, InvalidParameter> {
     let unfit = |name: &str, problem: &str| InvalidParameter { name: name.to_owned(), problem: problem.to_owned() };
     let Json::Object(members) = command else { return Err(unfit("commands", "expected: an object")) };
-    let known = ["class", "id", "event", "arguments", "idempotencyKey"];
+    let known = ["class", "id", "event", "arguments", "idempotency_key"];
     if let Some(unknown) = members.keys().find(|name| !known.contains(&&***name)) {
-        return Err(unfit(unknown, "a command has `class`, `id`, `event`, `arguments` and `idempotencyKey`"));
+        return Err(unfit(unknown, "a command has `class`, `id`, `event`, `arguments` and `idempotency_key`"));
     }
     let text = |name: &str| match members.get(name) {
         None => Ok(None),
@@ -190,9 +199,9 @@ fn read<'a>(command: &'a Json<'a>) -> Result<Stated<'a>, InvalidParameter> {
         Some(Json::Object(arguments)) => Cow::Borrowed(arguments),
         Some(_) => return Err(unfit("arguments", "expected: an object")),
     };
-    let idempotency_key = text("idempotencyKey")?;
+    let idempotency_key = text("idempotency_key")?;
     if idempotency_key.is_some_and(|key| !envelope::is_idempotency_key(key)) {
-        return Err(unfit("idempotencyKey", envelope::KEY_RULE));
+        return Err(unfit("idempotency_key", envelope::KEY_RULE));
     }
     Ok(Stated { class: required("class")?, id: text("id")?, event: required("event")?, arguments, idempotency_key })
 }

@@ -171,16 +171,15 @@ where
             read => keep(read, &mut unfit),
         };
         let deadline = keep(envelope::deadline(headers), &mut unfit);
-        let stated = stated(class, id, event, &members, caller, idempotency_key.flatten());
-        let stated = stated.map_err(|errors| unfit.extend(errors)).ok();
+        let left = deadline.unwrap_or_default().saturating_sub(peer.held_up());
+        let command = command_of(class, id, event, &members, caller, idempotency_key.flatten(), left);
+        let command = command.map_err(|errors| unfit.extend(errors)).ok();
         unfit.extend(uri.query().filter(|query| !query.is_empty()).map(|_| InvalidParameter {
             name: "query".to_owned(),
             problem: "a command takes its parameters from the body".to_owned(),
         }));
-        let (Some(deadline), Some(stated), true) = (deadline, stated, unfit.is_empty()) else {
-            return Err(Problem::invalid(unfit));
-        };
-        (api.admit(peer)?, stated.within(deadline.saturating_sub(peer.held_up())))
+        let (Some(command), true) = (command, unfit.is_empty()) else { return Err(Problem::invalid(unfit)) };
+        (api.admit(peer)?, command)
     };
     let (key, repeatable) = (command.key.clone(), command.idempotency.is_some());
     // A future is copied into each one that awaits it, and this one is as large as all that the engine does.
@@ -188,29 +187,16 @@ where
     submitted.map(|receipt| done(receipt, &key)).map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
-/// A command without its deadline.
-pub(crate) struct Stated {
-    key: EntityKey,
-    call: EventCall,
-    idempotency: Option<Idempotency>,
-}
-
-impl Stated {
-    /// The command, which may take this long.
-    pub(crate) fn within(self, deadline: Duration) -> Command<EventCall> {
-        Command { key: self.key, event: self.call, idempotency: self.idempotency, deadline }
-    }
-}
-
 /// The command that makes `event` happen with `members` as arguments, or everything that is wrong with it.
-pub(crate) fn stated(
+pub(crate) fn command_of(
     class: &Class,
     id: Option<&str>,
     event: &Event,
     members: &Members<'_>,
     caller: Option<Caller>,
     idempotency_key: Option<String>,
-) -> Result<Stated, Vec<InvalidParameter>> {
+    deadline: Duration,
+) -> Result<Command<EventCall>, Vec<InvalidParameter>> {
     let mut unfit = Vec::new();
     let key = match id {
         Some(id) => instance(class, id),
@@ -225,7 +211,7 @@ pub(crate) fn stated(
         principal: call.caller().map(|caller| caller.id().to_string()),
         key: name,
     });
-    Ok(Stated { key, call, idempotency })
+    Ok(Command { key, event: call, idempotency, deadline })
 }
 
 fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {

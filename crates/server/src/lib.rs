@@ -33,7 +33,7 @@
 //! What arrives is bounded before it is looked at: [`CONNECTIONS_MAX`] connections, a head within [`HEAD_TIMEOUT`] and
 //! [`HEADER_BYTES_MAX`], a target of [`TARGET_BYTES_MAX`], a body of [`BODY_BYTES_MAX`] ([`BATCH_BYTES_MAX`] for a
 //! batch of up to [`BATCH_COMMANDS_MAX`] commands) within [`BODY_TIMEOUT`] and no deeper than [`DEPTH_MAX`], and [`Options::in_flight_max`] commands and reads at once, decided when they have arrived:
-//! nothing that was admitted is turned away later. A deadline is at most [`DEADLINE_MAX`], and an answer must be read
+//! nothing that was admitted is turned away later. Four batches arrive and run at once, of one client two. A deadline is at most [`DEADLINE_MAX`], and an answer must be read
 //! within [`UNREAD_TIMEOUT`].
 //!
 //! # One client cannot starve another

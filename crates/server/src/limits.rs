@@ -76,12 +76,15 @@ impl Peer {
         shares.take(self.connection.as_ref().map(|connection| connection.client()), None)
     }
 
+    /// What a client is told that finds no room.
+    pub(crate) fn overloaded(detail: &str) -> Problem {
+        Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
+    }
+
     /// Admits a request that has arrived whole.
     pub(crate) fn admit(&self, shares: &Arc<Shares>) -> Result<Admitted, Problem> {
-        let overloaded = || {
-            let detail = "more requests are in flight than this server takes; nothing was done, try again";
-            Problem::new(ProblemKind::Overloaded, detail).retry_after(RETRY_AFTER)
-        };
+        let overloaded =
+            || Self::overloaded("more requests are in flight than this server takes; nothing was done, try again");
         let delay = self.waits.as_ref().and_then(|waits| waits.delay());
         let share = shares
             .take(self.connection.as_ref().map(|connection| connection.client()), delay)

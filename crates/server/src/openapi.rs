@@ -329,7 +329,7 @@ fn batch(access: Access) -> Operation {
         .property("event", text())
         .required("event")
         .property("arguments", ObjectBuilder::new().description(Some("The body of a command of its own")))
-        .property("idempotencyKey", key);
+        .property("idempotency_key", key);
     let commands = ArrayBuilder::new().items(command).max_items(Some(BATCH_COMMANDS_MAX));
     let schema = closed().property("commands", commands).required("commands");
     let body = ContentBuilder::new().schema(Some(schema)).build();

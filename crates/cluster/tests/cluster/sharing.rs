@@ -2,6 +2,7 @@
 
 use enact_cluster::shard_of;
 use enact_entities::{Entities, HistoryPart, SubmitError};
+use futures_util::future::join_all;
 
 use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, settled, shards, total};
 
@@ -71,4 +72,38 @@ async fn what_was_acknowledged_survives_the_leader_of_the_streams() {
         settled(&nodes).await;
     }
     assert_eq!(total(&nodes[1]).await, 103 * ACCOUNTS as i64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_a_history_that_is_more_than_a_message_may_be_is_shorter() {
+    const DEPOSITS: usize = 6_000;
+    let Some(bank) = Bank::over_one() else { return };
+    let nodes = bank.nodes(["a", "b"]).await;
+    nodes[0].submit(bank.open(1)).await.expect("opened");
+    for first in (0..DEPOSITS).step_by(200) {
+        let deposits = (first..first + 200).map(|n| nodes[0].submit(bank.deposit(1, &n.to_string())));
+        for deposited in join_all(deposits).await {
+            deposited.expect("deposited");
+        }
+    }
+    let account = "Account/1".parse().expect("a key");
+    let mut pages = [Vec::new(), Vec::new()];
+    for (node, pages) in nodes.iter().zip(&mut pages) {
+        let (mut after, mut has_more) = (None, true);
+        while has_more {
+            let part = HistoryPart::Page { after, limit: 2 * DEPOSITS };
+            let page = node.history(&account, part, DEADLINE).await.expect("it can be read");
+            after = page.transactions.last().map(|last| last.slot);
+            has_more = page.has_more;
+            pages.push(page.transactions);
+        }
+    }
+    let lengths = pages.each_ref().map(Vec::len);
+    assert!(
+        lengths.contains(&1) && lengths.iter().any(|&pages| pages > 1),
+        "{lengths:?}: the owner has it in one page"
+    );
+    let [one, other] = pages.map(|pages| pages.concat());
+    assert_eq!(one.len(), DEPOSITS + 1);
+    assert!(one == other, "the same history");
 }

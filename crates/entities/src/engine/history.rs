@@ -1,7 +1,8 @@
 //! What has happened to an entity, read from the journal.
 //!
 //! A live entity says up to which slot everything is decided, and then its records are read: those of all slots before are among
-//! them. All of them are in memory meanwhile, which is why only a few histories are read at once.
+//! them. All of them are in memory meanwhile, which is why only a few histories are read at once. A reading that nobody waits for any more goes on
+//! to its end, and keeps its turn until then.
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,17 +56,13 @@ impl<M: Model, J: Journal> Engine<M, J> {
 
     async fn history_of(&self, key: &EntityKey, part: HistoryPart) -> Result<HistoryOf<M>, ReadError> {
         self.check_readable(key)?;
-        let _turn = self.shared.histories.acquire().await.expect("never closed");
-        let end = self.shared.first_unapplied(key).await?;
-        let records = self.shared.journal.read(key, Seq::NONE).await.map_err(EntityError::from)?;
-        let (model, entity) = (Arc::clone(&self.shared.model), key.clone());
-        let replay = move || -> Result<_, EntityError> {
-            let records = decoded(&entity, records)?;
-            Ok(history(&*model, &entity, part, end, records)?)
-        };
-        let replayed = spawn_blocking(replay).await;
-        let ended = |why: JoinError| EntityError::Ended { entity: key.clone(), why: why.to_string() };
-        Ok(replayed.map_err(ended)??)
+        let turn = Arc::clone(&self.shared.histories).acquire_owned().await.expect("never closed");
+        let (shared, entity) = (Arc::clone(&self.shared), key.clone());
+        let reading = tokio::spawn(async move {
+            let _turn = turn;
+            shared.replayed(&entity, part).await
+        });
+        Ok(reading.await.map_err(|cause| ended(key, &cause))??)
     }
 
     /// Fails if nothing of the entity can be read here.
@@ -81,6 +78,17 @@ impl<M: Model, J: Journal> Engine<M, J> {
 }
 
 impl<M: Model, J: Journal> Shared<M, J> {
+    async fn replayed(&self, key: &EntityKey, part: HistoryPart) -> Result<HistoryOf<M>, EntityError> {
+        let end = self.first_unapplied(key).await?;
+        let records = self.journal.read(key, Seq::NONE).await?;
+        let (model, entity) = (Arc::clone(&self.model), key.clone());
+        let replay = move || -> Result<_, EntityError> {
+            let records = decoded(&entity, records)?;
+            Ok(history(&*model, &entity, part, end, records)?)
+        };
+        spawn_blocking(replay).await.map_err(|cause| ended(key, &cause))?
+    }
+
     /// The first slot of the entity whose transaction is not decided, or not given yet.
     async fn first_unapplied(&self, key: &EntityKey) -> Result<Slot, EntityError> {
         let live = self.directory.get(key)?;
@@ -91,6 +99,11 @@ impl<M: Model, J: Journal> Shared<M, J> {
         self.directory.release(&live);
         answer
     }
+}
+
+/// The model has panicked.
+fn ended(entity: &EntityKey, cause: &JoinError) -> EntityError {
+    EntityError::Ended { entity: entity.clone(), why: cause.to_string() }
 }
 
 fn decoded<E: Serialize + DeserializeOwned>(

@@ -142,7 +142,7 @@ struct Shared<M: Model, J: Journal> {
     under_way: UnderWay,
     counts: Arc<Counts>,
     /// The turns of histories to be read.
-    histories: Semaphore,
+    histories: Arc<Semaphore>,
     answers: Answers,
     /// What shows that the journal is still this engine's.
     barrier: Arc<Barrier<J>>,
@@ -248,7 +248,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             running: Running::default(),
             under_way: UnderWay::default(),
             counts,
-            histories: Semaphore::new(history::READ_AT_ONCE),
+            histories: Arc::new(Semaphore::new(history::READ_AT_ONCE)),
             answers: Answers::kept_for(options.keep_answers),
             coordinator,
             in_flight: AtomicUsize::new(0),

@@ -31,6 +31,17 @@ pub enum HistoryPart {
     At(Timestamp),
 }
 
+impl HistoryPart {
+    /// A page of half as many transactions; nothing if it is of one, or no page.
+    #[must_use]
+    pub const fn half(self) -> Option<Self> {
+        match self {
+            Self::Page { after, limit: limit @ 2.. } => Some(Self::Page { after, limit: limit / 2 }),
+            Self::Page { .. } | Self::At(_) => None,
+        }
+    }
+}
+
 /// A part of the history of an entity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History<S, E> {

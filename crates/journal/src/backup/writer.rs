@@ -11,6 +11,7 @@ use super::{
     BODY_BYTES_MAX, BackupError, BackupTotals, FOOTER_MAGIC, GROUP_MAGIC, HASH_LEN, HEADER_LEN, MAGIC, VERSION,
     header_checksum,
 };
+use crate::disk::sync_parent;
 use crate::record::{Position, Record};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -170,13 +171,4 @@ impl BackupWriter {
         self.totals.bytes += bytes.len() as u64;
         self.file.write_all(bytes).map_err(BackupError::io(&self.unfinished.0))
     }
-}
-
-/// Makes the name `path` durable.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    File::open(parent)?.sync_all()
 }

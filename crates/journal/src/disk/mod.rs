@@ -16,6 +16,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::{fmt, io};
 
+pub(crate) use os::sync_parent;
 pub use os::{DirectoryError, OsDisk};
 pub use slow::SlowDisk;
 

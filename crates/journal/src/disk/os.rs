@@ -125,15 +125,23 @@ fn create_directory(path: &Path) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
     }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    create_directory(parent)?;
+    create_directory(parent_of(path))?;
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => File::open(parent)?.sync_all(),
+        _ => sync_parent(path),
     }
+}
+
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes durable that `path` is there under its name.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(parent_of(path))?.sync_all()
 }
 
 impl Disk for OsDisk {

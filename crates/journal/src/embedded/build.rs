@@ -4,7 +4,7 @@
 //! A rename replaces no directory that has anything in it. Until then there are no syncs but those of full segments.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
@@ -15,7 +15,7 @@ use super::scan::Tip;
 use super::tail::{Tail, WriteFailure};
 use super::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, OpenError};
 use crate::damage::Flaw;
-use crate::disk::{DirectoryError, Disk, DiskLock, OsDisk};
+use crate::disk::{DirectoryError, Disk, DiskLock, OsDisk, sync_parent};
 use crate::journal::Limits;
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq};
 
@@ -199,11 +199,7 @@ impl LogBuilder {
             renamed => renamed.map_err(BuildError::io(&path))?,
         }
         drop((unfinished, lock));
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        File::open(parent).and_then(|parent| parent.sync_all()).map_err(BuildError::io(parent))?;
+        sync_parent(&path).map_err(BuildError::io(&path))?;
         Ok(Position(next.0 - 1))
     }
 }

@@ -3,7 +3,7 @@
 use enact_journal::postgres::{OpenError, Options, Postgres};
 use enact_journal::{Journal, Position, Refusal, Seq, Snapshot, SnapshotError};
 
-use crate::records::{key, record};
+use crate::records::{append_three, key, lengths, record};
 use crate::support::fresh;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,22 +64,8 @@ async fn journals_of_one_schema_do_not_see_each_other() {
 async fn a_look_has_the_groups_that_became_durable_together() {
     let Some(options) = fresh() else { return };
     let writer = Postgres::open(options.clone()).await.expect("it opens");
-    for batch in [
-        vec![record(1, 0, b"a"), record(2, 0, b"b")],
-        vec![record(1, 1, b"c")],
-        vec![record(3, 0, b"d"), record(3, 1, b"e"), record(1, 2, b"f")],
-    ] {
-        writer.append(batch).await.expect("durable");
-    }
+    append_three(&writer).await;
     let look = Postgres::look(options).await.expect("it is there");
-    let mut lengths = Vec::new();
-    let mut last = Position::START;
-    loop {
-        let groups = look.groups(last).await.expect("readable");
-        let Some(end) = groups.last().and_then(|group| group.last()) else { break };
-        last = end.position;
-        lengths.extend(groups.iter().map(Vec::len));
-    }
-    assert_eq!(lengths, [2, 1, 3]);
+    assert_eq!(lengths(async |after| look.groups(after).await).await, [2, 1, 3]);
     writer.append(vec![record(1, 3, b"g")]).await.expect("it is not fenced off");
 }

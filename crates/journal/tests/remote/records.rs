@@ -1,6 +1,6 @@
 //! Records that the tests of journals on servers write and read.
 
-use enact_journal::{EntityKey, Journal, Kind, NewRecord, Position, Record, Seq};
+use enact_journal::{EntityKey, Journal, Kind, NewRecord, Position, ReadError, Record, Seq};
 use enact_journal_kit::contract::block_on;
 
 pub(crate) fn key(id: u64) -> EntityKey {
@@ -24,5 +24,27 @@ pub(crate) fn read_all(journal: &impl Journal) -> Vec<Record> {
             assert_eq!(record.position.0, records.len() as u64 + 1);
             records.push(record);
         }
+    }
+}
+
+/// Appends three batches of two, one and three records.
+pub(crate) async fn append_three(writer: &impl Journal) {
+    for batch in [
+        vec![record(1, 0, b"a"), record(2, 0, b"b")],
+        vec![record(1, 1, b"c")],
+        vec![record(3, 0, b"d"), record(3, 1, b"e"), record(1, 2, b"f")],
+    ] {
+        writer.append(batch).await.expect("durable");
+    }
+}
+
+/// The lengths of all groups that `groups` finds behind positions.
+pub(crate) async fn lengths(groups: impl AsyncFn(Position) -> Result<Vec<Vec<Record>>, ReadError>) -> Vec<usize> {
+    let (mut lengths, mut last) = (Vec::new(), Position::START);
+    loop {
+        let found = groups(last).await.expect("readable");
+        let Some(end) = found.last().and_then(|group| group.last()) else { return lengths };
+        last = end.position;
+        lengths.extend(found.iter().map(Vec::len));
     }
 }

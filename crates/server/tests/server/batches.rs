@@ -1,9 +1,12 @@
 //! Many commands in one request.
 
+use axum::body::Body;
+use axum::http::Request;
 use enact_entities::EngineOptions;
 use enact_journal::{Journal, Memory, Position};
 use enact_server::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, Options};
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use crate::bank::{Answer, Bank};
 
@@ -43,7 +46,7 @@ async fn each_command_of_a_batch_happens_or_is_refused_on_its_own() {
             json!({ "class": 5, "id": "A", "event": "Deposit" }),
             json!([]),
             json!({ "class": "Account", "id": "A", "event": "Deposit", "arguments": 7 }),
-            json!({ "class": "Account", "id": "A", "event": "Deposit", "idempotencyKey": "a b" }),
+            json!({ "class": "Account", "id": "A", "event": "Deposit", "idempotency_key": "a b" }),
         ],
     )
     .await;
@@ -65,7 +68,7 @@ async fn each_command_of_a_batch_happens_or_is_refused_on_its_own() {
             (422, Some("class")),
             (422, Some("commands")),
             (422, Some("arguments")),
-            (422, Some("idempotencyKey")),
+            (422, Some("idempotency_key")),
         ]
     );
     let [done, refused, ..] = results(&answer) else { unreachable!("twelve of them") };
@@ -81,7 +84,7 @@ async fn a_batch_that_is_sent_again_under_its_keys_has_its_answers_and_no_second
     let commands: Vec<Value> = (0..50)
         .map(|number| {
             let mut command = deposit("A", "EUR 1.00");
-            command["idempotencyKey"] = json!(format!("d-{number}"));
+            command["idempotency_key"] = json!(format!("d-{number}"));
             command
         })
         .collect();
@@ -147,4 +150,25 @@ async fn a_command_of_a_batch_that_is_late_is_told_so_and_the_others_are_not() {
     let statuses: Vec<_> = results(&answer).iter().map(|result| result["status"].clone()).collect();
     assert_eq!(statuses, [504, 422]);
     assert_eq!(results(&answer)[0]["type"], "urn:enact:problem:in-doubt");
+}
+
+#[tokio::test]
+async fn a_client_whose_batches_do_not_arrive_has_two_of_them_and_no_more() {
+    let bank = Bank::open().await;
+    let endless = || {
+        let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+        let request = Request::post("/-/batch").header("host", "localhost").header("content-type", "application/json");
+        tokio::spawn(bank.router().oneshot(request.body(body).expect("a request")))
+    };
+    let arriving = [endless(), endless()];
+    tokio::task::yield_now().await;
+    let refused = send(&bank, &[deposit("A", "EUR 1.00")]).await;
+    assert_eq!((refused.status.as_u16(), &refused.body["type"]), (503, &json!("urn:enact:problem:overloaded")));
+    assert!(refused.headers.contains_key("retry-after"));
+    assert_eq!(bank.post("/Account/A/Deposit", r#"{"amount":"EUR 1.00"}"#).await.status, 200, "a command is no batch");
+    for batch in arriving {
+        batch.abort();
+        assert!(batch.await.expect_err("it was ended").is_cancelled());
+    }
+    assert_eq!(results(&send(&bank, &[deposit("A", "EUR 1.00")]).await)[0]["status"], 200);
 }

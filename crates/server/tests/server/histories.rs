@@ -10,6 +10,7 @@ use enact_server::{Options, Token, Tokens, caller_from_outside};
 use serde_json::{Value, json};
 
 use crate::bank::Bank;
+use crate::gated::{Gate, gated, late};
 
 const TANK: &str = r#"
 roles keeper
@@ -147,4 +148,18 @@ async fn a_question_about_the_past_that_makes_no_sense_is_told_which_part_does_n
     }
     let posted = bank.post("/Tank/t/-/history", "{}").await;
     assert_eq!((posted.status.as_u16(), &posted.headers["allow"]), (405, &"GET, HEAD".parse().expect("a value")));
+}
+
+#[tokio::test]
+async fn a_history_that_nobody_waits_for_any_more_keeps_its_turn_until_it_is_read() {
+    let (bank, gate, _) = gated(&["A"]).await;
+    assert_eq!(bank.get_with("/Account/A", &[]).await.status, 200);
+    gate.send_replace(Gate::Loads("Account/A"));
+    for _ in 0..6 {
+        late("load", async |deadline| bank.get_with("/Account/A/-/history", &[("enact-deadline-ms", deadline)]).await)
+            .await;
+    }
+    assert_eq!(gate.receiver_count(), 2, "two are read at once, and the others wait");
+    gate.send_replace(Gate::Open);
+    assert_eq!(bank.get_with("/Account/A/-/history", &[]).await.status, 200);
 }

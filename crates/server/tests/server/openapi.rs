@@ -168,7 +168,7 @@ async fn answers_are_as_described() {
     assert_eq!(past.status, 200, "{past:#?}");
     conforms(&document, described(&document, "/Account/{id}", "get", &past), &past.body);
     let body = r#"{"commands":[
-        {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1.00"},"idempotencyKey":"w"},
+        {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1.00"},"idempotency_key":"w"},
         {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1000.00"}}]}"#;
     let batch = bank.post("/-/batch", body).await;
     conforms(&document, described(&document, "/-/batch", "post", &batch), &batch.body);
