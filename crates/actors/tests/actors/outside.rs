@@ -1,10 +1,13 @@
 //! What comes from outside of a system's workers, from other threads and from timers, waits for at most two runs of
-//! each actor that is runnable. All is counted by the actors themselves, while this thread keeps a worker in a turn.
+//! each actor that is runnable, on the worker that takes it: what other workers do meanwhile depends on when their
+//! machine lets each of them run. All is counted by the actors themselves, while this thread keeps a worker in a turn.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use enact_actors::{Cx, Promise, Resolver, System, actor};
@@ -19,22 +22,44 @@ const LONG: Duration = Duration::from_micros(200);
 /// How often each rule is tried, so that it does not hold by chance.
 const ROUNDS: usize = 20;
 
+/// How much of something each thread has done.
+#[derive(Clone, Default)]
+struct Counter(Arc<Mutex<HashMap<ThreadId, u64>>>);
+
+impl Counter {
+    fn count(&self) {
+        *self.0.lock().unwrap().entry(thread::current().id()).or_default() += 1;
+    }
+    fn of(&self, thread: ThreadId) -> u64 {
+        self.0.lock().unwrap().get(&thread).copied().unwrap_or_default()
+    }
+    fn sum(&self) -> u64 {
+        self.0.lock().unwrap().values().sum()
+    }
+}
+
+/// What each actor has done on the worker that tells so.
+struct Counts {
+    worker: ThreadId,
+    counts: Vec<u64>,
+}
+
 /// A flooded actor: each turn sends itself another message.
 struct Flooded {
-    turns: Arc<AtomicU64>,
+    turns: Counter,
     is_enough: Arc<AtomicBool>,
 }
 
 #[actor]
 impl Flooded {
     fn turn(&self, cx: &Cx<Self>) {
-        self.turns.fetch_add(1, Ordering::SeqCst);
+        self.turns.count();
         if !self.is_enough.load(Ordering::SeqCst) {
             cx.handle().tell().turn();
         }
     }
     fn long_turn(&self) {
-        self.turns.fetch_add(1, Ordering::SeqCst);
+        self.turns.count();
         let since = Instant::now();
         while since.elapsed() < LONG {
             hint::spin_loop();
@@ -48,14 +73,14 @@ impl Flooded {
 
 /// One of two actors with one ball: each turn is a run, and the next one is that of the other.
 struct Player {
-    runs: Arc<AtomicU64>,
+    runs: Counter,
     is_enough: Arc<AtomicBool>,
 }
 
 #[actor]
 impl Player {
     fn play(&self, cx: &Cx<Self>, other: PlayerRef) {
-        self.runs.fetch_add(1, Ordering::SeqCst);
+        self.runs.count();
         if !self.is_enough.load(Ordering::SeqCst) {
             other.tell().play(cx.handle());
         }
@@ -63,34 +88,31 @@ impl Player {
 }
 
 /// Has nothing to do before it hears from outside; then it tells what the others have done.
-struct Quiet(Vec<Arc<AtomicU64>>);
+struct Quiet(Vec<Counter>);
 
 #[actor]
 impl Quiet {
-    fn counts(&self) -> Vec<u64> {
-        counts(&self.0)
+    fn counts(&self) -> Counts {
+        let worker = thread::current().id();
+        Counts { worker, counts: self.0.iter().map(|counter| counter.of(worker)).collect() }
     }
     fn keep_the_thread(&self, kept: mpsc::Sender<()>, go_on: mpsc::Receiver<Infallible>) {
         kept.send(()).unwrap();
         assert!(go_on.recv().is_err(), "it ends");
     }
-    async fn counts_after(&mut self, promise: Promise<()>, waits: mpsc::Sender<()>) -> Vec<u64> {
+    async fn counts_after(&mut self, promise: Promise<()>, waits: mpsc::Sender<()>) -> Counts {
         waits.send(()).unwrap();
         promise.await.unwrap();
         self.counts()
     }
-    async fn counts_after_sleep(&mut self, waits: mpsc::Sender<()>) -> Vec<u64> {
+    async fn counts_after_sleep(&mut self, waits: mpsc::Sender<()>) -> Counts {
         waits.send(()).unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.counts()
     }
-    fn count_after_a_second(&self, cx: &Cx<Self>, resolver: Resolver<Vec<u64>>) {
+    fn count_after_a_second(&self, cx: &Cx<Self>, resolver: Resolver<Counts>) {
         cx.after(Duration::from_secs(1), |quiet, _| resolver.resolve(quiet.counts()));
     }
-}
-
-fn counts(counters: &[Arc<AtomicU64>]) -> Vec<u64> {
-    counters.iter().map(|counter| counter.load(Ordering::SeqCst)).collect()
 }
 
 /// A system whose actors never rest, with a clock that moves only when told to.
@@ -99,7 +121,7 @@ struct Stage {
     system: System,
     flooded: Vec<FloodedRef>,
     /// What each actor counts, and how much of it fits into two runs.
-    counters: Vec<Arc<AtomicU64>>,
+    counters: Vec<Counter>,
     limits: Vec<u64>,
     is_enough: Arc<AtomicBool>,
 }
@@ -112,8 +134,8 @@ impl Stage {
         let is_enough = Arc::<AtomicBool>::default();
         let (mut flooded, mut counters, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..4 * workers {
-            let turns = Arc::<AtomicU64>::default();
-            let actor = system.spawn(Flooded { turns: Arc::clone(&turns), is_enough: Arc::clone(&is_enough) });
+            let turns = Counter::default();
+            let actor = system.spawn(Flooded { turns: turns.clone(), is_enough: Arc::clone(&is_enough) });
             (0..3 * TURNS_PER_RUN).for_each(|_| drop(actor.tell().turn()));
             flooded.push(actor);
             counters.push(turns);
@@ -121,8 +143,8 @@ impl Stage {
         }
         for _ in 0..workers {
             let players = [(); 2].map(|()| {
-                let runs = Arc::<AtomicU64>::default();
-                counters.push(Arc::clone(&runs));
+                let runs = Counter::default();
+                counters.push(runs.clone());
                 limits.push(2);
                 system.spawn(Player { runs, is_enough: Arc::clone(&is_enough) })
             });
@@ -152,9 +174,15 @@ impl Stage {
         });
     }
 
+    /// What each actor has done on each worker.
+    fn counts(&self) -> Vec<HashMap<ThreadId, u64>> {
+        self.counters.iter().map(|counter| counter.0.lock().unwrap().clone()).collect()
+    }
+
     #[track_caller]
-    fn check(&self, before: &[u64], after: Vec<u64>) {
-        let between: Vec<_> = before.iter().zip(after).map(|(before, after)| after - before).collect();
+    fn check(&self, before: &[HashMap<ThreadId, u64>], after: Counts) {
+        let before = before.iter().map(|before| before.get(&after.worker).copied().unwrap_or_default());
+        let between: Vec<_> = before.zip(after.counts).map(|(before, after)| after - before).collect();
         assert!(between.iter().zip(&self.limits).all(|(count, limit)| count <= limit), "{between:?}");
     }
 }
@@ -181,7 +209,7 @@ fn an_ask_waits_for_two_runs_of_each_runnable_actor_at_most() {
     let stage = Stage::with(1);
     for _ in 0..ROUNDS {
         let (quiet, kept) = (stage.quiet(), stage.keep_a_worker());
-        let before = counts(&stage.counters);
+        let before = stage.counts();
         let answer = quiet.counts();
         drop(kept);
         stage.check(&before, answer.wait().unwrap());
@@ -194,7 +222,7 @@ fn an_ask_of_two_workers_waits_for_two_runs_of_each_runnable_actor_at_most() {
     for _ in 0..ROUNDS {
         let quiet = [(); 3].map(|()| stage.quiet());
         let kept = [0, 1].map(|worker| keep(|kept, go_on| drop(quiet[worker].tell().keep_the_thread(kept, go_on))));
-        let before = counts(&stage.counters);
+        let before = stage.counts();
         let answer = quiet[2].counts();
         drop(kept);
         stage.check(&before, answer.wait().unwrap());
@@ -207,7 +235,7 @@ fn the_last_of_a_thousand_asks_waits_for_two_runs_of_each_runnable_actor_at_most
     for _ in 0..ROUNDS {
         let quiet: Vec<_> = (0..1000).map(|_| stage.quiet()).collect();
         let kept = stage.keep_a_worker();
-        let before = counts(&stage.counters);
+        let before = stage.counts();
         let answers: Vec<_> = quiet.iter().map(QuietRef::counts).collect();
         drop(kept);
         answers.into_iter().for_each(|answer| stage.check(&before, answer.wait().unwrap()));
@@ -226,7 +254,7 @@ fn an_ask_after_a_thousand_others_waits_for_two_runs_of_each_runnable_actor_at_m
             last.tell().keep_the_thread(tell, go_on);
             drop(kept);
         });
-        let (before, late) = (counts(&stage.counters), stage.quiet());
+        let (before, late) = (stage.counts(), stage.quiet());
         let answer = late.counts();
         drop(kept_in_the_last);
         stage.check(&before, answer.wait().unwrap());
@@ -242,7 +270,7 @@ fn a_turn_that_another_thread_wakes_waits_for_two_runs_of_each_runnable_actor_at
         let answer = quiet.counts_after(promise, tell);
         waits.recv().unwrap();
         let kept = stage.keep_a_worker();
-        let before = counts(&stage.counters);
+        let before = stage.counts();
         resolver.resolve(());
         drop(kept);
         stage.check(&before, answer.wait().unwrap());
@@ -264,7 +292,7 @@ fn a_turn_whose_time_has_come_waits_for_two_runs_of_each_runnable_actor_at_most(
             answer
         };
         let kept = stage.keep_a_worker();
-        let before = counts(&stage.counters);
+        let before = stage.counts();
         stage.pass_a_second();
         drop(kept);
         stage.check(&before, answer.wait().unwrap());
@@ -276,16 +304,16 @@ fn a_turn_whose_time_has_come_waits_for_two_runs_of_each_runnable_actor_at_most(
 #[test]
 fn an_ask_waits_for_the_turns_between_three_looks_of_batches_of_long_turns() {
     let system = System::builder().workers(1).build().unwrap();
-    let (turns, is_enough) = (Arc::<AtomicU64>::default(), Arc::new(AtomicBool::new(true)));
-    let busy = system.spawn(Flooded { turns: Arc::clone(&turns), is_enough });
+    let (turns, is_enough) = (Counter::default(), Arc::new(AtomicBool::new(true)));
+    let busy = system.spawn(Flooded { turns: turns.clone(), is_enough });
     for before_it in 0..2 * TURNS_PER_LOOK {
-        let quiet = system.spawn(Quiet(vec![Arc::clone(&turns)]));
+        let quiet = system.spawn(Quiet(vec![turns.clone()]));
         (0..before_it).for_each(|_| drop(busy.tell().long_turn()));
         let kept = keep(|kept, go_on| drop(busy.tell().keep_the_thread(kept, go_on)));
         (0..TURNS_PER_RUN).for_each(|_| drop(busy.tell().long_turn()));
-        let (before, answer) = (turns.load(Ordering::SeqCst), quiet.counts());
+        let (before, answer) = (turns.sum(), quiet.counts());
         drop(kept);
-        let between = answer.wait().unwrap()[0] - before;
+        let between = answer.wait().unwrap().counts[0] - before;
         assert!(between <= 3 * TURNS_PER_LOOK, "{between} turns");
         busy.run(|_, _| ()).wait().unwrap();
     }
@@ -304,9 +332,10 @@ fn asks_without_end_leave_every_second_run_to_what_runs_inside() {
         })
     };
     let first = keep_next(0, None);
-    let before = counts(&stage.counters);
+    let sums = || stage.counters.iter().map(Counter::sum).collect::<Vec<_>>();
+    let before = sums();
     let last = (1..=ASKS as usize).fold(first, |kept, asks| keep_next(asks, Some(kept)));
-    let after = counts(&stage.counters);
+    let after = sums();
     drop(last);
     let own = stage.counters.len() as u64;
     for (before, after) in before.into_iter().zip(after) {
