@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use enact_entities::{
-    Command, DiskState, Entities, EntityKey, HistoryOf, HistoryPart, Membership, Metrics, Model, ReadError, ReadMode,
-    Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
+    ChangesOf, Command, Cursor, DiskState, Entities, EntityKey, HistoryOf, HistoryPart, Membership, Metrics, Model,
+    ReadError, ReadMode, Receipt, Strategies, SubmitError, SystemClock, Timestamp, TxId, View, WallClock,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -373,6 +373,20 @@ impl<M: Model> Entities for Cluster<M> {
         deadline: Duration,
     ) -> impl Future<Output = Result<HistoryOf<M>, ReadError>> + Send {
         self.node.history(key, part, deadline)
+    }
+
+    fn shards(&self) -> u16 {
+        self.node.options.shards
+    }
+
+    fn changes(
+        &self,
+        shard: u16,
+        after: Cursor,
+        limit: usize,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<ChangesOf<M>, ReadError>> + Send {
+        self.node.changes(shard, after, limit, deadline)
     }
 
     fn time(&self) -> Timestamp {

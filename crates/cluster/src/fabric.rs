@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use async_nats::{Client, Request, RequestErrorKind, Subject};
-use enact_entities::{Command, EntityKey, History, HistoryPart, ReadError, ReadMode, Receipt, SubmitError, TxId, View};
+use enact_entities::{
+    Changes, Command, Cursor, EntityKey, History, HistoryPart, ReadError, ReadMode, Receipt, SubmitError, TxId, View,
+};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,8 @@ pub(crate) enum Question<E> {
     Read { key: EntityKey, mode: ReadMode, after: Option<TxId>, left: Duration },
     /// Within the time that is left.
     History { key: EntityKey, part: HistoryPart, left: Duration },
+    /// Within the time that is left.
+    Changes { after: Cursor, limit: usize, left: Duration },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +36,7 @@ pub(crate) enum Answer<S, E> {
     Submitted(Result<Receipt, SubmitError>),
     Read(Result<View<S>, ReadError>),
     History(Result<History<S, E>, ReadError>),
+    Changes(Result<Changes<E>, ReadError>),
     /// The node does not serve the shard, or cannot tell whether it still does. Nothing was done.
     Moved,
     /// The answer is more than a message may be.

@@ -103,6 +103,7 @@ impl<M: Model> Hosted<M> {
             Question::Submit { tx, command } => return self.submit(tx, command).await.map(Answer::Submitted),
             Question::Read { key, mode, after, left } => Answer::Read(self.engine.read(&key, mode, after, left).await),
             Question::History { key, part, left } => Answer::History(self.engine.history(&key, part, left).await),
+            Question::Changes { after, limit, left } => Answer::Changes(self.engine.changes(after, limit, left).await),
         };
         if self.is_owner() { Ok(answer) } else { Err(Moved) }
     }

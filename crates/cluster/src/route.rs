@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use enact_entities::{
-    Command, Doubt, EntityError, EntityKey, HistoryOf, HistoryPart, Model, ReadError, ReadMode, Receipt, SubmitError,
-    TxId, View,
+    ChangesOf, Command, Cursor, Doubt, EntityError, EntityKey, HistoryOf, HistoryPart, Model, ReadError, ReadMode,
+    Receipt, SubmitError, TxId, View,
 };
 use tokio::time::{Instant, timeout};
 
@@ -45,7 +45,7 @@ impl<M: Model> Node<M> {
     }
 
     pub(crate) async fn submit(&self, mut command: Command<M::Event>) -> Result<Receipt, SubmitError> {
-        let shard = shard_of(&command.key, self.options.shards);
+        let shard = self.shard_of(&command.key);
         let begun = Instant::now();
         let span = command.deadline;
         loop {
@@ -80,7 +80,8 @@ impl<M: Model> Node<M> {
         match fabric::ask::<_, Answer<M::State, M::Event>>(&self.client, subject, &question, patience).await {
             Ok(Answer::Submitted(answer)) => Ok(answer),
             Ok(Answer::Moved) | Err(Unasked::Nobody) => Err(Moved),
-            Ok(Answer::Read(_) | Answer::History(_) | Answer::TooLarge) | Err(Unasked::Unknown) => {
+            Ok(Answer::Read(_) | Answer::History(_) | Answer::Changes(_) | Answer::TooLarge)
+            | Err(Unasked::Unknown) => {
                 Ok(Err(SubmitError::InDoubt { tx, doubt: Doubt::Unanswered, graph: Vec::new() }))
             }
             Err(Unasked::TooLarge) => Ok(Err(too_large("the command").into())),
@@ -94,7 +95,7 @@ impl<M: Model> Node<M> {
         after: Option<TxId>,
         span: Duration,
     ) -> Result<View<M::State>, ReadError> {
-        match self.ask(key, span, |left| Question::Read { key: key.clone(), mode, after, left }).await {
+        match self.ask(self.shard_of(key), span, |left| Question::Read { key: key.clone(), mode, after, left }).await {
             Ok(Answer::Read(answer)) => answer,
             Ok(Answer::TooLarge) => Err(too_large("the entity").into()),
             Ok(_) | Err(Moved) => Err(ReadError::Moved { entity: key.clone() }),
@@ -112,7 +113,7 @@ impl<M: Model> Node<M> {
         let mut part = part;
         loop {
             let left = span.saturating_sub(begun.elapsed());
-            match self.ask(key, left, |left| Question::History { key: key.clone(), part, left }).await {
+            match self.ask(self.shard_of(key), left, |left| Question::History { key: key.clone(), part, left }).await {
                 Ok(Answer::History(answer)) => return answer,
                 Ok(Answer::TooLarge) => {
                     part = part.half().ok_or_else(|| too_large("a transaction of the history"))?;
@@ -122,14 +123,41 @@ impl<M: Model> Node<M> {
         }
     }
 
-    /// Asks the owner of `key` what has no effect, with the time that is left.
+    /// Changes that are more than a message may be are asked for again, half as many.
+    pub(crate) async fn changes(
+        &self,
+        shard: u16,
+        after: Cursor,
+        limit: usize,
+        span: Duration,
+    ) -> Result<ChangesOf<M>, ReadError> {
+        let begun = Instant::now();
+        let mut limit = limit;
+        loop {
+            let left = span.saturating_sub(begun.elapsed());
+            match self.ask(shard, left, |left| Question::Changes { after, limit, left }).await {
+                Ok(Answer::Changes(answer)) => return answer,
+                Ok(Answer::TooLarge) if limit > 1 => limit /= 2,
+                Ok(Answer::TooLarge) => return Err(too_large("a change").into()),
+                Ok(_) | Err(Moved) => {
+                    let why = format!("no node serves shard {shard} at this moment");
+                    return Err(EntityError::Told { why, is_transient: true }.into());
+                }
+            }
+        }
+    }
+
+    fn shard_of(&self, key: &EntityKey) -> u16 {
+        shard_of(key, self.options.shards)
+    }
+
+    /// Asks the owner of `shard` what has no effect, with the time that is left.
     async fn ask(
         &self,
-        key: &EntityKey,
+        shard: u16,
         span: Duration,
         question: impl Fn(Duration) -> Question<M::Event>,
     ) -> Result<Answer<M::State, M::Event>, Moved> {
-        let shard = shard_of(key, self.options.shards);
         let begun = Instant::now();
         loop {
             let left = span.saturating_sub(begun.elapsed());

@@ -99,6 +99,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod changes;
 mod coordinator;
 mod engine;
 mod message;
@@ -116,6 +117,7 @@ pub use self::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, EarlyRelease, FieldRange, InProgress, Limits, Prospect,
     Range, Rejection, Request, Strategies, Strategy, Unanswered, Undecided, UnknownClass, Values, Verdict, Wait, Why,
 };
+pub use self::changes::{Changes, ChangesOf, Cursor, EntityChange, ParseCursorError};
 pub use self::coordinator::{
     Begin, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, CoordinatorRecoveryError,
     CoordinatorSnapshot, Reply,

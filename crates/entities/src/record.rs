@@ -93,6 +93,10 @@ pub enum Record<E> {
         /// The version of the contract under which they happened, and happen again in every replay.
         #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
         version: u32,
+        /// How far before its slot the first one is that was not decided when this was written, 0 if there was none: the effects of
+        /// all slots before that stand before it in the journal. Nothing in records of a program that did not note it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        overlap: Option<u64>,
     },
     /// A coordinator has decided to commit.
     Decision(Box<DecisionRecord>),
@@ -129,6 +133,9 @@ pub struct Prepared<E> {
     /// How the promise is kept: by this record, or for one in a snapshot perhaps by its coordinator.
     #[serde(default = "Durability::shared", skip_serializing_if = "Durability::is_shared")]
     pub durability: Durability,
+    /// How far before its slot the first one is that was not decided when this was written, as in [`Record::Committed`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<u64>,
 }
 
 /// The decision to commit.
@@ -229,6 +236,16 @@ impl<E> Record<E> {
             Self::Answer(answer) => Some(answer.at),
             Self::Outcome { .. } | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
         }
+    }
+
+    /// Notes the first slot of the entity that is not decided, where it matters for the order of effects.
+    pub(crate) fn note_first_undecided(&mut self, first: Slot) {
+        let (slot, overlap) = match self {
+            Self::Committed { slot, overlap, .. } => (*slot, overlap),
+            Self::Prepared(prepared) => (prepared.slot, &mut prepared.overlap),
+            _ => return,
+        };
+        *overlap = Some(slot.0.saturating_sub(first.0));
     }
 
     /// Whether records of this kind say what was promised to a coordinator elsewhere, or what became of it.

@@ -30,7 +30,7 @@ use crate::path::Place;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
-use crate::{ask, batch, command, credentials, history, metrics, openapi, outcome, read};
+use crate::{ask, batch, changes, command, credentials, history, metrics, openapi, outcome, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -64,6 +64,7 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     pub(crate) entities: E,
     in_flight: Arc<Shares>,
     batches: Arc<Shares>,
+    followers: Arc<Shares>,
     openapi: Bytes,
     exposure: Exposure,
     guard: Guard,
@@ -101,6 +102,7 @@ pub(crate) struct Readiness {
 /// | `POST /{Class}/{id}/{Event}` | one event, in a transaction with all that it calls |
 /// | `POST /{Class}/{Event}` | the same, for an instance that the event creates and the `Idempotency-Key` names |
 /// | `POST /-/batch` | many commands, each in a transaction of its own |
+/// | `GET /-/changes` | what has changed in all instances, as a page or as a stream; `?after=<cursor>`, `?limit=<number>`, `?class=<Class>` |
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>`; `?at=<time>` |
 /// | `GET /{Class}/{id}/-/history` | what has happened to an instance; `?after=<slot>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
@@ -109,7 +111,7 @@ pub(crate) struct Readiness {
 /// | `GET /health` | whether the server serves; never turned away |
 /// | `GET /health/ready` | whether its disk takes commands; never turned away |
 ///
-/// Every answer of it is JSON, but for `/metrics`. Nothing a request contains makes it panic. Cloning costs a reference
+/// Every answer of it is JSON, but for `/metrics` and streams. Nothing a request contains makes it panic. Cloning costs a reference
 /// count.
 pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
@@ -120,7 +122,8 @@ pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Rout
     let openapi = Bytes::from(openapi::document(entities.model().spec(), entities.strategies(), access));
     let guard = Guard::new(Hosts::new(listen, hosts));
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
-    Router(Arc::new(Api { entities, in_flight, batches, openapi, exposure, guard, tokens }))
+    let followers = Shares::new(changes::FOLLOWERS_MAX);
+    Router(Arc::new(Api { entities, in_flight, batches, followers, openapi, exposure, guard, tokens }))
 }
 
 impl<E: Entities<Model = Rebel>> Clone for Router<E> {
@@ -184,6 +187,8 @@ impl<E: Entities<Model = Rebel>> Api<E> {
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
             Some(Place::Batch) if method == Method::POST => batch::batch(self, peer, caller, head, body).await,
             Some(Place::Batch) => Err(only_allowed("POST", method, uri)),
+            Some(Place::Changes) if is_read => changes::changes(self, peer, head).await,
+            Some(Place::Changes) => Err(only_allowed("GET, HEAD", method, uri)),
             Some(Place::Pair(class, event)) if method == Method::POST => {
                 command::creation(self, peer, caller, (class, event), head, body).await
             }
@@ -239,6 +244,13 @@ impl<E: Entities<Model = Rebel>> Api<E> {
         let busy =
             || Peer::overloaded("more batches are in flight than this server takes; nothing was done, try again");
         peer.share(&self.batches).ok_or_else(busy)
+    }
+
+    /// Lets `peer` follow the changes.
+    pub(crate) fn follow(&self, peer: &Peer) -> Result<Share, Problem> {
+        let busy =
+            || Peer::overloaded("more clients follow the changes than this server takes; ask for pages, or try again");
+        peer.share(&self.followers).ok_or_else(busy)
     }
 
     pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Problem> {

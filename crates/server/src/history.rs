@@ -62,7 +62,7 @@ struct Entry<'a> {
 /// One event.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = enact::HistoryEvent)]
-struct Called<'a> {
+pub(crate) struct Called<'a> {
     event: &'a str,
     #[schema(value_type = Object)]
     arguments: BTreeMap<&'a str, JsonValue>,
@@ -189,7 +189,7 @@ fn entry<'a>(happened: &'a Known, before: &Instance) -> Entry<'a> {
     }
 }
 
-fn called(call: &EventCall) -> Called<'_> {
+pub(crate) fn called(call: &EventCall) -> Called<'_> {
     Called {
         event: call.event(),
         arguments: call.arguments().iter().map(|(name, value)| (&**name, value::to_json(value))).collect(),
@@ -199,7 +199,7 @@ fn called(call: &EventCall) -> Called<'_> {
     }
 }
 
-fn moment_to_json(at: Timestamp) -> JsonValue {
+pub(crate) fn moment_to_json(at: Timestamp) -> JsonValue {
     value::to_json(&Value::Timestamp(enact_rebel::Timestamp::from_millis(at.0)))
 }
 
@@ -244,6 +244,6 @@ fn page(head: &Parts, unfit: &mut Vec<InvalidParameter>) -> (Option<Slot>, usize
     (after.map(Slot), limit)
 }
 
-fn invalid(name: &str, problem: String) -> InvalidParameter {
+pub(crate) fn invalid(name: &str, problem: String) -> InvalidParameter {
     InvalidParameter { name: name.to_owned(), problem }
 }

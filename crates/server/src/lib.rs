@@ -79,6 +79,7 @@ mod api;
 mod ask;
 mod batch;
 mod body;
+mod changes;
 mod command;
 mod credentials;
 mod envelope;

@@ -9,6 +9,7 @@
 //! deadline at most. So clients that ask again at once cost no more than those that do as they are told. Each of their
 //! connections waits for up to a second longer than told, by another part of it, so that they do not all come at once.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, debug, debug_span};
 
@@ -42,6 +44,26 @@ pub(crate) struct Peer {
     /// How long connections wait for a thread.
     waits: Option<Arc<Waits>>,
     held_up: Duration,
+    stopping: Stopping,
+}
+
+/// Whether the server stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stopping(Option<watch::Receiver<()>>);
+
+impl Stopping {
+    /// One that is waited for until `server` is dropped.
+    pub(crate) fn of(server: &watch::Sender<()>) -> Self {
+        Self(Some(server.subscribe()))
+    }
+
+    /// Waits until it does.
+    pub(crate) async fn wait(self) {
+        match self.0 {
+            Some(mut server) => while server.changed().await.is_ok() {},
+            None => pending().await,
+        }
+    }
 }
 
 /// The right of a request to be answered; given back when dropped.
@@ -52,8 +74,13 @@ pub(crate) struct Admitted {
 }
 
 impl Peer {
-    pub(crate) fn of(connection: Arc<Connection>, waits: Arc<Waits>) -> Self {
-        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO }
+    pub(crate) fn of(connection: Arc<Connection>, waits: Arc<Waits>, stopping: Stopping) -> Self {
+        Self { connection: Some(connection), waits: Some(waits), held_up: Duration::ZERO, stopping }
+    }
+
+    /// The end of the server.
+    pub(crate) fn stopping(&self) -> Stopping {
+        self.stopping.clone()
     }
 
     /// For how long the request was held up, because its connection had been told to come back later.
@@ -206,8 +233,8 @@ mod tests {
         let places = Places::new(2);
         let client = Client::at([127, 0, 0, 1].into());
         let (first, second) = (places.enter(client).await.expect("free"), places.enter(client).await.expect("free"));
-        let [peer, other] =
-            [&first, &second].map(|place| Peer::of(Arc::clone(place.connection()), Arc::new(Waits::new())));
+        let [peer, other] = [&first, &second]
+            .map(|place| Peer::of(Arc::clone(place.connection()), Arc::new(Waits::new()), Stopping::default()));
         let later = RETRY_AFTER + second.connection().part_of(RETRY_AFTER);
         assert_eq!(asked(&guard, &peer, "/full", 9_000).await, (503, Duration::ZERO));
         assert_eq!(asked(&guard, &peer, "/health", 9_000).await, (200, Duration::ZERO));

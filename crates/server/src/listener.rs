@@ -23,11 +23,12 @@ use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 use tracing::{debug, warn};
 
-use crate::limits::{HEADERS_MAX, Peer};
+use crate::limits::{HEADERS_MAX, Peer, Stopping};
 use crate::places::{Client, Places};
 use crate::processor::Processor;
 use crate::unread::UnreadTimeout;
@@ -168,6 +169,7 @@ impl Listener {
         let places = Places::new(limits.connections_max);
         let processor = Processor::start(Handle::current().metrics().num_workers());
         let graceful = GracefulShutdown::new();
+        let running = watch::Sender::new(());
         let mut stop = std::pin::pin!(stop);
         let stopped = loop {
             let (stream, address) = tokio::select! {
@@ -187,7 +189,7 @@ impl Listener {
                 debug!(%address, "every connection is being answered, none is left for this one");
                 continue;
             };
-            let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()));
+            let peer = Peer::of(Arc::clone(place.connection()), Arc::clone(processor.waits()), Stopping::of(&running));
             let connection = graceful.watch(connection(stream, router.clone(), limits, peer));
             processor.spawn(client, async move {
                 tokio::select! {
@@ -199,6 +201,7 @@ impl Listener {
             });
         };
         drop(self.socket);
+        drop(running);
         if timeout(grace, end(graceful, &places, limits.farewell)).await.is_err() {
             warn!("requests still run after {} ms of grace", grace.as_millis());
         }

@@ -31,11 +31,11 @@ use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
     DEADLINE_DEFAULT, DEADLINE_MAX, DEADLINE_MS, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_BYTES_MAX, IDEMPOTENCY_REPLAYED,
 };
-use crate::history;
 use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
 use crate::value::to_json;
+use crate::{changes, history};
 
 const JSON: &str = "application/json";
 
@@ -55,6 +55,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
         .path("/health/ready", PathItem::new(HttpMethod::Get, readiness()))
         .path("/metrics", PathItem::new(HttpMethod::Get, metrics(access)))
         .path("/-/batch", PathItem::new(HttpMethod::Post, batch(access)))
+        .path("/-/changes", PathItem::new(HttpMethod::Get, changes(spec, access)))
         .path("/openapi.json", PathItem::new(HttpMethod::Get, description(access)));
     let mut components = ComponentsBuilder::new();
     let mut own = Vec::new();
@@ -62,6 +63,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
     describe::<Committed>(&mut own);
     describe::<Batch>(&mut own);
     describe::<Answered>(&mut own);
+    describe::<changes::Page<'_>>(&mut own);
     describe::<history::Page<'_>>(&mut own);
     describe::<history::Past<'_>>(&mut own);
     describe::<Health>(&mut own);
@@ -313,6 +315,39 @@ fn history(class: &Class, access: Access) -> Operation {
         .response("200", found)
         .response("404", problem("The instance was never created"))
         .response("422", problem("Id, query or headers are not as declared"))
+        .response("504", problem("The deadline passed before all was read"));
+    everywhere(operation, access).build()
+}
+
+/// `GET /-/changes`
+fn changes(spec: &Spec, access: Access) -> Operation {
+    let query = |name: &str, description: &str, schema: RefOr<Schema>| {
+        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+        parameter.description(Some(description)).schema(Some(schema)).build()
+    };
+    let text = || ObjectBuilder::new().schema_type(JsonType::String);
+    let after = query("after", "A `cursor`, or the `next` of the page before", text().into());
+    let bounds = ObjectBuilder::new().schema_type(JsonType::Integer).minimum(Some(1)).maximum(Some(changes::PAGE_MAX));
+    let bounds = bounds.default(Some(json!(changes::PAGE_DEFAULT)));
+    let limit = query("limit", "About how many changes, at least one of each shard", bounds.into());
+    let names = text().enum_values(Some(spec.classes().map(|class| class.name().to_string())));
+    let class = query("class", "Changes of these classes only", ArrayBuilder::new().items(names.build()).into());
+    let page = ContentBuilder::new().schema(Some(reference(changes::Page::name()))).build();
+    let stream = ContentBuilder::new().schema(Some(text())).build();
+    let found = ResponseBuilder::new()
+        .description("A page of changes, or a stream of all that follow for a client that accepts `text/event-stream`")
+        .content(JSON, page)
+        .content("text/event-stream", stream)
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some("changes"))
+        .summary(Some("Follow what changes in all instances"))
+        .parameter(after)
+        .parameter(limit)
+        .parameter(class)
+        .parameter(deadline())
+        .response("200", found)
+        .response("422", problem("Query or headers are not as declared"))
         .response("504", problem("The deadline passed before all was read"));
     everywhere(operation, access).build()
 }

@@ -130,6 +130,19 @@ pub(crate) fn of_read(error: &ReadError, key: &EntityKey) -> Problem {
     }
 }
 
+/// The problem of a reading of all changes.
+pub(crate) fn of_changes(error: &ReadError) -> Problem {
+    match error {
+        ReadError::Timeout { .. } => {
+            let detail = "the deadline passed while the journal was read; ask for fewer changes, or try again";
+            Problem::new(ProblemKind::Timeout, detail)
+        }
+        ReadError::Stopping => stopping(),
+        ReadError::Entity(error) => unusable(error),
+        _ => engine_failed(),
+    }
+}
+
 fn overloaded(retry_after: Duration) -> Problem {
     let detail = "more commands are under way than the engine takes; nothing was done, try again";
     Problem::new(ProblemKind::Overloaded, detail).retry_after(retry_after)

@@ -17,6 +17,8 @@ pub(crate) enum Place<'a> {
     Description,
     /// `/-/batch`
     Batch,
+    /// `/-/changes`
+    Changes,
     /// `/{Class}/{id}`, or `/{Class}/{Event}`
     Pair(Part<'a>, Part<'a>),
     /// `/{Class}/{id}/-/history`
@@ -39,6 +41,7 @@ impl<'a> Place<'a> {
             ("metrics", None, ..) => Self::Metrics,
             ("openapi.json", None, ..) => Self::Description,
             ("-", Some("batch"), None, ..) => Self::Batch,
+            ("-", Some("changes"), None, ..) => Self::Changes,
             (class, Some(id), Some("-"), Some("history"), None) => Self::History(Part(class), Part(id)),
             (class, Some(second), None, ..) if !second.is_empty() => Self::Pair(Part(class), Part(second)),
             (class, Some(id), Some(event), None, _) if !event.is_empty() => {
@@ -71,6 +74,7 @@ mod tests {
             ("/metrics", Some(Place::Metrics)),
             ("/openapi.json", Some(Place::Description)),
             ("/-/batch", Some(Place::Batch)),
+            ("/-/changes", Some(Place::Changes)),
             ("/health/other", pair("health", "other")),
             ("/health/ready/Open", event("health", "ready", "Open")),
             ("/metrics/a", pair("metrics", "a")),

@@ -70,7 +70,7 @@ impl<W: Write> Export<W> {
     fn record(&mut self, record: &Stored) -> Result<(), Failure> {
         let Stored { entity, position, .. } = record;
         match decode(record)? {
-            Record::Committed { tx, slot, events, at, version } => {
+            Record::Committed { tx, slot, events, at, version, .. } => {
                 self.promised.remove(&(entity.clone(), slot));
                 self.events(entity, Commit { position: *position, tx, slot, at, version }, &events)
             }
@@ -163,6 +163,7 @@ mod tests {
             answer: Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false },
             version: 1,
             durability: Durability::TwoPhase,
+            overlap: None,
         }))
     }
 
@@ -192,6 +193,7 @@ mod tests {
             events: vec![call],
             at: Timestamp(7),
             version: 1,
+            overlap: None,
         };
         let exported = export(&[committed(1, call("Expire", timer(true))), committed(2, call("Expire", timer(false)))]);
         assert_eq!(exported, [(2, "Expire".to_owned())]);

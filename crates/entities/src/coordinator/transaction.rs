@@ -445,7 +445,8 @@ impl<E: Clone + Eq> Transaction<E> {
         let commit = move |(key, yes): (&EntityKey, &mut Yes<E>)| {
             let events: Vec<E> = std::mem::replace(&mut yes.work, Work::nothing()).into_events().collect();
             let is_written = yes.durability == Durability::Shared && !events.is_empty();
-            is_written.then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version }))
+            is_written
+                .then(|| (key.clone(), Record::Committed { tx, slot: yes.slot, events, at, version, overlap: None }))
         };
         self.yes.iter_mut().filter_map(commit)
     }

@@ -40,6 +40,7 @@ use super::error::EntityError;
 use super::loading::{Loading, Stage};
 use super::memory::{Footprint, Memory};
 use super::metrics::Counts;
+use super::order::Order;
 use super::timers::Timers;
 use super::turns::{Answer, Ended, Turns};
 use crate::admission::Strategies;
@@ -58,6 +59,7 @@ pub(super) struct Live<M: Model, J: Journal> {
     pub(super) tail: Arc<Tail>,
     loading: Arc<Loading>,
     footprint: Arc<Footprint>,
+    pub(super) order: Arc<Order>,
     /// Asked for since the directory last considered putting it away.
     used: AtomicBool,
 }
@@ -166,6 +168,11 @@ impl<M: Model, J: Journal> Directory<M, J> {
         self.shard(key).lock().live.get(key).filter(|live| !live.turns.has_ended()).map(Arc::clone)
     }
 
+    /// Whether the entity `key` is in memory, in whatever state.
+    pub(super) fn is_live(&self, key: &EntityKey) -> bool {
+        self.shard(key).lock().live.contains_key(key)
+    }
+
     /// The caller is done with `live`, which is put away if there is nothing to keep.
     pub(super) fn release(&self, live: &Arc<Live<M, J>>) {
         if live.footprint.has_records() {
@@ -252,9 +259,11 @@ impl<M: Model, J: Journal> Maker<M, J> {
         let loading = Arc::<Loading>::default();
         let footprint = Arc::new(Footprint::new(Arc::clone(&self.memory)));
         let tail = Arc::<Tail>::default();
+        let order = Arc::<Order>::default();
         let told = Told {
             loading: Arc::clone(&loading),
             footprint: Arc::clone(&footprint),
+            order: Arc::clone(&order),
             timers: Arc::clone(&self.timers),
             counts: self.counts.class(key.class()),
         };
@@ -271,6 +280,6 @@ impl<M: Model, J: Journal> Maker<M, J> {
             told,
         };
         let turns = Turns::made_by(|turns| Entity::recovered(parts, turns));
-        Live { key: key.clone(), turns, tail, loading, footprint, used: AtomicBool::new(true) }
+        Live { key: key.clone(), turns, tail, loading, footprint, order, used: AtomicBool::new(true) }
     }
 }

@@ -6,6 +6,7 @@ use enact_journal::{EntityKey, Journal};
 
 use super::{Command, DiskState, Engine, Metrics, ReadError, Receipt, SubmitError};
 use crate::admission::Strategies;
+use crate::changes::{ChangesOf, Cursor};
 use crate::model::Model;
 use crate::participant::{HistoryOf, HistoryPart, ReadMode, View};
 use crate::tx::{Timestamp, TxId};
@@ -63,6 +64,26 @@ pub trait Entities: Clone + Send + Sync + 'static {
         part: HistoryPart,
         deadline: Duration,
     ) -> impl Future<Output = Result<HistoryOf<Self::Model>, ReadError>> + Send;
+
+    /// How many shards there are, counted from 0, each with changes of its own.
+    fn shards(&self) -> u16 {
+        1
+    }
+
+    /// Reads changes of the entities of a shard behind `after`; see [`Engine::changes`].
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    fn changes(
+        &self,
+        shard: u16,
+        after: Cursor,
+        limit: usize,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<ChangesOf<Self::Model>, ReadError>> + Send;
 
     /// The time that a command would have now.
     fn time(&self) -> Timestamp;
@@ -151,6 +172,16 @@ impl<M: Model, J: Journal> Entities for Engine<M, J> {
         deadline: Duration,
     ) -> impl Future<Output = Result<HistoryOf<M>, ReadError>> + Send {
         self.history(key, part, deadline)
+    }
+
+    fn changes(
+        &self,
+        _shard: u16,
+        after: Cursor,
+        limit: usize,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<ChangesOf<M>, ReadError>> + Send {
+        self.changes(after, limit, deadline)
     }
 
     fn time(&self) -> Timestamp {

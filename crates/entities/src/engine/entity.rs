@@ -21,6 +21,7 @@ use super::error::EntityError;
 use super::loading::Loading;
 use super::memory::Footprint;
 use super::metrics::{ClassCounts, EventIds};
+use super::order::Order;
 use super::progress::Progress;
 use super::timers::{Note, Timers};
 use super::turns::{Answer, Turns};
@@ -73,6 +74,7 @@ pub(super) struct Told {
     /// What has become of the records, before anything is answered.
     pub(super) loading: Arc<Loading>,
     pub(super) footprint: Arc<Footprint>,
+    pub(super) order: Arc<Order>,
     /// When to look at the entity.
     pub(super) timers: Arc<Timers>,
     /// What is counted of its class, if that is.
@@ -151,6 +153,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
             applied: Vec::new(),
             weigh_at: 1,
         };
+        entity.tell_order();
         entity.keep_deadline();
         entity.weigh();
         if entity.of.model.is_timed(&entity.of.key) {
@@ -167,6 +170,7 @@ impl<M: Model, J: Journal> Entity<M, J> {
             let said = self.carry_out(asker, output);
             heard = heard.or(said);
         }
+        self.tell_order();
         if !self.applied.is_empty() {
             let applied = std::mem::take(&mut self.applied);
             self.tell_timers(&applied);
@@ -252,6 +256,13 @@ impl<M: Model, J: Journal> Entity<M, J> {
         }
     }
 
+    /// Tells up to where everything is decided.
+    fn tell_order(&self) {
+        if let Ok(participant) = &self.participant {
+            self.of.told.order.advance(participant.first_unrecorded());
+        }
+    }
+
     /// Tells what has been applied, and what is due in the state that is applied.
     fn tell_timers(&self, applied: &[TxId]) {
         if let Ok(participant) = &self.participant {
@@ -329,7 +340,8 @@ impl<M: Model, J: Journal> Entity<M, J> {
     }
 
     /// Appends a record of a promise in a task, which takes a turn when it is durable or refused.
-    fn append(&mut self, write: WriteId, record: Record<M::Event>) {
+    fn append(&mut self, write: WriteId, mut record: Record<M::Event>) {
+        record.note_first_undecided(self.of.told.order.first_undecided());
         let live = Arc::clone(self.kept.as_ref().expect("what has promised something keeps itself"));
         let Parts { committer, elsewhere, failure, .. } = &self.of;
         let (committer, elsewhere, failure) = (Arc::clone(committer), elsewhere.clone(), failure.clone());
@@ -504,6 +516,11 @@ impl<M: Model, J: Journal> Entity<M, J> {
     pub(super) fn first_unapplied(&self) -> Answered<Slot> {
         let first = self.participant.as_ref().map(|participant| participant.admission().first_unapplied());
         Answer::now(first.map_err(Clone::clone))
+    }
+
+    /// The first slot of which it is not durable yet what becomes of it, or that has not been given.
+    pub(super) fn first_unrecorded(&self) -> Answered<Slot> {
+        Answer::now(self.participant.as_ref().map(Participant::first_unrecorded).map_err(Clone::clone))
     }
 
     /// Reads the state; answered when `mode` allows, or the deadline has passed.

@@ -19,6 +19,7 @@
 //! state, `answered`, `has_result`, `may_set_timer`. One in `is_timed` or `due` while a read looks for
 //! what is due reaches the caller of [`Engine::read`].
 mod barrier;
+mod changes;
 mod clock;
 mod committer;
 mod decisions;
@@ -36,6 +37,7 @@ mod loading;
 mod memory;
 mod metrics;
 mod options;
+mod order;
 mod progress;
 mod promises;
 mod reading;

@@ -503,7 +503,7 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let span = self.span(&records);
         let (timed, notes) = self.set_timers(&records);
         let mut kept = None;
-        for (key, record) in records {
+        for (key, mut record) in records {
             if let Some(elsewhere) = self.engine.elsewhere.as_ref().filter(|_| Decisions::keeps(&record)) {
                 entries.push(elsewhere.decisions.append(&record));
                 if let (Record::Decision(decision), Some(repeatable)) = (&record, repeatable) {
@@ -514,8 +514,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
                 kept = Some((entries.len() - 1, record));
                 continue;
             }
+            let held = self.held.get(&key);
+            held.into_iter().for_each(|live| record.note_first_undecided(live.order.first_undecided()));
             let encoded = || (Kind(record.kind()), record.encode());
-            match self.held.get(&key) {
+            match held {
                 Some(live) => {
                     let (tail, depends_on) = (Arc::clone(&live.tail), early.depends_on.get(&key).copied());
                     let (kind, payload) = encoded();

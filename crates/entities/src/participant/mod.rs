@@ -264,6 +264,13 @@ impl<M: Model> Participant<M> {
         &self.admission
     }
 
+    /// The slot of the first effect of which it is not durable what becomes of it: its transaction is not decided, or its outcome is on its
+    /// way to the journal. The next slot if there is none.
+    pub fn first_unrecorded(&self) -> Slot {
+        let unwritten = self.unacknowledged.values().map(|commit| commit.told.slot).min();
+        unwritten.unwrap_or(Slot(u64::MAX)).min(self.admission.first_unapplied())
+    }
+
     /// Whether nothing is open, delayed, unwritten or waiting: the entity may be put away.
     pub fn is_idle(&self) -> bool {
         self.standings.is_empty() && self.unacknowledged.is_empty() && self.writes.is_empty() && self.reads.is_empty()
@@ -418,7 +425,8 @@ impl<M: Model> Participant<M> {
         let InProgress { branch, slot, answer, .. } = entry;
         let Standing { coordinator, durability, .. } = &self.standings[&branch.tx];
         let (coordinator, durability) = (coordinator.clone(), *durability);
-        Prepared { branch, slot, coordinator, answer, version: self.model.version(), durability }
+        let version = self.model.version();
+        Prepared { branch, slot, coordinator, answer, version, durability, overlap: None }
     }
 
     /// Sets when a transaction that has voted asks for its decision.

@@ -188,13 +188,13 @@ impl<M: Model> Replay<M> {
             #[cfg(planted = "forget_promises")]
             Record::Prepared(_) => {}
             Record::Prepared(prepared) => self.add(Pending { prepared: *prepared, committed: false }),
-            Record::Committed { tx, slot, events, at, version } if slot >= self.known => {
+            Record::Committed { tx, slot, events, at, version, .. } if slot >= self.known => {
                 // With a shared journal nobody asks for it again: only its effect matters.
                 let answer = Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false };
                 let branch = Branch { tx, attempt: Attempt::FIRST, work: Work::of_events(events), at };
                 let coordinator = key.clone();
                 let durability = Durability::Shared;
-                let prepared = Prepared { branch, slot, coordinator, answer, version, durability };
+                let prepared = Prepared { branch, slot, coordinator, answer, version, durability, overlap: None };
                 self.add(Pending { prepared, committed: true });
             }
             Record::Committed { tx, slot, .. } | Record::Outcome { tx, slot, decision: Decision::Commit } => {

@@ -557,8 +557,14 @@ fn d_a_participant_never_gives_up_its_promise_alone() {
 
 /// An account with 100 euros, as its journal knows it.
 fn recovered(log: Vec<Record<Event>>) -> Participant<Hand> {
-    let open =
-        Record::Committed { tx: tx(1), slot: Slot(1), events: vec![Hand::open(100)], at: Timestamp(0), version: 1 };
+    let open = Record::Committed {
+        tx: tx(1),
+        slot: Slot(1),
+        events: vec![Hand::open(100)],
+        at: Timestamp(0),
+        version: 1,
+        overlap: None,
+    };
     let options = ParticipantOptions::new(Strategy::Serializable);
     let records = [vec![open], log].concat();
     Participant::recover(Hand::plain(), key("Account/A"), options, None, records, Millis(0)).expect("it is sound").0
@@ -601,7 +607,15 @@ fn an_old_answer_to_a_question_does_not_touch_what_is_committed_in_line() {
         let branch = Branch { tx: tx(n.into()), attempt: Attempt::FIRST, work, at: Timestamp(0) };
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("opened".into()), in_line };
         let (slot, coordinator, durability) = (Slot(n), key("Coordinator/C"), Durability::TwoPhase);
-        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version: 1, durability }))
+        Record::Prepared(Box::new(Prepared {
+            branch,
+            slot,
+            coordinator,
+            answer,
+            version: 1,
+            durability,
+            overlap: None,
+        }))
     };
     let committed = Record::Outcome { tx: tx(3), slot: Slot(3), decision: Decision::Commit };
     let mut account = recovered(vec![prepared(2, false), prepared(3, true), committed]);

@@ -5,13 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use enact_entities::{
-    Command, Engine, EngineOptions, EntityKey, ReadError, ReadMode, Record, SubmitError, SystemClock, Transport, View,
+    Command, Cursor, Engine, EngineOptions, EntityKey, HistoryPart, ReadError, ReadMode, Record, SubmitError,
+    SystemClock, Transport, View,
 };
 use enact_journal::{Fault, Journal, Memory, Position};
 use enact_sync::Mutex;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 
+use crate::changes::{follow, told};
 use crate::support::bank::{Event, Hand, State};
 use crate::support::chance::Chance;
 use crate::support::client::{LONG, balance, book, command, open, repeatable, until};
@@ -624,6 +626,32 @@ async fn storm(seed: u64) {
     }
     for (account, expected) in ACCOUNTS.iter().zip(balances) {
         assert_eq!(world.balance(account).await, expected, "seed {seed}: {account} after a restart");
+    }
+    for here in 0..2 {
+        check_changes(
+            &world.bank(here),
+            &ACCOUNTS.map(key).into_iter().filter(|account| place(account) == here).collect::<Vec<_>>(),
+            seed,
+        )
+        .await;
+    }
+}
+
+/// What is told of all changes is what is told of each account, whatever the pages.
+async fn check_changes(bank: &Bank, accounts: &[EntityKey], seed: u64) {
+    let changes = follow(bank, Cursor::START, 1_000).await;
+    let all: Vec<_> = changes.iter().map(told).collect();
+    for limit in [1, 5] {
+        let in_pages = follow(bank, Cursor::START, limit).await;
+        assert_eq!(in_pages.iter().map(told).collect::<Vec<_>>(), all, "seed {seed}: in pages of {limit}");
+    }
+    for account in accounts {
+        let part = HistoryPart::Page { after: None, limit: usize::MAX };
+        let history = bank.history(account, part, LONG).await.expect("it can be read").transactions;
+        let history: Vec<_> = history.into_iter().map(|past| (past.slot, past.tx, past.events)).collect();
+        let told = changes.iter().filter(|change| change.entity == *account);
+        let told: Vec<_> = told.map(|change| (change.slot, change.tx, change.events.clone())).collect();
+        assert_eq!(told, history, "seed {seed}: {account}");
     }
 }
 

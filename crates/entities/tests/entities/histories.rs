@@ -109,7 +109,7 @@ async fn submit(bank: Bank<Memory>, command: Command<Event>) -> Option<TxId> {
 }
 
 /// Whether the account is the same in all outcomes.
-async fn is_decided(bank: &Bank<Memory>, account: &str) -> bool {
+pub(crate) async fn is_decided(bank: &Bank<Memory>, account: &str) -> bool {
     match bank.read(&key(account), ReadMode::Range, None, LONG).await {
         Ok(View::Range(range)) => {
             range.fields.iter().all(|field| matches!(&field.values, Values::Between { low, high } if low == high))
@@ -157,6 +157,7 @@ async fn written(log: &[(u64, i64, Event)]) -> Memory {
             events: vec![event.clone()],
             at: Timestamp(*at),
             version: 1,
+            overlap: None,
         };
         let (kind, payload) = (Kind(record.kind()), record.encode());
         let record = NewRecord { entity: key("Account/A"), expected: Seq(number), kind, payload };

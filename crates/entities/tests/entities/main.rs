@@ -2,6 +2,7 @@
 
 mod barriers;
 mod batches;
+mod changes;
 mod commit;
 mod composed;
 mod deadlines;

@@ -160,6 +160,7 @@ fn prepared() -> Prepared<EventCall> {
             in_line: true,
         },
         version: 2,
+        overlap: None,
     }
 }
 
@@ -192,6 +193,7 @@ fn records() -> Vec<(&'static str, Record<EventCall>)> {
         events,
         at: Timestamp(i64::MIN),
         version,
+        overlap: None,
     };
     let result = Some(Value::Integer(7).into());
     vec![

@@ -38,6 +38,7 @@ fn prepared() -> Prepared<Event> {
             in_line: false,
         },
         version: 2,
+        overlap: Some(2),
     }
 }
 
@@ -63,6 +64,7 @@ fn all_records() -> Vec<Record<Event>> {
             events: vec![Hand::deposit(5); 2],
             at: Timestamp(i64::MIN),
             version: u32::MAX,
+            overlap: Some(u64::MAX),
         },
         Record::Decision(Box::new(DecisionRecord {
             tx: tx(u128::MAX),
@@ -146,13 +148,20 @@ fn recover(entity: &str, log: Vec<Record<Event>>) -> Result<i128, RecoveryError>
 }
 
 fn committed(n: u64, event: Event) -> Record<Event> {
-    Record::Committed { tx: tx(n.into()), slot: Slot(n), events: vec![event], at: Timestamp(0), version: 1 }
+    Record::Committed {
+        tx: tx(n.into()),
+        slot: Slot(n),
+        events: vec![event],
+        at: Timestamp(0),
+        version: 1,
+        overlap: None,
+    }
 }
 
 #[test]
 fn several_events_of_one_transaction_are_recovered_in_their_order() {
     let events = vec![Hand::deposit(100), Hand::interest(10), Hand::withdraw(20)];
-    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0), version: 1 };
+    let several = Record::Committed { tx: tx(2), slot: Slot(2), events, at: Timestamp(0), version: 1, overlap: None };
     assert_eq!(recover("Account/A", vec![committed(1, Hand::open(100)), several]), Ok(200));
 }
 
@@ -173,7 +182,15 @@ fn a_later_promise_to_a_transaction_voids_the_earlier_one_whose_abort_was_not_wr
         let coordinator = key("Coordinator/C");
         let branch = Branch { tx, attempt, work, at: Timestamp(0) };
         let durability = Durability::TwoPhase;
-        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version: 1, durability }))
+        Record::Prepared(Box::new(Prepared {
+            branch,
+            slot,
+            coordinator,
+            answer,
+            version: 1,
+            durability,
+            overlap: None,
+        }))
     };
     let outcome = |slot, decision| Record::Outcome { tx: tx(7), slot, decision };
     let first = prepared(Attempt::FIRST, Slot(2), 5);
@@ -212,7 +229,7 @@ fn a_commit_is_recovered_behind_a_snapshot_that_knows_an_earlier_attempt_of_its_
     let snapshot = account.snapshot();
     assert_eq!(snapshot.pending.len(), 1, "it is open");
     let events = vec![Hand::deposit(5)];
-    let third = Record::Committed { tx: tx(7), slot: Slot(3), events, at: Timestamp(0), version: 1 };
+    let third = Record::Committed { tx: tx(7), slot: Slot(3), events, at: Timestamp(0), version: 1, overlap: None };
     let account = recover(Some(snapshot), vec![third]);
     assert_eq!(Hand::balance(&model, account.admission().base()), 10_500);
 }

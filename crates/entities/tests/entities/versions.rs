@@ -99,6 +99,7 @@ fn committed(slot: u64, event: EventCall, version: u32) -> Record<EventCall> {
         events: vec![event],
         at: Timestamp(0),
         version,
+        overlap: None,
     }
 }
 
@@ -187,7 +188,7 @@ fn what_is_in_doubt_under_an_earlier_version_is_decided_there_first() {
         let answer = Answer { calls: vec![vec![]], answers: vec![], state: Some("used".into()), in_line: false };
         let coordinator = EntityKey::new("Coordinator", "c").expect("a key");
         let slot = Slot(2);
-        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version, durability }))
+        Record::Prepared(Box::new(Prepared { branch, slot, coordinator, answer, version, durability, overlap: None }))
     };
     let log = |version| vec![committed(1, event(1, "Fill", Some(3)), 1), prepared(version, Durability::TwoPhase)];
     let expected = RecoveryError::InDoubtUnderEarlier { entity: tank(), tx: TxId::from_u128(9), version: 1 };

@@ -10,6 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::bank::Bank;
+
 fn any_port() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
@@ -79,6 +81,32 @@ async fn stopping_finishes_running_requests_and_accepts_no_more() {
     let text = answer(request).await;
     assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("finished"), "{text}");
     serving.await.unwrap();
+}
+
+/// Clients that neither send nor read are waited for much longer here than a test may take.
+#[tokio::test]
+async fn stopping_ends_the_streams_of_those_that_follow_the_changes() {
+    let bank = Bank::open().await;
+    let listener = Listener::bind(any_port(), Exposure::Loopback).unwrap();
+    let address = listener.address();
+    let limits = Limits { farewell: Duration::from_secs(6_000), ..limits() };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let router = bank.router();
+    let serving = tokio::spawn(async move {
+        listener.serve(router, limits, async move { stopped.await.unwrap() }, Duration::from_secs(6_000)).await;
+    });
+    let head = "GET /-/changes HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
+    let mut stream = ask(address, head).await;
+    let mut text = String::new();
+    while !text.contains("\"id\":\"B\"") {
+        let mut some = [0; 1_000];
+        let read = stream.read(&mut some).await.unwrap();
+        assert!(read > 0, "{text}");
+        text += std::str::from_utf8(&some[..read]).unwrap();
+    }
+    stop.send(()).unwrap();
+    serving.await.unwrap();
+    assert!(answer(stream).await.ends_with("0\r\n\r\n"), "it ends as an answer does");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod availability;
 mod bank;
 mod batches;
 mod callers;
+mod changes;
 mod credentials;
 mod explanations;
 mod gated;

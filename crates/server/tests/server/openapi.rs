@@ -53,6 +53,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         .collect();
     let expected = [
         "post /-/batch",
+        "get /-/changes",
         "post /Account/Open",
         "get /Account/{id}",
         "get /Account/{id}/-/history",
@@ -170,6 +171,8 @@ async fn answers_are_as_described() {
     let body = r#"{"commands":[
         {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1.00"},"idempotency_key":"w"},
         {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1000.00"}}]}"#;
+    let changes = bank.get("/-/changes").await;
+    conforms(&document, described(&document, "/-/changes", "get", &changes), &changes.body);
     let batch = bank.post("/-/batch", body).await;
     conforms(&document, described(&document, "/-/batch", "post", &batch), &batch.body);
     let taken = &document["paths"]["/-/batch"]["post"]["requestBody"]["content"]["application/json"]["schema"];

@@ -1,0 +1,151 @@
+//! The changes of all entities, read from the journal.
+//!
+//! A stretch of the journal tells the [order](crate::Changes) of most changes in it. For one behind a slot that was not decided when it
+//! was written, and that nothing later in the stretch says more about, the live entity is asked whether it is decided now, and then the
+//! journal for all later records of the entity.
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use enact_journal::{EntityKey, Journal, Position, Seq};
+use tokio::time::timeout;
+
+use super::error::{Awaited, EntityError, ReadError};
+use super::{Engine, Shared};
+use crate::changes::{ChangesOf, Cursor, Stretch, last_before};
+use crate::model::Model;
+use crate::record::Record;
+use crate::tx::Slot;
+
+/// How many changes are given at most.
+const CHANGES_MAX: usize = 1_000;
+/// How many records are read for one change.
+const RECORDS_FOR_ONE: usize = 4;
+
+/// The records of an entity, each with its position.
+type Positioned<E> = Vec<(Position, Record<E>)>;
+
+impl<M: Model, J: Journal> Engine<M, J> {
+    /// Reads the changes of all entities behind `after`, in the order of their effects: at most `limit`, at most 1,000.
+    ///
+    /// Each committed change is given once and in the same order to every reader, before and after any crash, as soon as nothing
+    /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor.
+    ///
+    /// Takes time in proportion to the records that it reads, four for a change; and for a change behind a transaction that was open when
+    /// it was written, now and then in proportion to all later records of its entity.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use enact_entities::{Command, Cursor, Engine, EngineOptions, Rebel};
+    /// use enact_journal::Memory;
+    /// use enact_rebel::{Source, Value, check};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let spec = check(vec![Source::new("lamp.rebel", "class Lamp initial off on Light(): lit\nlit")])?;
+    /// let light = spec.class("Lamp").and_then(|lamp| lamp.event("Light")).ok_or("it is declared")?;
+    /// let light = light.call(None::<(&str, Value)>).expect("it takes nothing");
+    /// let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), EngineOptions::default());
+    /// let deadline = Duration::from_secs(2);
+    /// engine.submit(Command { key: "Lamp/l1".parse()?, event: light, idempotency: None, deadline }).await?;
+    ///
+    /// // A subscriber that has kept nothing begins at the start.
+    /// let mut cursor = Cursor::START;
+    /// let some = engine.changes(cursor, 100, deadline).await?;
+    /// for change in &some.changes {
+    ///     assert_eq!((change.entity.to_string(), &**change.events[0].event()), ("Lamp/l1".to_owned(), "Light"));
+    ///     cursor = change.cursor; // to be kept with what is made of the change
+    /// }
+    /// assert!(engine.changes(cursor, 100, deadline).await?.changes.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    pub async fn changes(&self, after: Cursor, limit: usize, deadline: Duration) -> Result<ChangesOf<M>, ReadError> {
+        let late = |_| ReadError::Timeout { awaited: Awaited::Journal, waits_for: Vec::new(), graph: Vec::new() };
+        let read = async { timeout(deadline, self.changes_behind(after, limit)).await.map_err(late)? };
+        read.await.inspect_err(|error| self.shared.counts.read(error))
+    }
+
+    async fn changes_behind(&self, after: Cursor, limit: usize) -> Result<ChangesOf<M>, ReadError> {
+        if let Some(why) = self.failure() {
+            return Err(ReadError::Failed { why });
+        }
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return Err(ReadError::Stopping);
+        }
+        Ok(self.shared.changes(after, limit.clamp(1, CHANGES_MAX)).await?)
+    }
+}
+
+impl<M: Model, J: Journal> Shared<M, J> {
+    async fn changes(&self, after: Cursor, limit: usize) -> Result<ChangesOf<M>, EntityError> {
+        let ahead = (limit * RECORDS_FOR_ONE) as u64;
+        let mut stretch = Stretch::new(after, limit);
+        let mut is_whole = false;
+        while !is_whole && stretch.end().0 < after.place().0.saturating_add(ahead) {
+            let records = self.journal.feed(stretch.end(), limit * RECORDS_FOR_ONE).await?;
+            is_whole = records.is_empty();
+            for stored in records {
+                stretch.advance(stored.position);
+                if Stretch::<M::Event>::is_told_by(stored.kind.0) {
+                    let record = Record::decode(&stored.payload);
+                    let record = record.map_err(|cause| EntityError::undecodable(&stored.entity, stored.seq, cause))?;
+                    stretch.add(stored.entity, stored.seq, stored.position, record);
+                }
+            }
+        }
+        for missing in stretch.missing() {
+            let records = self.positioned(&missing.entity, Seq::NONE).await?;
+            stretch.find(&missing, records);
+        }
+        stretch.leave_out_what_is_missing();
+        while let Some(unplaced) = stretch.give() {
+            // The next stretch tells more.
+            let is_late = !is_whole && stretch.end().0 - unplaced.position.0 < ahead / 2;
+            if is_late || !self.is_decided_before(&unplaced.entity, unplaced.slot).await {
+                break;
+            }
+            let later = self.positioned(&unplaced.entity, unplaced.seq).await?;
+            let last = match last_before(unplaced.slot, later) {
+                Some(last) => last,
+                None => {
+                    let all = self.positioned(&unplaced.entity, Seq::NONE).await?;
+                    last_before(unplaced.slot, all).flatten()
+                }
+            };
+            stretch.place(last.map_or(unplaced.position, |last| last.max(unplaced.position)));
+        }
+        Ok(stretch.finish())
+    }
+
+    /// Whether every slot of the entity before `slot` is decided, and what has committed of them is durable.
+    async fn is_decided_before(&self, entity: &EntityKey, slot: Slot) -> bool {
+        // What is open in one process is in memory. What is promised to another one may be in the journal alone.
+        if self.elsewhere.is_none() && !self.directory.is_live(entity) {
+            return true;
+        }
+        let Ok(live) = self.directory.get(entity) else { return false };
+        let first = match live.turn(|entity| entity.first_unrecorded()).await {
+            Ok(Ok(first)) => first,
+            // Nobody knows.
+            Ok(Err(_)) | Err(_) => Slot::default(),
+        };
+        self.directory.release(&live);
+        first >= slot
+    }
+
+    async fn positioned(&self, entity: &EntityKey, after: Seq) -> Result<Positioned<M::Event>, EntityError> {
+        let records = self.journal.read(entity, after).await?;
+        let decoded = records.into_iter().map(|stored| {
+            let record = Record::decode(&stored.payload);
+            let record = record.map_err(|cause| EntityError::undecodable(entity, stored.seq, cause))?;
+            Ok((stored.position, record))
+        });
+        decoded.collect()
+    }
+}

@@ -1,0 +1,326 @@
+//! What an engine tells of the changes of all its entities.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use enact_entities::{
+    Answer, Attempt, Branch, Changes, Cursor, Decision, Durability, EngineOptions, EntityChange, HistoryPart, Prepared,
+    ReadError, Record, Slot, Timestamp, TxId, Work,
+};
+use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Seq};
+
+use crate::histories::is_decided;
+use crate::support::bank::Event;
+use crate::support::chance::{Chance, for_seeds};
+use crate::support::client::{Bank, LONG, bank, book, command, open, until};
+use crate::support::{key, tx};
+
+/// What is compared of a change.
+pub(crate) type Told = (EntityKey, Slot, TxId);
+
+pub(crate) fn told(change: &EntityChange<Event>) -> Told {
+    (change.entity.clone(), change.slot, change.tx)
+}
+
+async fn page<J: Journal>(bank: &Bank<J>, after: Cursor, limit: usize) -> Changes<Event> {
+    bank.changes(after, limit, LONG).await.unwrap_or_else(|error| panic!("behind {after}: {error}"))
+}
+
+/// All changes behind `after`, in pages of `limit`.
+pub(crate) async fn follow<J: Journal>(bank: &Bank<J>, after: Cursor, limit: usize) -> Vec<EntityChange<Event>> {
+    let (mut changes, mut after) = (Vec::new(), after);
+    loop {
+        let page = page(bank, after, limit).await;
+        assert!(page.changes.len() <= limit);
+        changes.extend(page.changes);
+        if page.next == after {
+            return changes;
+        }
+        // As a client keeps it.
+        after = page.next.to_string().parse().expect("it is one");
+    }
+}
+
+/// A journal that is written by hand, as an engine does that lets transactions overlap.
+struct Script {
+    chance: Chance,
+    journal: Memory,
+    entities: Vec<Scripted>,
+    records: u64,
+    /// The changes, each with its place.
+    expected: BTreeMap<(u64, Slot), Told>,
+    notes_overlaps: bool,
+}
+
+struct Scripted {
+    key: EntityKey,
+    seq: Seq,
+    next_slot: Slot,
+    /// Open transactions, each with whether its promise is written.
+    open: BTreeMap<Slot, bool>,
+    /// The place of the last change of each slot.
+    committed: BTreeMap<Slot, u64>,
+}
+
+impl Script {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let notes_overlaps = chance.percent(70);
+        let scripted = |name: &str| Scripted {
+            key: key(name),
+            seq: Seq::NONE,
+            next_slot: Slot::FIRST,
+            open: BTreeMap::new(),
+            committed: BTreeMap::new(),
+        };
+        let entities = ["Account/A", "Account/B", "Account/C"].map(scripted).into();
+        Self { chance, journal: Memory::new(), entities, records: 0, expected: BTreeMap::new(), notes_overlaps }
+    }
+
+    /// Appends to the journal; the position.
+    async fn write(&mut self, entity: usize, record: &Record<Event>) -> u64 {
+        let Scripted { key, seq, .. } = &mut self.entities[entity];
+        let record =
+            NewRecord { entity: key.clone(), expected: *seq, kind: Kind(record.kind()), payload: record.encode() };
+        *seq = seq.next();
+        let position = self.journal.append(vec![record]).await.expect("nothing refuses it");
+        self.records += 1;
+        assert_eq!(position.0, self.records);
+        position.0
+    }
+
+    fn overlap(&self, entity: usize, slot: Slot) -> Option<u64> {
+        let first = self.entities[entity].open.keys().next().copied().unwrap_or(slot);
+        self.notes_overlaps.then(|| slot.0 - first.0.min(slot.0))
+    }
+
+    fn tx_of(&self, entity: usize, slot: Slot) -> TxId {
+        tx(u128::from(slot.0) * 8 + entity as u128)
+    }
+
+    async fn promise(&mut self, entity: usize, slot: Slot, has_event: bool) {
+        let work = if has_event { Work::event(Event::Deposit(1)) } else { Work::of([]) };
+        let branch = Branch { tx: self.tx_of(entity, slot), attempt: Attempt::FIRST, work, at: Timestamp(0) };
+        let answer = Answer { calls: vec![], answers: vec![], state: None, in_line: false };
+        let (coordinator, durability) = (key("Coordinator/C"), Durability::TwoPhase);
+        let overlap = self.overlap(entity, slot);
+        let prepared = Prepared { branch, slot, coordinator, answer, version: 1, durability, overlap };
+        self.write(entity, &Record::Prepared(prepared.into())).await;
+    }
+
+    /// Opens a transaction, or ends one.
+    async fn step(&mut self, may_open: bool) {
+        let entity = self.chance.below(self.entities.len());
+        let is_open = !self.entities[entity].open.is_empty();
+        if may_open && (!is_open || self.chance.percent(45)) {
+            let slot = self.entities[entity].next_slot;
+            self.entities[entity].next_slot = slot.next();
+            let in_two_phases = self.chance.percent(30);
+            if in_two_phases {
+                let has_event = self.chance.percent(80);
+                self.promise(entity, slot, has_event).await;
+                if !has_event {
+                    let tx = self.tx_of(entity, slot);
+                    self.write(entity, &Record::Outcome { tx, slot, decision: Decision::Commit }).await;
+                    return;
+                }
+            }
+            self.entities[entity].open.insert(slot, in_two_phases);
+        } else if is_open {
+            let slots: Vec<Slot> = self.entities[entity].open.keys().copied().collect();
+            let slot = *self.chance.pick(&slots);
+            let decision = if self.chance.percent(70) { Decision::Commit } else { Decision::Abort };
+            self.end(entity, slot, decision).await;
+        }
+    }
+
+    async fn end(&mut self, entity: usize, slot: Slot, decision: Decision) {
+        let tx = self.tx_of(entity, slot);
+        let overlap = self.overlap(entity, slot);
+        let in_two_phases = self.entities[entity].open.remove(&slot).expect("it is open");
+        let position = match (in_two_phases, decision) {
+            (true, _) => self.write(entity, &Record::Outcome { tx, slot, decision }).await,
+            (false, Decision::Abort) => return,
+            (false, Decision::Commit) => {
+                let (events, at) = (vec![Event::Deposit(1)], Timestamp(0));
+                self.write(entity, &Record::Committed { tx, slot, events, at, version: 1, overlap }).await
+            }
+        };
+        if decision == Decision::Commit {
+            self.entities[entity].committed.insert(slot, position);
+            if in_two_phases && self.chance.percent(20) {
+                // A successor is told again.
+                self.write(entity, &Record::Outcome { tx, slot, decision }).await;
+            }
+        }
+    }
+
+    /// What is to be told, from the definition: where the last one of all up to it stands.
+    fn places(&mut self) {
+        for (number, entity) in self.entities.iter().enumerate() {
+            let mut place = 0;
+            for (&slot, &position) in &entity.committed {
+                place = place.max(position);
+                self.expected.insert((place, slot), (entity.key.clone(), slot, self.tx_of(number, slot)));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_reader_finds_each_change_once_in_the_order_of_effects_wherever_it_goes_on() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    for_seeds("changes", 40, |seed| {
+        runtime.block_on(async {
+            let mut script = Script::new(seed);
+            for _ in 0..150 {
+                script.step(true).await;
+            }
+            while script.entities.iter().any(|entity| !entity.open.is_empty()) {
+                script.step(false).await;
+            }
+            script.places();
+            let expected: Vec<Told> = script.expected.values().cloned().collect();
+            let bank = bank(&script.journal, EngineOptions::default());
+            for limit in [1, 2, 3, 7, 50, 1_000] {
+                let changes = follow(&bank, Cursor::START, limit).await;
+                assert_eq!(changes.iter().map(told).collect::<Vec<_>>(), expected, "in pages of {limit}");
+                let (number, limit) = (script.chance.below(changes.len()), 1 + script.chance.below(9));
+                let rest = follow(&bank, changes[number].cursor, limit).await;
+                let rest: Vec<Told> = rest.iter().map(told).collect();
+                assert_eq!(rest, expected[number + 1..], "behind {}", changes[number].cursor);
+            }
+        });
+    });
+}
+
+#[tokio::test]
+async fn a_change_is_told_when_all_before_it_are_decided() {
+    let journal = Memory::new();
+    let bank = bank(&journal, EngineOptions::default());
+    open(&bank, "Account/A", 10_000).await;
+    open(&bank, "Account/B", 10_000).await;
+    let opened = page(&bank, Cursor::START, 10).await;
+    assert_eq!(opened.changes.len(), 2);
+    journal.hold();
+    let interest = tokio::spawn(submit(bank.clone(), command("Account/B", Event::Interest(10))));
+    until(|| journal.waiting_count() == 1).await;
+    // Admitted at A, and waiting at B for the interest.
+    let transfer = tokio::spawn(submit(bank.clone(), book(1, "Account/A", "Account/B", 100)));
+    while is_decided(&bank, "Account/A").await {
+        tokio::task::yield_now().await;
+    }
+    let deposit = tokio::spawn(submit(bank.clone(), command("Account/A", Event::Deposit(7))));
+    until(|| journal.waiting_count() == 2).await;
+    journal.sync(2);
+    let interest = interest.await.expect("no panic").expect("nothing refuses it");
+    let deposited = deposit.await.expect("no panic").expect("nothing refuses it");
+    until(|| journal.waiting_count() == 1).await;
+    let first = page(&bank, opened.next, 10).await;
+    assert_eq!(first.changes.iter().map(|change| change.tx).collect::<Vec<_>>(), [interest]);
+    assert_eq!(
+        page(&bank, first.next, 10).await,
+        Changes { changes: vec![], next: first.next },
+        "the transfer is open"
+    );
+    journal.release();
+    let transferred = transfer.await.expect("no panic").expect("nothing refuses it");
+    let rest = page(&bank, first.next, 10).await.changes;
+    let at_a: Vec<TxId> =
+        rest.iter().filter(|change| change.entity == key("Account/A")).map(|change| change.tx).collect();
+    assert_eq!(at_a, [transferred, deposited]);
+    assert_eq!(rest.len(), 4, "the transfer is a change of both accounts and of itself");
+}
+
+async fn submit<J: Journal>(bank: Bank<J>, command: enact_entities::Command<Event>) -> Option<TxId> {
+    bank.submit(command).await.ok().map(|receipt| receipt.tx)
+}
+
+#[test]
+fn a_follower_of_a_busy_engine_finds_the_histories_of_all_entities() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+    for_seeds("changes", 10, |seed| {
+        runtime.block_on(async {
+            let mut chance = Chance::new(seed);
+            let bank = bank(&Memory::new(), EngineOptions::default());
+            let accounts = ["Account/A", "Account/B"];
+            for account in accounts {
+                open(&bank, account, 10_000).await;
+            }
+            let is_over = Arc::new(AtomicBool::new(false));
+            let follower = tokio::spawn(follow_until(bank.clone(), Arc::clone(&is_over), 1 + chance.below(20)));
+            for round in 0..40 {
+                let submitted = (0..8).map(|number| {
+                    let (one, other) = if chance.percent(50) { (0, 1) } else { (1, 0) };
+                    let amount = 1 + chance.below(8_000) as i128;
+                    tokio::spawn(submit(
+                        bank.clone(),
+                        match chance.below(4) {
+                            0 => command(accounts[one], Event::Deposit(amount)),
+                            1 => command(accounts[one], Event::Withdraw(amount)),
+                            2 => command(accounts[one], Event::Interest(1)),
+                            _ => book(8 * round + number, accounts[one], accounts[other], amount),
+                        },
+                    ))
+                });
+                for submitted in submitted.collect::<Vec<_>>() {
+                    submitted.await.expect("no panic");
+                }
+            }
+            is_over.store(true, Ordering::SeqCst);
+            let changes = follower.await.expect("no panic");
+            let later = follow(&bank, Cursor::START, 1_000).await;
+            let [all, later] = [&changes, &later].map(|changes| changes.iter().map(told).collect::<Vec<_>>());
+            assert_eq!(all, later, "a later reader finds the same");
+            for account in accounts {
+                let whole = HistoryPart::Page { after: None, limit: usize::MAX };
+                let history = bank.history(&key(account), whole, LONG).await.expect("it can be read").transactions;
+                let history: Vec<_> = history.into_iter().map(|past| (past.slot, past.tx, past.events)).collect();
+                let of_account = changes.iter().filter(|change| change.entity == key(account));
+                let of_account: Vec<_> =
+                    of_account.map(|change| (change.slot, change.tx, change.events.clone())).collect();
+                assert_eq!(of_account, history, "{account}");
+            }
+        });
+    });
+}
+
+/// All changes up to a moment at which nothing is open any more.
+async fn follow_until(bank: Bank<Memory>, is_over: Arc<AtomicBool>, limit: usize) -> Vec<EntityChange<Event>> {
+    let (mut changes, mut after) = (Vec::new(), Cursor::START);
+    loop {
+        let was_over = is_over.load(Ordering::SeqCst);
+        let Changes { changes: some, next } = page(&bank, after, limit).await;
+        if some.is_empty() && was_over && next == after {
+            return changes;
+        }
+        changes.extend(some);
+        after = next;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn changes_that_cannot_be_read_are_an_error() {
+    let journal = Memory::new();
+    let bank = bank(&journal, EngineOptions::default());
+    open(&bank, "Account/A", 10_000).await;
+    journal.fail_reads(true);
+    let unread = bank.changes(Cursor::START, 10, LONG).await;
+    assert!(matches!(unread, Err(ReadError::Entity(_))), "{unread:?}");
+    journal.fail_reads(false);
+    assert_eq!(page(&bank, Cursor::START, 10).await.changes.len(), 1);
+    bank.shutdown(LONG).await.expect("the journal closes");
+    assert_eq!(bank.changes(Cursor::START, 10, LONG).await, Err(ReadError::Stopping));
+}
+
+#[test]
+fn a_cursor_is_one_of_three_numbers_or_none() {
+    for text in ["0.0.0", "3.17.1", "17.17.4294967295"] {
+        assert_eq!(text.parse::<Cursor>().map(|cursor| cursor.to_string()).as_deref(), Ok(text));
+    }
+    for text in ["", "1", "1.2", "1.2.3.4", "2.1.0", "-1.2.3", "1.2.4294967296", "a.b.c", "0.1000001.0"] {
+        assert!(text.parse::<Cursor>().is_err(), "{text}");
+    }
+}
