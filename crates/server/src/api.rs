@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +18,7 @@ use axum::http::{HeaderValue, Method, Request, Uri, header};
 use axum::response::{IntoResponse, Response};
 use enact_entities::{DiskState, Entities, Rebel};
 use enact_journal::EntityKey;
+use enact_projection::Projection;
 use enact_rebel::Class;
 use serde::Serialize;
 use tower_service::Service;
@@ -30,7 +32,7 @@ use crate::path::Place;
 use crate::problem::{InvalidParameter, Problem, ProblemKind};
 use crate::shares::{Share, Shares};
 use crate::tokens::Tokens;
-use crate::{ask, batch, changes, command, credentials, history, metrics, openapi, outcome, read};
+use crate::{ask, batch, changes, command, credentials, history, metrics, openapi, outcome, query, read};
 
 /// Most requests in flight at once, unless said otherwise.
 pub const IN_FLIGHT_MAX: usize = 1024;
@@ -49,13 +51,23 @@ pub struct Options {
     /// Most commands and reads in flight at once; further ones are turned away when they have arrived. One client has
     /// at most as many as are left for others.
     pub in_flight_max: usize,
+    /// The directory of the file that queries are answered from, which has no name and vanishes with the process; where the system keeps such
+    /// files if there is none.
+    pub scratch: Option<PathBuf>,
 }
 
 impl Options {
     /// A server for this machine only, without tokens and with default limits.
     #[must_use]
     pub fn loopback(listen: IpAddr) -> Self {
-        Self { listen, hosts: Vec::new(), exposure: Exposure::Loopback, tokens: None, in_flight_max: IN_FLIGHT_MAX }
+        Self {
+            listen,
+            hosts: Vec::new(),
+            exposure: Exposure::Loopback,
+            tokens: None,
+            in_flight_max: IN_FLIGHT_MAX,
+            scratch: None,
+        }
     }
 }
 
@@ -65,6 +77,7 @@ pub(crate) struct Api<E: Entities<Model = Rebel>> {
     in_flight: Arc<Shares>,
     batches: Arc<Shares>,
     followers: Arc<Shares>,
+    pub(crate) projection: Projection<E>,
     openapi: Bytes,
     exposure: Exposure,
     guard: Guard,
@@ -103,6 +116,7 @@ pub(crate) struct Readiness {
 /// | `POST /{Class}/{Event}` | the same, for an instance that the event creates and the `Idempotency-Key` names |
 /// | `POST /-/batch` | many commands, each in a transaction of its own |
 /// | `GET /-/changes` | what has changed in all instances, as a page or as a stream; `?after=<cursor>`, `?limit=<number>`, `?class=<Class>` |
+/// | `GET /{Class}` | finds instances by `?state=<State>`, `?<field>=<value>`, `?<field>.ge=<value>` and the like; `?after=<mark>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}` | reads an instance; `?mode=applied`, `certain` (default) or `range`; `?after=<transaction>`; `?at=<time>` |
 /// | `GET /{Class}/{id}/-/history` | what has happened to an instance; `?after=<slot>`, `?limit=<number>` |
 /// | `GET /{Class}/{id}/{Event}` | asks what a read event returns, with its parameters in the query |
@@ -117,13 +131,14 @@ pub struct Router<E: Entities<Model = Rebel>>(Arc<Api<E>>);
 
 /// The interface of `entities`: of an [engine](enact_entities::Engine), or of a node of several.
 pub fn router<E: Entities<Model = Rebel>>(entities: E, options: Options) -> Router<E> {
-    let Options { listen, hosts, exposure, tokens, in_flight_max } = options;
+    let Options { listen, hosts, exposure, tokens, in_flight_max, scratch } = options;
     let access = if tokens.is_some() { Access::ByTokens } else { Access::Anonymous };
     let openapi = Bytes::from(openapi::document(entities.model().spec(), entities.strategies(), access));
     let guard = Guard::new(Hosts::new(listen, hosts));
     let (in_flight, batches) = (Shares::new(in_flight_max), Shares::new(batch::BATCHES_MAX));
     let followers = Shares::new(changes::FOLLOWERS_MAX);
-    Router(Arc::new(Api { entities, in_flight, batches, followers, openapi, exposure, guard, tokens }))
+    let projection = Projection::new(entities.clone(), scratch);
+    Router(Arc::new(Api { entities, in_flight, batches, followers, projection, openapi, exposure, guard, tokens }))
 }
 
 impl<E: Entities<Model = Rebel>> Clone for Router<E> {
@@ -184,6 +199,7 @@ impl<E: Entities<Model = Rebel>> Api<E> {
                 Ok(metrics::answer(&metrics, self.readiness().is_ok(), membership.as_ref()))
             }
             Some(Place::Description) if is_read => Ok(self.describe()),
+            Some(Place::Class(class)) if is_read => query::query(self, peer, class, head).await,
             Some(Place::Pair(class, id)) if is_read => read::read(self, peer, (class, id), head).await,
             Some(Place::Batch) if method == Method::POST => batch::batch(self, peer, caller, head, body).await,
             Some(Place::Batch) => Err(only_allowed("POST", method, uri)),

@@ -109,7 +109,7 @@ pub(crate) async fn changes<E: Entities<Model = Rebel>>(
     }
     let _admitted = api.admit(peer)?;
     let Asked { after, limit, classes } = asked;
-    let (changes, next) = read(&api.entities, &after, limit, deadline.saturating_sub(peer.held_up()))
+    let Read { changes, next, .. } = read(&api.entities, &after, limit, deadline.saturating_sub(peer.held_up()))
         .await
         .map_err(|error| outcome::of_changes(&error))?;
     let wanted = changes.iter().filter(|(change, _)| is_wanted(&classes, change));
@@ -119,26 +119,36 @@ pub(crate) async fn changes<E: Entities<Model = Rebel>>(
 
 type Known = EntityChange<EventCall>;
 
-/// Changes of all shards behind `after`, each with the cursors behind it, and the cursors behind all.
+/// Changes of all shards, each with the cursors behind it, and the cursors behind all.
+struct Read {
+    changes: Vec<(Known, Cursors)>,
+    next: Cursors,
+    /// Whether a shard has more.
+    has_more: bool,
+}
+
+/// Changes of all shards behind `after`.
 async fn read<E: Entities<Model = Rebel>>(
     entities: &E,
     after: &Cursors,
     limit: usize,
     deadline: Duration,
-) -> Result<(Vec<(Known, Cursors)>, Cursors), ReadError> {
+) -> Result<Read, ReadError> {
     let of_each = (limit / after.0.len()).max(1);
-    let (mut all, mut at) = (Vec::new(), after.clone());
+    let (mut all, mut at, mut has_more) = (Vec::new(), after.clone(), false);
     let begun = Instant::now();
     for (index, shard) in (0..entities.shards()).enumerate() {
         let left = deadline.saturating_sub(begun.elapsed());
-        let Changes { changes, next } = Box::pin(entities.changes(shard, at.0[index], of_each, left)).await?;
+        let Changes { changes, next, has_more: more } =
+            Box::pin(entities.changes(shard, at.0[index], of_each, left)).await?;
         for change in changes {
             at.0[index] = change.cursor;
             all.push((change, at.clone()));
         }
         at.0[index] = next;
+        has_more |= more;
     }
-    Ok((all, at))
+    Ok(Read { changes: all, next: at, has_more })
 }
 
 fn is_wanted(classes: &BTreeSet<String>, change: &Known) -> bool {
@@ -183,10 +193,10 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
     /// The next changes, as soon as there are any.
     async fn next(&mut self) -> Result<Vec<Event>, ReadError> {
         loop {
-            let (changes, next) = read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
+            let Read { changes, next, has_more } =
+                read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
             let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
             let mut events: Vec<Event> = wanted.map(|(change, cursors)| event(change, cursors)).collect();
-            let is_new = next != self.asked.after;
             self.asked.after = next;
             if events.is_empty() && self.last_told.elapsed() >= QUIET_MAX {
                 // No event for the client, which takes up the id.
@@ -196,7 +206,7 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
                 self.last_told = Instant::now();
                 return Ok(events);
             }
-            if !is_new {
+            if !has_more {
                 sleep(PAUSE).await;
             }
         }

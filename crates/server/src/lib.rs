@@ -95,6 +95,7 @@ mod path;
 mod places;
 mod problem;
 mod processor;
+mod query;
 mod read;
 mod schema;
 mod shares;

@@ -7,6 +7,7 @@
 
 use axum::http::HeaderName;
 use enact_entities::Strategies;
+use enact_projection::is_ordered;
 use enact_rebel::{Class, Event, Spec, Type};
 use serde_json::json;
 use utoipa::ToSchema;
@@ -35,7 +36,7 @@ use crate::metrics::TEXT;
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::schema::{ID_PATTERN, given, taken, text_forms, with_default};
 use crate::value::to_json;
-use crate::{changes, history};
+use crate::{changes, history, query as queries};
 
 const JSON: &str = "application/json";
 
@@ -75,6 +76,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
         let name = class.name();
         components = components.schema(&**name, instance(class)).schema(format!("{name}.range"), range(class));
         paths = paths.path(format!("/{name}/{{id}}"), PathItem::new(HttpMethod::Get, read(class, access)));
+        paths = paths.path(format!("/{name}"), PathItem::new(HttpMethod::Get, query(class, access)));
         let path = format!("/{name}/{{id}}/-/history");
         paths = paths.path(path, PathItem::new(HttpMethod::Get, history(class, access)));
         for event in class.events().iter().filter(|event| event.is_read()) {
@@ -237,6 +239,55 @@ fn with_forbidden(operation: OperationBuilder, event: &Event, access: Access) ->
         Access::Anonymous if !event.needs_caller() => operation,
         _ => operation.response("403", problem("The caller has none of the roles that the event demands")),
     }
+}
+
+/// `GET /{Class}`
+fn query(class: &Class, access: Access) -> Operation {
+    let name = class.name();
+    let text = || ObjectBuilder::new().schema_type(JsonType::String);
+    let parameter = |name: String, description: &str, schema: RefOr<Schema>| {
+        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query);
+        parameter.description(Some(description)).schema(Some(schema)).build()
+    };
+    let state = parameter("state".to_owned(), "The state that they are in", state_name(class).into());
+    let identity = class.identity().iter().map(|field| (field, true));
+    let fields = identity.chain(class.fields().iter().map(|field| (field.name(), is_ordered(field.ty()))));
+    let conditions = fields.flat_map(|(field, is_ordered)| {
+        let is = parameter(field.to_string(), "The value that they have, in the form of the language", text().into());
+        let compared = [("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")];
+        let compared = compared.into_iter().filter(move |_| is_ordered).map(move |(test, words)| {
+            parameter(format!("{field}.{test}"), &format!("They have {words} this value"), text().into())
+        });
+        std::iter::once(is).chain(compared)
+    });
+    let after =
+        parameter("after".to_owned(), "The `next` of the page before", text().pattern(Some("^([0-9a-f]{2})*$")).into());
+    let bounds = ObjectBuilder::new().schema_type(JsonType::Integer).minimum(Some(1)).maximum(Some(queries::PAGE_MAX));
+    let limit =
+        parameter("limit".to_owned(), "Instances at most", bounds.default(Some(json!(queries::PAGE_DEFAULT))).into());
+    let page = closed()
+        .property("class", text().enum_values(Some([&**name])))
+        .required("class")
+        .property("instances", ArrayBuilder::new().items(reference(&**name)))
+        .required("instances")
+        .property("next", text().description(Some("The `after` of the next page, if there may be one")));
+    let found = ResponseBuilder::new()
+        .description("A page of those of which all conditions hold")
+        .content(JSON, ContentBuilder::new().schema(Some(page)).build())
+        .build();
+    let operation = OperationBuilder::new()
+        .operation_id(Some(format!("{name}.find")))
+        .tag(&**name)
+        .summary(Some(format!("Find instances of {name}")))
+        .parameter(state)
+        .parameters(Some(conditions.collect::<Vec<_>>()))
+        .parameter(after)
+        .parameter(limit)
+        .parameter(deadline())
+        .response("200", found)
+        .response("422", problem("Query or headers are not as declared"))
+        .response("504", problem("The deadline passed while changes were taken up"));
+    everywhere(operation, access).build()
 }
 
 /// `GET /{Class}/{id}`

@@ -7,6 +7,7 @@ use enact_entities::{
     Awaited, DiskState, Doubt, EntityError, Link, ReadError, Reason, Refusal, Standing, SubmitError, Wait, Waits,
 };
 use enact_journal::{EntityKey, ReadError as JournalReadError};
+use enact_projection::ProjectionError;
 use enact_rebel::{Class, StateKind};
 
 use crate::envelope::IDEMPOTENCY_REPLAYED;
@@ -140,6 +141,22 @@ pub(crate) fn of_changes(error: &ReadError) -> Problem {
         ReadError::Stopping => stopping(),
         ReadError::Entity(error) => unusable(error),
         _ => engine_failed(),
+    }
+}
+
+/// The problem of a query.
+pub(crate) fn of_query(error: &ProjectionError) -> Problem {
+    match error {
+        ProjectionError::Late => {
+            let detail = "the deadline passed while the changes were taken up that queries are answered from, which goes on; try again";
+            Problem::new(ProblemKind::Timeout, detail)
+        }
+        ProjectionError::Unread(error) => of_changes(error),
+        error => {
+            tracing::error!(%error, "queries cannot be answered");
+            let detail = "queries cannot be answered, the server's log says why; nothing was done, try again";
+            Problem::new(ProblemKind::Unreadable, detail).retry_after(RETRY_AFTER)
+        }
     }
 }
 

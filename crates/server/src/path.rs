@@ -19,6 +19,8 @@ pub(crate) enum Place<'a> {
     Batch,
     /// `/-/changes`
     Changes,
+    /// `/{Class}`
+    Class(Part<'a>),
     /// `/{Class}/{id}`, or `/{Class}/{Event}`
     Pair(Part<'a>, Part<'a>),
     /// `/{Class}/{id}/-/history`
@@ -43,6 +45,7 @@ impl<'a> Place<'a> {
             ("-", Some("batch"), None, ..) => Self::Batch,
             ("-", Some("changes"), None, ..) => Self::Changes,
             (class, Some(id), Some("-"), Some("history"), None) => Self::History(Part(class), Part(id)),
+            (class, None, ..) if !class.is_empty() => Self::Class(Part(class)),
             (class, Some(second), None, ..) if !second.is_empty() => Self::Pair(Part(class), Part(second)),
             (class, Some(id), Some(event), None, _) if !event.is_empty() => {
                 Self::Event(Part(class), Part(id), Part(event))
@@ -82,12 +85,12 @@ mod tests {
             ("/Account/A/Open", event("Account", "A", "Open")),
             ("/Account//Open", event("Account", "", "Open")),
             ("//A", pair("", "A")),
-            ("/%68ealth", None),
+            ("/%68ealth", Some(Place::Class(Part("%68ealth")))),
             ("", None),
             ("*", None),
             ("/", None),
             ("//", None),
-            ("/Account", None),
+            ("/Account", Some(Place::Class(Part("Account")))),
             ("/Account/", None),
             ("/Account//", None),
             ("/Account/A/", None),

@@ -23,7 +23,7 @@ use crate::{envelope, history, outcome, value};
 
 /// An instance in one state.
 #[derive(Debug, Serialize)]
-struct One<'a> {
+pub(crate) struct One<'a> {
     class: &'a str,
     id: &'a str,
     state: &'a str,
@@ -76,7 +76,7 @@ pub(crate) async fn read<E: Entities<Model = Rebel>>(
     let _admitted = api.admit(peer)?;
     let reading = api.entities.read(&key, mode, after, deadline.saturating_sub(peer.held_up()));
     match Box::pin(reading).await {
-        Ok(View::One { state, exists: true }) => Ok(one(&key, &state)),
+        Ok(View::One { state, exists: true }) => Ok(Json(One::of(&key, &state)).into_response()),
         Ok(View::Range(range)) if range.exists => Ok(outcomes(class, &key, &range)),
         Ok(_) => Err(never_created(&key)),
         Err(error) => Err(outcome::of_read(&error, &key)),
@@ -157,9 +157,11 @@ fn modifiers(
     Modifiers { mode: mode.unwrap_or_default(), after, at }
 }
 
-fn one(key: &EntityKey, instance: &Instance) -> Response {
-    let fields = instance.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect();
-    Json(One { class: key.class(), id: key.id(), state: instance.state(), fields }).into_response()
+impl<'a> One<'a> {
+    pub(crate) fn of(key: &'a EntityKey, instance: &'a Instance) -> Self {
+        let fields = instance.fields().iter().map(|(name, value)| (&**name, value::to_json(value))).collect();
+        Self { class: key.class(), id: key.id(), state: instance.state(), fields }
+    }
 }
 
 fn outcomes(class: &Class, key: &EntityKey, range: &Range) -> Response {

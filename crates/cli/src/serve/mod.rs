@@ -188,9 +188,11 @@ impl Start<'_> {
         let in_flight_max = IN_FLIGHT_MAX.min(limits.connections_max / 2);
         info!(connections_max = limits.connections_max, in_flight_max, "limits");
         info!(strategies = %entities.strategies(), "admission");
+        // Beside a log of its own, which is where this process writes; a database is elsewhere.
+        let scratch = args.journal.is_none().then(|| args.data.clone());
         let router = router(
             entities,
-            Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max },
+            Options { listen: address.ip(), hosts: args.hosts.clone(), exposure, tokens, in_flight_max, scratch },
         );
         announce(&format!("listening on http://{address}"));
 

@@ -17,6 +17,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::follower::{Follower, check_order};
 use crate::served::{BANK, FREE_PORT, Served, serve};
 
 const ACCOUNTS: usize = 100;
@@ -111,6 +112,7 @@ async fn kills_lose_no_acknowledged_transfer_and_repeat_none() {
     let answered = Arc::new(AtomicUsize::new(0));
     let (progress, mut progressed) = watch::channel(());
     let (current, servers) = watch::channel(Some(server.url("")));
+    let follower = Follower::of(&http, servers.clone(), seed);
     let clients: Vec<_> = transfers
         .chunks(transfer_count.div_ceil(CLIENTS))
         .map(|share| {
@@ -169,12 +171,51 @@ async fn kills_lose_no_acknowledged_transfer_and_repeat_none() {
             .json()
             .await
             .expect("every answer is JSON");
-        let balance =
-            body["fields"]["balance"].as_str().and_then(|text| text.strip_prefix("EUR ")?.strip_suffix(".00"));
-        found.insert(account, balance.and_then(|euros| euros.parse().ok()).unwrap_or_else(|| panic!("{body}")));
+        found.insert(account, euros(&body["fields"]["balance"]).unwrap_or_else(|| panic!("{body}")));
     }
     assert_eq!(found, expected);
+    check_changes(&follower.caught_up(&server.url("")).await, &expected);
+    check_query(&http, &server, &expected).await;
     assert_eq!(found.values().sum::<i64>(), OPENING_EUROS * i64::try_from(ACCOUNTS).expect("small"));
     let refused = answers.len() - done.count();
     assert!(refused > 0 && refused < answers.len(), "the run must see both answers, {refused} were refused");
+}
+
+/// The balances that all changes lead to, each taken once, are those of the accounts.
+fn check_changes(changes: &[Value], expected: &BTreeMap<usize, i64>) {
+    check_order(changes);
+    let mut balances: BTreeMap<usize, i64> = BTreeMap::new();
+    for change in changes {
+        let account = change["id"].as_str().and_then(|id| id.strip_prefix('A')?.parse().ok()).expect("an account");
+        for event in change["events"].as_array().expect("a list") {
+            let amount = |name: &str| euros(&event["arguments"][name]).unwrap_or_else(|| panic!("{event}"));
+            *balances.entry(account).or_default() += match event["event"].as_str() {
+                Some("Open") => amount("initialDeposit"),
+                Some("Pay") => -amount("amount"),
+                Some("Receive") => amount("amount"),
+                _ => panic!("{event}"),
+            };
+        }
+    }
+    assert_eq!(&balances, expected, "in another database");
+}
+
+/// Every query finds what a look at every account finds.
+async fn check_query(http: &reqwest::Client, server: &Served, expected: &BTreeMap<usize, i64>) {
+    for bound in [0, OPENING_EUROS, 2 * OPENING_EUROS] {
+        let path = format!("/Account?balance.ge=EUR%20{bound}.00&state=opened&limit=1000");
+        let answer = http.get(server.url(&path)).send().await.expect("serving");
+        let answer: Value = answer.json().await.expect("every answer is JSON");
+        let found = answer["instances"].as_array().unwrap_or_else(|| panic!("{answer}")).iter().map(|found| {
+            let account = found["id"].as_str().and_then(|id| id.strip_prefix('A')?.parse().ok());
+            (account.expect("an account"), euros(&found["fields"]["balance"]).expect("whole euros"))
+        });
+        let found: BTreeMap<usize, i64> = found.collect();
+        let wanted = expected.iter().filter(|(_, euros)| **euros >= bound).map(|(account, euros)| (*account, *euros));
+        assert_eq!(found, wanted.collect(), "from EUR {bound}");
+    }
+}
+
+fn euros(amount: &Value) -> Option<i64> {
+    amount.as_str()?.strip_prefix("EUR ")?.strip_suffix(".00")?.parse().ok()
 }

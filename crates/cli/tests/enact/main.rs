@@ -7,6 +7,7 @@ mod cluster;
 mod contract;
 mod crash;
 mod fmt;
+mod follower;
 mod identities;
 mod journal;
 mod nats;

@@ -47,6 +47,8 @@ pub struct Changes<E> {
     pub changes: Vec<EntityChange<E>>,
     /// Where to go on. It may be further than the last change where nothing follows that is one.
     pub next: Cursor,
+    /// Whether the journal has more that was not looked at. Otherwise all changes that were certain have been given.
+    pub has_more: bool,
 }
 
 /// Some of the changes of the entities of a model.

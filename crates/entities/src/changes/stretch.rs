@@ -92,7 +92,7 @@ impl<E> Stretch<E> {
             next: 0,
             due: BTreeMap::new(),
             limit,
-            given: Changes { changes: Vec::new(), next: after },
+            given: Changes { changes: Vec::new(), next: after, has_more: false },
         }
     }
 
@@ -253,8 +253,10 @@ impl<E> Stretch<E> {
         self.give_place(position);
     }
 
-    /// What has been given. All changes up to the commit that comes next are, or as many as wanted.
-    pub(crate) fn finish(mut self) -> Changes<E> {
+    /// What has been given. All changes up to the commit that comes next are, or as many as wanted. `is_whole` says whether the stretch
+    /// went up to the end of the journal.
+    pub(crate) fn finish(mut self, is_whole: bool) -> Changes<E> {
+        self.given.has_more = !is_whole || self.given.changes.len() == self.limit;
         if self.given.changes.len() < self.limit {
             let place = self.commits.get(self.next).map_or(self.end, |next| before(next.position));
             if place > self.given.next.place() {

@@ -120,7 +120,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
             };
             stretch.place(last.map_or(unplaced.position, |last| last.max(unplaced.position)));
         }
-        Ok(stretch.finish())
+        Ok(stretch.finish(is_whole))
     }
 
     /// Whether every slot of the entity before `slot` is decided, and what has committed of them is durable.

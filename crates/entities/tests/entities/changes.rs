@@ -221,7 +221,7 @@ async fn a_change_is_told_when_all_before_it_are_decided() {
     assert_eq!(first.changes.iter().map(|change| change.tx).collect::<Vec<_>>(), [interest]);
     assert_eq!(
         page(&bank, first.next, 10).await,
-        Changes { changes: vec![], next: first.next },
+        Changes { changes: vec![], next: first.next, has_more: false },
         "the transfer is open"
     );
     journal.release();
@@ -291,8 +291,8 @@ async fn follow_until(bank: Bank<Memory>, is_over: Arc<AtomicBool>, limit: usize
     let (mut changes, mut after) = (Vec::new(), Cursor::START);
     loop {
         let was_over = is_over.load(Ordering::SeqCst);
-        let Changes { changes: some, next } = page(&bank, after, limit).await;
-        if some.is_empty() && was_over && next == after {
+        let Changes { changes: some, next, has_more } = page(&bank, after, limit).await;
+        if some.is_empty() && was_over && !has_more {
             return changes;
         }
         changes.extend(some);

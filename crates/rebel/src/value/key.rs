@@ -222,8 +222,9 @@ impl Key {
         }
     }
 
-    /// The value of the field number `index`.
-    pub(crate) fn field(&self, index: usize) -> Option<Value> {
+    /// The value of the identity field number `index`, counted from 0; a class without any has one that is a text.
+    #[must_use]
+    pub fn field(&self, index: usize) -> Option<Value> {
         Some(match self {
             Key::Composite(parts) => return parts.get(index)?.field(0),
             Key::String(text) => Value::String(text.clone()),

@@ -205,7 +205,7 @@ async fn a_question_about_changes_that_makes_no_sense_is_told_which_part_does_no
         ("after=2.1.0", "after"),
         ("after=0.0.0,0.0.0", "after"),
         ("after=0.2000000.0", "after"),
-        ("class=Door", "class"),
+        ("class=Window", "class"),
         ("since=0.0.0", "since"),
     ] {
         let answer = bank.get(&format!("/-/changes?{query}")).await;

@@ -14,6 +14,7 @@ mod ids;
 mod listener;
 mod metrics;
 mod openapi;
+mod queries;
 mod reads;
 mod results;
 mod tokens;

@@ -54,6 +54,7 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
     let expected = [
         "post /-/batch",
         "get /-/changes",
+        "get /Account",
         "post /Account/Open",
         "get /Account/{id}",
         "get /Account/{id}/-/history",
@@ -63,13 +64,16 @@ async fn the_document_is_openapi_with_one_path_per_exposed_event() {
         "post /Account/{id}/Describe",
         "post /Account/{id}/Open",
         "post /Account/{id}/Withdraw",
+        "get /Deposit",
         "get /Deposit/{id}",
         "get /Deposit/{id}/-/history",
         "post /Deposit/{id}/Ping",
         "post /Deposit/{id}/Start",
+        "get /Ticket",
         "get /Ticket/{id}",
         "get /Ticket/{id}/-/history",
         "post /Ticket/{id}/Issue",
+        "get /Transfer",
         "post /Transfer/Book",
         "get /Transfer/{id}",
         "get /Transfer/{id}/-/history",
@@ -171,6 +175,10 @@ async fn answers_are_as_described() {
     let body = r#"{"commands":[
         {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1.00"},"idempotency_key":"w"},
         {"class":"Account","id":"A","event":"Withdraw","arguments":{"amount":"EUR 1000.00"}}]}"#;
+    for path in ["/Account", "/Transfer"] {
+        let found = bank.get(path).await;
+        conforms(&document, described(&document, path, "get", &found), &found.body);
+    }
     let changes = bank.get("/-/changes").await;
     conforms(&document, described(&document, "/-/changes", "get", &changes), &changes.body);
     let batch = bank.post("/-/batch", body).await;
