@@ -1,10 +1,11 @@
 //! Nodes share the entities, and each answers for all of them.
 
 use enact_cluster::shard_of;
-use enact_entities::{Entities, HistoryPart, SubmitError};
+use enact_entities::{Changes, Cursor, Entities, EntityChange, HistoryPart, SubmitError};
+use enact_rebel::EventCall;
 use futures_util::future::join_all;
 
-use crate::bank::{ACCOUNTS, Bank, DEADLINE, balance, settled, shards, total};
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, Node, balance, settled, shards, total};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_answers_for_every_entity() {
@@ -106,4 +107,55 @@ async fn a_page_of_a_history_that_is_more_than_a_message_may_be_is_shorter() {
     let [one, other] = pages.map(|pages| pages.concat());
     assert_eq!(one.len(), DEPOSITS + 1);
     assert!(one == other, "the same history");
+}
+
+/// The changes of each shard behind its cursor, in pages of `limit`, and how far they go.
+async fn follow(node: &Node, after: &[Cursor], limit: usize) -> (Vec<Vec<EntityChange<EventCall>>>, Vec<Cursor>) {
+    let (mut all, mut ends) = (Vec::new(), Vec::new());
+    for (shard, after) in (0..).zip(after) {
+        let (mut of_shard, mut at) = (Vec::new(), *after);
+        loop {
+            let page = node.changes(shard, at, limit, DEADLINE).await;
+            let Changes { changes, next, has_more } = page.unwrap_or_else(|error| panic!("shard {shard}: {error}"));
+            of_shard.extend(changes);
+            at = next;
+            if !has_more {
+                break;
+            }
+        }
+        all.push(of_shard);
+        ends.push(at);
+    }
+    (all, ends)
+}
+
+/// What is the same for every reader.
+fn told(changes: &[Vec<EntityChange<EventCall>>]) -> Vec<Vec<String>> {
+    let told = |change: &EntityChange<EventCall>| format!("{} {} {:?}", change.entity, change.tx, change.events);
+    changes.iter().map(|of_shard| of_shard.iter().map(told).collect()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_node_tells_the_changes_of_all_shards_and_the_next_owner_goes_on_with_them() {
+    let Some(bank) = Bank::over_one() else { return };
+    let [a, b] = bank.nodes(["a", "b"]).await;
+    bank.open_all(&a).await;
+    for n in 0..ACCOUNTS {
+        a.submit(bank.transfer(&format!("first {n}").replace(' ', "-"), 3, n, (n + 5) % ACCOUNTS))
+            .await
+            .expect("booked");
+    }
+    let start = vec![Cursor::START; usize::from(a.shards())];
+    let (first, cursors) = follow(&a, &start, 7).await;
+    assert_eq!(told(&follow(&b, &start, 1_000).await.0), told(&first), "in one order");
+    // Each account is opened, and is in two transfers, which are objects, too.
+    assert_eq!(first.iter().map(Vec::len).sum::<usize>(), 4 * ACCOUNTS);
+    a.leave(DEADLINE).await;
+    for n in 0..ACCOUNTS {
+        crate::bank::insist(&b, bank.transfer(&format!("second-{n}"), 3, n, (n + 7) % ACCOUNTS)).await;
+    }
+    let (second, _) = follow(&b, &cursors, 2).await;
+    assert_eq!(second.iter().map(Vec::len).sum::<usize>(), 3 * ACCOUNTS);
+    let joined: Vec<Vec<_>> = first.into_iter().zip(second).map(|(first, second)| [first, second].concat()).collect();
+    assert_eq!(told(&follow(&b, &start, 5).await.0), told(&joined));
 }
