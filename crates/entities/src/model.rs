@@ -65,6 +65,24 @@ pub trait Model: Send + Sync + 'static {
         at: Timestamp,
     ) -> Result<Self::State, Vec<Reason>>;
 
+    /// The state that `event` would leave if nothing refused it: for what has happened and should not have. Nothing if that cannot
+    /// be told.
+    fn projected(
+        &self,
+        key: &EntityKey,
+        state: &Self::State,
+        event: &Self::Event,
+        at: Timestamp,
+    ) -> Option<Self::State> {
+        self.next(key, state, event, at).ok()
+    }
+
+    /// Whether `event` only happens when another one calls it, or by itself: no client may call it.
+    fn is_internal(&self, key: &EntityKey, event: &Self::Event) -> bool {
+        let _ = (key, event);
+        false
+    }
+
     /// What is wrong with the state that a transaction leaves, given the one that it found: the invariants that do not hold.
     ///
     /// One that did not hold before either counts only if the transaction changes something that it reads. So nothing that holds

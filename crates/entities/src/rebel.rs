@@ -543,6 +543,15 @@ impl Model for Rebel {
         known.class.act(&key, state, event, time(at)).map_err(reasons)
     }
 
+    fn projected(&self, entity: &EntityKey, state: &Instance, event: &EventCall, at: Timestamp) -> Option<Instance> {
+        let (known, key) = self.class(entity).ok()?;
+        known.class.projected(&key, state, event, time(at))
+    }
+
+    fn is_internal(&self, entity: &EntityKey, event: &EventCall) -> bool {
+        event.due().is_none() && self.event(entity, event).is_some_and(rebel::Event::is_internal)
+    }
+
     fn broken(&self, entity: &EntityKey, before: &Instance, after: &Instance, at: Timestamp) -> Vec<Reason> {
         match self.class(entity) {
             Ok((known, key)) => reasons(known.class.broken_by(&key, before, after, time(at))),

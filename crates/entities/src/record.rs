@@ -238,6 +238,7 @@ impl<E> Record<E> {
         }
     }
 
+<<<<<<< HEAD
     /// Notes the first slot of the entity that is not decided, where it matters for the order of effects.
     pub(crate) fn note_first_undecided(&mut self, first: Slot) {
         let (slot, overlap) = match self {
@@ -246,6 +247,15 @@ impl<E> Record<E> {
             _ => return,
         };
         *overlap = Some(slot.0.saturating_sub(first.0));
+=======
+    /// The place in the order of its entity of the transaction that it is of; records of coordinators, and notes, have none.
+    pub const fn slot(&self) -> Option<Slot> {
+        match self {
+            Self::Prepared(prepared) => Some(prepared.slot),
+            Self::Outcome { slot, .. } | Self::Committed { slot, .. } => Some(*slot),
+            Self::Decision(_) | Self::Answer(_) | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
+        }
+>>>>>>> d483926 (entities: judge a journal by the contract)
     }
 
     /// Whether records of this kind say what was promised to a coordinator elsewhere, or what became of it.

@@ -104,7 +104,7 @@ impl<E> Stop<E> {
     }
 }
 
-type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
+pub(crate) type Possible<M> = Result<(<M as Model>::State, Vec<Call<<M as Model>::Event>>), Vec<Reason>>;
 
 pub(crate) struct Entity<M: Model> {
     pub(crate) model: Arc<M>,
@@ -233,9 +233,7 @@ impl<M: Model> Entity<M> {
 
     /// What happens by itself in `state` before `branch` may.
     pub(super) fn due_before(&self, branch: &Branch<M::Event>, state: &M::State) -> Option<Due<M::Event>> {
-        let is_first =
-            |due: &Due<_>| due.precedes(branch.at, branch.work.timed) && !cfg!(planted = "overlook_what_is_due");
-        self.model.due(&self.key, state).filter(is_first)
+        due_before(&*self.model, &self.key, branch, state)
     }
 
     /// What becomes of `event` behind everything that is described by `cover`.
@@ -257,8 +255,7 @@ impl<M: Model> Entity<M> {
 
     /// Whether `event` is possible in `state`, as the only one of its transaction.
     fn would_happen(&self, event: &M::Event, at: Timestamp, state: &M::State) -> bool {
-        let next = self.possible(event, at, state);
-        next.is_ok_and(|(next, _)| self.model.broken(&self.key, state, &next, at).is_empty())
+        would_happen(&*self.model, &self.key, event, at, state)
     }
 
     /// The answers to the questions of `branch`, if `state` is what it finds and its events change nothing that is asked for.
@@ -268,16 +265,7 @@ impl<M: Model> Entity<M> {
 
     /// The state after `event` and its calls, or every reason why it is not possible.
     fn possible(&self, event: &M::Event, at: Timestamp, state: &M::State) -> Possible<M> {
-        let next = self.model.next(&self.key, state, event, at)?;
-        match self.model.calls(&self.key, Some(state), event, at) {
-            Calls::Known(calls) => Ok((next, calls)),
-            Calls::Refused(reasons) => Err(reasons),
-            Calls::DependsOnState => panic!(
-                "the model does not know the calls of {} at {} in {state:?}, where it is possible",
-                self.model.event_name(event),
-                self.key
-            ),
-        }
+        possible(&*self.model, &self.key, event, at, state)
     }
 
     /// The calls of each event of a branch, if they are the same in every state.
@@ -320,13 +308,7 @@ impl<M: Model> Entity<M> {
     }
 
     fn broken(&self, condition: &Condition<M::Event>, at: Timestamp, state: &M::State) -> Option<Reason> {
-        let holds = match &condition.demand {
-            Demand::Impossible(event) => !self.would_happen(event, at, state),
-            Demand::Initialized => self.exists(state),
-            Demand::InState(asked) => asked.iter().any(|name| name == self.state_name(state)),
-        };
-        let broken = || Reason::Condition { text: condition.text.clone(), state: self.state_name(state).to_owned() };
-        (!holds).then(broken)
+        broken(&*self.model, &self.key, condition, at, state)
     }
 
     /// Applies an admitted branch.
@@ -500,6 +482,59 @@ impl<M: Model> Entity<M> {
         names.dedup();
         names.join(", ")
     }
+}
+
+/// What happens by itself in `state` before `branch` may.
+pub(crate) fn due_before<M: Model>(
+    model: &M,
+    key: &EntityKey,
+    branch: &Branch<M::Event>,
+    state: &M::State,
+) -> Option<Due<M::Event>> {
+    let is_first = |due: &Due<_>| due.precedes(branch.at, branch.work.timed) && !cfg!(planted = "overlook_what_is_due");
+    model.due(key, state).filter(is_first)
+}
+
+/// The state after `event` and its calls, or every reason why it is not possible.
+pub(crate) fn possible<M: Model>(
+    model: &M,
+    key: &EntityKey,
+    event: &M::Event,
+    at: Timestamp,
+    state: &M::State,
+) -> Possible<M> {
+    let next = model.next(key, state, event, at)?;
+    match model.calls(key, Some(state), event, at) {
+        Calls::Known(calls) => Ok((next, calls)),
+        Calls::Refused(reasons) => Err(reasons),
+        Calls::DependsOnState => panic!(
+            "the model does not know the calls of {} at {key} in {state:?}, where it is possible",
+            model.event_name(event)
+        ),
+    }
+}
+
+/// Why `condition` does not hold in `state`; nothing if it does.
+pub(crate) fn broken<M: Model>(
+    model: &M,
+    key: &EntityKey,
+    condition: &Condition<M::Event>,
+    at: Timestamp,
+    state: &M::State,
+) -> Option<Reason> {
+    let holds = match &condition.demand {
+        Demand::Impossible(event) => !would_happen(model, key, event, at, state),
+        Demand::Initialized => model.exists(key, state),
+        Demand::InState(asked) => asked.iter().any(|name| name == model.state_name(key, state)),
+    };
+    let broken = || Reason::Condition { text: condition.text.clone(), state: model.state_name(key, state).to_owned() };
+    (!holds).then(broken)
+}
+
+/// Whether `event` is possible in `state`, as the only one of its transaction.
+fn would_happen<M: Model>(model: &M, key: &EntityKey, event: &M::Event, at: Timestamp, state: &M::State) -> bool {
+    let next = possible(model, key, event, at, state);
+    next.is_ok_and(|(next, _)| model.broken(key, state, &next, at).is_empty())
 }
 
 fn conditions_in_a_row<E>(actions: &[Action<E>]) -> impl Iterator<Item = &Condition<E>> {

@@ -98,6 +98,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::entity::{Answer, Branch, Rejection, Unanswered};
 use self::entity::{Entity, Shape, Step, Unsettled};
+pub(crate) use self::entity::{broken, due_before, possible};
 pub(crate) use self::explain::Culprit;
 use self::index::{Index, Key, Round};
 use self::judge::{Cause, Judgement, hinders, judge};

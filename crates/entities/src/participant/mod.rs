@@ -42,6 +42,7 @@ pub use self::history::{Happened, History, HistoryOf, HistoryPart};
 use self::read::{LateRead, Reads};
 pub use self::read::{Read, ReadId, ReadMode, View};
 pub use self::recovery::RecoveryError;
+pub(crate) use self::recovery::{Replay, known};
 use crate::EntityKey;
 use crate::admission::{
     Admission, Answer, Applied, Branch, Consequences, Decision, InProgress, Limits, Strategy, Verdict, Wait,

@@ -79,7 +79,7 @@ pub enum RecoveryError {
 }
 
 /// What is known so far while records are read.
-pub(super) struct Replay<M: Model> {
+pub(crate) struct Replay<M: Model> {
     /// The state and the version of the contract that it is of; nothing before the first event.
     base: Option<(M::State, u32)>,
     /// Slots below are described by the snapshot: pending there, or past.
@@ -172,7 +172,7 @@ impl<M: Model> Replay<M> {
         self.pending.split_off(&end);
     }
 
-    fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
+    pub(crate) fn begin(snapshot: Option<Snapshot<M::State, M::Event>>) -> Self {
         let Some(Snapshot { base, next_slot, pending, version }) = snapshot else {
             let (pending, slots) = (BTreeMap::new(), BTreeSet::new());
             return Self { base: None, known: Slot::FIRST, next_slot: Slot::FIRST, pending, slots };
@@ -183,7 +183,7 @@ impl<M: Model> Replay<M> {
     }
 
     /// Takes up one record; nothing if it does not belong here.
-    fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
+    pub(crate) fn read(&mut self, key: &EntityKey, record: Record<M::Event>) -> Option<()> {
         match record {
             #[cfg(planted = "forget_promises")]
             Record::Prepared(_) => {}
@@ -257,6 +257,14 @@ impl<M: Model> Replay<M> {
         (slot == first || !head.prepared.answer.in_line).then_some(slot)
     }
 
+    /// Takes the next committed one whose place in the order is known: nothing open stands before it.
+    pub(crate) fn take_head(&mut self) -> Option<Prepared<M::Event>> {
+        let slot = self.ready_head()?;
+        let prepared = self.pending.remove(&slot).expect("it was found").prepared;
+        self.slots.remove(&(prepared.branch.tx, slot));
+        Some(prepared)
+    }
+
     /// Applies what is committed, as far as nothing before it is open, and shows each with the state that it leaves.
     pub(super) fn apply_heads(
         &mut self,
@@ -264,10 +272,9 @@ impl<M: Model> Replay<M> {
         entity: &EntityKey,
         mut show: impl FnMut(&Prepared<M::Event>, &M::State),
     ) -> Result<(), RecoveryError> {
-        while let Some(slot) = self.ready_head() {
-            let prepared = self.pending.remove(&slot).expect("it was found").prepared;
+        while let Some(prepared) = self.take_head() {
             let Prepared { branch: Branch { tx, work, at, .. }, version, .. } = &prepared;
-            let (tx, at, version) = (*tx, *at, *version);
+            let (tx, slot, at, version) = (*tx, prepared.slot, *at, *version);
             let mut state = self.under(model, entity, version)?;
             let model = known(model, entity, version)?;
             for event in work.events() {
@@ -279,18 +286,19 @@ impl<M: Model> Replay<M> {
                 })?;
             }
             show(&prepared, &state);
-            self.base = Some((state, version));
+            self.leave(state, version);
         }
         Ok(())
     }
 
-    /// The state so far, as it is under `version`.
-    fn under(&mut self, model: &M, entity: &EntityKey, version: u32) -> Result<M::State, RecoveryError> {
+    /// The state so far, as it is under `version`. It is given away, and [`leave`](Self::leave) is to say what follows.
+    pub(crate) fn under(&mut self, model: &M, entity: &EntityKey, version: u32) -> Result<M::State, RecoveryError> {
         let model = known(model, entity, version)?;
         match self.base.take() {
             None => model.initial(entity).ok_or_else(|| RecoveryError::NoSuchEntity { entity: entity.clone() }),
             Some((state, from)) if from == version => Ok(state),
-            Some((_, from)) if from > version => {
+            Some((state, from)) if from > version => {
+                self.base = Some((state, from));
                 Err(RecoveryError::NoSuchVersion { entity: entity.clone(), version: from })
             }
             Some((state, from)) => model.migrated(entity, state, from).map_err(|reasons| RecoveryError::NotMigrated {
@@ -299,6 +307,28 @@ impl<M: Model> Replay<M> {
                 reasons,
             }),
         }
+    }
+
+    /// The state so far is this one, of this version.
+    pub(crate) fn leave(&mut self, state: M::State, version: u32) {
+        self.base = Some((state, version));
+    }
+
+    /// What is committed under `slot` and not taken yet.
+    pub(crate) fn committed(&self, slot: Slot) -> Option<TxId> {
+        let pending = self.pending.get(&slot).filter(|pending| pending.committed)?;
+        Some(pending.prepared.branch.tx)
+    }
+
+    /// Whether `tx` is promised or committed under `slot`, and not taken yet.
+    pub(crate) fn is_pending(&self, tx: TxId, slot: Slot) -> bool {
+        self.pending.get(&slot).is_some_and(|pending| pending.prepared.branch.tx == tx)
+    }
+
+    /// The committed ones that wait for one before them that is not decided.
+    pub(crate) fn waiting(&self) -> Vec<TxId> {
+        let committed = self.pending.values().filter(|pending| pending.committed);
+        committed.map(|pending| pending.prepared.branch.tx).collect()
     }
 
     /// Fails if something is open that was promised under another version: nobody could tell whether it is possible now.
@@ -310,6 +340,6 @@ impl<M: Model> Replay<M> {
     }
 }
 
-fn known<'m, M: Model>(model: &'m M, entity: &EntityKey, version: u32) -> Result<&'m M, RecoveryError> {
+pub(crate) fn known<'m, M: Model>(model: &'m M, entity: &EntityKey, version: u32) -> Result<&'m M, RecoveryError> {
     model.under(version).ok_or_else(|| RecoveryError::NoSuchVersion { entity: entity.clone(), version })
 }

@@ -1,5 +1,6 @@
 //! Entities through their public interface: admission, atomic commit, the engine over journals, and contracts in Rebel.
 
+mod audit;
 mod barriers;
 mod batches;
 mod changes;

@@ -145,17 +145,10 @@ impl Class {
         };
         let mut fields = instance.fields().clone();
         if violations.is_empty() {
-            let mut bound = Vec::with_capacity(transition.body.effects.len());
-            for effect in &transition.body.effects {
-                match evaluator.value(&effect.value, &[]) {
-                    Ok(value) => bound.push((effect.field.index, &effect.field.name, value)),
-                    Err(fault) => {
-                        let values = values_of(&reads(&effect.value), scope);
-                        violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
-                    }
-                }
+            match self.changed(transition, &mut evaluator, scope) {
+                Ok(changed) => fields = changed,
+                Err(faults) => violations = faults,
             }
-            fields.set(&self.names, bound);
         }
         let mut result = None;
         if let (Some(returned), true) = (&transition.body.returned, violations.is_empty()) {
@@ -172,6 +165,75 @@ impl Class {
         }
         let timing = self.kept_timing(key, instance, (&transition.target, &fields), call, at)?;
         Ok((Instance::new(transition.target.clone(), fields).with_timing(timing), result))
+    }
+
+    /// The fields of `scope` as the effects of `transition` leave them.
+    ///
+    /// # Errors
+    /// Each effect without a value.
+    fn changed(
+        &self,
+        transition: &Transition,
+        evaluator: &mut Evaluator<'_>,
+        scope: Scope<'_>,
+    ) -> Result<Bindings, Vec<Violation>> {
+        let mut violations = Vec::new();
+        let mut bound = Vec::with_capacity(transition.body.effects.len());
+        for effect in &transition.body.effects {
+            match evaluator.value(&effect.value, &[]) {
+                Ok(value) => bound.push((effect.field.index, &effect.field.name, value)),
+                Err(fault) => {
+                    let values = values_of(&reads(&effect.value), scope);
+                    violations.push(Violation::Arithmetic { fault, place: effect.text.clone(), values });
+                }
+            }
+        }
+        if !violations.is_empty() {
+            return Err(violations);
+        }
+        let mut fields = scope.fields.clone();
+        fields.set(&self.names, bound);
+        Ok(fields)
+    }
+
+    /// The instance that `call` would leave if nothing refused it: for what has happened and should not have. Nothing if it does not
+    /// fit the class, or one of its effects has no value.
+    ///
+    /// In a state that does not allow the event it does what it does in the first one that does, in the order of the text; of
+    /// variants it is the one whose guards hold, or else the first.
+    ///
+    /// ```
+    /// use enact_rebel::{Source, Timestamp, Value, check};
+    /// let spec = check(vec![Source::new("tank.rebel", "
+    ///     class Tank
+    ///       litres: Integer = 5
+    ///       initial full
+    ///         on Drain(by: Integer): used
+    ///           pre: litres - by >= 0
+    ///           post: this.litres -= by
+    ///       used
+    /// ")]).unwrap();
+    /// let tank = spec.class("Tank").unwrap();
+    /// let (key, now) = (tank.key("t1").unwrap(), Timestamp::from_millis(0));
+    /// let drain = tank.event("Drain").unwrap().call([("by", Value::Integer(8))]).unwrap();
+    ///
+    /// let drained = tank.projected(&key, &tank.initial(), &drain, now).unwrap();
+    /// assert_eq!(drained.fields().get("litres"), Some(&Value::Integer(-3)));
+    /// ```
+    #[must_use]
+    pub fn projected(&self, key: &Key, instance: &Instance, call: &EventCall, at: Timestamp) -> Option<Instance> {
+        let event = self.event(call.event()).filter(|event| !event.read && !call.is_note())?;
+        let call = event.completed(call);
+        if self.wrong_key(key).is_some() || !event.argument_errors(&call).is_empty() {
+            return None;
+        }
+        let first = event.transition(instance.state()).or_else(|| event.transitions.first())?;
+        let scope = self.scope(key, instance.fields(), Some(&call), at);
+        let mut evaluator = Evaluator::new(scope);
+        let transition = self.chosen(event, first, &mut evaluator, scope).unwrap_or(first);
+        let fields = self.changed(transition, &mut evaluator, scope).ok()?;
+        let timing = self.kept_timing(key, instance, (&transition.target, &fields), &call, at).ok()?;
+        Some(Instance::new(transition.target.clone(), fields).with_timing(timing))
     }
 
     /// Refuses the event of a timer that is not the next one to happen.

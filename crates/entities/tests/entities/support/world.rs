@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use enact_entities::{
-    Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability, EarlyRelease,
-    EntityKey, Idempotency, Input, Millis, Model, Output, Participant, ParticipantOptions, Precommit, Read, ReadId,
-    ReadMode, Record, Reply, Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View, Vote, Wait,
-    WriteId, Written,
+    Audited, Begin, Call, Coordinator, CoordinatorInput, CoordinatorOptions, CoordinatorOutput, Durability,
+    EarlyRelease, EntityKey, Idempotency, Input, Millis, Model, Output, Participant, ParticipantOptions, Precommit,
+    Read, ReadId, ReadMode, Record, Reply, Snapshot, Strategy, Timestamp, ToCoordinator, ToParticipant, TxId, View,
+    Vote, Wait, WriteId, Written, audit,
 };
 
 use super::bank::{Bank, Event, Hand};
@@ -549,6 +549,28 @@ impl<M: Model> Net<M> {
         }
         for (at, coordinator) in &self.coordinators {
             assert_eq!(coordinator.in_flight(), 0, "{at} has unfinished transactions");
+        }
+        self.check_audit();
+    }
+
+    /// Checks that an audit of what has been written finds nothing, and ends where the participants are unless something waits for an
+    /// abort that was not written.
+    fn check_audit(&self) {
+        for (at, log) in self.logs.iter().filter(|(at, _)| !Self::is_coordinator(at)) {
+            let mut log = log.clone();
+            log.sort_by_key(Record::slot);
+            let mut last = None;
+            let waiting = audit(&*self.model, at, (0..).zip(log), |audited| match audited {
+                Audited::Judged(judged) => {
+                    assert!(judged.refusals.is_empty(), "{at}: {judged:?}");
+                    last = Some(judged.after.clone());
+                }
+                other => panic!("{at}: {other:?}"),
+            });
+            assert!(waiting.is_empty() || self.durability() == Durability::TwoPhase, "{at}");
+            if let (Some(last), Some(participant), true) = (last, self.participants.get(at), waiting.is_empty()) {
+                assert_eq!(last, *participant.admission().base(), "{at}");
+            }
         }
     }
 }
