@@ -33,6 +33,8 @@ pub(crate) enum Command {
     /// Verify, back up, restore or export what has happened to the entities
     #[command(subcommand)]
     Journal(Journal),
+    /// Find everything that has happened to the entities and that the specification does not allow
+    Audit(Audit),
     /// Change the specification of a data directory that no server has open
     #[command(subcommand)]
     Contract(Contract),
@@ -195,6 +197,20 @@ pub(crate) enum Journal {
     },
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    #[command(flatten)]
+    pub(crate) spec: SpecFiles,
+    #[command(flatten)]
+    pub(crate) records: Records,
+    /// A backup, instead of a directory
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
+    pub(crate) backup: Option<PathBuf>,
+    /// Print each finding as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Where records are.
 #[derive(Debug, Args)]
 pub(crate) struct Records {
@@ -207,6 +223,17 @@ pub(crate) struct Records {
     /// Which journal there: streams `J<NUMBER>` and `S<NUMBER>` of the account, or rows of the schema
     #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "journal")]
     pub(crate) shard: u16,
+}
+
+impl Audit {
+    /// The journal, in words.
+    pub(crate) fn place(&self) -> String {
+        match (&self.backup, &self.records.journal) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(address)) => crate::serve::without_passwords(address),
+            (None, None) => self.records.data.display().to_string(),
+        }
+    }
 }
 
 #[derive(Debug, Args)]

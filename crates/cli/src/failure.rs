@@ -27,7 +27,7 @@ Exit status:
   2  wrong usage, or a file of the specification or of tokens, or a backup, cannot be read, written or taken
   3  cannot listen on the address
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
-     backup is damaged; or the name of the node is in use, or `enact cluster check` has found something
+     backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept";
 
@@ -75,8 +75,14 @@ pub(crate) enum Failure {
     #[cfg(any(feature = "nats", feature = "postgres"))]
     #[error("cannot read {place}")]
     Read { place: String, source: ReadError },
+    #[error(
+        "the specification does not allow what has happened: {findings} finding{}", if *findings == 1 { "" } else { "s" }
+    )]
+    NotAllowed { findings: u64 },
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
+    #[error("cannot audit {place}")]
+    Audit { place: String, source: ContractError },
     #[error("cannot serve from {place}")]
     Contract { place: String, source: ContractError },
     #[cfg(feature = "nats")]
@@ -161,9 +167,10 @@ impl Failure {
             | Self::Damaged { .. }
             | Self::Restore { .. }
             | Self::Record { .. }
+            | Self::NotAllowed { .. }
             | Self::Close { .. } => 4,
-            Self::Contract { source, .. } if source.is_of_the_directory() => 4,
-            Self::Contract { .. } => 5,
+            Self::Contract { source, .. } | Self::Audit { source, .. } if source.is_of_the_directory() => 4,
+            Self::Contract { .. } | Self::Audit { .. } => 5,
             Self::Runtime(_) | Self::Random(_) | Self::Engine { .. } | Self::Shutdown(_) => 6,
         };
         ExitCode::from(status)

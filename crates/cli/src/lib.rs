@@ -40,6 +40,7 @@ pub fn run() -> ExitCode {
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
+        Command::Audit(args) => journal::audit(&args),
         Command::Contract(command) => change::run(&command),
         #[cfg(feature = "nats")]
         Command::Cluster(command) => cluster::run(&command),

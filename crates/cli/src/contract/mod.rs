@@ -186,12 +186,18 @@ impl History {
     /// Nothing if the journal is empty.
     async fn read<J: Journal>(journal: &J) -> Result<Option<Self>, ContractError> {
         let records = journal.read(&key(), Seq::NONE).await?;
-        let Some(seq) = records.last().map(|record| record.seq) else {
+        let Some(history) = Self::of(&records)? else {
             let is_empty = journal.feed(Position::START, 1).await?.is_empty();
             return if is_empty { Ok(None) } else { Err(ContractError::Missing) };
         };
+        Ok(Some(history))
+    }
+
+    /// That of these records of contracts; nothing if there are none.
+    fn of(records: &[Stored]) -> Result<Option<Self>, ContractError> {
+        let Some(seq) = records.last().map(|record| record.seq) else { return Ok(None) };
         let mut adopted: Vec<Adopted> = Vec::new();
-        for record in &records {
+        for record in records {
             let (version, sources) = decode(record)?;
             // Recorded again, the version before is what a rollback leaves.
             while adopted.last().is_some_and(|last| last.version > version) {
@@ -221,6 +227,25 @@ impl History {
         let Some(first) = before.next() else { return Ok(None) };
         before.try_fold(Rebel::new(accepted(first)?), |model, adopted| after(model, accepted(adopted)?)).map(Some)
     }
+}
+
+/// The model by which events are judged that are in a journal with these records of contracts: `sources` are the contract of their
+/// version, whatever is recorded, and all other versions are as they were recorded.
+///
+/// # Errors
+/// The sources are of a version before the last one that is not among those recorded, or the versions do not follow on each other.
+pub(crate) fn of_audit(recorded: &[Stored], sources: &[Source], version: u32) -> Result<Rebel, ContractError> {
+    let given = |position| Adopted { version, sources: sources.to_vec(), position };
+    let Some(mut history) = History::of(recorded)? else {
+        return History { adopted: vec![given(Position::START)], seq: Seq::NONE }.model();
+    };
+    let (last, position) = (history.last().version, history.last().position);
+    match history.adopted.iter_mut().find(|adopted| adopted.version == version) {
+        Some(adopted) => *adopted = given(adopted.position),
+        None if version > last => history.adopted.push(given(position)),
+        None => return Err(ContractError::Earlier { version: last, given: version }),
+    }
+    history.model()
 }
 
 /// The specification that was recorded.
@@ -469,7 +494,7 @@ fn key() -> EntityKey {
 }
 
 /// Whether it is none of the entities that a specification declares: a transaction, a request, this contract.
-fn is_internal(entity: &EntityKey) -> bool {
+pub(crate) fn is_internal(entity: &EntityKey) -> bool {
     entity.class().starts_with('.')
 }
 

@@ -1,5 +1,7 @@
-//! `enact journal`: what is in a data directory, another journal or a backup, and the way from one to the other.
+//! `enact journal`: what is in a data directory, another journal or a backup, and the way from one to the other; `enact audit`:
+//! whether a specification allows it.
 
+mod audit;
 mod backup;
 mod export;
 mod groups;
@@ -10,6 +12,7 @@ use std::path::Path;
 
 use enact_journal::{OpenError, Verification, adopt, verify};
 
+pub(crate) use self::audit::run as audit;
 use self::groups::Groups;
 use crate::args;
 use crate::failure::Failure;

@@ -250,7 +250,6 @@ pub(crate) fn in_tables(options: &PostgresOptions) -> String {
 }
 
 /// The servers, as they may stand in a log.
-#[cfg(feature = "nats")]
 pub(crate) fn without_passwords(addresses: &str) -> String {
     let servers: Vec<&str> =
         addresses.split(',').map(|address| address.rsplit_once('@').map_or(address, |(_, server)| server)).collect();

@@ -24,15 +24,16 @@ const CLIENTS: usize = 3;
 const OPENED: i64 = 10_000;
 
 /// A command of the page and what it prints there.
-struct Step {
-    command: String,
-    printed: String,
+pub(crate) struct Step {
+    pub(crate) command: String,
+    pub(crate) printed: String,
 }
 
-fn steps() -> Vec<Step> {
+/// The commands in the `console` blocks of a page.
+pub(crate) fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut is_console = false;
-    for line in PAGE.lines() {
+    for line in page.lines() {
         if line.starts_with("```") {
             is_console = line == "```console";
         } else if let (true, Some(command)) = (is_console, line.strip_prefix("$ ")) {
@@ -45,10 +46,10 @@ fn steps() -> Vec<Step> {
 }
 
 /// The directory in which the commands of the page are typed.
-struct Place(tempfile::TempDir);
+pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = tempfile::tempdir().expect("a directory");
         fs::create_dir(place.path().join(".tools")).expect("a directory");
         let program = fs::canonicalize(program().get_program()).expect("the program is there");
@@ -58,11 +59,11 @@ impl Place {
         Self(place)
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.0.path().join(name)
     }
 
-    fn run(&self, command: &str) -> Output {
+    pub(crate) fn run(&self, command: &str) -> Output {
         let path = std::env::var("PATH").expect("the environment has a path");
         let path = format!("{}:{path}", self.path(".tools").display());
         let bash = Command::new("bash").args(["-c", command]).current_dir(&self.0).env("PATH", path).output();
@@ -71,7 +72,7 @@ impl Place {
 
     /// What a command prints that does what it has to.
     #[track_caller]
-    fn done(&self, command: &str) -> String {
+    pub(crate) fn done(&self, command: &str) -> String {
         let Output { status, stdout, stderr } = self.run(command);
         let stderr = String::from_utf8_lossy(&stderr);
         assert!(status.success() && stderr.is_empty(), "{command}: {status}, {stderr}");
@@ -80,14 +81,14 @@ impl Place {
 
     /// What a command says that is refused with this status.
     #[track_caller]
-    fn refused(&self, command: &str, status: i32) -> String {
+    pub(crate) fn refused(&self, command: &str, status: i32) -> String {
         let ended = self.run(command);
         let said = String::from_utf8(ended.stderr).expect("text");
         assert_eq!(ended.status.code(), Some(status), "{command}: {said}");
         said
     }
 
-    fn serve(&self, data: &str) -> Served {
+    pub(crate) fn serve(&self, data: &str) -> Served {
         Served::start(serve(&self.path("bank.rebel"), &self.path(data), FREE_PORT))
     }
 }
@@ -106,7 +107,7 @@ fn masked(text: &str) -> String {
 }
 
 /// What two lines have in common that say the same of other records.
-fn shape(printed: &str) -> Vec<String> {
+pub(crate) fn shape(printed: &str) -> Vec<String> {
     let shape = |line: &str| match serde_json::from_str::<BTreeMap<String, Value>>(line) {
         Ok(line) => line.into_keys().collect::<Vec<_>>().join(" "),
         Err(_) => masked(line),
@@ -115,7 +116,7 @@ fn shape(printed: &str) -> Vec<String> {
 }
 
 /// The account with this number.
-fn iban(number: usize) -> String {
+pub(crate) fn iban(number: usize) -> String {
     let account = format!("ABNA{number:010}");
     let digits = format!("{account}NL00").chars().fold(0, |rest, letter| {
         let digit = letter.to_digit(36).expect("letters and digits");
@@ -215,7 +216,7 @@ async fn a_backup_under_load_restores_to_the_money_of_the_moment() {
     let (_, deposited) = bank.post(&path, json!({ "amount": "EUR 1000.00" })).await;
     let deposited = deposited["transaction"].as_str().expect("it is done").to_owned();
 
-    let [backup, verify, restore, verify_restored, export, serve] = &steps()[..] else { panic!("six commands") };
+    let [backup, verify, restore, verify_restored, export, serve] = &steps(PAGE)[..] else { panic!("six commands") };
     let load = Load::on(&bank);
     let printed = load
         .during("after", async {

@@ -1,5 +1,6 @@
 //! The `enact` program as its users see it.
 
+mod audit;
 mod backup;
 mod check;
 #[cfg(feature = "nats")]

@@ -183,6 +183,13 @@ pub(crate) async fn a_backup_is_restored_to_a_directory(remote: &Remote) {
         let event = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["event"].clone();
         exported.lines().map(event).collect::<Vec<_>>()
     };
+    let spec = remote.spec("bank.rebel", BANK);
+    for (option, journal, transactions) in [("--journal", &*remote.address, 4), ("--backup", backup, 3)] {
+        let Output { status, stdout, stderr } = enact(&["audit", spec.to_str().expect("text"), option, journal]);
+        let said = String::from_utf8([stdout, stderr].concat()).expect("UTF-8");
+        let clean = format!("clean: entities 2, transactions {transactions}\n");
+        assert!(status.success() && said == clean, "{status}: {said}");
+    }
     let exported = Remote::journal(&["export", "--backup", backup]);
     // Receive and Pay are one transaction; which stands first is not said.
     assert_eq!(events(&exported)[..2], [json!("Open"), json!("Open")], "{exported}");
