@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use enact_entities::{Limits, Strategies, Strategy};
 use enact_rebel::Timestamp;
 use enact_server::HostName;
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Lay specifications out in the one way there is
     Fmt(Fmt),
+    /// Make the lines of a file commands to a server that runs
+    Import(Import),
     /// Make a token by which a server knows a caller
     Token(Token),
     /// Verify, back up, restore or export what has happened to the entities
@@ -365,6 +367,55 @@ pub(crate) struct Fmt {
     /// Read files of the time before line breaks had a meaning
     #[arg(long)]
     pub(crate) from_free: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// File of which each line is a command: as JSON, as in a batch, or as CSV with a header
+    pub(crate) file: PathBuf,
+    /// The server
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+    /// What the lines are; without it, a file that ends in `.csv` is CSV, and any other one is JSON
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<ImportFormat>,
+    /// The class of all lines of CSV, instead of a column `class`
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) class: Option<String>,
+    /// The event of all lines of CSV, instead of a column `event`
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: Option<String>,
+    /// The column of CSV that has the id, instead of `id`
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) id: Option<String>,
+    /// A column of CSV whose cells are JSON, such as `true` or `[1, 2]`, and not text; may be repeated
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) json: Vec<String>,
+    /// File whose first line is the token of the caller, which `enact token` has made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File to write the lines to that are refused, with what the server says, instead of standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) refused: Option<PathBuf>,
+    /// How long to go on when the server answers nothing
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub(crate) patience: Duration,
+}
+
+/// What the lines of a file are that is imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ImportFormat {
+    /// Each line is a command as it stands in a batch
+    Json,
+    /// The first line names the columns
+    Csv,
+}
+
+impl Import {
+    pub(crate) fn format(&self) -> ImportFormat {
+        let is_csv = self.file.extension().is_some_and(|extension| extension == "csv");
+        self.format.unwrap_or(if is_csv { ImportFormat::Csv } else { ImportFormat::Json })
+    }
 }
 
 #[derive(Debug, Args)]

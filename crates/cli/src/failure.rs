@@ -15,6 +15,7 @@ use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
 use crate::contract::ContractError;
+use crate::import::ImportError;
 
 /// How long the message of a failure waits for a reader of standard error.
 const UNREAD_MAX: Duration = Duration::from_secs(1);
@@ -29,7 +30,8 @@ Exit status:
   4  the data directory, or the journal over NATS or PostgreSQL, cannot be used: in use, unreadable, unsafe or damaged; or a
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
-  6  failed while serving; what was acknowledged is kept";
+  6  failed while serving; what was acknowledged is kept
+  7  lines that `enact import` has sent were refused, or not all of them were answered";
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug, Error)]
@@ -79,6 +81,10 @@ pub(crate) enum Failure {
         "the specification does not allow what has happened: {findings} finding{}", if *findings == 1 { "" } else { "s" }
     )]
     NotAllowed { findings: u64 },
+    #[error(transparent)]
+    Import(#[from] ImportError),
+    #[error("cannot read the file")]
+    Input(#[source] io::Error),
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
     #[error("cannot audit {place}")]
@@ -161,7 +167,14 @@ impl Failure {
             #[cfg(any(feature = "nats", feature = "postgres"))]
             Self::Read { .. } => 4,
             Self::Backup(BackupError::Damaged(_)) => 4,
-            Self::Backup(_) | Self::Output(_) => 2,
+            Self::Backup(_) | Self::Output(_) | Self::Input(_) => 2,
+            Self::Import(error) => {
+                if error.is_of_usage() {
+                    2
+                } else {
+                    7
+                }
+            }
             Self::Data { .. }
             | Self::Journal { .. }
             | Self::Damaged { .. }

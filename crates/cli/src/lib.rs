@@ -17,6 +17,7 @@ mod contract;
 mod failure;
 mod fmt;
 mod footprint;
+mod import;
 mod journal;
 mod lines;
 mod log;
@@ -40,6 +41,7 @@ pub fn run() -> ExitCode {
         Command::Fmt(args) => fmt::run(&args),
         Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
+        Command::Import(args) => import::run(&args),
         Command::Audit(args) => journal::audit(&args),
         Command::Contract(command) => change::run(&command),
         #[cfg(feature = "nats")]

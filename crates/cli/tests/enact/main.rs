@@ -10,6 +10,7 @@ mod crash;
 mod fmt;
 mod follower;
 mod identities;
+mod import;
 mod journal;
 mod nats;
 #[cfg(feature = "nats")]

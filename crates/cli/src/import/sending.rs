@@ -1,0 +1,176 @@
+//! Batches on their way to a server.
+
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use tokio::time::{Instant, sleep};
+
+use super::ImportError;
+use super::commands::Command;
+
+const DEADLINE: HeaderName = HeaderName::from_static("enact-deadline-ms");
+/// How long an answer may take beyond the deadline that the server has.
+const TRANSIT_MAX: Duration = Duration::from_secs(30);
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A server that takes batches.
+pub(super) struct Server {
+    client: Client,
+    url: Url,
+    patience: Duration,
+}
+
+/// What has become of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    pub(super) done: usize,
+    /// Of those done, the ones that had been done before.
+    pub(super) replayed: usize,
+    /// Numbers of lines, with what the server says.
+    pub(super) refused: Vec<(u64, Json)>,
+    pub(super) unanswered: usize,
+    /// Why some are not answered.
+    pub(super) said: String,
+}
+
+/// The answer to a batch.
+#[derive(Deserialize)]
+struct Results {
+    results: Vec<Json>,
+}
+
+/// Why a batch is to be sent again, and what the server says about when.
+struct Again {
+    said: String,
+    after: Option<Duration>,
+}
+
+impl Server {
+    pub(super) fn at(url: &str, token: Option<&str>, patience: Duration) -> Result<Self, ImportError> {
+        let wrong = |source: reqwest::Error| ImportError::Address { url: url.to_owned(), source };
+        let mut headers = HeaderMap::new();
+        if let Some(token) = token {
+            let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).expect("visible letters");
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        let client = Client::builder()
+            .default_headers(headers)
+            .redirect(redirect::Policy::none())
+            .timeout(enact_server::DEADLINE_MAX + TRANSIT_MAX)
+            .build()
+            .map_err(wrong)?;
+        let url = format!("{}/-/batch", url.trim_end_matches('/'));
+        let request = client.post(&url).build().map_err(wrong)?;
+        Ok(Self { client, url: request.url().clone(), patience })
+    }
+
+    /// Sends `commands` until each is answered, or until none has been for as long as there is patience.
+    ///
+    /// # Errors
+    /// If the server does not take batches, or not of this caller.
+    pub(super) async fn send(&self, mut commands: Vec<Command>) -> Result<Sent, ImportError> {
+        let mut sent = Sent::default();
+        let (mut last, mut pause) = (Instant::now(), PAUSE_MIN);
+        loop {
+            let again = match self.once(&commands).await? {
+                Ok(results) => {
+                    let before = commands.len();
+                    let again = sent.sort(&mut commands, results);
+                    if commands.len() < before {
+                        (last, pause) = (Instant::now(), PAUSE_MIN);
+                    }
+                    again
+                }
+                Err(again) => Some(again),
+            };
+            let Some(Again { said, after }) = again else { return Ok(sent) };
+            let wait = after.unwrap_or(pause).max(pause);
+            if last.elapsed() + wait > self.patience {
+                return Ok(Sent { unanswered: commands.len(), said, ..sent });
+            }
+            sleep(wait).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Sends `commands` once: the answers to all of them, or why the batch is to be sent again.
+    async fn once(&self, commands: &[Command]) -> Result<Result<Vec<Json>, Again>, ImportError> {
+        let commands_json: Vec<&str> = commands.iter().map(|command| command.json.as_str()).collect();
+        let body = format!(r#"{{"commands":[{}]}}"#, commands_json.join(","));
+        let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+        let request = request.header(DEADLINE, enact_server::DEADLINE_MAX.as_millis().to_string());
+        let response = match request.body(body).send().await {
+            Ok(response) => response,
+            Err(error) => return Ok(Err(Again { said: in_words(&error), after: None })),
+        };
+        let (status, after) = (response.status(), retry_after(&response));
+        let text = match response.text().await {
+            Ok(text) => text,
+            Err(error) => return Ok(Err(Again { said: in_words(&error), after })),
+        };
+        if status == StatusCode::OK {
+            let results = serde_json::from_str(&text).map(|Results { results }| results).unwrap_or_default();
+            if results.len() == commands.len() {
+                return Ok(Ok(results));
+            }
+            let said = format!("{} answers to {} commands", results.len(), commands.len());
+            return Err(ImportError::Server { url: self.url.to_string(), said });
+        }
+        let said = serde_json::from_str::<Json>(&text).ok().and_then(|problem| detail(&problem).map(str::to_owned));
+        let said = said.unwrap_or_else(|| status.to_string());
+        if status == StatusCode::REQUEST_TIMEOUT || is_for_later(status.as_u16()) {
+            return Ok(Err(Again { said, after }));
+        }
+        Err(ImportError::Server { url: self.url.to_string(), said })
+    }
+}
+
+impl Sent {
+    /// Takes up the answers, and leaves the commands that are to be sent again; says why, if there are some.
+    fn sort(&mut self, commands: &mut Vec<Command>, results: Vec<Json>) -> Option<Again> {
+        let mut again = None;
+        let mut results = results.into_iter();
+        commands.retain(|command| {
+            let result = results.next().expect("as many answers as commands");
+            let status = result["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or_default();
+            if status == StatusCode::OK.as_u16() {
+                self.done += 1;
+                self.replayed += usize::from(result["replayed"] == true);
+                return false;
+            }
+            let is_running = result["type"] == "urn:enact:problem:key-in-use";
+            if is_running || is_for_later(status) {
+                again = Some(Again { said: detail(&result).unwrap_or_default().to_owned(), after: None });
+                return true;
+            }
+            self.refused.push((command.line, result));
+            false
+        });
+        again
+    }
+}
+
+/// Whether the answer may be another one later, and the command has had no effect yet or has an answer that is kept.
+fn is_for_later(status: u16) -> bool {
+    [429, 503, 504, 507].contains(&status)
+}
+
+fn detail(problem: &Json) -> Option<&str> {
+    problem["detail"].as_str()
+}
+
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// The error with what caused it.
+fn in_words(error: &reqwest::Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+}
