@@ -229,23 +229,30 @@ impl History {
     }
 }
 
-/// The model by which events are judged that are in a journal with these records of contracts: `sources` are the contract of their
+/// The model by which events are judged that are in a journal with these records of contracts: `spec` is the contract of its
 /// version, whatever is recorded, and all other versions are as they were recorded.
 ///
 /// # Errors
-/// The sources are of a version before the last one that is not among those recorded, or the versions do not follow on each other.
-pub(crate) fn of_audit(recorded: &[Stored], sources: &[Source], version: u32) -> Result<Rebel, ContractError> {
-    let given = |position| Adopted { version, sources: sources.to_vec(), position };
-    let Some(mut history) = History::of(recorded)? else {
-        return History { adopted: vec![given(Position::START)], seq: Seq::NONE }.model();
-    };
-    let (last, position) = (history.last().version, history.last().position);
-    match history.adopted.iter_mut().find(|adopted| adopted.version == version) {
-        Some(adopted) => *adopted = given(adopted.position),
-        None if version > last => history.adopted.push(given(position)),
-        None => return Err(ContractError::Earlier { version: last, given: version }),
+/// It is of a version before the last one that is not among those recorded, or the versions do not follow on each other.
+pub(crate) fn of_audit(recorded: &[Stored], spec: Arc<Spec>) -> Result<Rebel, ContractError> {
+    let (version, mut specs) = (spec.version(), BTreeMap::new());
+    if let Some(history) = History::of(recorded)? {
+        let last = history.last().version;
+        for adopted in history.adopted.iter().filter(|adopted| adopted.version != version) {
+            specs.insert(adopted.version, accepted(adopted)?);
+        }
+        if version < last && specs.len() == history.adopted.len() {
+            return Err(ContractError::Earlier { version: last, given: version });
+        }
     }
-    history.model()
+    specs.insert(version, spec);
+    let mut specs = specs.into_values();
+    let first = Rebel::new(specs.next().expect("there is the one that is given"));
+    specs.try_fold(first, |earlier, spec| {
+        let refused = |report: Report| ContractError::NotMigratable { report: report.render(false) };
+        let migration = spec.migration(earlier.spec()).map_err(refused)?;
+        Ok(Rebel::after(earlier, migration, spec))
+    })
 }
 
 /// The specification that was recorded.

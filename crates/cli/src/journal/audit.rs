@@ -19,6 +19,7 @@ use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use enact_entities::{
     Acted, Action, Audited, Contradiction, Durability, EntityKey, Model, Rebel, Record, Slot, TxId, audit, miscalls,
@@ -33,7 +34,7 @@ use crate::contract::{self, ContractError};
 use crate::failure::Failure;
 use crate::{args, spec};
 
-/// How many bytes the records of one part may have, unless they are those of one entity.
+/// How many bytes of memory the records of one part may take, unless they are those of one entity.
 const PART_BYTES: u64 = 256 << 20;
 /// How many transactions are looked at closely whose calls do not add up.
 const UNBALANCED_MAX: usize = 10_000;
@@ -42,14 +43,14 @@ const DECISION: Kind = Kind(4);
 
 pub(crate) fn run(args: &args::Audit) -> Result<(), Failure> {
     let sources = spec::read(&args.spec.files)?;
-    let spec = spec::check(sources.clone())?;
+    let spec = Arc::new(spec::check(sources)?);
     let journal = || match &args.backup {
         Some(file) => Groups::of_backup(file),
         None => Groups::of(&args.records),
     };
     let survey = Survey::of(journal()?)?;
     let of_contract = |source: ContractError| Failure::Audit { place: args.place(), source };
-    let model = contract::of_audit(&survey.contracts, &sources, spec.version()).map_err(of_contract)?;
+    let model = contract::of_audit(&survey.contracts, spec).map_err(of_contract)?;
     let mut audit = Audit::new(&journal, survey, model, Findings::new(io::stdout().lock(), args.json));
     audit.run()?;
     audit.tell()
@@ -75,7 +76,7 @@ impl Survey {
                 if record.kind == contract::KIND {
                     survey.contracts.push(record);
                 } else if !contract::is_internal(&record.entity) {
-                    survey.bytes += (size_of::<Entry>() + record.payload.len()) as u64;
+                    survey.bytes += (ENTRY_BYTES + record.payload.len()) as u64;
                 } else if record.kind == DECISION
                     && let Record::Decision(decision) = decode(&record)?
                     && !decision.participants.is_empty()
@@ -91,8 +92,13 @@ impl Survey {
 /// A record of an entity, as it is kept until it is judged.
 struct Entry {
     slot: Option<Slot>,
-    record: Stored,
+    position: Position,
+    payload: Box<[u8]>,
 }
+
+/// About how many bytes are kept of a record, beside its payload: it may be the only one of its entity, with a key and a place among
+/// all entities.
+const ENTRY_BYTES: usize = 2 * size_of::<Entry>() + 100;
 
 /// The events of a transaction with their entities, and the place of each.
 type Happened = (Vec<Place>, Vec<(EntityKey, Acted<EventCall>)>);
@@ -169,7 +175,10 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
             record.entity.hash(&mut hasher);
             if hasher.finish() % parts == part {
                 let slot = decode(&record)?.slot();
-                entries.entry(record.entity.clone()).or_default().push(Entry { slot, record });
+                let Stored { entity, position, payload, .. } = record;
+                // Most entities of many have one record.
+                let of_entity = entries.entry(entity).or_insert_with(|| Vec::with_capacity(1));
+                of_entity.push(Entry { slot, position, payload: payload.into_boxed_slice() });
             }
             Ok(())
         })?;
@@ -249,9 +258,8 @@ fn each_audited(
     mut see: impl FnMut(enact_entities::AuditedOf<'_, Rebel, Position>) -> Result<(), Failure>,
 ) -> Result<Vec<TxId>, Failure> {
     let mut done = Ok(());
-    let records = entries.into_iter().map(|Entry { record, .. }| {
-        let decoded = decode(&record).expect("it was decoded before, for its slot");
-        (record.position, decoded)
+    let records = entries.into_iter().map(|Entry { position, payload, .. }| {
+        (position, Record::decode(&payload).expect("it was decoded before, for its slot"))
     });
     let waiting = audit(model, entity, records, |audited| {
         if done.is_ok() {

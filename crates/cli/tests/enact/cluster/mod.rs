@@ -97,6 +97,16 @@ impl Place {
     fn serve(&self, node: &str) -> Served {
         Served::start(self.command(node))
     }
+
+    /// Checks that an audit of each shard, beside the nodes, finds nothing.
+    fn check_audit(&self) {
+        for shard in 0..12_u16 {
+            let mut command = crate::served::program();
+            command.arg("audit").arg(&self.spec).args(["--journal", &self.servers()]);
+            let audited = command.args(["--shard", &shard.to_string()]).output().expect("it ends");
+            assert!(audited.status.success() && audited.stdout.starts_with(b"clean: "), "{shard}: {audited:?}");
+        }
+    }
 }
 
 async fn open_all(node: &Served) {
@@ -270,6 +280,7 @@ async fn every_node_answers_for_every_entity_and_one_that_stops_is_not_noticed()
     assert_eq!(balances(&c).await.values().sum::<i64>(), 100 * ACCOUNTS as i64 + deposited);
     assert_eq!(balances(&a).await, balances(&c).await);
     assert!(failures.is_empty(), "{failures:?}");
+    place.check_audit();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -287,6 +298,7 @@ async fn the_entities_of_a_node_that_is_killed_are_served_by_others_and_nothing_
     let b = place.serve("b");
     serves(&b, 6).await;
     assert_eq!(balances(&b).await, balances(&a).await);
+    place.check_audit();
 }
 
 #[tokio::test(flavor = "multi_thread")]
