@@ -50,8 +50,8 @@ pub(crate) enum ImportError {
     #[error("{url} takes no batches: {said}")]
     Server { url: String, said: String },
     #[error(
-        "{lines} lines have no answer, and those behind them were not sent: {said}; repeat the command, which does nothing for the \
-         second time"
+        "{lines} line{} without an answer, and those behind were not sent: {said}; repeat the command, which does nothing for the \
+         second time", if *lines == 1 { "" } else { "s" }
     )]
     Unanswered { lines: usize, said: String },
     #[error("{lines} line{} refused", if *lines == 1 { " was" } else { "s were" })]
@@ -73,22 +73,22 @@ impl ImportError {
 }
 
 pub(crate) fn run(args: &args::Import) -> Result<(), Failure> {
-    let unreadable = |source: io::Error| Failure::Unreadable { path: args.file.clone(), source };
+    import(args).map_err(|failure| match failure {
+        Failure::Input(source) => Failure::Unreadable { path: args.file.clone(), source },
+        failure => failure,
+    })
+}
+
+fn import(args: &args::Import) -> Result<(), Failure> {
     let token = args.token_file.as_deref().map(token_in).transpose()?;
     let server = Arc::new(Server::at(&args.url, token.as_deref(), args.patience)?);
-    let digest = digest(args).map_err(unreadable)?;
-    let file = File::open(&args.file).map_err(unreadable)?;
-    let bytes = file.metadata().map_err(unreadable)?.len();
-    let bar = progress(bytes);
+    let digest = digest(args).map_err(Failure::Input)?;
+    let file = File::open(&args.file).map_err(Failure::Input)?;
+    let bar = progress(file.metadata().map_err(Failure::Input)?.len());
     let commands = Commands::of(args, BufReader::new(bar.wrap_read(file)), &digest)?;
     let report = Report::to(args.refused.as_deref(), bar)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
-    runtime.block_on(Import { server, commands, report, left: None, tally: Tally::default() }.run()).map_err(
-        |failure| match failure {
-            Failure::Input(source) => unreadable(source),
-            failure => failure,
-        },
-    )
+    runtime.block_on(Import { server, commands, report, left: None, tally: Tally::default() }.run())
 }
 
 /// The bearer token in the first line of a file.

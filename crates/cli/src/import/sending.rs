@@ -43,6 +43,23 @@ struct Results {
     results: Vec<Json>,
 }
 
+/// What a server says of a batch.
+enum Told {
+    /// The answers to all of its commands.
+    Results(Vec<Json>),
+    Again(Again),
+    /// It cannot be read, so that nothing of it has been looked at.
+    Malformed(Json),
+}
+
+/// How a part of a batch has ended.
+enum Ended {
+    Answered,
+    Malformed(Json),
+    /// Why not.
+    Unanswered(String),
+}
+
 /// Why a batch is to be sent again, and what the server says about when.
 struct Again {
     said: String,
@@ -73,58 +90,84 @@ impl Server {
     ///
     /// # Errors
     /// If the server does not take batches, or not of this caller.
-    pub(super) async fn send(&self, mut commands: Vec<Command>) -> Result<Sent, ImportError> {
+    pub(super) async fn send(&self, commands: Vec<Command>) -> Result<Sent, ImportError> {
         let mut sent = Sent::default();
+        let mut parts = vec![commands];
+        while let Some(mut part) = parts.pop() {
+            match self.send_part(&mut part, &mut sent).await? {
+                Ended::Answered => {}
+                // One command may make a batch unreadable: it is looked for by halves.
+                Ended::Malformed(problem) if part.len() == 1 => sent.refused.push((part[0].line, problem)),
+                Ended::Malformed(_) => {
+                    let rest = part.split_off(part.len() / 2);
+                    parts.extend([rest, part]);
+                }
+                Ended::Unanswered(said) => {
+                    sent.unanswered = part.len() + parts.iter().map(Vec::len).sum::<usize>();
+                    sent.said = said;
+                    break;
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends a part of a batch, and leaves in it what has no answer.
+    async fn send_part(&self, commands: &mut Vec<Command>, sent: &mut Sent) -> Result<Ended, ImportError> {
         let (mut last, mut pause) = (Instant::now(), PAUSE_MIN);
         loop {
-            let again = match self.once(&commands).await? {
-                Ok(results) => {
+            let again = match self.once(commands).await? {
+                Told::Malformed(problem) => return Ok(Ended::Malformed(problem)),
+                Told::Again(again) => Some(again),
+                Told::Results(results) => {
                     let before = commands.len();
-                    let again = sent.sort(&mut commands, results);
+                    let again = sent.sort(commands, results);
                     if commands.len() < before {
                         (last, pause) = (Instant::now(), PAUSE_MIN);
                     }
                     again
                 }
-                Err(again) => Some(again),
             };
-            let Some(Again { said, after }) = again else { return Ok(sent) };
+            let Some(Again { said, after }) = again else { return Ok(Ended::Answered) };
             let wait = after.unwrap_or(pause).max(pause);
             if last.elapsed() + wait > self.patience {
-                return Ok(Sent { unanswered: commands.len(), said, ..sent });
+                return Ok(Ended::Unanswered(said));
             }
             sleep(wait).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    /// Sends `commands` once: the answers to all of them, or why the batch is to be sent again.
-    async fn once(&self, commands: &[Command]) -> Result<Result<Vec<Json>, Again>, ImportError> {
+    /// Sends `commands` once.
+    async fn once(&self, commands: &[Command]) -> Result<Told, ImportError> {
         let commands_json: Vec<&str> = commands.iter().map(|command| command.json.as_str()).collect();
         let body = format!(r#"{{"commands":[{}]}}"#, commands_json.join(","));
         let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request.header(DEADLINE, enact_server::DEADLINE_MAX.as_millis().to_string());
         let response = match request.body(body).send().await {
             Ok(response) => response,
-            Err(error) => return Ok(Err(Again { said: in_words(&error), after: None })),
+            Err(error) => return Ok(Told::Again(Again { said: in_words(&error), after: None })),
         };
         let (status, after) = (response.status(), retry_after(&response));
         let text = match response.text().await {
             Ok(text) => text,
-            Err(error) => return Ok(Err(Again { said: in_words(&error), after })),
+            Err(error) => return Ok(Told::Again(Again { said: in_words(&error), after })),
         };
         if status == StatusCode::OK {
             let results = serde_json::from_str(&text).map(|Results { results }| results).unwrap_or_default();
             if results.len() == commands.len() {
-                return Ok(Ok(results));
+                return Ok(Told::Results(results));
             }
             let said = format!("{} answers to {} commands", results.len(), commands.len());
             return Err(ImportError::Server { url: self.url.to_string(), said });
         }
-        let said = serde_json::from_str::<Json>(&text).ok().and_then(|problem| detail(&problem).map(str::to_owned));
-        let said = said.unwrap_or_else(|| status.to_string());
+        let problem: Json = serde_json::from_str(&text).unwrap_or_default();
+        let said = detail(&problem).map_or_else(|| status.to_string(), str::to_owned);
         if status == StatusCode::REQUEST_TIMEOUT || is_for_later(status.as_u16()) {
-            return Ok(Err(Again { said, after }));
+            return Ok(Told::Again(Again { said, after }));
+        }
+        if status == StatusCode::UNPROCESSABLE_ENTITY && !problem.is_null() {
+            return Ok(Told::Malformed(problem));
         }
         Err(ImportError::Server { url: self.url.to_string(), said })
     }
