@@ -22,12 +22,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use enact_entities::{
-    Acted, Action, Audited, Contradiction, Durability, EntityKey, Model, Rebel, Record, Slot, TxId, audit, miscalls,
+    Acted, Action, Audited as Part, Contradiction, Durability, EntityKey, Model, Rebel, Record, Slot, TxId, audit,
+    miscalls,
 };
 use enact_journal::{Kind, Position, Record as Stored};
 use enact_rebel::EventCall;
 
-use self::findings::{Findings, Place};
+use self::findings::{Audited, Findings, Place};
 use super::groups::Groups;
 use super::tally::decode;
 use crate::contract::{self, ContractError};
@@ -189,18 +190,18 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
     fn judge(&mut self, entity: &EntityKey, entries: Vec<Entry>) -> Result<(), Failure> {
         let Self { model, ledger, findings, .. } = self;
         let waiting = each_audited(model, entity, entries, |audited| match audited {
-            Audited::Judged(judged) => {
+            Part::Judged(judged) => {
                 match judged.durability {
                     Durability::Shared => ledger.enter(judged.tx, entity, &judged.events),
-                    Durability::TwoPhase => ledger.close(judged.tx),
+                    Durability::TwoPhase => ledger.spread(judged.tx),
                 }
                 findings.refused(entity, &judged)
             }
-            Audited::Unjudged { position, tx, slot, why } => {
+            Part::Unjudged { position, tx, slot, why } => {
                 ledger.close(tx);
                 findings.unjudged(entity, (position, tx, slot), &why)
             }
-            Audited::Contradicted { position, tx, slot, why } => {
+            Part::Contradicted { position, tx, slot, why } => {
                 let by = if let Contradiction::SlotTaken { by } = why { Some(by) } else { None };
                 tx.into_iter().chain(by).for_each(|tx| ledger.close(tx));
                 findings.contradicted(entity, (position, tx, slot), why)
@@ -221,7 +222,7 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
         for part in 0..self.parts {
             for (entity, entries) in self.entries(part)? {
                 each_audited(&self.model, &entity, entries, |audited| {
-                    if let Audited::Judged(judged) = audited
+                    if let Part::Judged(judged) = audited
                         && unbalanced.contains(&judged.tx)
                     {
                         let (places, events) = transactions.entry(judged.tx).or_default();
@@ -244,9 +245,14 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
     }
 
     fn tell(mut self) -> Result<(), Failure> {
-        let overlooked = self.ledger.unsettled().count().saturating_sub(UNBALANCED_MAX);
-        let (entities, transactions) = (self.entities, self.ledger.len());
-        self.findings.sum_up(entities, transactions, self.waiting.len(), overlooked)
+        let audited = Audited {
+            entities: self.entities,
+            transactions: self.ledger.len(),
+            waiting: self.waiting.len(),
+            elsewhere: self.ledger.elsewhere(),
+            overlooked: self.ledger.unsettled().count().saturating_sub(UNBALANCED_MAX),
+        };
+        self.findings.sum_up(&audited)
     }
 }
 
@@ -271,15 +277,24 @@ fn each_audited(
 
 /// The accounts of all transactions.
 struct Ledger {
-    /// Nothing for those that have none.
-    accounts: HashMap<TxId, Option<u64>>,
+    accounts: HashMap<TxId, Account>,
     key: RandomState,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Account {
+    /// What has happened, less what was called.
+    Sum(u64),
+    /// It adds up, or cannot be told.
+    Closed,
+    /// The transaction has parts in other journals.
+    Elsewhere,
+}
+
 impl Ledger {
-    /// With accounts for all but these.
-    fn new(closed: Vec<TxId>) -> Self {
-        let accounts = closed.into_iter().map(|tx| (tx, None)).collect();
+    /// One in which these transactions have parts in other journals.
+    fn new(elsewhere: Vec<TxId>) -> Self {
+        let accounts = elsewhere.into_iter().map(|tx| (tx, Account::Elsewhere)).collect();
         Self { accounts, key: RandomState::new() }
     }
 
@@ -290,33 +305,33 @@ impl Ledger {
 
     /// Adds what has happened at one entity.
     fn enter(&mut self, tx: TxId, entity: &EntityKey, events: &[Acted<EventCall>]) {
-        let mut sum = Some(0_u64);
+        let mut sum = 0_u64;
         for Acted { event, calls } in events {
-            sum = sum.map(|sum| sum.wrapping_add(self.hash(entity, event)));
-            match calls {
-                Some(calls) => {
-                    for call in calls {
-                        if let Action::Event(event) = &call.action {
-                            sum = sum.map(|sum| sum.wrapping_sub(self.hash(&call.key, event)));
-                        }
-                    }
+            let Some(calls) = calls else { return self.close(tx) };
+            sum = sum.wrapping_add(self.hash(entity, event));
+            for call in calls {
+                if let Action::Event(event) = &call.action {
+                    sum = sum.wrapping_sub(self.hash(&call.key, event));
                 }
-                None => sum = None,
             }
         }
-        let account = self.accounts.entry(tx).or_insert(Some(0));
-        *account = account.zip(sum).map(|(account, sum)| account.wrapping_add(sum));
+        if let Account::Sum(account) = self.accounts.entry(tx).or_insert(Account::Sum(0)) {
+            *account = account.wrapping_add(sum);
+        }
     }
 
     fn close(&mut self, tx: TxId) {
-        self.accounts.insert(tx, None);
+        self.accounts.insert(tx, Account::Closed);
+    }
+
+    /// Notes that `tx` has parts in other journals.
+    fn spread(&mut self, tx: TxId) {
+        self.accounts.insert(tx, Account::Elsewhere);
     }
 
     /// Closes the account of `tx` if `event` is what is left of it.
     fn settle(&mut self, tx: TxId, entity: &EntityKey, event: &EventCall) {
-        if let Some(&Some(sum)) = self.accounts.get(&tx)
-            && sum == self.hash(entity, event)
-        {
+        if self.accounts.get(&tx) == Some(&Account::Sum(self.hash(entity, event))) {
             self.close(tx);
         }
     }
@@ -326,7 +341,12 @@ impl Ledger {
     }
 
     fn unsettled(&self) -> impl Iterator<Item = TxId> {
-        self.accounts.iter().filter_map(|(&tx, account)| account.map(|_| tx))
+        self.accounts.iter().filter(|(_, account)| matches!(account, Account::Sum(_))).map(|(&tx, _)| tx)
+    }
+
+    /// How many transactions have parts in other journals.
+    fn elsewhere(&self) -> usize {
+        self.accounts.values().filter(|account| **account == Account::Elsewhere).count()
     }
 
     fn len(&self) -> usize {

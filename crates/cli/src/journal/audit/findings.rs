@@ -165,28 +165,38 @@ impl<W: Write> Findings<W> {
     }
 
     /// Prints how much was audited, and fails if something was found.
-    pub(super) fn sum_up(
-        &mut self,
-        entities: u64,
-        transactions: usize,
-        waiting: usize,
-        overlooked: usize,
-    ) -> Result<(), Failure> {
+    pub(super) fn sum_up(&mut self, audited: &Audited) -> Result<(), Failure> {
+        let Audited { entities, transactions, waiting, elsewhere, overlooked } = audited;
         if !self.json {
             let state = if self.count == 0 { "clean" } else { "audited" };
             self.print(&format!("{state}: entities {entities}, transactions {transactions}"))?;
-            if waiting > 0 {
-                self.print(&format!("not judged: {waiting} transactions wait for others that are not decided"))?;
-            }
-            if overlooked > 0 {
-                self.print(&format!("not looked at: {overlooked} more transactions whose calls do not add up"))?;
+            for (count, text) in [
+                (waiting, "not judged: transactions that wait for others that are not decided:"),
+                (elsewhere, "calls not compared: transactions with parts in other journals:"),
+                (overlooked, "not looked at: more transactions whose calls do not add up:"),
+            ] {
+                if *count > 0 {
+                    self.print(&format!("{text} {count}"))?;
+                }
             }
         }
-        match self.count + overlooked as u64 {
+        match self.count + *overlooked as u64 {
             0 => Ok(()),
             findings => Err(Failure::NotAllowed { findings }),
         }
     }
+}
+
+/// How much was audited.
+pub(super) struct Audited {
+    pub(super) entities: u64,
+    pub(super) transactions: usize,
+    /// Committed, and not judged because of something undecided.
+    pub(super) waiting: usize,
+    /// Of which parts are in other journals.
+    pub(super) elsewhere: usize,
+    /// Whose calls do not add up, and that were too many to be looked at.
+    pub(super) overlooked: usize,
 }
 
 impl<'a> Line<'a> {
