@@ -500,6 +500,11 @@ fn key() -> EntityKey {
     EntityKey::new(".contract", "sources").expect("a valid name that no class can have")
 }
 
+/// Whether the records of `entity` are specifications.
+pub(crate) fn is_of_contract(entity: &EntityKey) -> bool {
+    *entity == key()
+}
+
 /// Whether it is none of the entities that a specification declares: a transaction, a request, this contract.
 pub(crate) fn is_internal(entity: &EntityKey) -> bool {
     entity.class().starts_with('.')

@@ -74,7 +74,7 @@ impl Survey {
         for group in groups {
             for record in group? {
                 survey.end = record.position;
-                if record.kind == contract::KIND {
+                if contract::is_of_contract(&record.entity) {
                     survey.contracts.push(record);
                 } else if !contract::is_internal(&record.entity) {
                     survey.bytes += (ENTRY_BYTES + record.payload.len()) as u64;
@@ -158,8 +158,8 @@ impl<'a, J: Fn() -> Result<Groups, Failure>, W: Write> Audit<'a, J, W> {
     ) -> Result<(), Failure> {
         for group in (self.journal)()? {
             for record in group? {
-                let is_of_entity = record.kind != contract::KIND && !contract::is_internal(&record.entity);
-                if record.position <= self.end && is_of_entity {
+                // Of whichever kind: a recovery reads all records of an entity.
+                if record.position <= self.end && !contract::is_internal(&record.entity) {
                     see(&self.model, &mut self.ledger, record)?;
                 }
             }

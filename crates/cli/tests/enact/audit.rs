@@ -52,6 +52,11 @@ type Row = (&'static str, Vec<Forged>, Vec<(&'static str, String)>);
 
 /// Writes all of these as one transaction.
 fn forge(data: &Path, tx: u128, forged: Vec<Forged>) {
+    forge_as(None, data, tx, forged);
+}
+
+/// The same, filed under another kind of records.
+fn forge_as(kind: Option<Kind>, data: &Path, tx: u128, forged: Vec<Forged>) {
     let journal = Embedded::open(data, Options::default()).expect("no server has it open");
     let records = forged.into_iter().map(|(class, id, slot, event)| {
         let entity = EntityKey::new(class, &id).expect("a name");
@@ -63,7 +68,8 @@ fn forge(data: &Path, tx: u128, forged: Vec<Forged>) {
             version: 1,
         };
         let expected = block_on(journal.last(&entity)).expect("readable");
-        NewRecord { entity, expected, kind: Kind(record.kind()), payload: record.encode() }
+        let kind = kind.unwrap_or(Kind(record.kind()));
+        NewRecord { entity, expected, kind, payload: record.encode() }
     });
     block_on(journal.append(records.collect())).expect("durable");
     block_on(journal.close()).expect("closed");
@@ -177,6 +183,22 @@ async fn a_transfer_of_which_a_part_is_missing_or_other_than_called_is_found() {
             assert!(kind == expected_kind && text.starts_with(begin.as_str()), "{name}: {kind}: {text}");
         }
     }
+}
+
+/// A server replays it like any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_filed_as_something_else_is_found() {
+    let place = Place::new();
+    bank(&place).await;
+    let fee = event("Account", "CollectFee", &[("charge", "EUR 80.00")]);
+    forge_as(Some(Kind(64)), &place.path("bank-data"), 7, vec![("Account", iban(1), 3, fee)]);
+    let served = place.serve("bank-data");
+    let (_, account) = served.get(&format!("/Account/{}", iban(1))).await;
+    assert_eq!(account["fields"]["balance"], "EUR 130.00");
+    served.signal(rustix::process::Signal::TERM);
+    assert!(served.ended().0.success());
+    let found = findings(&place, "bank-data");
+    assert!(matches!(&found[..], [(kind, _)] if kind == "uncalled"), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
