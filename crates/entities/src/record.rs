@@ -238,7 +238,6 @@ impl<E> Record<E> {
         }
     }
 
-<<<<<<< HEAD
     /// Notes the first slot of the entity that is not decided, where it matters for the order of effects.
     pub(crate) fn note_first_undecided(&mut self, first: Slot) {
         let (slot, overlap) = match self {
@@ -247,7 +246,8 @@ impl<E> Record<E> {
             _ => return,
         };
         *overlap = Some(slot.0.saturating_sub(first.0));
-=======
+    }
+
     /// The place in the order of its entity of the transaction that it is of; records of coordinators, and notes, have none.
     pub const fn slot(&self) -> Option<Slot> {
         match self {
@@ -255,7 +255,6 @@ impl<E> Record<E> {
             Self::Outcome { slot, .. } | Self::Committed { slot, .. } => Some(*slot),
             Self::Decision(_) | Self::Answer(_) | Self::End { .. } | Self::Timer { .. } | Self::Barrier => None,
         }
->>>>>>> d483926 (entities: judge a journal by the contract)
     }
 
     /// Whether records of this kind say what was promised to a coordinator elsewhere, or what became of it.
