@@ -10,7 +10,7 @@ use enact_entities::{
     Timestamp, TxId, Work, audit, miscalls,
 };
 use enact_journal::{Journal, Memory, Position};
-use enact_rebel::{Caller, EventCall, Instance, Source, Spec, Value, check};
+use enact_rebel::{Answered, Caller, EventCall, Instance, Question, Source, Spec, Value, check};
 
 use crate::support::chance::{Chance, for_seeds};
 use crate::support::client::LONG;
@@ -452,6 +452,11 @@ fn each_kind_of_wrong_call_is_found() {
     let found = |others: &[(&str, EventCall)]| miscalls(&model, &transfer(others));
     let whole = [("Account/A", withdraw.clone()), ("Account/B", deposit.clone())];
     assert_eq!(found(&whole), []);
+    // What a called event has asked goes with it, and not with the call.
+    let class = model.spec().class("Account").expect("the class");
+    let of = class.reference(class.key("A").expect("a key"));
+    let asked = Answered { of, question: Question::Initialized, answer: Some(Value::Boolean(true)) };
+    assert_eq!(found(&[whole[0].clone(), ("Account/B", deposit.clone().with_answers(vec![asked]))]), []);
     let Some((_, Acted { calls: Some(calls), .. })) = transfer(&whole).into_iter().next() else { panic!("it calls") };
     let to_b = calls[1].clone();
     assert_eq!(found(&whole[..1]), [Miscall::Missing { caller: 0, call: to_b.clone() }]);
