@@ -66,6 +66,7 @@ fn forge_as(kind: Option<Kind>, data: &Path, tx: u128, forged: Vec<Forged>) {
             events: vec![event],
             at: Timestamp(2_000_000_000_000),
             version: 1,
+            overlap: None,
         };
         let expected = block_on(journal.last(&entity)).expect("readable");
         let kind = kind.unwrap_or(Kind(record.kind()));

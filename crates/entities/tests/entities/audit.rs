@@ -95,7 +95,7 @@ fn foreign(event: &str) -> EventCall {
 }
 
 fn committed(slot: u64, events: Vec<EventCall>) -> Record<EventCall> {
-    Record::Committed { tx: tx(slot.into()), slot: Slot(slot), events, at: Timestamp(0), version: 1 }
+    Record::Committed { tx: tx(slot.into()), slot: Slot(slot), events, at: Timestamp(0), version: 1, overlap: None }
 }
 
 fn prepared(slot: u64, work: Work<EventCall>) -> Record<EventCall> {
@@ -106,6 +106,7 @@ fn prepared(slot: u64, work: Work<EventCall>) -> Record<EventCall> {
         answer: Answer { calls: Vec::new(), answers: Vec::new(), state: None, in_line: false },
         version: 1,
         durability: Durability::TwoPhase,
+        overlap: None,
     }))
 }
 
@@ -184,6 +185,7 @@ fn every_kind_of_what_the_contract_refuses_is_found_with_its_place() {
         events: vec![event],
         at: Timestamp(at),
         version: 1,
+        overlap: None,
     };
     let officer = Caller::new("o1", ["officer"]).expect("a caller");
     let freeze = || call(bank().spec(), "Account", "Freeze", &[]);
@@ -193,6 +195,7 @@ fn every_kind_of_what_the_contract_refuses_is_found_with_its_place() {
         events: vec![euros("Deposit", "1")],
         at: Timestamp(0),
         version: 7,
+        overlap: None,
     };
     let rows: Vec<Row> = vec![
         (
@@ -325,6 +328,7 @@ fn a_record_that_cannot_follow_on_those_before_it_is_found() {
         events: vec![euros("Deposit", "1")],
         at: Timestamp(0),
         version: 1,
+        overlap: None,
     };
     let text = |why: Contradiction| why.to_string();
     for (log, position, why) in [
@@ -412,6 +416,7 @@ fn each_event_is_judged_under_the_version_that_its_record_names() {
         events: vec![call(model.spec(), "Tank", "Fill", &[("by", &by.to_string())])],
         at: Timestamp(0),
         version,
+        overlap: None,
     };
     let found = |log: Vec<Record<EventCall>>| audited(&model, "Tank/t", log).0;
     assert_eq!(found(vec![fill(1, 50, 1), fill(2, 35, 1), fill(3, 50, 2)]), []);
