@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Fmt(Fmt),
     /// Make the lines of a file commands to a server that runs
     Import(Import),
+    /// Hand on what changes in all objects of a server that runs, to standard output or to a web hook
+    Follow(Follow),
     /// Make a token by which a server knows a caller
     Token(Token),
     /// Verify, back up, restore or export what has happened to the entities
@@ -398,6 +400,31 @@ pub(crate) struct Import {
     #[arg(long, value_name = "FILE")]
     pub(crate) refused: Option<PathBuf>,
     /// How long to go on when the server answers nothing
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    pub(crate) patience: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Follow {
+    /// The server
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) url: String,
+    /// File that has the cursor of the last change that was handed on, to go on behind it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cursor: Option<PathBuf>,
+    /// Changes of this class only; may be repeated
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) class: Vec<String>,
+    /// Send the changes there, some at a time, instead of printing each as a line of JSON
+    #[arg(long, value_name = "URL")]
+    pub(crate) post: Option<String>,
+    /// End when there are no more changes
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// File whose first line is the token of the caller, which `enact token` has made
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// How long to go on when the server, or the receiver, does not answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub(crate) patience: Duration,
 }

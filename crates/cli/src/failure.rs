@@ -14,7 +14,9 @@ use enact_journal::{BackupError, BuildError, CloseError, EntityKey, OpenError, P
 use enact_server::{BindError, TokenLineError, TokensError};
 use thiserror::Error;
 
+use crate::client::ClientError;
 use crate::contract::ContractError;
+use crate::follow::FollowError;
 use crate::import::ImportError;
 
 /// How long the message of a failure waits for a reader of standard error.
@@ -31,7 +33,7 @@ Exit status:
      backup is damaged; or the name of the node is in use, or `enact cluster check` or `enact audit` has found something
   5  the data directory holds entities that the specification does not describe, or is not to be changed so
   6  failed while serving; what was acknowledged is kept
-  7  lines that `enact import` has sent were refused, or not all of them were answered";
+  7  lines that `enact import` has sent were refused, or not all of them were answered; or `enact follow` cannot go on";
 
 /// Why the program ends without having done what was asked.
 #[derive(Debug, Error)]
@@ -82,7 +84,11 @@ pub(crate) enum Failure {
     )]
     NotAllowed { findings: u64 },
     #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error(transparent)]
     Import(#[from] ImportError),
+    #[error(transparent)]
+    Follow(#[from] FollowError),
     #[error("cannot read the file")]
     Input(#[source] io::Error),
     #[error("cannot write to standard output")]
@@ -142,7 +148,8 @@ impl Failure {
             | Self::Admission { .. }
             | Self::LogFilter { .. }
             | Self::Tokens(_)
-            | Self::Caller(_) => 2,
+            | Self::Caller(_)
+            | Self::Client(_) => 2,
             #[cfg(not(feature = "nats"))]
             Self::WithoutNats => 2,
             #[cfg(feature = "postgres")]
@@ -168,6 +175,7 @@ impl Failure {
             Self::Read { .. } => 4,
             Self::Backup(BackupError::Damaged(_)) => 4,
             Self::Backup(_) | Self::Output(_) | Self::Input(_) => 2,
+            Self::Follow(_) => 7,
             Self::Import(error) => {
                 if error.is_of_usage() {
                     2

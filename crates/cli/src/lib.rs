@@ -11,11 +11,13 @@
 mod args;
 mod change;
 mod check;
+mod client;
 #[cfg(feature = "nats")]
 mod cluster;
 mod contract;
 mod failure;
 mod fmt;
+mod follow;
 mod footprint;
 mod import;
 mod journal;
@@ -42,6 +44,7 @@ pub fn run() -> ExitCode {
         Command::Token(args) => token::run(&args),
         Command::Journal(command) => journal::run(&command),
         Command::Import(args) => import::run(&args),
+        Command::Follow(args) => follow::run(&args),
         Command::Audit(args) => journal::audit(&args),
         Command::Contract(command) => change::run(&command),
         #[cfg(feature = "nats")]

@@ -43,10 +43,6 @@ pub(crate) enum ImportError {
     RepeatedColumn { file: String, column: String },
     #[error("{file} has no column `{column}`{}", advice(.column))]
     NoColumn { file: String, column: String },
-    #[error("{url} is no address of a server")]
-    Address { url: String, source: reqwest::Error },
-    #[error("the first line of {file} is no token")]
-    Token { file: String },
     #[error("{url} takes no batches: {said}")]
     Server { url: String, said: String },
     #[error(
@@ -80,8 +76,7 @@ pub(crate) fn run(args: &args::Import) -> Result<(), Failure> {
 }
 
 fn import(args: &args::Import) -> Result<(), Failure> {
-    let token = args.token_file.as_deref().map(token_in).transpose()?;
-    let server = Arc::new(Server::at(&args.url, token.as_deref(), args.patience)?);
+    let server = Arc::new(Server::at(&args.url, args.token_file.as_deref(), args.patience)?);
     let digest = digest(args).map_err(Failure::Input)?;
     let file = File::open(&args.file).map_err(Failure::Input)?;
     let bar = progress(file.metadata().map_err(Failure::Input)?.len());
@@ -89,17 +84,6 @@ fn import(args: &args::Import) -> Result<(), Failure> {
     let report = Report::to(args.refused.as_deref(), bar)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
     runtime.block_on(Import { server, commands, report, left: None, tally: Tally::default() }.run())
-}
-
-/// The bearer token in the first line of a file.
-fn token_in(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|source| Failure::Unreadable { path: path.to_owned(), source })?;
-    let token = text.lines().next().unwrap_or_default().trim();
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(ImportError::Token { file: path.display().to_string() }.into());
-    }
-    Ok(token.to_owned())
 }
 
 /// What tells this import from others: the file, and what its lines are made to mean.

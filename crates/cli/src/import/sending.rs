@@ -1,15 +1,18 @@
 //! Batches on their way to a server.
 
+use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::header::{CONTENT_TYPE, HeaderName};
+use reqwest::{Client, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use tokio::time::{Instant, sleep};
 
 use super::ImportError;
 use super::commands::Command;
+use crate::client::{ClientError, client, in_words, retry_after};
+use crate::failure::Failure;
 
 const DEADLINE: HeaderName = HeaderName::from_static("enact-deadline-ms");
 /// How long an answer may take beyond the deadline that the server has.
@@ -67,21 +70,10 @@ struct Again {
 }
 
 impl Server {
-    pub(super) fn at(url: &str, token: Option<&str>, patience: Duration) -> Result<Self, ImportError> {
-        let wrong = |source: reqwest::Error| ImportError::Address { url: url.to_owned(), source };
-        let mut headers = HeaderMap::new();
-        if let Some(token) = token {
-            let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).expect("visible letters");
-            bearer.set_sensitive(true);
-            headers.insert(AUTHORIZATION, bearer);
-        }
-        let client = Client::builder()
-            .default_headers(headers)
-            .redirect(redirect::Policy::none())
-            .timeout(enact_server::DEADLINE_MAX + TRANSIT_MAX)
-            .build()
-            .map_err(wrong)?;
+    pub(super) fn at(url: &str, token_file: Option<&Path>, patience: Duration) -> Result<Self, Failure> {
+        let client = client(token_file, enact_server::DEADLINE_MAX + TRANSIT_MAX)?;
         let url = format!("{}/-/batch", url.trim_end_matches('/'));
+        let wrong = |error: reqwest::Error| ClientError::Address { url: url.clone(), why: in_words(&error) };
         let request = client.post(&url).build().map_err(wrong)?;
         Ok(Self { client, url: request.url().clone(), patience })
     }
@@ -205,15 +197,4 @@ fn is_for_later(status: u16) -> bool {
 
 fn detail(problem: &Json) -> Option<&str> {
     problem["detail"].as_str()
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
-/// The error with what caused it.
-fn in_words(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-    causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
 }

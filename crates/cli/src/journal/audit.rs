@@ -416,7 +416,7 @@ mod tests {
                 let slot = slots.entry(number).and_modify(|slot| *slot += 1).or_insert(1);
                 let (slot, seq) = (Slot(*slot), Seq(*slot - 1));
                 let (tx, events) = (TxId::from_u128(tx), vec![event]);
-                let record = Record::Committed { tx, slot, events, at: Timestamp(0), version: 1 };
+                let record = Record::Committed { tx, slot, events, at: Timestamp(0), version: 1, overlap: None };
                 NewRecord { entity: purse(number), expected: seq, kind: Kind(record.kind()), payload: record.encode() }
             });
             block_on(journal.append(records.collect())).expect("durable");

@@ -8,6 +8,7 @@ mod cluster;
 mod contract;
 mod crash;
 mod fmt;
+mod follow;
 mod follower;
 mod identities;
 mod import;

@@ -103,7 +103,7 @@ async fn curl(base: &str, command: &[String], host: &str) -> String {
 }
 
 /// The answer without the ids of transactions and their times, which differ from run to run.
-fn without_ids(answer: &str) -> Value {
+pub(crate) fn without_ids(answer: &str) -> Value {
     let mut answer: Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("not JSON: {answer}"));
     forget_ids(&mut answer);
     answer
