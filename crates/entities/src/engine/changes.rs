@@ -3,6 +3,7 @@
 //! A stretch of the journal tells the [order](crate::Changes) of most changes in it. For one behind a slot that was not decided when it
 //! was written, and that nothing later in the stretch says more about, the live entity is asked whether it is decided now, and then the
 //! journal for all later records of the entity.
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ use crate::tx::Slot;
 
 /// How many changes are given at most.
 const CHANGES_MAX: usize = 1_000;
-/// How many records are read for one change.
-const RECORDS_FOR_ONE: usize = 4;
+/// How many records are read beyond those that would do if each were a change: a part of these, within bounds.
+const BEYOND: RangeInclusive<usize> = 3..=256;
 
 /// The records of an entity, each with its position.
 type Positioned<E> = Vec<(Position, Record<E>)>;
@@ -30,7 +31,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// Each committed change is given once and in the same order to every reader, before and after any crash, as soon as nothing
     /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor.
     ///
-    /// Takes time in proportion to the records that it reads, four for a change; and for a change behind a transaction that was open when
+    /// Takes time in proportion to the records that it reads, little more than one for a change; and for a change behind a transaction that was open when
     /// it was written, now and then in proportion to all later records of its entity.
     ///
     /// ```
@@ -84,11 +85,12 @@ impl<M: Model, J: Journal> Engine<M, J> {
 
 impl<M: Model, J: Journal> Shared<M, J> {
     async fn changes(&self, after: Cursor, limit: usize) -> Result<ChangesOf<M>, EntityError> {
-        let ahead = (limit * RECORDS_FOR_ONE) as u64;
+        let beyond = (limit / 4).clamp(*BEYOND.start(), *BEYOND.end());
+        let ahead = limit + beyond;
         let mut stretch = Stretch::new(after, limit);
         let mut is_whole = false;
-        while !is_whole && stretch.end().0 < after.place().0.saturating_add(ahead) {
-            let records = self.journal.feed(stretch.end(), limit * RECORDS_FOR_ONE).await?;
+        while !is_whole && stretch.end().0 < after.place().0.saturating_add(ahead as u64) {
+            let records = self.journal.feed(stretch.end(), ahead).await?;
             is_whole = records.is_empty();
             for stored in records {
                 stretch.advance(stored.position);
@@ -106,7 +108,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         stretch.leave_out_what_is_missing();
         while let Some(unplaced) = stretch.give() {
             // The next stretch tells more.
-            let is_late = !is_whole && stretch.end().0 - unplaced.position.0 < ahead / 2;
+            let is_late = !is_whole && stretch.end().0 - unplaced.position.0 < beyond as u64 / 2;
             if is_late || !self.is_decided_before(&unplaced.entity, unplaced.slot).await {
                 break;
             }
