@@ -1,5 +1,5 @@
 //! Why a projection does not answer.
-use enact_entities::{EntityKey, ReadError, Reason};
+use enact_entities::ReadError;
 
 /// Why a projection does not answer. The next question tries again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,22 +16,6 @@ pub enum ProjectionError {
     Tables {
         /// What happened.
         why: String,
-    },
-    /// A change is not possible for its entity under this specification.
-    #[error("{entity} cannot have changed as the journal says: {reasons:?}")]
-    NotPossible {
-        /// The entity.
-        entity: EntityKey,
-        /// Why not.
-        reasons: Vec<Reason>,
-    },
-    /// Something happened under a version of the specification that is not known.
-    #[error("{entity} has changed under version {version} of the specification, which is not known")]
-    NoSuchVersion {
-        /// The entity.
-        entity: EntityKey,
-        /// The version.
-        version: u32,
     },
 }
 

@@ -71,7 +71,11 @@ impl<E: Entities<Model = Rebel>> Projection<E> {
         let tables = caught_up.map_err(ProjectionError::tables)??;
         let (entities, query) = (self.entities.clone(), query.clone());
         let finding = spawn_blocking(move || tables.find(entities.model(), &query, after.as_ref(), limit.max(1)));
-        finding.await.map_err(ProjectionError::tables)?
+        let found = finding.await.map_err(ProjectionError::tables).flatten();
+        if found.is_err() {
+            *self.built.lock().await = None;
+        }
+        found
     }
 
     /// Takes up all changes that there are. What cannot be read is read again by the next question; what cannot be applied makes it begin

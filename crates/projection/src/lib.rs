@@ -6,7 +6,7 @@
 //! # What an answer shows
 //! Before it answers, a projection takes up all changes that there are. So an answer has every transaction that was acknowledged before
 //! the question came, unless an earlier one at the same entity is not decided yet; and never one that is not certain. Each object of a page
-//! is as a transaction has left it; two pages, and the objects of different shards, may be of different moments.
+//! is as a transaction has left it; one that cannot have changed as the journal says, which no engine can use, is in none; two pages, and the objects of different shards, may be of different moments.
 //!
 //! # What it costs
 //! Nothing until the first question, which reads the journal once; then each change is applied once more. The tables lie in a file without

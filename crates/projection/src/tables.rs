@@ -5,7 +5,7 @@ use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 
-use enact_entities::{EntityChange, EntityKey, Model, Rebel};
+use enact_entities::{EntityChange, EntityKey, Model, Reason, Rebel};
 use enact_rebel::{Class, EventCall, Instance, Value};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TypeName, WriteTransaction};
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ const ROWS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("rows");
 const CACHE_BYTES: usize = 16 << 20;
 /// How many objects one page looks at.
 const LOOKS_MAX: usize = 10_000;
+/// How many bytes the rows of a page have, but for the last one.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// An object that fulfils a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub struct Page {
     /// The objects: by identity, or in the order of the index that the query uses.
     pub found: Vec<Found>,
     /// Where to go on, if the query may have more. A page may have few objects, or none, and be followed by more: it looks at 10,000 at
-    /// most.
+    /// most, and ends when it has 4 MiB.
     pub next: Option<Mark>,
 }
 
@@ -51,7 +53,8 @@ pub(crate) struct Tables {
 struct Row {
     /// The version of the specification whose state it is.
     version: u32,
-    state: Instance,
+    /// Nothing if it cannot have changed as the journal says: nobody can use it then.
+    state: Option<Instance>,
 }
 
 /// A place in an index: the values of its fields, and the id of the object.
@@ -131,7 +134,8 @@ impl Tables {
         after: Option<&Mark>,
         limit: usize,
     ) -> Result<Page, ProjectionError> {
-        let mut finding = Finding { model, query, limit, looks: 0, page: Page { found: Vec::new(), next: None } };
+        let mut finding =
+            Finding { model, query, limit, looks: 0, bytes: 0, page: Page { found: Vec::new(), next: None } };
         let begun = self.database.begin_read()?;
         let rows = begun.open_table(ROWS)?;
         let class = query.class();
@@ -185,6 +189,7 @@ struct Finding<'a> {
     query: &'a Query,
     limit: usize,
     looks: usize,
+    bytes: usize,
     page: Page,
 }
 
@@ -193,13 +198,14 @@ impl Finding<'_> {
     fn look(&mut self, key: &str, row: &[u8], mark: impl FnOnce() -> Vec<u8>) -> Result<bool, ProjectionError> {
         self.looks += 1;
         let key: EntityKey = key.parse().map_err(ProjectionError::tables)?;
-        if let Some(instance) = current(self.model, &key, decode(row)?)
+        if let Some(instance) = current(self.model, &key, &decode(row)?)
             && let Ok(identity) = self.query.class().key(key.id())
             && self.query.is_of(&identity, &instance)
         {
+            self.bytes += row.len();
             self.page.found.push(Found { key, instance });
         }
-        let is_full = self.page.found.len() == self.limit || self.looks == LOOKS_MAX;
+        let is_full = self.page.found.len() == self.limit || self.looks == LOOKS_MAX || self.bytes >= PAGE_BYTES;
         if is_full {
             self.page.next = Some(Mark(mark()));
         }
@@ -208,26 +214,18 @@ impl Finding<'_> {
 }
 
 fn apply(begun: &WriteTransaction, model: &Rebel, change: &EntityChange<EventCall>) -> Result<(), ProjectionError> {
-    let EntityChange { entity, version, events, at, .. } = change;
+    let EntityChange { entity, version, .. } = change;
     let mut rows = begun.open_table(ROWS)?;
     let row = rows.get(entity.as_str())?.map(|row| decode::<Row>(row.value())).transpose()?;
-    let before =
-        row.as_ref().and_then(|row| current(model, entity, Row { version: row.version, state: row.state.clone() }));
-    let not_possible = |reasons| ProjectionError::NotPossible { entity: entity.clone(), reasons };
-    let unknown = || ProjectionError::NoSuchVersion { entity: entity.clone(), version: *version };
-    let then = model.under(*version).ok_or_else(unknown)?;
-    let mut state = match row {
-        None => then.initial(entity).ok_or_else(|| not_possible(Vec::new()))?,
-        Some(row) if row.version == *version => row.state,
-        Some(row) => then.migrated(entity, row.state, row.version).map_err(not_possible)?,
-    };
-    for event in events {
-        state = then.next(entity, &state, event, *at).map_err(not_possible)?;
-    }
+    let before = row.as_ref().and_then(|row| current(model, entity, row));
+    let state = changed(model, change, row).unwrap_or_else(|why| {
+        tracing::error!(%entity, version, why, "an entity cannot have changed as the journal says, and no query finds it");
+        None
+    });
     let row = Row { version: *version, state };
     rows.insert(entity.as_str(), &*encode(&row)?)?;
     drop(rows);
-    let after = current(model, entity, row);
+    let after = current(model, entity, &row);
     let Some(class) = model.spec().class(entity.class()) else { return Ok(()) };
     let Ok(key) = class.key(entity.id()) else { return Ok(()) };
     for (number, fields) in class.indexes().iter().enumerate() {
@@ -251,17 +249,36 @@ fn apply(begun: &WriteTransaction, model: &Rebel, change: &EntityChange<EventCal
     Ok(())
 }
 
+/// What `change` makes of an entity; nothing of one that nobody can use. Fails with the reasons if it is not possible.
+fn changed(model: &Rebel, change: &EntityChange<EventCall>, row: Option<Row>) -> Result<Option<Instance>, String> {
+    let EntityChange { entity, version, events, at, .. } = change;
+    let in_words = |reasons: Vec<Reason>| format!("{reasons:?}");
+    let then = model.under(*version).ok_or_else(|| format!("version {version} of the specification is not known"))?;
+    let mut state = match row {
+        None => then.initial(entity).ok_or_else(|| "there can be no such entity".to_owned())?,
+        Some(Row { state: None, .. }) => return Ok(None),
+        Some(Row { state: Some(state), version: earlier }) if earlier == *version => state,
+        Some(Row { state: Some(state), version: earlier }) => {
+            then.migrated(entity, state, earlier).map_err(in_words)?
+        }
+    };
+    for event in events {
+        state = then.next(entity, &state, event, *at).map_err(in_words)?;
+    }
+    Ok(Some(state))
+}
+
 /// What an entity is under the present version of the specification, if it exists and can be under it.
-fn current(model: &Rebel, entity: &EntityKey, row: Row) -> Option<Instance> {
+fn current(model: &Rebel, entity: &EntityKey, row: &Row) -> Option<Instance> {
     let Row { version, state } = row;
-    let exists = model.under(version).is_some_and(|then| then.exists(entity, &state));
-    if !exists {
+    let state = state.clone()?;
+    if !model.under(*version)?.exists(entity, &state) {
         return None;
     }
-    if version == model.version() {
+    if *version == model.version() {
         return Some(state);
     }
-    model.migrated(entity, state, version).ok()
+    model.migrated(entity, state, *version).ok()
 }
 
 fn index_name(class: &Class, number: usize) -> String {

@@ -157,7 +157,7 @@ impl Bank {
     /// Opens all accounts with 100 euros each.
     pub(crate) async fn open_all(&self, node: &Node) {
         for account in 0..ACCOUNTS {
-            node.submit(self.open(account)).await.expect("opened");
+            done(node, self.open(account)).await;
         }
     }
 }
@@ -199,6 +199,16 @@ pub(crate) async fn total(node: &Node) -> i64 {
 
 pub(crate) fn shards(node: &Node) -> BTreeSet<u16> {
     node.membership().expect("it is one of several").shards.into_iter().collect()
+}
+
+/// Submits a command until it is done. On a busy machine a node may lose its lease for a moment; then nothing has happened.
+pub(crate) async fn done(node: &Node, command: Command<EventCall>) -> Receipt {
+    loop {
+        match node.submit(command.clone()).await {
+            Err(SubmitError::Moved { .. }) => {}
+            answer => return answer.expect("nothing refuses it"),
+        }
+    }
 }
 
 /// Submits a command with an idempotency key until it has its one answer, as a client does.

@@ -1,11 +1,11 @@
 //! Nodes share the entities, and each answers for all of them.
 
 use enact_cluster::shard_of;
-use enact_entities::{Changes, Cursor, Entities, EntityChange, HistoryPart, SubmitError};
+use enact_entities::{Changes, Cursor, Entities, EntityChange, HistoryPart, ReadError, SubmitError};
 use enact_rebel::EventCall;
 use futures_util::future::join_all;
 
-use crate::bank::{ACCOUNTS, Bank, DEADLINE, Node, balance, settled, shards, total};
+use crate::bank::{ACCOUNTS, Bank, DEADLINE, Node, balance, done, settled, shards, total};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_answers_for_every_entity() {
@@ -16,7 +16,7 @@ async fn every_node_answers_for_every_entity() {
     assert_eq!(owned.iter().flatten().count(), 12);
     bank.open_all(&a).await;
     for account in 0..ACCOUNTS {
-        b.submit(bank.deposit(account, &format!("d{account}"))).await.expect("deposited");
+        done(&b, bank.deposit(account, &format!("d{account}"))).await;
         assert_eq!(balance(&c, account).await, 101);
     }
     for node in [&a, &b, &c] {
@@ -47,7 +47,7 @@ async fn a_transfer_over_shards_and_nodes_happens_at_both_ends_or_not_at_all() {
         let transfer = bank.transfer(&n.to_string(), 30, n, (n + 5) % ACCOUNTS);
         let of = |account: usize| shard_of(&format!("Account/{account}").parse().expect("a key"), 12);
         over_shards += usize::from(of(n) != of((n + 5) % ACCOUNTS));
-        nodes[n % 2].submit(transfer).await.expect("booked");
+        done(&nodes[n % 2], transfer).await;
     }
     assert!(over_shards > ACCOUNTS / 2, "{over_shards} transfers over shards");
     for account in 0..ACCOUNTS {
@@ -80,7 +80,7 @@ async fn a_page_of_a_history_that_is_more_than_a_message_may_be_is_shorter() {
     const DEPOSITS: usize = 6_000;
     let Some(bank) = Bank::over_one() else { return };
     let nodes = bank.nodes(["a", "b"]).await;
-    nodes[0].submit(bank.open(1)).await.expect("opened");
+    done(&nodes[0], bank.open(1)).await;
     for first in (0..DEPOSITS).step_by(200) {
         let deposits = (first..first + 200).map(|n| nodes[0].submit(bank.deposit(1, &n.to_string())));
         for deposited in join_all(deposits).await {
@@ -115,8 +115,12 @@ async fn follow(node: &Node, after: &[Cursor], limit: usize) -> (Vec<Vec<EntityC
     for (shard, after) in (0..).zip(after) {
         let (mut of_shard, mut at) = (Vec::new(), *after);
         loop {
-            let page = node.changes(shard, at, limit, DEADLINE).await;
-            let Changes { changes, next, has_more } = page.unwrap_or_else(|error| panic!("shard {shard}: {error}"));
+            let Changes { changes, next, has_more } = match node.changes(shard, at, limit, DEADLINE).await {
+                Ok(page) => page,
+                // On a busy machine its owner may lose its lease for a moment.
+                Err(ReadError::Entity(cause)) if cause.is_transient() => continue,
+                Err(error) => panic!("shard {shard}: {error}"),
+            };
             of_shard.extend(changes);
             at = next;
             if !has_more {
@@ -141,9 +145,7 @@ async fn every_node_tells_the_changes_of_all_shards_and_the_next_owner_goes_on_w
     let [a, b] = bank.nodes(["a", "b"]).await;
     bank.open_all(&a).await;
     for n in 0..ACCOUNTS {
-        a.submit(bank.transfer(&format!("first {n}").replace(' ', "-"), 3, n, (n + 5) % ACCOUNTS))
-            .await
-            .expect("booked");
+        done(&a, bank.transfer(&format!("first-{n}"), 3, n, (n + 5) % ACCOUNTS)).await;
     }
     let start = vec![Cursor::START; usize::from(a.shards())];
     let (first, cursors) = follow(&a, &start, 7).await;

@@ -21,12 +21,17 @@ use crate::tx::Slot;
 const CHANGES_MAX: usize = 1_000;
 /// How many records are read beyond those that would do if each were a change: a part of these, within bounds.
 const BEYOND: RangeInclusive<usize> = 3..=256;
+/// How many bytes of records are read at a time, but for the last ones.
+const BYTES: usize = 4 << 20;
+/// How many readings of changes go on at once.
+pub(super) const READ_AT_ONCE: usize = 8;
 
 /// The records of an entity, each with its position.
 type Positioned<E> = Vec<(Position, Record<E>)>;
 
 impl<M: Model, J: Journal> Engine<M, J> {
-    /// Reads the changes of all entities behind `after`, in the order of their effects: at most `limit`, at most 1,000.
+    /// Reads the changes of all entities behind `after`, in the order of their effects: at most `limit`, at most 1,000, and little more than
+    /// 4 MiB. Eight readings go on at once; others wait.
     ///
     /// Each committed change is given once and in the same order to every reader, before and after any crash, as soon as nothing
     /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor.
@@ -79,6 +84,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ReadError::Stopping);
         }
+        let _turn = self.shared.readings.acquire().await.expect("never closed");
         Ok(self.shared.changes(after, limit.clamp(1, CHANGES_MAX)).await?)
     }
 }
@@ -88,12 +94,21 @@ impl<M: Model, J: Journal> Shared<M, J> {
         let beyond = (limit / 4).clamp(*BEYOND.start(), *BEYOND.end());
         let ahead = limit + beyond;
         let mut stretch = Stretch::new(after, limit);
-        let mut is_whole = false;
-        while !is_whole && stretch.end().0 < after.place().0.saturating_add(ahead as u64) {
+        let (mut is_whole, mut bytes) = (false, 0);
+        // A few records at least, so that it goes on.
+        let is_long = |end: Position, bytes: usize| {
+            let wanted = if bytes < BYTES { ahead } else { *BEYOND.start() };
+            end.0 >= after.place().0.saturating_add(wanted as u64)
+        };
+        while !is_whole && !is_long(stretch.end(), bytes) {
             let records = self.journal.feed(stretch.end(), ahead).await?;
             is_whole = records.is_empty();
             for stored in records {
+                if is_long(stretch.end(), bytes) {
+                    break;
+                }
                 stretch.advance(stored.position);
+                bytes += stored.payload.len();
                 if Stretch::<M::Event>::is_told_by(stored.kind.0) {
                     let record = Record::decode(&stored.payload);
                     let record = record.map_err(|cause| EntityError::undecodable(&stored.entity, stored.seq, cause))?;
@@ -106,9 +121,10 @@ impl<M: Model, J: Journal> Shared<M, J> {
             stretch.find(&missing, records);
         }
         stretch.leave_out_what_is_missing();
+        let new = stretch.end().0.saturating_sub(after.place().0);
         while let Some(unplaced) = stretch.give() {
             // The next stretch tells more.
-            let is_late = !is_whole && stretch.end().0 - unplaced.position.0 < beyond as u64 / 2;
+            let is_late = !is_whole && stretch.end().0 - unplaced.position.0 < (new / 4).min(beyond as u64 / 2);
             if is_late || !self.is_decided_before(&unplaced.entity, unplaced.slot).await {
                 break;
             }

@@ -145,6 +145,8 @@ struct Shared<M: Model, J: Journal> {
     counts: Arc<Counts>,
     /// The turns of histories to be read.
     histories: Arc<Semaphore>,
+    /// The turns of readings of changes.
+    readings: Semaphore,
     answers: Answers,
     /// What shows that the journal is still this engine's.
     barrier: Arc<Barrier<J>>,
@@ -251,6 +253,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             under_way: UnderWay::default(),
             counts,
             histories: Arc::new(Semaphore::new(history::READ_AT_ONCE)),
+            readings: Semaphore::new(changes::READ_AT_ONCE),
             answers: Answers::kept_for(options.keep_answers),
             coordinator,
             in_flight: AtomicUsize::new(0),

@@ -10,10 +10,10 @@ use enact_entities::{
 };
 use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Seq};
 
-use crate::histories::is_decided;
+use crate::histories::{Overtaken, overtaken, submit};
 use crate::support::bank::Event;
 use crate::support::chance::{Chance, for_seeds};
-use crate::support::client::{Bank, LONG, bank, book, command, open, until};
+use crate::support::client::{Bank, LONG, bank, book, command, open};
 use crate::support::{key, tx};
 
 /// What is compared of a change.
@@ -197,28 +197,10 @@ fn every_reader_finds_each_change_once_in_the_order_of_effects_wherever_it_goes_
 
 #[tokio::test]
 async fn a_change_is_told_when_all_before_it_are_decided() {
-    let journal = Memory::new();
-    let bank = bank(&journal, EngineOptions::default());
-    open(&bank, "Account/A", 10_000).await;
-    open(&bank, "Account/B", 10_000).await;
-    let opened = page(&bank, Cursor::START, 10).await;
-    assert_eq!(opened.changes.len(), 2);
-    journal.hold();
-    let interest = tokio::spawn(submit(bank.clone(), command("Account/B", Event::Interest(10))));
-    until(|| journal.waiting_count() == 1).await;
-    // Admitted at A, and waiting at B for the interest.
-    let transfer = tokio::spawn(submit(bank.clone(), book(1, "Account/A", "Account/B", 100)));
-    while is_decided(&bank, "Account/A").await {
-        tokio::task::yield_now().await;
-    }
-    let deposit = tokio::spawn(submit(bank.clone(), command("Account/A", Event::Deposit(7))));
-    until(|| journal.waiting_count() == 2).await;
-    journal.sync(2);
-    let interest = interest.await.expect("no panic").expect("nothing refuses it");
-    let deposited = deposit.await.expect("no panic").expect("nothing refuses it");
-    until(|| journal.waiting_count() == 1).await;
-    let first = page(&bank, opened.next, 10).await;
-    assert_eq!(first.changes.iter().map(|change| change.tx).collect::<Vec<_>>(), [interest]);
+    let Overtaken { journal, bank, interest, deposited, transfer } = overtaken().await;
+    let first = page(&bank, Cursor::START, 10).await;
+    let told: Vec<TxId> = first.changes.iter().map(|change| change.tx).collect();
+    assert_eq!((told.len(), told.last()), (3, Some(&interest)), "both accounts are opened");
     assert_eq!(
         page(&bank, first.next, 10).await,
         Changes { changes: vec![], next: first.next, has_more: false },
@@ -231,10 +213,6 @@ async fn a_change_is_told_when_all_before_it_are_decided() {
         rest.iter().filter(|change| change.entity == key("Account/A")).map(|change| change.tx).collect();
     assert_eq!(at_a, [transferred, deposited]);
     assert_eq!(rest.len(), 4, "the transfer is a change of both accounts and of itself");
-}
-
-async fn submit<J: Journal>(bank: Bank<J>, command: enact_entities::Command<Event>) -> Option<TxId> {
-    bank.submit(command).await.ok().map(|receipt| receipt.tx)
 }
 
 #[test]

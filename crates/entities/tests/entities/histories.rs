@@ -9,6 +9,7 @@ use enact_entities::{
     ReadMode, Record, Slot, Timestamp, TxId, Values, View,
 };
 use enact_journal::{Journal, Kind, Memory, NewRecord, Seq};
+use tokio::task::JoinHandle;
 
 use crate::support::bank::{Event, Hand, State};
 use crate::support::chance::{Chance, for_seeds};
@@ -104,12 +105,12 @@ fn a_history_has_every_commit_in_the_order_of_its_effect_and_nothing_else() {
     });
 }
 
-async fn submit(bank: Bank<Memory>, command: Command<Event>) -> Option<TxId> {
+pub(crate) async fn submit(bank: Bank<Memory>, command: Command<Event>) -> Option<TxId> {
     bank.submit(command).await.ok().map(|receipt| receipt.tx)
 }
 
 /// Whether the account is the same in all outcomes.
-pub(crate) async fn is_decided(bank: &Bank<Memory>, account: &str) -> bool {
+async fn is_decided(bank: &Bank<Memory>, account: &str) -> bool {
     match bank.read(&key(account), ReadMode::Range, None, LONG).await {
         Ok(View::Range(range)) => {
             range.fields.iter().all(|field| matches!(&field.values, Values::Between { low, high } if low == high))
@@ -118,8 +119,18 @@ pub(crate) async fn is_decided(bank: &Bank<Memory>, account: &str) -> bool {
     }
 }
 
-#[tokio::test]
-async fn a_transaction_is_shown_when_all_before_it_are_decided() {
+/// A bank in which a deposit to `Account/A` is durable before a transfer from there that came before it.
+pub(crate) struct Overtaken {
+    pub(crate) journal: Memory,
+    pub(crate) bank: Bank<Memory>,
+    /// What has happened at `Account/B`.
+    pub(crate) interest: TxId,
+    pub(crate) deposited: TxId,
+    /// The transfer, which goes on when the journal is released.
+    pub(crate) transfer: JoinHandle<Option<TxId>>,
+}
+
+pub(crate) async fn overtaken() -> Overtaken {
     let journal = Memory::new();
     let bank = bank(&journal, EngineOptions::default());
     open(&bank, "Account/A", 10_000).await;
@@ -136,11 +147,17 @@ async fn a_transaction_is_shown_when_all_before_it_are_decided() {
     let deposit = tokio::spawn(submit(bank.clone(), command("Account/A", Event::Deposit(7))));
     until(|| journal.waiting_count() == 2).await;
     journal.sync(2);
+    let interest = interest.await.expect("no panic").expect("nothing refuses it");
     let deposited = deposit.await.expect("no panic").expect("nothing refuses it");
     until(|| journal.waiting_count() == 1).await;
+    Overtaken { journal, bank, interest, deposited, transfer }
+}
+
+#[tokio::test]
+async fn a_transaction_is_shown_when_all_before_it_are_decided() {
+    let Overtaken { journal, bank, deposited, transfer, .. } = overtaken().await;
     assert_eq!(ask(&bank, "Account/A", WHOLE).await.transactions.len(), 1, "it is durable, and not shown yet");
     journal.release();
-    interest.await.expect("no panic").expect("nothing refuses it");
     let transferred = transfer.await.expect("no panic").expect("nothing refuses it");
     balance(&bank, "Account/A").await;
     let shown: Vec<_> = ask(&bank, "Account/A", WHOLE).await.transactions[1..].iter().map(|past| past.tx).collect();

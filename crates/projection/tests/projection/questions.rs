@@ -1,5 +1,6 @@
 //! What can be asked, and what an answer says.
-use enact_journal::Memory;
+use enact_entities::{Cursor, Record, Slot, Timestamp, TxId};
+use enact_journal::{Journal, Kind, Memory, NewRecord, Seq};
 use enact_projection::{Mark, Projection, ProjectionError, Query};
 
 use crate::shop::{LONG, all, class, event, shop, submit};
@@ -90,4 +91,53 @@ fn a_mark_is_digits_in_pairs() {
     for text in ["0", "0g", "é1"] {
         assert!(text.parse::<Mark>().is_err(), "{text}");
     }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_have_changed_as_the_journal_says_is_in_no_answer_and_the_others_are() {
+    let journal = Memory::new();
+    let shop = shop(&journal);
+    let set = || event(&shop, "Thing", "Set", &["1", "none", "EUR 1.00", "", "red"]);
+    submit(&shop, "Thing/1", set()).await;
+    submit(&shop, "Thing/2", set()).await;
+    // A thing that is not made cannot be spoilt, and what comes behind that is nobody's either.
+    for (number, event) in [event(&shop, "Thing", "Spoil", &[]), set()].into_iter().enumerate() {
+        let (slot, tx) = (Slot(number as u64 + 1), TxId::from_u128(7 + number as u128));
+        let forged =
+            Record::Committed { tx, slot, events: vec![event], at: Timestamp(0), version: 1, overlap: Some(0) };
+        let (kind, payload) = (Kind(forged.kind()), forged.encode());
+        let entity = "Thing/3".parse().expect("a key");
+        let record = NewRecord { entity, expected: Seq(number as u64), kind, payload };
+        journal.append(vec![record]).await.expect("nothing refuses it");
+    }
+    submit(&shop, "Thing/4", set()).await;
+    let query = Query::parse(&class(&shop, "Thing"), [("price.ge", "EUR 0.00")]).expect("it fits");
+    assert_eq!(all(&Projection::new(shop, None), &query, 10).await, ["1", "2", "4"]);
+}
+
+#[tokio::test]
+async fn a_page_ends_when_it_has_a_few_mebibytes() {
+    const THINGS: usize = 12;
+    let shop = shop(&Memory::new());
+    let label = "x".repeat(900_000);
+    for number in 0..THINGS {
+        let set = event(&shop, "Thing", "Set", &["1", "none", "EUR 1.00", &label, "red"]);
+        submit(&shop, &format!("Thing/{number}"), set).await;
+    }
+    let query = Query::parse::<&str, &str>(&class(&shop, "Thing"), []).expect("it fits");
+    let projection = Projection::new(shop.clone(), None);
+    let first = projection.find(&query, None, 1_000, LONG).await.expect("it answers");
+    assert!((2..THINGS).contains(&first.found.len()), "{} of {THINGS}", first.found.len());
+    assert_eq!(all(&projection, &query, 1_000).await.len(), THINGS);
+    let (mut after, mut lengths) = (Cursor::START, Vec::new());
+    loop {
+        let some = shop.changes(after, 1_000, LONG).await.expect("they can be read");
+        after = some.next;
+        lengths.push(some.changes.len());
+        if !some.has_more {
+            break;
+        }
+    }
+    assert_eq!(lengths.iter().sum::<usize>(), THINGS);
+    assert!(lengths.len() > 2, "{lengths:?}");
 }

@@ -138,7 +138,7 @@ async fn refusals_name_each_failed_precondition_with_the_values_it_saw() {
 async fn what_does_not_exist_is_404() {
     let rows = [
         ("GET", "/", "no-such-resource"),
-        ("GET", "/Acount", "no-such-resource"),
+        ("GET", "/Acount", "no-such-class"),
         ("GET", "/Account/", "no-such-resource"),
         ("GET", "/Account//", "no-such-resource"),
         ("GET", "/Account/A/Withdraw/now", "no-such-resource"),

@@ -11,7 +11,9 @@ use tower::ServiceExt;
 use crate::bank::{Answer, Bank};
 
 async fn send(bank: &Bank, commands: &[Value]) -> Answer {
-    bank.post("/-/batch", json!({ "commands": commands }).to_string()).await
+    // However busy the machine is.
+    let deadline = [("enact-deadline-ms", "30000")];
+    bank.post_with("/-/batch", &deadline, json!({ "commands": commands }).to_string()).await
 }
 
 fn results(answer: &Answer) -> &[Value] {
