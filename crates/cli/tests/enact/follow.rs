@@ -122,7 +122,7 @@ fn receive(stream: TcpStream, takes: bool) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_gets_every_change_in_order_whatever_it_refuses_and_whoever_is_killed() {
+async fn a_hook_gets_every_change_in_order_whatever_it_refuses_and_whatever_is_killed() {
     const DEPOSITS: usize = 60;
     let directory = tempfile::tempdir().expect("a directory");
     let mut bank = bank(directory.path(), BANK);
