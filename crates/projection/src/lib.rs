@@ -13,6 +13,7 @@
 //! a name, with 16 MiB of them in memory.
 //!
 //! ```
+//! use std::sync::Arc;
 //! use std::time::Duration;
 //! use enact_entities::{Command, Engine, EngineOptions, Rebel};
 //! use enact_journal::Memory;
@@ -21,7 +22,7 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let spec = check(vec![Source::new("shop.rebel", "
+//! let spec = Arc::new(check(vec![Source::new("shop.rebel", "
 //!     class Stock
 //!       pieces: Integer = 0
 //!       index pieces
@@ -29,18 +30,18 @@
 //!         on Fill(by: Integer): filled
 //!           post: this.pieces += by
 //!       filled
-//! ")])?;
-//! let fill = spec.class("Stock").and_then(|stock| stock.event("Fill")).ok_or("it is declared")?.clone();
-//! let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), EngineOptions::default());
+//! ")])?);
+//! let fill = spec.class("Stock").and_then(|stock| stock.event("Fill")).ok_or("it is declared")?;
+//! let engine = Engine::new(Rebel::new(Arc::clone(&spec)), Memory::new(), EngineOptions::default());
 //! let deadline = Duration::from_secs(10);
 //! for (name, pieces) in [("tea", 3), ("rice", 20), ("salt", 7)] {
 //!     let event = fill.call([("by", Value::Integer(pieces))]).expect("it is a number");
 //!     engine.submit(Command { key: format!("Stock/{name}").parse()?, event, idempotency: None, deadline }).await?;
 //! }
 //!
-//! let stock = engine.model().spec().class("Stock").ok_or("it is declared")?.clone();
+//! let stock = spec.class("Stock").ok_or("it is declared")?;
 //! let projection = Projection::new(engine, None);
-//! let query = Query::parse(&stock, [("pieces.ge", "5")]).expect("it fits the class");
+//! let query = Query::parse(stock, [("pieces.ge", "5")]).expect("it fits the class");
 //! let page = projection.find(&query, None, 100, deadline).await?;
 //! let names: Vec<&str> = page.found.iter().map(|object| object.key.id()).collect();
 //! assert_eq!(names, ["salt", "rice"], "in the order of the index");
