@@ -3,10 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, redirect};
+use serde_json::Value as Json;
 
 use crate::failure::Failure;
+
+/// How long the server may take for an answer.
+pub(crate) const DEADLINE: HeaderName = HeaderName::from_static("enact-deadline-ms");
 
 /// Why no server can be asked.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +45,11 @@ fn token_in(path: &Path) -> Result<String, Failure> {
     Ok(token.to_owned())
 }
 
+/// As long as a server takes.
+pub(crate) fn deadline() -> String {
+    enact_server::DEADLINE_MAX.as_millis().to_string()
+}
+
 /// When the server advises to come back.
 pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
     let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
@@ -51,4 +60,13 @@ pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
 pub(crate) fn in_words(error: &reqwest::Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
     causes.fold(error.to_string(), |words, cause| format!("{words}: {cause}"))
+}
+
+/// What a problem says, with what is wrong with each parameter; the text itself if it is none.
+pub(crate) fn in_problem(body: &str) -> String {
+    let problem: Json = serde_json::from_str(body).unwrap_or_default();
+    let Some(detail) = problem["detail"].as_str() else { return body.trim().to_owned() };
+    let parameters = problem["parameters"].as_array().into_iter().flatten();
+    let told = parameters.filter_map(|parameter| Some((parameter["name"].as_str()?, parameter["problem"].as_str()?)));
+    told.fold(detail.to_owned(), |words, (name, told)| format!("{words}; `{name}`: {told}"))
 }

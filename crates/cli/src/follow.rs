@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
 use crate::args;
-use crate::client::{ClientError, client, in_words, retry_after};
+use crate::client::{ClientError, DEADLINE, client, deadline, in_problem, in_words, retry_after};
 use crate::failure::Failure;
 
 /// How many changes are taken at a time.
@@ -97,8 +97,8 @@ impl<'a> Following<'a> {
         if let Some(cursor) = &self.cursor {
             url.query_pairs_mut().append_pair("after", cursor);
         }
-        let body =
-            self.answered(&[401, 404, 422], || self.client.get(url.clone()).header(ACCEPT, "application/json")).await?;
+        let get = || self.client.get(url.clone()).header(ACCEPT, "application/json").header(DEADLINE, deadline());
+        let body = self.answered(&[401, 404, 422], get).await?;
         let refused = |said: String| FollowError::Refused { url: self.changes.to_string(), said };
         Ok(serde_json::from_str(&body).map_err(|error| refused(error.to_string()))?)
     }
@@ -138,9 +138,9 @@ impl<'a> Following<'a> {
                         Ok(body) if status.is_success() => return Ok(body),
                         // Such as a cursor or a class that there is not.
                         Ok(body) if finals.contains(&status.as_u16()) => {
-                            return Err(FollowError::Refused { url, said: body });
+                            return Err(FollowError::Refused { url, said: in_problem(&body) });
                         }
-                        Ok(_) => (status.to_string(), after),
+                        Ok(body) => (format!("{status} {}", in_problem(&body)), after),
                         Err(error) => (in_words(&error), after),
                     }
                 }

@@ -8,6 +8,9 @@ pub enum ProjectionError {
     /// The deadline passed before all changes were taken up, which goes on: ask again.
     #[error("the deadline passed while the changes of the entities were taken up; ask again")]
     Late,
+    /// The mark is not one of this query.
+    #[error("the mark is of another query")]
+    Mark,
     /// The changes cannot be read.
     #[error(transparent)]
     Unread(#[from] ReadError),

@@ -6,8 +6,7 @@ use std::time::Duration;
 use enact_entities::{Changes, Cursor, Entities, Rebel};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::ProjectionError;
 use crate::mark::Mark;
@@ -72,7 +71,7 @@ impl<E: Entities<Model = Rebel>> Projection<E> {
         let (entities, query) = (self.entities.clone(), query.clone());
         let finding = spawn_blocking(move || tables.find(entities.model(), &query, after.as_ref(), limit.max(1)));
         let found = finding.await.map_err(ProjectionError::tables).flatten();
-        if found.is_err() {
+        if matches!(found, Err(ProjectionError::Tables { .. })) {
             *self.built.lock().await = None;
         }
         found

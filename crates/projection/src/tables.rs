@@ -7,7 +7,7 @@ use std::path::Path;
 
 use enact_entities::{EntityChange, EntityKey, Model, Reason, Rebel};
 use enact_rebel::{Class, EventCall, Instance, Value};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TypeName, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, TypeName, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ProjectionError;
@@ -142,8 +142,9 @@ impl Tables {
         match query.way() {
             Way::Whole => {
                 let first = format!("{}/", class.name());
-                let last = after.and_then(|mark| str::from_utf8(&mark.0).ok());
-                let from = last.map_or(Bound::Included(&*first), Bound::Excluded);
+                let last = after.map(|mark| str::from_utf8(&mark.0)).transpose();
+                let last = last.ok().filter(|last| last.is_none_or(|key| key.starts_with(&first)));
+                let from = last.ok_or(ProjectionError::Mark)?.map_or(Bound::Included(&*first), Bound::Excluded);
                 for entry in rows.range::<&str>((from, Bound::Unbounded))? {
                     let (key, row) = entry?;
                     if !key.value().starts_with(&first)
@@ -154,13 +155,20 @@ impl Tables {
                 }
             }
             Way::Index { number, first, low } => {
+                let fields = &class.indexes()[number];
+                if !after.is_none_or(|mark| mark.is_in(fields.len(), &first)) {
+                    return Err(ProjectionError::Mark);
+                }
                 let name = index_name(class, number);
-                let Ok(index) = begun.open_table(TableDefinition::<Indexed, ()>::new(&name)) else {
-                    return Ok(finding.page);
+                let index = match begun.open_table(TableDefinition::<Indexed, ()>::new(&name)) {
+                    Ok(index) => index,
+                    // No object has been put into it.
+                    Err(TableError::TableDoesNotExist(_)) => return Ok(finding.page),
+                    Err(error) => return Err(error.into()),
                 };
                 let begin = encode(&Place(first.iter().cloned().chain(low).collect(), "".into()))?;
                 let from = after.map_or(Bound::Included(&*begin), |mark| Bound::Excluded(&*mark.0));
-                let next_field = class.indexes()[number].get(first.len());
+                let next_field = fields.get(first.len());
                 for entry in index.range::<&[u8]>((from, Bound::Unbounded))? {
                     let (place, _) = entry?;
                     let Place(values, id) = decode(place.value())?;
@@ -180,6 +188,13 @@ impl Tables {
             }
         }
         Ok(finding.page)
+    }
+}
+
+impl Mark {
+    /// Whether it is a place in an index of so many `fields`, of which the first ones have these values.
+    fn is_in(&self, fields: usize, first: &[Value]) -> bool {
+        decode::<Place<'_>>(&self.0).is_ok_and(|Place(values, _)| values.len() == fields && values.starts_with(first))
     }
 }
 

@@ -7,7 +7,7 @@ use axum::extract::Query as Pairs;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use enact_entities::{Entities, Rebel};
-use enact_projection::{Mark, Page as Found, Query};
+use enact_projection::{Mark, Page as Found, ProjectionError, Query};
 use enact_rebel::Class;
 use serde::Serialize;
 
@@ -47,7 +47,11 @@ pub(crate) async fn query<E: Entities<Model = Rebel>>(
     let Some((query, after, limit)) = asked(class, head, &mut unfit) else { return Err(Problem::invalid(unfit)) };
     let _admitted = api.admit(peer)?;
     let finding = api.projection.find(&query, after, limit, deadline.saturating_sub(peer.held_up()));
-    let Found { found, next } = Box::pin(finding).await.map_err(|error| outcome::of_query(&error))?;
+    let Found { found, next } = match Box::pin(finding).await {
+        Ok(page) => page,
+        Err(error @ ProjectionError::Mark) => return Err(Problem::invalid(vec![invalid("after", error.to_string())])),
+        Err(error) => return Err(outcome::of_query(&error)),
+    };
     let instances = found.iter().map(|object| One::of(&object.key, &object.instance)).collect();
     Ok(Json(Page { class: class.name(), instances, next: next.map(|mark| mark.to_string()) }).into_response())
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderName};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -11,10 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use super::ImportError;
 use super::commands::Command;
-use crate::client::{ClientError, client, in_words, retry_after};
+use crate::client::{ClientError, DEADLINE, client, deadline, in_words, retry_after};
 use crate::failure::Failure;
 
-const DEADLINE: HeaderName = HeaderName::from_static("enact-deadline-ms");
 /// How long an answer may take beyond the deadline that the server has.
 const TRANSIT_MAX: Duration = Duration::from_secs(30);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -135,7 +134,7 @@ impl Server {
         let commands_json: Vec<&str> = commands.iter().map(|command| command.json.as_str()).collect();
         let body = format!(r#"{{"commands":[{}]}}"#, commands_json.join(","));
         let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
-        let request = request.header(DEADLINE, enact_server::DEADLINE_MAX.as_millis().to_string());
+        let request = request.header(DEADLINE, deadline());
         let response = match request.body(body).send().await {
             Ok(response) => response,
             Err(error) => return Ok(Told::Again(Again { said: in_words(&error), after: None })),

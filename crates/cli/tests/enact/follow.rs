@@ -84,7 +84,8 @@ async fn what_was_handed_on_is_not_handed_on_again_by_one_that_keeps_its_cursor(
     assert_eq!(again(&["--once"]), [first, rest].concat());
     let unknown = follow(directory.path(), &bank.url(""), &["--once", "--class", "Stock"]).output().expect("it starts");
     assert_eq!(unknown.status.code(), Some(7), "{unknown:?}");
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no class `Stock`"));
+    let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(said.ends_with("not as declared: `class`; `class`: there is no class `Stock`\n"), "{said}");
 }
 
 /// A receiver that takes every second request; what it has taken.
@@ -156,4 +157,22 @@ async fn a_hook_gets_every_change_in_order_whatever_it_refuses_and_whatever_is_k
     check_order(&changes);
     assert_eq!(changes.len(), DEPOSITS + 1);
     assert_eq!(printed(directory.path(), &bank.url(""), &["--once"]), changes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_hook_has_not_said_that_it_has_is_sent_again_after_a_kill() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bank = bank(directory.path(), BANK);
+    post(&bank, "/Account/A/Open", json!({ "initialDeposit": "EUR 1.00" })).await;
+    // Connections stand in its backlog, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/changes", silent.local_addr().expect("bound"));
+    let arguments = ["--cursor", "kept", "--post", &url];
+    let mut following = follow(directory.path(), &bank.url(""), &arguments).spawn().expect("the program starts");
+    let (mut sent, _) = silent.accept().expect("it sends");
+    let mut some = [0];
+    sent.read_exact(&mut some).expect("a request");
+    following.kill().expect("it runs");
+    following.wait().expect("it has ended");
+    assert_eq!(printed(directory.path(), &bank.url(""), &["--once", "--cursor", "kept"]).len(), 1);
 }

@@ -141,3 +141,17 @@ async fn a_page_ends_when_it_has_a_few_mebibytes() {
     assert_eq!(lengths.iter().sum::<usize>(), THINGS);
     assert!(lengths.len() > 2, "{lengths:?}");
 }
+
+#[tokio::test]
+async fn a_projection_that_is_built_late_takes_up_all_there_is() {
+    const CHANGES: usize = 2_100;
+    let shop = shop(&Memory::new());
+    for number in 0..CHANGES {
+        let label = number.to_string();
+        let set = event(&shop, "Thing", "Set", &["1", "none", "EUR 1.00", &label, "red"]);
+        submit(&shop, &format!("Thing/{}", number % 3), set).await;
+    }
+    let last = (CHANGES - 1).to_string();
+    let query = Query::parse(&class(&shop, "Thing"), [("label", &*last)]).expect("it fits");
+    assert_eq!(all(&Projection::new(shop, None), &query, 10).await.len(), 1);
+}

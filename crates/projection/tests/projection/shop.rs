@@ -71,11 +71,13 @@ pub(crate) async fn submit(shop: &Shop, key: &str, event: EventCall) {
 pub(crate) async fn all(projection: &Projection<Shop>, query: &Query, limit: usize) -> Vec<String> {
     let (mut ids, mut after) = (Vec::new(), None);
     loop {
-        let Page { found, next } = projection.find(query, after, limit, LONG).await.expect("it answers");
+        let Page { found, next } = projection.find(query, after.clone(), limit, LONG).await.expect("it answers");
         assert!(found.len() <= limit);
         ids.extend(found.into_iter().map(|object| object.key.id().to_owned()));
         // As a client keeps it.
         let Some(next) = next else { return ids };
-        after = Some(next.to_string().parse().expect("it is one"));
+        let next = Some(next.to_string().parse().expect("it is one"));
+        assert_ne!(next, after, "it goes on");
+        after = next;
     }
 }

@@ -100,6 +100,11 @@ async fn a_query_that_makes_no_sense_is_told_which_part_does_not() {
         ("/Stock?limit=1001", 422, Some("limit")),
         ("/Stock?limit=1&limit=2", 422, Some("limit")),
         ("/Stock?after=xyz", 422, Some("after")),
+        // No UTF-8, of another class, no place of an index.
+        ("/Stock?after=ff", 422, Some("after")),
+        ("/Stock?after=426f782f31", 422, Some("after")),
+        ("/Stock?price.ge=EUR%200.00&after=00", 422, Some("after")),
+        ("/Stock?price.ge=EUR%200.00&after=53746f636b2f746561", 422, Some("after")),
         ("/Stock?size=1", 422, Some("size")),
         ("/Stock?pieces=many", 422, Some("pieces")),
         ("/Stock?pieces.about=5", 422, Some("pieces.about")),
