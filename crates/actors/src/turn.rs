@@ -311,12 +311,15 @@ impl Panic {
 
 /// Runs `f`; a panic ends here.
 pub(crate) fn contain<R>(f: impl FnOnce() -> R) -> Result<R, Panic> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let panic = Panic::from_payload(&*payload);
-        // What was thrown may be the user's own, with a destructor that throws something, too.
-        catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(mem::forget);
-        panic
-    })
+    catch_unwind(AssertUnwindSafe(f)).map_err(caught)
+}
+
+/// What was thrown. It may be the user's own, with a destructor that throws something, too.
+#[cold]
+fn caught(payload: Box<dyn Any + Send>) -> Panic {
+    let panic = Panic::from_payload(&*payload);
+    catch_unwind(AssertUnwindSafe(|| drop(payload))).unwrap_or_else(mem::forget);
+    panic
 }
 
 /// Wakes the task of `waker`, which may be another executor's; a panic of it ends here, and keeps nobody else waiting.
