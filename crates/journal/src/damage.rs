@@ -70,6 +70,8 @@ pub enum Flaw {
     Manifest,
     /// The segment is not the one that the manifest lists.
     Unlisted,
+    /// The checkpoint says something else than the segments that it covers.
+    Checkpoint,
     /// The log ends here, and the manifest says that it was longer.
     Shortened {
         /// A position that was durable.
@@ -103,6 +105,7 @@ impl fmt::Display for Flaw {
             Self::Footer => f.write_str("the footer of the sealed segment is not valid"),
             Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
             Self::Manifest => f.write_str("the manifest is not valid"),
+            Self::Checkpoint => f.write_str("it is not a checkpoint of the segments: remove the file"),
             Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
             Self::BackupHeader => f.write_str("the header is not that of a backup"),
             Self::BackupHash => f.write_str("the bytes before do not have the hash that stands here"),

@@ -131,7 +131,17 @@ impl LogBuilder {
         let manifest = Manifest::create(&*disk, log, HighWater::default(), &[]);
         let manifest = manifest.map_err(BuildError::io(&unfinished.0))?;
         let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
-        let tail = Tail { disk, log, segment_bytes, active: None, next, manifest, unlisted: None, buffer: Vec::new() };
+        let tail = Tail {
+            disk,
+            log,
+            segment_bytes,
+            active: None,
+            next,
+            manifest,
+            seals: Vec::new(),
+            unlisted: None,
+            buffer: Vec::new(),
+        };
         Ok(Self { path: directory.into(), unfinished, tail, tips: HashMap::new(), next: Position(1), lock })
     }
 

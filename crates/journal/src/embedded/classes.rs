@@ -29,6 +29,32 @@ impl<'a, T> Classes<'a, T> {
         Self { ids: HashMap::new(), kept: Vec::new(), is_over: Box::new(is_over) }
     }
 
+    /// Whether the class of this name is forgotten from the beginning.
+    pub(super) fn is_over(&self, name: &str) -> bool {
+        (self.is_over)(name)
+    }
+
+    /// Notes that there have been entities of the class, which is forgotten.
+    pub(super) fn forget_before(&mut self, name: &str) {
+        let class = ClassId(u32::try_from(self.kept.len()).expect("fewer classes than fit into memory"));
+        self.kept.push(None);
+        self.ids.insert(name.into(), class);
+    }
+
+    /// The names of the classes that are forgotten, in order.
+    pub(super) fn forgotten(&self) -> Vec<String> {
+        let forgotten = self.ids.iter().filter(|(_, class)| self.kept[class.0 as usize].is_none());
+        let mut names: Vec<String> = forgotten.map(|(name, _)| name.to_string()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// No classes, as at the beginning.
+    pub(super) fn clear(&mut self) {
+        self.ids.clear();
+        self.kept.clear();
+    }
+
     /// The value of the class of the entity with this text, if there is one.
     pub(super) fn get(&self, text: &str) -> Option<&T> {
         let (class, _) = text.split_once('/')?;

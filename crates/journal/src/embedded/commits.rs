@@ -294,6 +294,11 @@ impl Commits {
         drop(forgotten);
     }
 
+    /// The classes that are forgotten, in order.
+    pub(super) fn forgotten(&self) -> Vec<String> {
+        self.state.lock().heads.forgotten()
+    }
+
     /// Where to read the record after `after`; `None` if none is durable.
     pub(super) fn locate_after(&self, after: Position) -> Result<Option<Start>, ReadError> {
         let state = self.state.lock();

@@ -30,7 +30,9 @@ pub(super) const HEADER_LEN: u32 = 72;
 pub(super) const GROUP_HEADER_LEN: usize = 40;
 pub(super) const RECORD_HEADER_LEN: usize = 36;
 pub(super) const TRAILER_LEN: usize = 16;
-const FOOTER_HEADER_LEN: usize = 80;
+pub(super) const FOOTER_HEADER_LEN: usize = 80;
+/// The length of a [`Share`].
+pub(super) const SHARE_LEN: usize = 20;
 const KEY_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 const ALIGN: usize = 8;
 
@@ -321,6 +323,36 @@ pub(super) struct Share {
     pub(super) offset: u32,
 }
 
+impl Share {
+    /// Decodes the share that `bytes` are.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (count, last) = (counted_at(bytes, 0).ok()?, Seq(counted_at(bytes, 8).ok()?));
+        Some(Self { count, last, offset: u32_at(bytes, 16) })
+    }
+}
+
+/// What stands before the entities of a footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FooterHead {
+    pub(super) first: Position,
+    pub(super) count: u64,
+    pub(super) hash: Hash,
+    pub(super) entity_count: u32,
+    pub(super) mark_count: u32,
+}
+
+impl FooterHead {
+    /// Decodes the start of the footer at `address`, whose checksum is that of all of it.
+    pub(super) fn decode(bytes: &[u8], log: LogId, address: Address) -> Option<Self> {
+        let bytes = bytes.get(..FOOTER_HEADER_LEN)?;
+        let is_here = u64_at(bytes, 8) == log.0 && u64_at(bytes, 16) == address.0;
+        let (first, count) = (Position(counted_at(bytes, 24).ok()?), counted_at(bytes, 32).ok()?);
+        let hash = bytes[40..72].try_into().expect("the length of a hash");
+        let (entity_count, mark_count) = (u32_at(bytes, 72), u32_at(bytes, 76));
+        is_here.then_some(Self { first, count, hash, entity_count, mark_count })
+    }
+}
+
 /// What a sealed segment holds; read instead of the segment when the journal opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Footer {
@@ -374,11 +406,8 @@ impl Footer {
 
     /// Decodes `bytes`, a footer without its trailer, that stands at `address`.
     pub(super) fn decode(bytes: &[u8], log: LogId, address: Address) -> Option<Self> {
-        let valid = bytes.len() >= FOOTER_HEADER_LEN
-            && u32_at(bytes, 0) == crc32c::crc32c(&bytes[4..])
-            && u64_at(bytes, 8) == log.0
-            && u64_at(bytes, 16) == address.0;
-        if !valid {
+        let FooterHead { first, count, hash, entity_count, mark_count } = FooterHead::decode(bytes, log, address)?;
+        if u32_at(bytes, 0) != crc32c::crc32c(&bytes[4..]) {
             return None;
         }
         let mut rest = &bytes[FOOTER_HEADER_LEN..];
@@ -388,21 +417,16 @@ impl Footer {
             Some(taken)
         };
         let mut entities = Vec::new();
-        for _ in 0..u32_at(bytes, 72) {
+        for _ in 0..entity_count {
             let key_len = usize::from(u16_at(take(2)?, 0));
             let key = str::from_utf8(take(key_len)?).ok()?.parse().ok()?;
-            let share = take(20)?;
-            let (count, last) = (counted_at(share, 0).ok()?, Seq(counted_at(share, 8).ok()?));
-            let share = Share { count, last, offset: u32_at(share, 16) };
-            entities.push((key, share));
+            entities.push((key, Share::decode(take(SHARE_LEN)?)?));
         }
         let mut marks = Vec::new();
-        for _ in 0..u32_at(bytes, 76) {
+        for _ in 0..mark_count {
             let mark = take(12)?;
             marks.push(Mark { position: Position(counted_at(mark, 0).ok()?), offset: u32_at(mark, 8) });
         }
-        let hash = bytes[40..72].try_into().expect("the length of a hash");
-        let (first, count) = (Position(counted_at(bytes, 24).ok()?), counted_at(bytes, 32).ok()?);
         let footer = Self { first, count, hash, entities, marks };
         rest.is_empty().then_some(footer)
     }

@@ -130,6 +130,11 @@ impl Heads {
         self.0.forget(|name, class| class.under_way == 0 && is_over(name))
     }
 
+    /// The classes that are forgotten, in order.
+    pub(super) fn forgotten(&self) -> Vec<String> {
+        self.0.forgotten()
+    }
+
     fn class_in_use(&mut self, id: HeadId) -> &mut Class {
         self.0.kept(id.class).expect("a class with records under way is kept")
     }

@@ -86,8 +86,8 @@ impl Seal {
         Self { len: bytes.len() as u32, checksum: crc32c::crc32c(bytes) }
     }
 
-    /// Whether `file` is the segment; reads all of it.
-    pub(super) fn fits(self, file: &dyn DiskFile) -> io::Result<bool> {
+    /// Whether `file` is the segment; reads all of it, or as much as there is time for: after each part, `goes_on` says.
+    pub(super) fn fits(self, file: &dyn DiskFile, mut goes_on: impl FnMut() -> bool) -> io::Result<bool> {
         if file.size()? != u64::from(self.len) {
             return Ok(false);
         }
@@ -100,6 +100,9 @@ impl Seal {
             }
             checksum = crc32c::crc32c_append(checksum, &buffer[..read]);
             at += read as u64;
+            if !goes_on() {
+                return Ok(true);
+            }
         }
         Ok(checksum == self.checksum)
     }

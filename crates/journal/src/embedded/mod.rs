@@ -1,7 +1,7 @@
 //! The embedded journal: a segment log in a directory, for one machine.
 //!
 //! # Threads
-//! One thread watches that the files stay where they are. One writer takes whatever is queued, writes it with one call,
+//! One thread watches that the files stay where they are, and one makes checkpoints and reads what a start has not. One writer takes whatever is queued, writes it with one call,
 //! syncs once, then answers: appends that arrive while a sync is under way share the next one. Two readers wait for the disk instead of their callers. One thread saves
 //! snapshots. Futures run on any executor.
 //!
@@ -12,12 +12,13 @@
 //! segment-0000000001.log   sealed segments and, last, the one that is written to
 //! segment-0000000002.log
 //! segment-….log.cut-1      bytes that a crash has left at the end of a segment, for a closer look; not used
+//! checkpoint               can be deleted at any time
 //! snapshots.redb           can be deleted at any time
 //! ```
 //!
 //! # Layers
-//! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`store`] reads, [`format`](self::format)
-//! knows the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
+//! [`commits`] decides order and answers, [`tail`] writes, [`recover`] opens, [`checkpoint`] makes that short, [`store`] reads,
+//! [`format`](self::format) knows the bytes, [`look`](mod@look) reads beside a writer. Each states its part of why nothing is lost.
 //!
 //! # Limits
 //! All entities have an entry in memory (their key and about 80 bytes), but for [forgotten](Journal::forget) classes.
@@ -27,6 +28,7 @@
 
 mod build;
 mod catalog;
+mod checkpoint;
 mod classes;
 mod commits;
 mod contents;
@@ -40,6 +42,7 @@ mod sealed;
 mod snapshots;
 mod store;
 mod tail;
+mod upkeep;
 mod verify;
 mod watch;
 mod window;
@@ -60,6 +63,7 @@ pub use look::{Look, look, look_on};
 use scan::Tips;
 use snapshots::Snapshots;
 use store::Store;
+use upkeep::Upkeep;
 pub use verify::{Verification, adopt, adopt_on, verify, verify_on};
 use workers::Workers;
 use writer::Writer;
@@ -84,11 +88,19 @@ pub struct Options {
     /// For how long the high-water mark may lag behind what is durable: so much of the end of the log can be lost after
     /// a crash without notice if the file is damaged as well. 100 ms by default. A clean close leaves no lag.
     pub mark_lag: Duration,
+    /// How many bytes of sealed segments have no [checkpoint](Embedded::open) at most, unless it would be longer than a quarter
+    /// of them: so much of the log is read at a start, besides the last segment. 256 MiB by default.
+    pub checkpoint_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, queue_bytes: 64 << 20, mark_lag: Duration::from_millis(100) }
+        Self {
+            segment_bytes: 64 << 20,
+            queue_bytes: 64 << 20,
+            mark_lag: Duration::from_millis(100),
+            checkpoint_bytes: 256 << 20,
+        }
     }
 }
 
@@ -210,7 +222,9 @@ impl Embedded {
     /// reports. Damage is named with its place, and the log is left as it is.
     ///
     /// # Blocking
-    /// Reads all segments once, to see that they are what was written.
+    /// Reads the log behind its last checkpoint, which is all of it as long as it is short, to see that it is what was written.
+    /// The segments before are read in the background, with rests. If one of them is damaged, the journal
+    /// [fails](Journal::failed), and the next start says where; no record of it is ever given out.
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
         Self::open_on(Arc::new(OsDisk::at(directory)?), options)
     }
@@ -240,7 +254,7 @@ impl Embedded {
     }
 
     fn start(disk: Arc<dyn Disk>, options: Options, tips: Tips<'_>) -> Result<Self, OpenError> {
-        let Options { segment_bytes, queue_bytes, mark_lag } = options;
+        let Options { segment_bytes, queue_bytes, mark_lag, checkpoint_bytes } = options;
         if !(MIN_SEGMENT_BYTES..=MAX_SEGMENT_BYTES).contains(&segment_bytes) {
             return Err(OpenError::SegmentBytes { segment_bytes });
         }
@@ -253,8 +267,12 @@ impl Embedded {
         let failed = |error: io::Error| OpenError::io("thread", &error);
         let readers = Workers::start("enact-journal-read", READER_COUNT).map_err(failed)?;
         let saver = Workers::start("enact-journal-save", 1).map_err(failed)?;
+        let seals = recovered.tail.seals.clone();
+        let upkeep = Upkeep::start(Arc::clone(&store), seals, recovered.checkpoint, checkpoint_bytes);
+        let upkeep = upkeep.map_err(failed)?;
+        let tail = recovered.tail;
         let writer =
-            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), recovered.tail, lock, mark_lag, segment_count)
+            Writer::new(Arc::clone(&store), Arc::clone(&snapshots), tail, lock, mark_lag, segment_count, upkeep)
                 .map_err(|error| OpenError::io(".", &error))?;
         let name = "enact-journal-write".to_owned();
         let writer = thread::Builder::new().name(name).spawn(move || writer.run()).map_err(failed)?;

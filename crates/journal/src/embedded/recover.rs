@@ -5,6 +5,10 @@
 //! mark. Segments 1 to n without a gap, each header valid; all but the last sealed by a valid footer, whose hash the
 //! next header repeats. The index comes from the footers of listed segments, which need not be decoded otherwise.
 //!
+//! # The segments that are not read
+//! A [checkpoint](super::checkpoint) says how the first of the listed segments left the entities. Those are there, in their
+//! length; what is in them is checked when the log is open.
+//!
 //! # The segments that are not listed
 //! They are scanned: the last one, one that was sealed just before a crash, and, with an older copy of the manifest, more.
 //! Where the bytes of the last one stop being valid, two things can have happened: the group was never completely
@@ -24,6 +28,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::catalog::{Catalog, Extent};
+use super::checkpoint::{CHECKPOINT, Checkpoint, Head};
 use super::format::{Address, Footer, HEADER_LEN, LogId, SegmentHeader, TRAILER_LEN, segment_name, segment_number};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::scan::{Scan, Tip, Tips, scan};
@@ -40,6 +45,8 @@ pub(super) struct Recovered<'a> {
     pub(super) tail: Tail,
     /// The last durable position.
     pub(super) last: Position,
+    /// What was read instead of the first segments.
+    pub(super) checkpoint: Option<Checkpoint>,
 }
 
 /// Opens the log in `disk`, or begins one there; `tips` takes up the entities.
@@ -56,10 +63,22 @@ pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a
     let mut recovered = Recovered {
         tips,
         catalog: Catalog::default(),
-        tail: Tail { disk, log, segment_bytes, active: None, next, manifest, unlisted: None, buffer: Vec::new() },
+        tail: Tail {
+            disk,
+            log,
+            segment_bytes,
+            active: None,
+            next,
+            manifest,
+            seals: Vec::new(),
+            unlisted: None,
+            buffer: Vec::new(),
+        },
         last: Position::START,
+        checkpoint: None,
     };
-    for (number, seal) in (1..).zip(&seals) {
+    recovered.take_checkpoint(&seals);
+    for (number, seal) in (1..).zip(&seals).skip(recovered.tail.seals.len()) {
         recovered.take_listed(number, *seal)?;
     }
     for number in mark.sealed_count + 1..=count {
@@ -92,7 +111,10 @@ pub(super) fn is_begun(disk: &dyn Disk) -> Result<bool, OpenError> {
 
 pub(super) fn remove_unfinished(disk: &dyn Disk) -> Result<(), OpenError> {
     for name in disk.names().map_err(|error| OpenError::io(".", &error))? {
-        if name.strip_suffix(UNFINISHED).is_some_and(|name| name == MANIFEST || segment_number(name).is_some()) {
+        if name
+            .strip_suffix(UNFINISHED)
+            .is_some_and(|name| [MANIFEST, CHECKPOINT].contains(&name) || segment_number(name).is_some())
+        {
             disk.remove(&name).map_err(|error| OpenError::io(&name, &error))?;
         }
     }
@@ -164,6 +186,39 @@ pub(super) fn take_footer(footer: &Footer, number: u32, tips: &mut Tips<'_>) -> 
 }
 
 impl Recovered<'_> {
+    /// Takes the checkpoint instead of the segments that it covers, if there is one that can be used.
+    fn take_checkpoint(&mut self, seals: &[Seal]) {
+        let Some(checkpoint) = Checkpoint::open(&*self.tail.disk, self.tail.log) else { return };
+        let leaves_out_too_much = || checkpoint.omitted.iter().any(|class| !self.tips.is_over(class));
+        if !checkpoint.fits(&*self.tail.disk, seals) || leaves_out_too_much() {
+            tracing::info!("passed over a checkpoint of other segments or classes, and read the whole log");
+            return;
+        }
+        if let Err(error) = self.take_entities(&checkpoint) {
+            tracing::warn!(%error, "passed over a checkpoint, and read the whole log");
+            self.tips.clear();
+            self.catalog = Catalog::default();
+            return;
+        }
+        let Head { log, segment_count, hash, last, .. } = *checkpoint.head();
+        self.last = last;
+        self.tail.next = SegmentHeader { number: segment_count + 1, log, first: last.next(), previous_hash: hash };
+        self.tail.seals.extend(&seals[..segment_count as usize]);
+        self.checkpoint = Some(checkpoint);
+    }
+
+    fn take_entities(&mut self, checkpoint: &Checkpoint) -> io::Result<()> {
+        checkpoint.omitted.iter().for_each(|class| self.tips.forget_before(class));
+        for entity in checkpoint.entities() {
+            let (entity, tip) = entity?;
+            if let Some((_, class)) = self.tips.class_of(&entity) {
+                class.insert(entity, tip);
+            }
+        }
+        checkpoint.extents()?.into_iter().for_each(|extent| self.catalog.push(extent));
+        Ok(())
+    }
+
     fn open(&mut self, number: u32) -> Result<(Arc<dyn DiskFile>, u64), OpenError> {
         let name = segment_name(number);
         let file = self.tail.disk.open(&name).map_err(|error| OpenError::io(&name, &error))?;
@@ -176,7 +231,7 @@ impl Recovered<'_> {
         let name = segment_name(number);
         let failed = |error: io::Error| OpenError::io(&name, &error);
         let (file, size) = self.open(number)?;
-        if !seal.fits(&*file).map_err(failed)? {
+        if !seal.fits(&*file, || true).map_err(failed)? {
             let bytes = read_all(&*file).map_err(failed)?;
             return Err(self.find_damage(&bytes).into());
         }
@@ -193,7 +248,7 @@ impl Recovered<'_> {
             return Err(damage(number, start.into(), Flaw::FooterMismatch).into());
         }
         take_footer(&footer, number, &mut self.tips).map_err(|flaw| damage(number, start.into(), flaw))?;
-        self.take_sealed(&header, footer, start);
+        self.take_sealed(&header, footer, start, seal);
         Ok(())
     }
 
@@ -234,8 +289,9 @@ impl Recovered<'_> {
             }
             self.tail.list().map_err(|error| OpenError::io(MANIFEST, &error))?;
             settle(start, bytes.len()).and_then(|()| file.sync()).map_err(failed)?;
-            self.take_sealed(&header, footer, start);
-            self.tail.unlisted = Some(Seal::of(&bytes));
+            let seal = Seal::of(&bytes);
+            self.take_sealed(&header, footer, start, seal);
+            self.tail.unlisted = Some(seal);
             return Ok(());
         }
         if !is_last {
@@ -280,7 +336,8 @@ impl Recovered<'_> {
         Ok(header)
     }
 
-    fn take_sealed(&mut self, header: &SegmentHeader, footer: Footer, start: u32) {
+    fn take_sealed(&mut self, header: &SegmentHeader, footer: Footer, start: u32, seal: Seal) {
+        self.tail.seals.push(seal);
         self.last = Position(footer.first.0 + footer.count - 1);
         self.tail.next = SegmentHeader {
             number: header.number + 1,

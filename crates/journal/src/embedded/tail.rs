@@ -41,6 +41,8 @@ pub(super) struct Tail {
     /// The number, first position and previous hash of the segment that follows a sealed one.
     pub(super) next: SegmentHeader,
     pub(super) manifest: Manifest,
+    /// Those of all sealed segments.
+    pub(super) seals: Vec<Seal>,
     /// The segment that was sealed last, unless the manifest lists it.
     pub(super) unlisted: Option<Seal>,
     pub(super) buffer: Vec<u8>,
@@ -110,6 +112,7 @@ impl Tail {
             match sealed {
                 Ok((hash, seal)) => {
                     self.next = full.successor(self.log, hash);
+                    self.seals.push(seal);
                     self.unlisted = Some(seal);
                 }
                 Err(failure) => {

@@ -7,6 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::OpenError;
+use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::format::{Address, Footer, LogId, SegmentHeader, segment_name};
 use super::manifest::{HighWater, MANIFEST, Manifest, Seal};
 use super::recover::{check_continues, count_segments, damage, find_footer, is_begun, remove_unfinished};
@@ -177,15 +178,41 @@ impl Verifier {
             }
             count => count?,
         };
+        let checkpoint = self.log.and_then(|log| Checkpoint::open(disk, log));
         for number in 1..=segment_count {
             let bytes = read_segment(disk, number)?;
             if self.take(&bytes, number, number == segment_count).is_none() {
                 break;
             }
+            if let Some(checkpoint) = checkpoint.as_ref().filter(|found| found.head().segment_count == number) {
+                self.compare(checkpoint);
+            }
         }
         self.found.damages.extend(self.mark.check_count(segment_count).err());
         self.found.entity_count = self.tips.values().map(HashMap::len).sum();
         Ok(())
+    }
+
+    /// Verifies that `checkpoint`, which a start would believe, says the same as the segments that it covers.
+    fn compare(&mut self, checkpoint: &Checkpoint) {
+        let omitted = checkpoint.omitted.iter().filter_map(|class| self.tips.get(&format!("{class}/")));
+        let mut missing =
+            self.tips.values().map(HashMap::len).sum::<usize>() - omitted.map(HashMap::len).sum::<usize>();
+        let mut is_same =
+            (checkpoint.head().last, checkpoint.head().hash) == (self.found.last, self.next.previous_hash);
+        for entity in checkpoint.entities() {
+            is_same &= entity.is_ok_and(|(entity, tip)| {
+                let found = self.tips.get(entity.as_str()).and_then(|class| class.get(&entity));
+                found == Some(&tip)
+            });
+            missing = missing.saturating_sub(1);
+            if !is_same {
+                break;
+            }
+        }
+        if !is_same || missing > 0 {
+            self.found.damages.push(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
+        }
     }
 
     /// Verifies one segment; the end of its valid groups, or `None` if nothing can be said of the segments that follow.

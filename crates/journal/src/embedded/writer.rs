@@ -9,6 +9,7 @@ use super::commits::{Group, Next};
 use super::snapshots::Snapshots;
 use super::store::Store;
 use super::tail::{Tail, WriteFailure, is_full};
+use super::upkeep::Upkeep;
 use super::watch::{Watch, Watcher};
 use crate::disk::DiskLock;
 use crate::journal::{AppendError, CloseError, Refusal};
@@ -20,6 +21,9 @@ pub(super) struct Writer {
     lock: Option<DiskLock>,
     watch: Arc<Watch>,
     watcher: Watcher,
+    upkeep: Upkeep,
+    /// How many segments there are.
+    segment_count: u32,
     mark_lag: Duration,
     /// When the high-water mark has to move on.
     mark_due: Option<Instant>,
@@ -39,11 +43,24 @@ impl Writer {
         lock: DiskLock,
         mark_lag: Duration,
         segment_count: u32,
+        upkeep: Upkeep,
     ) -> io::Result<Self> {
         let watch = Arc::new(Watch::new(Arc::clone(&store.disk), segment_count)?);
         let watcher = Watcher::start(Arc::clone(&watch), Arc::downgrade(&store))?;
         let lock = Some(lock);
-        Ok(Self { store, snapshots, tail, lock, watch, watcher, mark_lag, mark_due: None, is_full: false })
+        Ok(Self {
+            store,
+            snapshots,
+            tail,
+            lock,
+            watch,
+            watcher,
+            upkeep,
+            segment_count,
+            mark_lag,
+            mark_due: None,
+            is_full: false,
+        })
     }
 
     /// Writes until the journal is closed.
@@ -72,6 +89,10 @@ impl Writer {
         match written {
             Ok(written) => {
                 commits.publish(group, Some(&written));
+                if written.segment > self.segment_count {
+                    self.segment_count = written.segment;
+                    self.tail.seals.last().into_iter().for_each(|seal| self.upkeep.sealed(*seal));
+                }
                 self.mark_due = self.mark_due.or_else(|| Instant::now().checked_add(self.mark_lag));
                 if std::mem::take(&mut self.is_full) {
                     tracing::info!("there is space on the disk again");
@@ -107,6 +128,7 @@ impl Writer {
 
     fn close(&mut self) {
         self.watcher.stop();
+        self.upkeep.stop();
         let result = self.store.commits.poisoned().and_then(|()| match self.tail.settle_mark() {
             Err(error) if is_full(&error) => {
                 // All records are durable; the mark stays where it was.

@@ -1,6 +1,7 @@
 //! The journal through its public interface: its contract, its failures, its limits.
 
 mod backups;
+mod checkpoints;
 mod contract_embedded;
 mod contract_memory;
 mod contract_sim;

@@ -1,0 +1,163 @@
+//! What is done beside the writer: [checkpoints](super::checkpoint), and the check of segments that a start has not read.
+//!
+//! # When a checkpoint is made
+//! When the segments behind the last one have more bytes than [it has to have](super::Options::checkpoint_bytes), and at least four
+//! times as many as the checkpoint: so it costs a quarter of what the log costs to write, however many entities there are. One
+//! that cannot be made is tried again with the next segment.
+//!
+//! # When a segment is not what was written
+//! The journal fails, as it would not have opened if the segment had been read. The checkpoint is removed, so that the next
+//! start reads the log and says where it is damaged.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::PANICKED;
+use super::checkpoint::{CHECKPOINT, Checkpoint, merge};
+use super::format::segment_name;
+use super::manifest::Seal;
+use super::store::Store;
+
+/// How many times as long as a checkpoint the log behind it is at least when the next one is made.
+const GROWTH: u64 = 4;
+/// After a part that took long to read.
+const REST_MAX: Duration = Duration::from_secs(1);
+
+/// The thread; ends when it is stopped or dropped.
+pub(super) struct Upkeep {
+    sealed: Option<mpsc::Sender<Seal>>,
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Upkeep {
+    /// Begins with the log in `store`, whose sealed segments have `seals`: those that `checkpoint` covers are unread.
+    ///
+    /// # Errors
+    /// When there is no thread for it.
+    pub(super) fn start(
+        store: Arc<Store>,
+        seals: Vec<Seal>,
+        checkpoint: Option<Checkpoint>,
+        checkpoint_bytes: u64,
+    ) -> io::Result<Self> {
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let work = Work { store, seals, checkpoint, checkpoint_bytes, is_ending: Arc::clone(&is_ending) };
+        let (sealed, receiver) = mpsc::channel();
+        let run = move || work.run(&receiver);
+        let thread = thread::Builder::new().name("enact-journal-upkeep".to_owned()).spawn(run)?;
+        Ok(Self { sealed: Some(sealed), is_ending, thread: Some(thread) })
+    }
+
+    /// The next segment has been sealed.
+    pub(super) fn sealed(&self, seal: Seal) {
+        if let Some(sealed) = &self.sealed {
+            // After a panic nobody listens: there is no further checkpoint then.
+            sealed.send(seal).unwrap_or_default();
+        }
+    }
+
+    /// Ends the thread, whatever it does, and waits for it.
+    pub(super) fn stop(&mut self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        self.sealed = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!(PANICKED);
+        }
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Work {
+    store: Arc<Store>,
+    /// Those of all sealed segments.
+    seals: Vec<Seal>,
+    checkpoint: Option<Checkpoint>,
+    checkpoint_bytes: u64,
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Work {
+    fn run(mut self, sealed: &Receiver<Seal>) {
+        let covered = self.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.head().segment_count);
+        let unread = self.seals[..covered as usize].to_vec();
+        self.make_checkpoint();
+        for (number, seal) in (1..).zip(unread) {
+            match self.is_as_written(number, seal, sealed) {
+                Ok(true) if self.is_ending() => return,
+                Ok(true) => {}
+                Ok(false) => return self.fail(number),
+                Err(error) => tracing::warn!(%error, "cannot check {}", segment_name(number)),
+            }
+        }
+        while let Ok(seal) = sealed.recv() {
+            self.take(seal);
+        }
+    }
+
+    fn take(&mut self, seal: Seal) {
+        self.seals.push(seal);
+        self.make_checkpoint();
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether the segment is the one with `seal`, as far as there is time to read it. After each part it rests for as long as that took.
+    fn is_as_written(&mut self, number: u32, seal: Seal, sealed: &Receiver<Seal>) -> io::Result<bool> {
+        let file = self.store.disk.open(&segment_name(number))?;
+        let mut begun = Instant::now();
+        seal.fits(&*file, || {
+            match sealed.recv_timeout(begun.elapsed().min(REST_MAX)) {
+                Ok(seal) => self.take(seal),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            begun = Instant::now();
+            !self.is_ending()
+        })
+    }
+
+    fn fail(&self, number: u32) {
+        let disk = &self.store.disk;
+        if let Err(error) = disk.remove(CHECKPOINT).and_then(|()| disk.sync()) {
+            tracing::warn!(%error, "cannot remove the checkpoint: remove the file `{CHECKPOINT}` before the next start");
+        }
+        let name = segment_name(number);
+        let why = format!("{name} is not what was written; the next start reads the whole log and says where");
+        tracing::error!("{why}");
+        self.store.commits.poison(&why);
+    }
+
+    /// Makes a checkpoint of all sealed segments if it is time.
+    fn make_checkpoint(&mut self) {
+        match self.next_checkpoint() {
+            Ok(None) => {}
+            Ok(Some(made)) => self.checkpoint = Some(made),
+            Err(error) => tracing::warn!(%error, "cannot make a checkpoint, the next start reads more of the log"),
+        }
+    }
+
+    fn next_checkpoint(&self) -> io::Result<Option<Checkpoint>> {
+        let Store { disk, log, commits } = &*self.store;
+        let base = self.checkpoint.as_ref();
+        let (covered, len) = base.map_or((0, 0), |base| (base.head().segment_count as usize, base.len));
+        let newer = &self.seals[covered..];
+        let bytes: u64 = newer.iter().map(|seal| u64::from(seal.len)).sum();
+        if newer.is_empty() || bytes < self.checkpoint_bytes.max(GROWTH * len) {
+            return Ok(None);
+        }
+        merge(&**disk, *log, base, &self.seals, &commits.forgotten(), || self.is_ending())
+    }
+}
