@@ -158,7 +158,8 @@ impl Engines {
     }
 
     pub(crate) async fn submit(&self, Request { key, event }: &Request) -> Result<Receipt, SubmitError> {
-        let command = Command { key: key.clone(), event: event.clone(), idempotency: None, deadline: DEADLINE };
+        let command =
+            Command { key: key.clone(), event: event.clone(), then: Vec::new(), idempotency: None, deadline: DEADLINE };
         match &self.members {
             Members::Engines { engines, .. } => engines[place(key, engines.len())].submit(command).await,
             Members::Nodes(nodes) => nodes[place(key, nodes.len())].submit(command).await,

@@ -144,6 +144,6 @@ impl Account {
     }
 
     async fn submit(&self, node: &Node, event: EventCall, deadline: Duration) -> Result<Receipt, SubmitError> {
-        node.submit(Command { key: self.key.clone(), event, idempotency: None, deadline }).await
+        node.submit(Command { key: self.key.clone(), event, then: Vec::new(), idempotency: None, deadline }).await
     }
 }

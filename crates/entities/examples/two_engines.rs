@@ -68,7 +68,7 @@ fn command(spec: &Spec, entity: &str, event: &str, arguments: &[(&'static str, V
     let key: EntityKey = entity.parse().expect("a key");
     let class = spec.class(key.class()).expect("a class");
     let event = class.event(event).expect("an event").call(arguments.to_vec()).expect("its arguments");
-    Command { key, event, idempotency: None, deadline: DEADLINE }
+    Command { key, event, then: Vec::new(), idempotency: None, deadline: DEADLINE }
 }
 
 async fn balance(bank: &Bank, account: &str) -> Result<String, Box<dyn Error>> {

@@ -36,7 +36,7 @@
 //! let deadline = Duration::from_secs(10);
 //! for (name, pieces) in [("tea", 3), ("rice", 20), ("salt", 7)] {
 //!     let event = fill.call([("by", Value::Integer(pieces))]).expect("it is a number");
-//!     engine.submit(Command { key: format!("Stock/{name}").parse()?, event, idempotency: None, deadline }).await?;
+//!     engine.submit(Command { key: format!("Stock/{name}").parse()?, event, then: Vec::new(), idempotency: None, deadline }).await?;
 //! }
 //!
 //! let stock = spec.class("Stock").ok_or("it is declared")?;

@@ -1,4 +1,5 @@
-//! `POST /-/batch`: many commands in one request, each a transaction of its own with an answer of its own.
+//! `POST /-/batch`: many commands in one request, each a transaction of its own with an answer of its own, or all of them
+//! [one transaction](crate::atomic).
 //!
 //! A batch counts as one request of its client, and takes further shares of those that are free: it is never refused because it is
 //! large, and goes slowly when others want the server.
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use crate::api::Api;
+use crate::atomic::{self, ATOMIC_COMMANDS_MAX};
 use crate::command::{Committed, Told, exposed};
 use crate::json::{Json, Members};
 use crate::limits::Peer;
@@ -72,11 +74,20 @@ pub(crate) struct Done {
 }
 
 /// A command as it stands in a batch.
-struct Stated<'a> {
-    class: &'a str,
-    id: Option<&'a str>,
-    event: &'a str,
-    arguments: Cow<'a, Members<'a>>,
+pub(crate) struct Stated<'a> {
+    pub(crate) class: &'a str,
+    pub(crate) id: Option<&'a str>,
+    pub(crate) event: &'a str,
+    pub(crate) arguments: Cow<'a, Members<'a>>,
+    pub(crate) idempotency_key: Option<&'a str>,
+}
+
+/// What a batch asks for.
+struct Asked<'a> {
+    commands: &'a [Json<'a>],
+    /// Whether they are one transaction.
+    is_atomic: bool,
+    /// That of the transaction.
     idempotency_key: Option<&'a str>,
 }
 
@@ -94,10 +105,13 @@ where
     let _one_of_few = api.batch(peer)?;
     let content = body::read(&head.headers, body, BATCH_BYTES_MAX).await?;
     let members = body::members(&content)?;
-    let commands = commands(&members)?;
+    let Asked { commands, is_atomic, idempotency_key } = asked(&members)?;
     let deadline = envelope::deadline(&head.headers).map_err(|unfit| Problem::invalid(vec![unfit]))?;
     let _admitted = api.admit(peer)?;
     let over = Instant::now() + deadline.saturating_sub(peer.held_up());
+    if is_atomic {
+        return atomic::run(api, caller, commands, idempotency_key, over).await;
+    }
     let run = |index: usize| {
         let (stated, caller) = (read(&commands[index]), caller.clone());
         Box::pin(async move {
@@ -164,24 +178,40 @@ async fn answer<E: Entities<Model = Rebel>>(
         .map_err(|error| outcome::of_command(&error, class, &key, repeatable))
 }
 
-/// The commands of a batch, as they are.
-fn commands<'a>(members: &'a Members<'a>) -> Result<&'a [Json<'a>], Problem> {
+/// What a batch asks for, its commands as they are.
+fn asked<'a>(members: &'a Members<'a>) -> Result<Asked<'a>, Problem> {
     let unfit =
         |name: &str, problem: String| Problem::invalid(vec![InvalidParameter { name: name.to_owned(), problem }]);
-    if let Some(unknown) = members.keys().find(|name| *name != "commands") {
-        return Err(unfit(unknown, "a batch has `commands` and nothing else".to_owned()));
+    if let Some(unknown) = members.keys().find(|name| !["commands", "atomic", "idempotency_key"].contains(&&***name)) {
+        return Err(unfit(unknown, "a batch has `commands`, `atomic` and `idempotency_key`".to_owned()));
     }
+    let is_atomic = match members.get("atomic") {
+        None => false,
+        Some(Json::Bool(is_atomic)) => *is_atomic,
+        Some(_) => return Err(unfit("atomic", "expected: true or false".to_owned())),
+    };
+    let idempotency_key = match members.get("idempotency_key") {
+        None => None,
+        Some(Json::String(key)) if is_atomic && envelope::is_idempotency_key(key) => Some(&**key),
+        Some(_) if is_atomic => return Err(unfit("idempotency_key", envelope::KEY_RULE.to_owned())),
+        Some(_) => {
+            let problem = "each command has its own, unless the batch is one transaction (`\"atomic\": true`)";
+            return Err(unfit("idempotency_key", problem.to_owned()));
+        }
+    };
+    let limit = if is_atomic { ATOMIC_COMMANDS_MAX } else { BATCH_COMMANDS_MAX };
     match members.get("commands") {
-        Some(Json::Array(commands)) if commands.len() <= BATCH_COMMANDS_MAX => Ok(commands),
+        Some(Json::Array(commands)) if commands.len() <= limit => Ok(Asked { commands, is_atomic, idempotency_key }),
         Some(Json::Array(commands)) => {
-            Err(unfit("commands", format!("{} of them; a batch has at most {BATCH_COMMANDS_MAX}", commands.len())))
+            let what = if is_atomic { "one transaction" } else { "a batch" };
+            Err(unfit("commands", format!("{} of them; {what} has at most {limit}", commands.len())))
         }
         _ => Err(unfit("commands", "expected: a list of commands".to_owned())),
     }
 }
 
 /// One command.
-fn read<'a>(command: &'a Json<'a>) -> Result<Stated<'a>, InvalidParameter> {
+pub(crate) fn read<'a>(command: &'a Json<'a>) -> Result<Stated<'a>, InvalidParameter> {
     let unfit = |name: &str, problem: &str| InvalidParameter { name: name.to_owned(), problem: problem.to_owned() };
     let Json::Object(members) = command else { return Err(unfit("commands", "expected: an object")) };
     let known = ["class", "id", "event", "arguments", "idempotency_key"];

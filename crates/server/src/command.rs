@@ -211,10 +211,10 @@ pub(crate) fn command_of(
         principal: call.caller().map(|caller| caller.id().to_string()),
         key: name,
     });
-    Ok(Command { key, event: call, idempotency, deadline })
+    Ok(Command { key, event: call, then: Vec::new(), idempotency, deadline })
 }
 
-fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 

@@ -77,6 +77,7 @@
 
 mod api;
 mod ask;
+mod atomic;
 mod batch;
 mod body;
 mod changes;
@@ -104,6 +105,7 @@ mod unread;
 mod value;
 
 pub use api::{IN_FLIGHT_MAX, Options, Router, router};
+pub use atomic::ATOMIC_COMMANDS_MAX;
 pub use batch::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
 pub use body::{BODY_BYTES_MAX, BODY_TIMEOUT};
 pub use envelope::{DEADLINE_DEFAULT, DEADLINE_MAX, IDEMPOTENCY_KEY_BYTES_MAX};

@@ -27,6 +27,7 @@ use utoipa::openapi::{
 
 use crate::api::{Health, Readiness};
 use crate::ask::Answered;
+use crate::atomic::{ATOMIC_COMMANDS_MAX, AtomicBatch};
 use crate::batch::{BATCH_COMMANDS_MAX, Batch};
 use crate::command::{Committed, creates, is_named_by_key};
 use crate::envelope::{
@@ -63,6 +64,7 @@ pub(crate) fn document(spec: &Spec, strategies: &Strategies, access: Access) -> 
     describe::<ProblemBody>(&mut own);
     describe::<Committed>(&mut own);
     describe::<Batch>(&mut own);
+    describe::<AtomicBatch>(&mut own);
     describe::<Answered>(&mut own);
     describe::<changes::Page<'_>>(&mut own);
     describe::<history::Page<'_>>(&mut own);
@@ -406,8 +408,10 @@ fn changes(spec: &Spec, access: Access) -> Operation {
 /// `POST /-/batch`
 fn batch(access: Access) -> Operation {
     let text = || ObjectBuilder::new().schema_type(JsonType::String);
-    let key = text().pattern(Some("^[!-~]+$")).min_length(Some(1)).max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
-    let key = key.description(Some("As the `Idempotency-Key` of a command of its own"));
+    let key = |of: &str| {
+        let key = text().pattern(Some("^[!-~]+$")).min_length(Some(1)).max_length(Some(IDEMPOTENCY_KEY_BYTES_MAX));
+        key.description(Some(of))
+    };
     let command = closed()
         .property("class", text())
         .required("class")
@@ -415,13 +419,20 @@ fn batch(access: Access) -> Operation {
         .property("event", text())
         .required("event")
         .property("arguments", ObjectBuilder::new().description(Some("The body of a command of its own")))
-        .property("idempotency_key", key);
+        .property("idempotency_key", key("As the `Idempotency-Key` of a command of its own"));
     let commands = ArrayBuilder::new().items(command).max_items(Some(BATCH_COMMANDS_MAX));
-    let schema = closed().property("commands", commands).required("commands");
+    let commands = commands.description(Some(format!("At most {ATOMIC_COMMANDS_MAX} of one transaction")));
+    let atomic = ObjectBuilder::new().schema_type(JsonType::Boolean).default(Some(json!(false)));
+    let atomic =
+        atomic.description(Some("Whether all commands happen in their order, as one transaction, or none of them"));
+    let schema = closed().property("commands", commands).required("commands").property("atomic", atomic);
+    let schema = schema.property("idempotency_key", key("As the `Idempotency-Key` of the one transaction"));
     let body = ContentBuilder::new().schema(Some(schema)).build();
-    let content = ContentBuilder::new().schema(Some(reference(Batch::name()))).build();
-    let done = ResponseBuilder::new().description("The answer to each command, in their order").content(JSON, content);
-    let summary = "Make many events happen, each in a transaction of its own, in no particular order";
+    let answers = OneOfBuilder::new().item(reference(Batch::name())).item(reference(AtomicBatch::name()));
+    let content = ContentBuilder::new().schema(Some(answers)).build();
+    let done = "The answer to each command, in their order; or that to the one transaction";
+    let done = ResponseBuilder::new().description(done).content(JSON, content);
+    let summary = "Make many events happen, each in a transaction of its own, or all in one";
     let operation = OperationBuilder::new()
         .operation_id(Some("batch"))
         .summary(Some(summary))
@@ -430,6 +441,7 @@ fn batch(access: Access) -> Operation {
         .response("200", done.build())
         .response("413", problem("The body is too large"))
         .response("415", problem("The body is not declared as JSON"))
+        .response("409", problem("The one transaction was refused"))
         .response("422", problem("The body is malformed; no command was looked at"));
     everywhere(operation, access).build()
 }

@@ -212,6 +212,9 @@ pub(crate) struct ProblemBody {
     /// The transaction of the command, if it got one.
     #[serde(skip_serializing_if = "Option::is_none")]
     transaction: Option<String>,
+    /// Which command of a batch that is one transaction it is of, counted from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<usize>,
     /// Each rule that refused the event.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<RefusalReason>,
@@ -248,6 +251,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             transaction: None,
+            command: None,
             reasons: Vec::new(),
             parameters: Vec::new(),
             phase: None,
@@ -270,6 +274,12 @@ impl Problem {
     /// Names the transaction of the command.
     pub(crate) fn with_transaction(mut self, transaction: &impl ToString) -> Self {
         self.body.transaction = Some(transaction.to_string());
+        self
+    }
+
+    /// Names the command of a batch that is one transaction.
+    pub(crate) fn of_command(mut self, index: usize) -> Self {
+        self.body.command = Some(index);
         self
     }
 

@@ -133,7 +133,7 @@ impl Bank {
         let key: EntityKey = entity.parse().expect("a key");
         let class = self.spec.class(key.class()).expect("a class");
         let event = class.event(event).expect("an event").call(arguments.to_vec()).expect("its arguments");
-        Command { key, event, idempotency: None, deadline: DEADLINE }
+        Command { key, event, then: Vec::new(), idempotency: None, deadline: DEADLINE }
     }
 
     pub(crate) fn open(&self, account: usize) -> Command<EventCall> {

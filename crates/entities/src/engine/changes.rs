@@ -52,7 +52,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// let light = light.call(None::<(&str, Value)>).expect("it takes nothing");
     /// let engine = Engine::new(Rebel::new(spec.into()), Memory::new(), EngineOptions::default());
     /// let deadline = Duration::from_secs(2);
-    /// engine.submit(Command { key: "Lamp/l1".parse()?, event: light, idempotency: None, deadline }).await?;
+    /// engine.submit(Command { key: "Lamp/l1".parse()?, event: light, then: Vec::new(), idempotency: None, deadline }).await?;
     ///
     /// // A subscriber that has kept nothing begins at the start.
     /// let mut cursor = Cursor::START;

@@ -111,7 +111,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
 
     async fn happen(self: &Arc<Self>, entity: &EntityKey, event: M::Event, at: Timestamp) -> Result<(), SubmitError> {
         let ticket = Ticket::inner(self)?;
-        let command = Command { key: entity.clone(), event, idempotency: None, deadline: DEADLINE };
+        let command = Command { key: entity.clone(), event, then: Vec::new(), idempotency: None, deadline: DEADLINE };
         let tx = TxId::fresh();
         self.firings.transactions.lock().insert(entity.clone(), tx);
         let result = self.carry(ticket, tx, command, Some(at)).await;

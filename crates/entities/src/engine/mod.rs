@@ -90,13 +90,19 @@ use crate::tx::{Millis, Timestamp, TxId};
 /// How long after its deadline a request still listens to entities that say what it waited for, and what that waits for.
 const GRACE: Millis = Millis(10);
 
-/// One event that a client wants to happen, with everything it calls.
+/// What a client wants to happen, with everything that it calls: one event or several, all of them or none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command<E> {
     /// The entity addressed.
     pub key: EntityKey,
     /// The event.
     pub event: E,
+    /// What happens after it in the same transaction, in this order, at the same or other entities. Each event meets what those
+    /// before it have made.
+    ///
+    /// A transaction has at most 1,000 entities and 10,000 events, those that are called included.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<(EntityKey, E)>,
     /// What makes the command repeatable, if the client sent that.
     pub idempotency: Option<Idempotency>,
     /// How long it may take, whatever it waits for.

@@ -8,6 +8,7 @@
 //! Participants of other engines are sent messages, and it waits for theirs. Its client is told as soon as the decision is
 //! durable; a task goes on with telling the participants.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -203,9 +204,10 @@ impl<M: Model, J: Journal> Transaction<M, J> {
         let at = at.unwrap_or_else(|| self.engine.time.time());
         self.at = at;
         self.over = deadline + GRACE;
+        let calls = iter::once((command.key, command.event)).chain(command.then);
         let begin = Begin {
             tx: self.tx,
-            calls: vec![Call::event(command.key, command.event)],
+            calls: calls.map(|(key, event)| Call::event(key, event)).collect(),
             at,
             deadline,
             idempotency: command.idempotency,

@@ -67,7 +67,7 @@ pub trait Transport: Send + Sync + 'static {
 /// let lamp = Value::Reference(class.reference(class.key("lamp").unwrap()));
 /// let enter = spec.class("Room").unwrap().event("Enter").unwrap().call([("light", lamp)]).unwrap();
 /// let deadline = Duration::from_secs(5);
-/// let enter = Command { key: "Room/hall".parse()?, event: enter, idempotency: None, deadline };
+/// let enter = Command { key: "Room/hall".parse()?, event: enter, then: Vec::new(), idempotency: None, deadline };
 /// let elsewhere = cellar.submit(enter.clone()).await;
 /// assert!(matches!(elsewhere, Err(SubmitError::Elsewhere { engine, .. }) if engine == "house"));
 /// // It switches the light in the other engine, or does nothing at all.

@@ -521,7 +521,13 @@ fn random_command(chance: &mut Chance, spec: &Spec, number: usize) -> Command<Ev
         }
     };
     let event = call(spec, class, event, &arguments);
-    Command { key: EntityKey::new(class, &id).expect("a name"), event, idempotency: None, deadline: LONG }
+    Command {
+        key: EntityKey::new(class, &id).expect("a name"),
+        event,
+        then: Vec::new(),
+        idempotency: None,
+        deadline: LONG,
+    }
 }
 
 /// All records of entities, by entity.

@@ -549,6 +549,7 @@ async fn a_request_with_a_key_gets_one_answer_over_engines_and_crashes() {
 async fn storm(seed: u64) {
     const ACCOUNTS: [&str; 4] = ["Account/N1", "Account/N2", "Account/S1", "Account/S2"];
     const TRANSFERS: usize = 40;
+    const GIFT: i128 = 7;
     let world = World::new();
     for account in ACCOUNTS {
         open(&world.bank(place(&key(account))), account, 10_000).await;
@@ -570,8 +571,11 @@ async fn storm(seed: u64) {
         let mut transfer = book(number, ACCOUNTS[from], ACCOUNTS[to], amount);
         transfer.key = key(&format!("Transfer/{}{number}", chance.pick(&["N", "S"])));
         transfer.deadline = Duration::from_millis(700);
+        // A third of them are not alone in their transaction.
+        let gift = (number % 3 == 0).then(|| chance.below(4));
+        transfer.then = gift.map(|to| (key(ACCOUNTS[to]), Event::Deposit(GIFT))).into_iter().collect();
         let transfer_key = transfer.key.clone();
-        told.push((transfer_key, (from, to, amount), world.submit(transfer)));
+        told.push((transfer_key, (from, to, amount, gift), world.submit(transfer)));
         // Some end before the next crash, some after it.
         if number % 4 == 3 {
             let of = number - chance.below(4);
@@ -593,7 +597,7 @@ async fn storm(seed: u64) {
     let mut balances = [10_000_i128; 4];
     world.lose_everything(false);
     let mut outcomes = [0; 3];
-    for (transfer, (from, to, amount), task) in told {
+    for (transfer, (from, to, amount, gift), task) in told {
         let told = task.await.unwrap();
         // A read waits until what is open there is decided.
         let view = world.bank(place(&transfer)).read(&transfer, ReadMode::Certain, None, LONG).await;
@@ -601,6 +605,7 @@ async fn storm(seed: u64) {
         if is_booked {
             balances[from] -= amount;
             balances[to] += amount;
+            gift.iter().for_each(|to| balances[*to] += GIFT);
         }
         match told {
             Ok(()) => {

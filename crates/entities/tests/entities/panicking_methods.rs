@@ -232,7 +232,8 @@ impl World {
         let arguments = arguments.iter().map(|(name, value)| (name.as_str(), value.clone()));
         let event = event.call(arguments).expect("the arguments fit");
         self.clock.set(Timestamp(self.clock.time().0 + 1));
-        let (engine, command) = (self.engine.clone(), Command { key: to, event, idempotency: None, deadline: LONG });
+        let (engine, command) =
+            (self.engine.clone(), Command { key: to, event, then: Vec::new(), idempotency: None, deadline: LONG });
         tokio::spawn(async move { engine.submit(command).await.map(drop) })
     }
 

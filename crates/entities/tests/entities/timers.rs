@@ -159,7 +159,7 @@ impl<J: Journal> Shop<J> {
     async fn submit(&self, entity: &str, event: &str, arguments: &[&str]) -> Result<Receipt, SubmitError> {
         let key = key(entity);
         let event = self.call(key.class(), event, arguments);
-        self.engine.submit(Command { key, event, idempotency: None, deadline: LONG }).await
+        self.engine.submit(Command { key, event, then: Vec::new(), idempotency: None, deadline: LONG }).await
     }
 
     async fn read(&self, entity: &str) -> Instance {

@@ -63,7 +63,8 @@ pub(crate) fn event(shop: &Shop, of: &str, name: &str, arguments: &[&str]) -> Ev
 }
 
 pub(crate) async fn submit(shop: &Shop, key: &str, event: EventCall) {
-    let command = Command { key: key.parse().expect("a key"), event, idempotency: None, deadline: LONG };
+    let command =
+        Command { key: key.parse().expect("a key"), event, then: Vec::new(), idempotency: None, deadline: LONG };
     shop.submit(command).await.unwrap_or_else(|error| panic!("{key}: {error}"));
 }
 

@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use enact_entities::EngineOptions;
 use enact_journal::{Journal, Memory, Position};
-use enact_server::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, Options};
+use enact_server::{ATOMIC_COMMANDS_MAX, BATCH_BYTES_MAX, BATCH_COMMANDS_MAX, Options};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -173,4 +173,141 @@ async fn a_client_whose_batches_do_not_arrive_has_two_of_them_and_no_more() {
         assert!(batch.await.expect_err("it was ended").is_cancelled());
     }
     assert_eq!(results(&send(&bank, &[deposit("A", "EUR 1.00")]).await)[0]["status"], 200);
+}
+
+async fn send_as_one(bank: &Bank, commands: &[Value], key: Option<&str>) -> Answer {
+    let mut body = json!({ "commands": commands, "atomic": true });
+    if let Some(key) = key {
+        body["idempotency_key"] = json!(key);
+    }
+    bank.post_with("/-/batch", &[("enact-deadline-ms", "30000")], body.to_string()).await
+}
+
+fn command(class: &str, id: &str, event: &str, arguments: &Value) -> Value {
+    json!({ "class": class, "id": id, "event": event, "arguments": arguments })
+}
+
+fn withdraw(account: &str, amount: &str) -> Value {
+    command("Account", account, "Withdraw", &json!({ "amount": amount }))
+}
+
+fn transfer(id: &str, from: &str, to: &str, amount: &str) -> Value {
+    command("Transfer", id, "Book", &json!({ "amount": amount, "from": from, "to": to }))
+}
+
+#[tokio::test]
+async fn the_commands_of_one_transaction_happen_in_their_order_or_none_does() {
+    let bank = Bank::open().await;
+    // A has EUR 100.00, B nothing; C does not exist before.
+    let all = [
+        withdraw("A", "EUR 100.00"),
+        deposit("B", "EUR 30.00"),
+        transfer("t1", "B", "A", "EUR 20.00"),
+        withdraw("A", "EUR 20.00"),
+        command("Account", "C", "Open", &json!({ "initialDeposit": "EUR 0.00" })),
+        deposit("C", "EUR 5.00"),
+    ];
+    let done = send_as_one(&bank, &all, None).await;
+    assert_eq!((done.status.as_u16(), &done.body["commands"]), (200, &json!(6)), "{done:?}");
+    assert_eq!(done.body["transaction"].as_str().expect("an id").len(), 36);
+    let balances = async || {
+        let [a, b, c] = ["A", "B", "C"].map(|account| balance(&bank, account));
+        (a.await, b.await, c.await)
+    };
+    let after = (json!("EUR 0.00"), json!("EUR 10.00"), json!("EUR 5.00"));
+    assert_eq!(balances().await, after);
+
+    // The same one by one in another order would do: it is the order that refuses, and the last one that is not possible.
+    for (commands, index, entity) in [
+        (vec![withdraw("A", "EUR 1.00"), deposit("A", "EUR 1.00")], 0, "Account/A"),
+        (vec![deposit("A", "EUR 1.00"), withdraw("A", "EUR 1.00"), withdraw("A", "EUR 0.01")], 1, "Account/A"),
+        (vec![deposit("B", "EUR 1.00"), transfer("t2", "A", "B", "EUR 1.00")], 1, "Account/A"),
+        (vec![deposit("B", "EUR 1.00"), transfer("t1", "B", "A", "EUR 1.00")], 1, "Transfer/t1"),
+    ] {
+        let refused = send_as_one(&bank, &commands, None).await;
+        assert_eq!((refused.status.as_u16(), &refused.body["command"]), (409, &json!(index)), "{refused:?}");
+        assert_eq!(refused.body["reasons"][0]["entity"], json!(entity), "{refused:?}");
+        assert_eq!(balances().await, after);
+    }
+    assert_eq!(bank.get("/Transfer/t2").await.status, 404);
+}
+
+#[tokio::test]
+async fn one_transaction_that_is_sent_again_under_its_key_has_its_answer_and_no_second_effect() {
+    let bank = Bank::open().await;
+    let commands = [deposit("A", "EUR 1.00"), deposit("B", "EUR 2.00")];
+    let first = send_as_one(&bank, &commands, Some("k")).await;
+    let second = send_as_one(&bank, &commands, Some("k")).await;
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 200), "{second:?}");
+    assert_eq!(first.body, second.body);
+    assert_eq!(
+        (first.headers.get("idempotency-replayed").is_some(), second.headers.get("idempotency-replayed").is_some()),
+        (false, true)
+    );
+    for other in [
+        vec![deposit("A", "EUR 1.00")],
+        vec![deposit("A", "EUR 1.00"), deposit("B", "EUR 2.01")],
+        vec![deposit("A", "EUR 1.00"), deposit("B", "EUR 2.00"), deposit("B", "EUR 2.00")],
+    ] {
+        let reused = send_as_one(&bank, &other, Some("k")).await;
+        assert_eq!((reused.status.as_u16(), &reused.body["type"]), (422, &json!("urn:enact:problem:key-reused")));
+    }
+    assert_eq!((balance(&bank, "A").await, balance(&bank, "B").await), (json!("EUR 101.00"), json!("EUR 2.00")));
+}
+
+#[tokio::test]
+async fn one_transaction_has_at_most_three_hundred_transfers() {
+    let bank = Bank::open().await;
+    let opened =
+        |number: usize| command("Account", &format!("X{number}"), "Open", &json!({ "initialDeposit": "EUR 1.00" }));
+    let mut accounts: Vec<Value> = (0..2 * ATOMIC_COMMANDS_MAX).map(opened).collect();
+    for part in accounts.chunks(ATOMIC_COMMANDS_MAX) {
+        assert_eq!(send_as_one(&bank, part, None).await.status, 200);
+    }
+    let transfers: Vec<Value> = (0..ATOMIC_COMMANDS_MAX)
+        .map(|number| {
+            let (from, to) = (format!("X{}", 2 * number), format!("X{}", 2 * number + 1));
+            transfer(&format!("x{number}"), &from, &to, "EUR 1.00")
+        })
+        .collect();
+    let done = send_as_one(&bank, &transfers, None).await;
+    assert_eq!((done.status.as_u16(), &done.body["commands"]), (200, &json!(ATOMIC_COMMANDS_MAX)), "{done:?}");
+    for number in [0, 1, 2 * ATOMIC_COMMANDS_MAX - 2, 2 * ATOMIC_COMMANDS_MAX - 1] {
+        let expected = if number % 2 == 0 { "EUR 0.00" } else { "EUR 2.00" };
+        assert_eq!(balance(&bank, &format!("X{number}")).await, expected, "X{number}");
+    }
+    accounts.truncate(ATOMIC_COMMANDS_MAX + 1);
+    let too_many = send_as_one(&bank, &accounts, None).await;
+    assert_eq!((too_many.status.as_u16(), &too_many.body["parameters"][0]["name"]), (422, &json!("commands")));
+}
+
+#[tokio::test]
+async fn a_transaction_with_a_command_that_is_none_says_which() {
+    let bank = Bank::open().await;
+    let keyed = json!({ "class": "Account", "id": "A", "event": "Close", "idempotency_key": "k" });
+    for (command, status, name) in [
+        (json!(7), 422, Some("commands")),
+        (json!({ "class": "Nothing", "id": "A", "event": "Deposit" }), 404, None),
+        (json!({ "class": "Account", "id": "A", "event": "Nothing" }), 404, None),
+        (json!({ "class": "Account", "event": "Close" }), 422, Some("id")),
+        (keyed, 422, Some("idempotency_key")),
+        (deposit("A", "1"), 422, Some("amount")),
+    ] {
+        let answer = send_as_one(&bank, &[deposit("A", "EUR 1.00"), command.clone()], None).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["command"]), (status, &json!(1)), "{command}: {answer:?}");
+        assert_eq!(answer.body["parameters"][0]["name"].as_str(), name, "{command}");
+    }
+    for (body, name) in [
+        (json!({ "commands": [], "atomic": true }), "commands"),
+        (json!({ "commands": [deposit("A", "EUR 1.00")], "atomic": 1 }), "atomic"),
+        (
+            json!({ "commands": [deposit("A", "EUR 1.00")], "atomic": true, "idempotency_key": "a b" }),
+            "idempotency_key",
+        ),
+        (json!({ "commands": [deposit("A", "EUR 1.00")], "idempotency_key": "k" }), "idempotency_key"),
+    ] {
+        let answer = bank.post_with("/-/batch", &[], body.to_string()).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["parameters"][0]["name"]), (422, &json!(name)), "{body}");
+    }
+    assert_eq!(balance(&bank, "A").await, "EUR 100.00");
 }

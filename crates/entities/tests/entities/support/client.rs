@@ -44,7 +44,7 @@ pub(crate) fn keyed_deposit() -> Command<Event> {
 }
 
 pub(crate) fn command(entity: &str, event: Event) -> Command<Event> {
-    Command { key: key(entity), event, idempotency: None, deadline: LONG }
+    Command { key: key(entity), event, then: Vec::new(), idempotency: None, deadline: LONG }
 }
 
 pub(crate) fn book(number: usize, from: &str, to: &str, amount: i128) -> Command<Event> {
