@@ -21,6 +21,7 @@ mod pages;
 mod postgres;
 #[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
+mod repair;
 mod serve;
 mod served;
 mod timers;
