@@ -10,6 +10,7 @@ mod crash;
 mod fmt;
 mod follow;
 mod follower;
+mod golden;
 mod identities;
 mod import;
 mod journal;
