@@ -70,6 +70,7 @@ pub(super) fn run(args: &args::Repair) -> Result<(), Failure> {
         Some(to) => {
             let consent = check_consent(&plan, *lose);
             print_lost(&plan, if consent.is_ok() { "lost" } else { "would be lost" });
+            print_unknown_end(&diagnosis);
             consent?;
             build(&parts, &plan, to)
         }
@@ -145,14 +146,15 @@ fn report(data: &Path, diagnosis: &Diagnosis, plan: &Plan, has_backup: bool) -> 
         return Ok(());
     }
     println!("readable: {}", plan.read);
-    if diagnosis.is_end_unknown {
-        println!(
-            "the manifest does not say where the log ended: whether records were behind {} is not known",
-            diagnosis.last
-        );
-    }
+    print_unknown_end(diagnosis);
     advise(data, diagnosis, plan, has_backup);
     Err(Failure::Damaged { path: data.to_owned() })
+}
+
+fn print_unknown_end(Diagnosis { is_end_unknown, last, .. }: &Diagnosis) {
+    if *is_end_unknown {
+        println!("the manifest does not say where the log ended: whether records were behind {last} is not known");
+    }
 }
 
 /// Prints which command keeps most.
