@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use enact_journal::{BackupReader, LogBuilder};
+use enact_journal::{BackupReader, BackupWriter, LogBuilder};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
 use serde_json::json;
 
@@ -235,6 +237,70 @@ async fn each_kind_of_damage_is_told_and_mended_and_the_damaged_directory_stays_
         }
         assert_eq!(files(&place.path("damaged")), before, "{name}");
     }
+}
+
+/// The first `count` groups of the backup `from`.
+fn earlier_backup(from: &Path, to: &Path, count: usize) {
+    let groups = BackupReader::open(from).expect("a backup");
+    let mut backup = BackupWriter::create(to, groups.log()).expect("a new file");
+    groups.take(count).for_each(|group| backup.push(&group.expect("whole")).expect("written"));
+    backup.finish().expect("durable");
+}
+
+/// Some file of the log is flipped, zeroed, cut, extended or gone. With a backup of everything nothing is lost, and with an
+/// earlier one either nothing is, or it is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_damage_costs_nothing_with_a_backup_that_has_what_is_missing() {
+    const SEED: u64 = 71;
+    let place = Place::new();
+    bank_in_segments(&place).await;
+    let exported = place.done("enact journal export --data data");
+    let whole = files(&place.path("data"));
+    let names: Vec<&String> = whole.keys().filter(|name| *name != "lock").collect();
+    let group_count = BackupReader::open(&place.path("same.backup")).expect("a backup").count();
+    let mut rng = StdRng::seed_from_u64(SEED);
+    let (mut mended, mut refused) = (0, 0);
+    for number in 0..40 {
+        let name = names[rng.random_range(0..names.len())];
+        let mut bytes = whole[name].clone();
+        let (at, len) = (rng.random_range(0..bytes.len()), rng.random_range(1..2000));
+        let end = bytes.len().min(at + len);
+        let kind = rng.random_range(0..5);
+        match kind {
+            0 => bytes[at] ^= 1 << rng.random_range(0..8),
+            1 => bytes[at..end].fill(0),
+            2 => bytes.truncate(at),
+            3 => bytes.extend(vec![7; len]),
+            _ => {}
+        }
+        place.done("rm -rf damaged new early.backup && cp -a data damaged");
+        let path = place.path("damaged").join(name);
+        if kind == 4 {
+            fs::remove_file(path).expect("there");
+        } else {
+            fs::write(path, bytes).expect("written");
+        }
+        let case = format!("seed {SEED}, damage {number} of kind {kind} to {name} at {at}");
+        place.done("enact journal repair --data damaged --from same.backup --to new");
+        check_new(&place, &case, "new", &exported);
+        let count = rng.random_range(0..group_count);
+        earlier_backup(&place.path("same.backup"), &place.path("early.backup"), count);
+        let ended = place.run("enact journal repair --data damaged --from early.backup --to new");
+        if ended.status.success() {
+            mended += 1;
+            // Without the manifest nobody knows how long the log was.
+            let is_shorter = String::from_utf8_lossy(&ended.stdout).contains("does not say where the log ended");
+            let found = if is_shorter { place.done("enact journal export --data new") } else { exported.clone() };
+            assert!(exported.starts_with(&found), "{case}");
+            check_new(&place, &case, "new", &found);
+        } else {
+            refused += 1;
+            assert_eq!(ended.status.code(), Some(4), "{case}");
+            assert!(String::from_utf8_lossy(&ended.stderr).contains(" cannot be read: name a backup"), "{case}");
+            assert!(!place.path("new").exists(), "{case}");
+        }
+    }
+    assert!(mended > 10 && refused > 5, "{mended} mended, {refused} refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
