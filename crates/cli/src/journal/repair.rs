@@ -68,11 +68,12 @@ pub(super) fn run(args: &args::Repair) -> Result<(), Failure> {
     plan.finish(&diagnosis, from.is_some());
     match to {
         Some(to) => {
-            let consent = check_consent(&plan, *lose);
-            print_lost(&plan, if consent.is_ok() { "lost" } else { "would be lost" });
+            let built = check_consent(&plan, *lose).map_err(Failure::from).and_then(|()| build(&parts, &plan, to));
+            print_lost(&plan, if built.is_ok() { "lost" } else { "would be lost" });
             print_unknown_end(&diagnosis);
-            consent?;
-            build(&parts, &plan, to)
+            built?;
+            println!("repaired: {}", plan.kept);
+            Ok(())
         }
         None => report(data, &diagnosis, &plan, from.is_some()),
     }
@@ -105,14 +106,14 @@ fn build(parts: &Parts<'_>, plan: &Plan, to: &Path) -> Result<(), Failure> {
         return Err(RepairError::Changed.into());
     }
     log.finish().map_err(failed)?;
-    println!("repaired: {}", plan.kept);
     Ok(())
 }
 
 /// Refuses a new directory within the damaged one.
 fn check_outside(data: &Path, to: &Path) -> Result<(), RepairError> {
-    let above = |path: &Path| path.canonicalize().ok();
-    let is_within = above(data).is_some_and(|data| to.ancestors().filter_map(above).any(|to| to == data));
+    let resolved = |path: &Path| path.canonicalize().ok();
+    let to = std::path::absolute(to).unwrap_or_else(|_| to.to_owned());
+    let is_within = resolved(data).is_some_and(|data| to.ancestors().filter_map(resolved).any(|above| above == data));
     if is_within { Err(RepairError::Within) } else { Ok(()) }
 }
 

@@ -359,6 +359,7 @@ async fn what_cannot_be_meant_is_refused() {
     let said = place.refused("enact journal repair --data bank-data --to bank-data/new", 2);
     assert!(said.contains("within the damaged one"), "{said}");
     place.refused("enact journal repair --data bank-data --to bank-data", 2);
+    place.refused("cd bank-data && enact journal repair --data . --to new", 2);
     place.refused("enact journal repair --data bank-data --to bank.rebel", 4);
     place.refused("enact journal repair --data bank-data --to new --lose 1", 4);
     place.refused("enact journal repair --data none", 4);

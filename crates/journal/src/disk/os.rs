@@ -252,7 +252,7 @@ fn lock_behind_looks(held: &File, end: Instant) -> Result<(), TryLockError> {
     }
 }
 
-/// Whether nobody has `held` for himself.
+/// Whether those that have `held` locked share the lock.
 fn is_shared(held: &File) -> Result<bool, TryLockError> {
     match held.try_lock_shared() {
         Ok(()) => held.unlock().map(|()| true).map_err(TryLockError::Error),
