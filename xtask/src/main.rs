@@ -5,6 +5,7 @@ mod ci;
 mod cluster;
 mod fuzz;
 mod release;
+mod semver;
 mod tidy;
 mod verify;
 
@@ -25,6 +26,7 @@ Commands:
   planted                   plant a bug at a time and show that the models find it
   fuzz [SECONDS]            run each fuzz target for 600 or the given seconds (nightly)
   soak                      random damage, power cuts, kills and attacks, for hours
+  semver                    compare the public items of the crates with those of the last release
   release                   build the program for what it was seen to do under load (needs llvm-tools)";
 
 fn main() -> ExitCode {
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         ["fuzz", seconds] => fuzz::run(seconds),
         ["soak"] => verify::soak(),
         ["cluster"] => cluster::run(),
+        ["semver"] => semver::run(),
         ["release"] => release::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

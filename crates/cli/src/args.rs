@@ -172,6 +172,9 @@ pub(crate) enum Journal {
     },
     /// Take the log as it is, without a manifest or with a damaged one, unless it is damaged itself; no server may have it open
     Adopt(DataDirectory),
+    /// Say what is damaged of a data directory that no server has open, and which records are missing; with --to, build a new directory of
+    /// what is left. Changes nothing in the damaged one
+    Repair(Repair),
     /// Write what has happened to all entities to one file, while a server keeps them or not
     Backup {
         /// File to write, which does not exist yet
@@ -199,6 +202,25 @@ pub(crate) enum Journal {
         #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "journal"])]
         backup: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Repair {
+    /// Directory that keeps the entities; it may be on a file system that is read-only
+    #[arg(long, value_name = "DIR", default_value = "enact-data")]
+    pub(crate) data: PathBuf,
+    /// NATS servers or a PostgreSQL database: refused, as these have tools of their own
+    #[arg(long, value_name = "nats://HOST:PORT[,..]|postgres://USER@HOST/DB", conflicts_with = "data", hide = true)]
+    pub(crate) journal: Option<String>,
+    /// Backup of the same directory that has what is missing
+    #[arg(long, value_name = "BACKUP")]
+    pub(crate) from: Option<PathBuf>,
+    /// Directory to build; it is empty or does not exist. Without it, nothing is written
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Leave out the first record that is missing and all behind it, which are so many
+    #[arg(long, value_name = "COUNT", requires = "to")]
+    pub(crate) lose: Option<u64>,
 }
 
 #[derive(Debug, Args)]

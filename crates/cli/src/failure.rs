@@ -18,6 +18,7 @@ use crate::client::ClientError;
 use crate::contract::ContractError;
 use crate::follow::FollowError;
 use crate::import::ImportError;
+use crate::journal::RepairError;
 
 /// How long the message of a failure waits for a reader of standard error.
 const UNREAD_MAX: Duration = Duration::from_secs(1);
@@ -74,6 +75,8 @@ pub(crate) enum Failure {
     Backup(#[from] BackupError),
     #[error("cannot restore to {}", path.display())]
     Restore { path: PathBuf, source: BuildError },
+    #[error("not repaired")]
+    Repair(#[from] RepairError),
     #[error("record {position}, of {entity}, cannot be read")]
     Record { position: Position, entity: EntityKey, source: DecodeError },
     #[cfg(any(feature = "nats", feature = "postgres"))]
@@ -173,7 +176,8 @@ impl Failure {
             Self::Postgres { .. } => 4,
             #[cfg(any(feature = "nats", feature = "postgres"))]
             Self::Read { .. } => 4,
-            Self::Backup(BackupError::Damaged(_)) => 4,
+            Self::Repair(error) if error.is_of_usage() => 2,
+            Self::Backup(BackupError::Damaged(_)) | Self::Repair(_) => 4,
             Self::Backup(_) | Self::Output(_) | Self::Input(_) => 2,
             Self::Follow(_) => 7,
             Self::Import(error) => {
@@ -211,6 +215,12 @@ impl Failure {
 
     fn in_words(&self) -> String {
         let causes = iter::successors(self.source(), |&cause| cause.source());
-        causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"))
+        let words = causes.fold(self.to_string(), |words, cause| format!("{words}: {cause}"));
+        match self {
+            Self::Data { path, source: OpenError::Damaged(_) } => {
+                format!("{words}; `enact journal repair --data {}` says what is lost, and what to do", path.display())
+            }
+            _ => words,
+        }
     }
 }

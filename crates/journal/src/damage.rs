@@ -6,8 +6,8 @@ use crate::record::{EntityKey, Position, Seq};
 
 /// Damaged bytes: in which file, where, and what is wrong with them.
 ///
-/// A journal with damage refuses to open or to be read past it. Restore the file from a replica or a backup; the log
-/// cannot be repaired from itself.
+/// A journal with damage refuses to open or to be read past it. [`Salvage`](crate::Salvage) reads what is whole of it,
+/// and a backup has the rest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file} is damaged at byte {offset}: {flaw}")]
 pub struct Damage {
@@ -77,6 +77,8 @@ pub enum Flaw {
         /// A position that was durable.
         last: Position,
     },
+    /// A block of the store of snapshots does not have its checksum.
+    Block,
     /// The header of the backup is not valid, or it is another file.
     BackupHeader,
     /// The backup does not have the hash at its end.
@@ -107,6 +109,7 @@ impl fmt::Display for Flaw {
             Self::Manifest => f.write_str("the manifest is not valid"),
             Self::Checkpoint => f.write_str("it is not a checkpoint of the segments: remove the file"),
             Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
+            Self::Block => f.write_str("the block does not have its checksum"),
             Self::BackupHeader => f.write_str("the header is not that of a backup"),
             Self::BackupHash => f.write_str("the bytes before do not have the hash that stands here"),
             Self::Trailing => f.write_str("the backup ends here, and the file goes on"),

@@ -5,6 +5,7 @@
 //!   cuts only what nobody was told to be durable. [`verify`] checks all of a log, and [`look`] reads it beside its writer.
 //! * [`BackupWriter`] keeps the records of a log in one file, [`BackupReader`] checks it, and [`LogBuilder`] makes a log of
 //!   them again.
+//! * [`Salvage`] reads what is whole of a damaged log, and says what is not.
 //! * `nats::Nats`, with the feature `nats`, is the same over `JetStream` of NATS: records survive the machine, and another one
 //!   goes on with them.
 //! * `postgres::Postgres`, with the feature `postgres`, is the same over tables of `PostgreSQL`.
@@ -32,8 +33,8 @@ mod reply;
 pub use backup::{BackupError, BackupReader, BackupTotals, BackupWriter};
 pub use damage::{Damage, Flaw};
 pub use embedded::{
-    BuildError, Embedded, LogBuilder, Look, OpenError, Options, Verification, adopt, adopt_on, look, look_on, verify,
-    verify_on,
+    BuildError, Diagnosis, Embedded, Finding, Harmless, LogBuilder, Look, OpenError, Options, Salvage, Verification,
+    adopt, adopt_on, look, look_on, verify, verify_on,
 };
 pub use journal::{AppendError, CheckError, CloseError, Journal, Limits, Loaded, ReadError, Refusal, SnapshotError};
 pub use memory::{Fault, Memory};

@@ -5,6 +5,7 @@ mod audit;
 mod backup;
 mod export;
 mod groups;
+mod repair;
 mod restore;
 mod tally;
 
@@ -14,6 +15,7 @@ use enact_journal::{OpenError, Verification, adopt, verify};
 
 pub(crate) use self::audit::run as audit;
 use self::groups::Groups;
+pub(crate) use self::repair::RepairError;
 use crate::args;
 use crate::failure::Failure;
 
@@ -23,6 +25,7 @@ pub(crate) fn run(command: &args::Journal) -> Result<(), Failure> {
         args::Journal::Verify { directory: args::DataDirectory { data }, .. } => report(data, verify(data)),
         args::Journal::Adopt(args::DataDirectory { data }) => report(data, adopt(data)),
         args::Journal::Backup { file, records } => backup::write(file, Groups::of(records)?),
+        args::Journal::Repair(args) => repair::run(args),
         args::Journal::Restore { file, data, until } => restore::run(file, data, *until),
         args::Journal::Export { backup: Some(file), .. } => export::run(Groups::of_backup(file)?),
         args::Journal::Export { records, .. } => export::run(Groups::of(records)?),

@@ -64,6 +64,7 @@ fn refused_start_names_the_damage_once() {
         1,
         "{stderr}"
     );
+    assert!(stderr.contains(&format!("; `enact journal repair --data {}` says ", data.display())), "{stderr}");
 }
 
 #[test]

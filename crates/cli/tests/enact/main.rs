@@ -10,6 +10,7 @@ mod crash;
 mod fmt;
 mod follow;
 mod follower;
+mod golden;
 mod identities;
 mod import;
 mod journal;
@@ -21,6 +22,7 @@ mod pages;
 mod postgres;
 #[cfg(any(feature = "nats", feature = "postgres"))]
 mod remote;
+mod repair;
 mod serve;
 mod served;
 mod timers;

@@ -16,8 +16,8 @@ use std::any::Any;
 use std::sync::Arc;
 use std::{fmt, io};
 
-pub(crate) use os::sync_parent;
 pub use os::{DirectoryError, OsDisk};
+pub(crate) use os::{LOCK, sync_parent};
 pub use slow::SlowDisk;
 
 /// One directory, flat: names have no separators.
@@ -29,6 +29,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When somebody else has it, or the operating system fails.
+    ///
+    /// # Blocking
+    /// Until nobody [looks](Self::is_locked) at the lock, for a second at most.
     fn lock(&self) -> Result<DiskLock, LockError>;
 
     /// Whether some process has the directory, this one included; takes nothing for longer than the look lasts.

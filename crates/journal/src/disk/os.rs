@@ -9,14 +9,20 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 
+/// How long a look whether a directory is locked may keep others from locking it, and how often they try again meanwhile.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Names the process that has the directory. Earlier versions lock this file instead of the directory.
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// A data directory: mode 0700, files 0600.
 #[derive(Debug)]
@@ -155,8 +161,9 @@ impl Disk for OsDisk {
         // The lock is on the directory: a file in it could be removed and made anew, and then be locked once more.
         let dir = self.open_anew()?;
         let file = self.open_file(LOCK, OFlags::CREATE)?;
+        let end = Instant::now() + LOOK_MAX;
         for held in [&dir, &file] {
-            match held.try_lock() {
+            match lock_behind_looks(held, end) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(LockError::InUse { holder: holder(&file) }),
                 Err(TryLockError::Error(error)) => return Err(error.into()),
@@ -232,6 +239,25 @@ impl Disk for OsDisk {
 
     fn sync(&self) -> io::Result<()> {
         self.dir.sync_all()
+    }
+}
+
+/// Locks `held`, and waits until `end` at most for those that only look whether it is locked: they share the lock for a moment.
+fn lock_behind_looks(held: &File, end: Instant) -> Result<(), TryLockError> {
+    loop {
+        match held.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < end && is_shared(held)? => thread::sleep(LOOK_INTERVAL),
+            done => return done,
+        }
+    }
+}
+
+/// Whether those that have `held` locked share the lock.
+fn is_shared(held: &File) -> Result<bool, TryLockError> {
+    match held.try_lock_shared() {
+        Ok(()) => held.unlock().map(|()| true).map_err(TryLockError::Error),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -2,6 +2,10 @@
 //!
 //! The directory is built beside its place, under its name with `.new` at the end, and renamed when all of it is durable.
 //! A rename replaces no directory that has anything in it. Until then there are no syncs but those of full segments.
+//!
+//! A builder that is killed leaves its directory behind, and loses the lock on it. The next one takes its place: it removes
+//! a directory that nobody has locked and that has the file [`UNDER_WAY`], which is gone before the log is complete. A
+//! directory without this file may be anything, and stays.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,9 +19,12 @@ use super::scan::Tip;
 use super::tail::{Tail, WriteFailure};
 use super::{MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, OpenError};
 use crate::damage::Flaw;
-use crate::disk::{DirectoryError, Disk, DiskLock, OsDisk, sync_parent};
+use crate::disk::{DirectoryError, Disk, DiskLock, LOCK, LockError, OsDisk, sync_parent};
 use crate::journal::Limits;
 use crate::record::{EntityKey, NewRecord, Position, Record, Seq};
+
+/// An empty file in a directory that is being built.
+const UNDER_WAY: &str = "under-way";
 
 /// Why a log was not built.
 #[derive(Debug, thiserror::Error)]
@@ -29,10 +36,20 @@ pub enum BuildError {
         /// The path.
         path: PathBuf,
     },
-    /// There is a directory of the name that a log has before it is complete.
-    #[error("{} is there: another log is being built, or one was cut off; then remove it", path.display())]
+    /// Something has the name that a log has before it is complete, and is not what a builder has left that was killed.
+    #[error(
+        "{} is there, which is where the log would be built: nobody knows what is in it, so look at it, and move it away or \
+         remove it",
+        path.display()
+    )]
     Unfinished {
         /// The path.
+        path: PathBuf,
+    },
+    /// Another process is building a log of this name.
+    #[error("another process is building {}", path.display())]
+    UnderWay {
+        /// Its path until it is complete.
         path: PathBuf,
     },
     /// A record does not follow those before, or is longer than a journal takes.
@@ -65,8 +82,8 @@ impl BuildError {
 /// A log that is being built in a directory of its own, with the groups of another one.
 ///
 /// It has an id of its own, so its segments are never taken for those of the other, and the same positions. Each group is
-/// one of the new log, too. Dropping the builder removes what was built; a process that is killed leaves the unfinished
-/// directory behind.
+/// one of the new log, too. Dropping the builder removes what was built; what a process leaves behind that is killed, the
+/// next one removes that builds a log of the same name.
 ///
 /// Takes memory for one group and an entry for each entity.
 ///
@@ -121,12 +138,13 @@ impl LogBuilder {
         name.push(".new");
         let unfinished = PathBuf::from(name);
         if unfinished.symlink_metadata().is_ok() {
-            return Err(BuildError::Unfinished { path: unfinished });
+            remove_remainder(&unfinished)?;
         }
         let of_directory = |error: DirectoryError| BuildError::Open(error.into());
         let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(&unfinished).map_err(of_directory)?);
-        let lock = disk.lock().map_err(OpenError::from)?;
+        let lock = disk.lock().map_err(under_way(&unfinished))?;
         let unfinished = Unfinished(unfinished);
+        disk.create(UNDER_WAY).map_err(BuildError::io(&unfinished.0))?;
         let log = LogId(disk.fresh_id());
         let manifest = Manifest::create(&*disk, log, HighWater::default(), &[]);
         let manifest = manifest.map_err(BuildError::io(&unfinished.0))?;
@@ -202,7 +220,8 @@ impl LogBuilder {
         if let Some(active) = &tail.active {
             active.file.sync().map_err(&failed)?;
         }
-        tail.settle_mark().and_then(|()| tail.disk.sync()).map_err(&failed)?;
+        let settled = tail.settle_mark().and_then(|()| tail.disk.remove(UNDER_WAY)).and_then(|()| tail.disk.sync());
+        settled.map_err(&failed)?;
         check_empty(&path)?;
         match fs::rename(&unfinished.0, &path) {
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return Err(BuildError::Exists { path }),
@@ -217,6 +236,30 @@ impl LogBuilder {
 impl fmt::Debug for LogBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LogBuilder").field("path", &self.path).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// Removes what a builder has left at `path` that was killed.
+fn remove_remainder(path: &Path) -> Result<(), BuildError> {
+    let unfinished = || BuildError::Unfinished { path: path.into() };
+    let disk = OsDisk::existing(path).map_err(|_| unfinished())?;
+    if disk.is_locked().map_err(BuildError::io(path))? {
+        return Err(BuildError::UnderWay { path: path.into() });
+    }
+    let names = disk.names().map_err(BuildError::io(path))?;
+    // The lock is there before anything else.
+    let is_of_builder = names.iter().any(|name| name == UNDER_WAY) || names.iter().all(|name| name == LOCK);
+    if !is_of_builder {
+        return Err(unfinished());
+    }
+    let _lock = disk.lock().map_err(under_way(path))?;
+    fs::remove_dir_all(path).map_err(BuildError::io(path))
+}
+
+fn under_way(path: &Path) -> impl Fn(LockError) -> BuildError + use<'_> {
+    |error| match error {
+        LockError::InUse { .. } => BuildError::UnderWay { path: path.into() },
+        LockError::Io(error) => BuildError::io(path)(error),
     }
 }
 

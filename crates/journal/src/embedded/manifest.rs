@@ -43,8 +43,8 @@ pub(super) const MANIFEST: &str = "manifest";
 
 const MAGIC: [u8; 8] = *b"ENACTMAN";
 const VERSION: u16 = 1;
-const SLOT_LEN: usize = 512;
-const ENTRY_LEN: usize = 32;
+pub(super) const SLOT_LEN: usize = 512;
+pub(super) const ENTRY_LEN: usize = 32;
 const READ_BYTES: usize = 1 << 20;
 
 /// A place that the durable log has reached.
@@ -201,18 +201,18 @@ impl Manifest {
     }
 }
 
-fn flawed(offset: u64, flaw: Flaw) -> Damage {
+pub(super) fn flawed(offset: u64, flaw: Flaw) -> Damage {
     Damage { file: MANIFEST.to_owned(), offset, flaw }
 }
 
-fn entry_offset(number: u32) -> usize {
+pub(super) fn entry_offset(number: u32) -> usize {
     2 * SLOT_LEN + (number as usize - 1) * ENTRY_LEN
 }
 
-struct Slot {
-    log: LogId,
-    generation: u64,
-    mark: HighWater,
+pub(super) struct Slot {
+    pub(super) log: LogId,
+    pub(super) generation: u64,
+    pub(super) mark: HighWater,
 }
 
 fn slot_checksum(slot: &[u8]) -> u32 {
@@ -235,7 +235,7 @@ fn encode_slot(log: LogId, generation: u64, mark: HighWater) -> Vec<u8> {
     out
 }
 
-fn decode_slot(bytes: &[u8]) -> Result<Slot, Flaw> {
+pub(super) fn decode_slot(bytes: &[u8]) -> Result<Slot, Flaw> {
     let bytes = bytes.get(..SLOT_LEN).ok_or(Flaw::Short)?;
     if bytes[..8] != MAGIC || u32_at(bytes, 12) != slot_checksum(bytes) {
         return Err(Flaw::Manifest);
@@ -261,7 +261,7 @@ fn encode_entry(log: LogId, number: u32, seal: Seal) -> Vec<u8> {
     out
 }
 
-fn decode_entry(entry: &[u8], log: LogId, number: u32) -> Option<Seal> {
+pub(super) fn decode_entry(entry: &[u8], log: LogId, number: u32) -> Option<Seal> {
     let is_valid =
         u32_at(entry, 0) == crc32c::crc32c(&entry[4..]) && u64_at(entry, 8) == log.0 && u32_at(entry, 16) == number;
     is_valid.then(|| Seal { len: u32_at(entry, 4), checksum: u32_at(entry, 20) })

@@ -74,7 +74,7 @@ pub(super) fn scan(bytes: &[u8], header: &SegmentHeader, tips: &mut Tips<'_>) ->
 
 /// A group with all its checksums verified.
 pub(super) struct Group<'a> {
-    first: Position,
+    pub(super) first: Position,
     pub(super) records: Vec<(Address, Stored<'a>)>,
     pub(super) len: usize,
 }

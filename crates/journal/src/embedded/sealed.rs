@@ -53,6 +53,20 @@ impl Sealed {
     }
 }
 
+/// The offset of the first block in `file` that has neither its seal nor was never written.
+pub(super) fn find_damage(file: &dyn DiskFile) -> io::Result<Option<u64>> {
+    let mut block = vec![0; SEALED_LEN];
+    for number in 0..file.size()? / SEALED_LEN as u64 {
+        let at = number * SEALED_LEN as u64;
+        file.read_at(at, &mut block)?;
+        let (bytes, found) = block.split_at(BLOCK_LEN);
+        if found != seal(number, bytes) && block.iter().any(|&byte| byte != 0) {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
+}
+
 fn seal(number: u64, bytes: &[u8]) -> [u8; SEAL_LEN] {
     let sum = crc32c::crc32c_append(crc32c::crc32c(&number.to_le_bytes()), bytes);
     let mut seal = [0; SEAL_LEN];

@@ -26,7 +26,7 @@ use crate::record::{EntityKey, Seq, Snapshot};
 use crate::reply::Reply;
 
 pub(super) const FILE: &str = "snapshots.redb";
-const DAMAGED: &str = "snapshots.redb.damaged";
+pub(super) const DAMAGED: &str = "snapshots.redb.damaged";
 const TABLE: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("snapshots-2");
 const CACHE_BYTES: usize = 16 << 20;
 const ENTRY_HEADER_LEN: usize = 24;

@@ -17,7 +17,7 @@ use crate::disk::{Disk, OsDisk, read_all};
 use crate::record::Position;
 
 /// The name that a manifest gets which is replaced.
-const REPLACED: &str = "manifest.old";
+pub(super) const REPLACED: &str = "manifest.old";
 
 /// What a log consists of, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

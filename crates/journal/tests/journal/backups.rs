@@ -1,6 +1,7 @@
 //! Backups of logs: what a backup gives back, how damage to it is found, and the log that is built from it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use enact_journal::{
@@ -270,7 +271,7 @@ fn a_log_is_built_whole_or_not_at_all_and_only_where_nothing_is() {
     let path = place.path().join("other");
     let mut builder = LogBuilder::begin(&path, SEGMENT_BYTES).expect("a new directory");
     builder.push(groups[0].clone()).expect("written");
-    assert!(matches!(LogBuilder::begin(&path, SEGMENT_BYTES), Err(BuildError::Unfinished { .. })));
+    assert!(matches!(LogBuilder::begin(&path, SEGMENT_BYTES), Err(BuildError::UnderWay { .. })));
     assert!(!path.exists(), "it has its name when it is complete");
     drop(builder);
     assert_eq!(names(&place).len(), 2, "nothing is left: {:?}", names(&place));
@@ -285,6 +286,36 @@ fn a_log_is_built_whole_or_not_at_all_and_only_where_nothing_is() {
 
     let too_short = LogBuilder::begin(&place.path().join("short"), 100);
     assert!(matches!(too_short, Err(BuildError::Open(OpenError::SegmentBytes { .. }))));
+}
+
+/// What a builder has left that was killed is what its directory has at any moment, and no lock.
+#[test]
+fn a_builder_takes_the_place_of_one_that_was_killed_and_of_nothing_else() {
+    let place = place();
+    let groups = log(&place.path().join("data"), 60);
+    let [built, whole, other] = ["built", "whole", "other"].map(|name| place.path().join(name));
+    let left = |of: &Path, at: &Path| {
+        fs::create_dir(at).expect("made");
+        fs::set_permissions(at, fs::Permissions::from_mode(0o700)).expect("ours");
+        for entry in fs::read_dir(of).expect("a directory") {
+            let from = entry.expect("readable").path();
+            fs::copy(&from, at.join(from.file_name().expect("a name"))).expect("copied");
+        }
+    };
+    for count in [0, 1, groups.len()] {
+        let mut builder = LogBuilder::begin(&built, SEGMENT_BYTES).expect("a new directory");
+        groups[..count].iter().for_each(|group| builder.push(group.clone()).expect("written"));
+        left(&place.path().join("built.new"), &place.path().join("other.new"));
+        drop(builder);
+        build(&other, &groups).expect("it takes its place");
+        assert_eq!(look(&other).expect("a log").collect::<Result<Vec<_>, _>>().expect("sound"), groups);
+        fs::remove_dir_all(&other).expect("there");
+    }
+    build(&built, &groups).expect("a new directory");
+    assert!(!built.join("under-way").exists(), "it is complete");
+    left(&built, &place.path().join("whole.new"));
+    assert!(matches!(build(&whole, &groups), Err(BuildError::Unfinished { .. })), "it may be anything");
+    assert!(verify(&place.path().join("whole.new")).expect("readable").is_sound());
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use enact_journal::disk::{DirectoryError, Disk, LockError, OsDisk};
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, OpenError, Options, Seq, Snapshot, verify};
@@ -76,6 +78,33 @@ fn directory_that_its_path_no_longer_names_is_not_locked() {
     OsDisk::at(&path).expect("another directory");
     let Err(LockError::Io(error)) = disk.lock() else { panic!("the replaced directory is locked") };
     assert!(error.to_string().ends_with("has been replaced by another directory"), "{error}");
+}
+
+/// A backup looks whether a server has the directory, and must not be taken for one.
+#[test]
+fn looks_at_the_lock_keep_nobody_from_taking_it() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("data");
+    let disk = OsDisk::at(&path).expect("a new directory");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let beside = OsDisk::read_only(&path).expect("a directory");
+                while !is_over.load(Ordering::Relaxed) {
+                    beside.is_locked().expect("readable");
+                }
+            });
+        }
+        let taken: Vec<_> = (0..500).map(|_| disk.lock().map(drop)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        for (number, taken) in taken.into_iter().enumerate() {
+            taken.unwrap_or_else(|error| panic!("lock {number}: {error}"));
+        }
+    });
+    let shared = fs::File::open(&path).expect("a directory");
+    shared.lock_shared().expect("nobody has it");
+    assert!(matches!(disk.lock(), Err(LockError::InUse { .. })), "it is not waited for for ever");
 }
 
 #[test]

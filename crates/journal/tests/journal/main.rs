@@ -16,6 +16,7 @@ mod model;
 mod power_cuts;
 mod processes;
 mod random_damage;
+mod salvage;
 mod snapshots;
 mod vanishing;
 mod workload;

@@ -11,7 +11,8 @@ use enact_journal_kit::sim::SimDisk;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::workload::{batches, block_on, key, open, options, read_all, whole_batches};
+use crate::salvage::salvaged;
+use crate::workload::{batches, block_on, key, open, options, read_all, records, whole_batches};
 
 const BATCH_COUNT: usize = 40;
 
@@ -141,6 +142,9 @@ fn edited(disk: &SimDisk, name: &str, edit: &Edit) -> Option<SimDisk> {
 /// snapshots are right, it can go on, and verification agrees.
 fn shown(disk: &SimDisk, batches: &[Vec<NewRecord>]) -> Option<usize> {
     let is_sound = verify_on(&*disk.mount()).expect("readable").is_sound();
+    let all = records(batches);
+    let (left, diagnosis) = salvaged(disk, &all);
+    assert_eq!(diagnosis.is_sound(), is_sound, "{diagnosis:?}");
     let journal = match open(disk.mount()) {
         Ok(journal) => journal,
         Err(OpenError::Damaged(damage)) => {
@@ -151,7 +155,9 @@ fn shown(disk: &SimDisk, batches: &[Vec<NewRecord>]) -> Option<usize> {
         Err(error) => panic!("{error}"),
     };
     assert!(is_sound, "verified as damaged, and it opens");
-    let count = whole_batches(batches, &read_all(&journal).expect("what opens is readable"));
+    let found = read_all(&journal).expect("what opens is readable");
+    assert_eq!(left.len(), found.len(), "all of a sound store is left");
+    let count = whole_batches(batches, &found);
     for id in 0..5 {
         let last = block_on(journal.last(&key(id))).expect("readable");
         if let Some(found) = block_on(journal.load_snapshot(&key(id))).expect("readable") {

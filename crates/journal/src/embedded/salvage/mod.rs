@@ -1,0 +1,425 @@
+//! Reads what is whole of a damaged log, and says what is not.
+//!
+//! # Problem
+//! A log with damage does not open, and for good reasons: nobody may go on from a history with a hole. Its operator needs
+//! to know what the hole is, and needs all that is left to build a log that opens, from a backup or without.
+//!
+//! # What is taken
+//! A group counts if its checksums are right, which cover the log's id and the place, and if it follows what was taken
+//! before: its positions are higher, and so are the numbers of its records, entity by entity. Where no position is
+//! missing they are the very next ones, and records name the places of those before them.
+//!
+//! # What is not
+//! A segment of another log, and one that is whole by itself and not the one that the manifest lists, or that its successor
+//! follows: its records are those of another history, and count as missing, as do those behind a group of the same segment
+//! that cannot have been written there. Nothing is taken behind a segment that does not continue the one before, as
+//! nobody can tell which of both is the right one.
+//!
+//! # Where the log ends
+//! At the high-water mark or behind it, as when it is opened. If no slot of the manifest is whole, nobody knows whether
+//! something is missing at the end.
+//!
+//! # The directory
+//! Is opened for reading only, and no lock is taken, so that a file system that must not be written to will do.
+
+mod diagnosis;
+mod promised;
+mod walk;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, vec};
+
+use self::diagnosis::harmless;
+pub use self::diagnosis::{Diagnosis, Finding, Harmless};
+use self::promised::Promised;
+use self::walk::{Part, Walk, hash_of, walk};
+use super::OpenError;
+use super::format::{Address, Footer, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
+use super::manifest::Seal;
+use super::recover::{damage, find_footer};
+use super::scan::{Group, Tip};
+use super::store::to_record;
+use super::verify::read_segment;
+use crate::damage::{Damage, Flaw};
+use crate::disk::{Disk, OsDisk};
+use crate::record::{EntityKey, Position, Record};
+
+/// The groups of a log that are whole, in order, past all damage: their positions ascend and may leave some out.
+///
+/// Nothing is changed and no lock is held. Takes memory for two segments and an entry for each entity; as long as reading
+/// all of it.
+///
+/// ```
+/// use enact_journal::{Embedded, EntityKey, Finding, Journal, Kind, NewRecord, Options, Position, Salvage, Seq};
+/// # fn block_on<F: Future>(future: F) -> F::Output { enact_journal_kit::contract::block_on(future) }
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// # block_on(async {
+/// let journal = Embedded::open(&path, Options::default())?;
+/// for n in 0..3 {
+///     let entity = EntityKey::new("Account", "NL01")?;
+///     journal.append(vec![NewRecord { entity, expected: Seq(n), kind: Kind(1), payload: vec![7; 9] }]).await?;
+/// }
+/// journal.close().await?;
+///
+/// // A byte of the second record.
+/// let segment = path.join("segment-0000000001.log");
+/// let mut bytes = std::fs::read(&segment)?;
+/// bytes[250] ^= 1;
+/// std::fs::write(&segment, bytes)?;
+///
+/// let mut salvage = Salvage::open(&path)?;
+/// let positions: Vec<_> = salvage.by_ref().map(|group| Ok(group?[0].position)).collect::<Result<_, OpenError>>()?;
+/// assert_eq!(positions, [Position(1), Position(3)]);
+/// assert_eq!(salvage.diagnosis().findings[1], Finding::Missing { first: Position(2), last: Position(2) });
+/// # use enact_journal::OpenError;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Salvage {
+    disk: Arc<dyn Disk>,
+    promised: Promised,
+    log: Option<LogId>,
+    present: BTreeSet<u32>,
+    /// The segment that was read last, and the one that will be.
+    number: u32,
+    last_number: u32,
+    /// The hash of the segment before, as far as known.
+    hash: Option<Hash>,
+    next: Position,
+    tips: HashMap<EntityKey, Tip>,
+    /// Missing records of which nobody knows yet of which entity they are.
+    unexplained: u64,
+    /// Something was found since the last group.
+    is_interrupted: bool,
+    groups: vec::IntoIter<Vec<Record>>,
+    is_over: bool,
+    diagnosis: Diagnosis,
+}
+
+impl Salvage {
+    /// Begins to read the journal in `directory`.
+    ///
+    /// # Errors
+    /// When the directory is unsuitable or in use, or cannot be read. Damage is no error.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(OsDisk::read_only(directory)?))
+    }
+
+    /// As [`open`](Self::open), on `disk`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_on(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
+        check_unused(&*disk)?;
+        let promised = Promised::read(&*disk)?;
+        let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
+        let present: BTreeSet<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
+        let last_number = present.last().copied().unwrap_or_default().max(promised.segment_count());
+        let mut salvage = Self {
+            disk,
+            log: promised.log,
+            present,
+            number: 0,
+            last_number,
+            hash: Some([0; 32]),
+            next: Position(1),
+            tips: HashMap::new(),
+            unexplained: 0,
+            is_interrupted: false,
+            groups: Vec::new().into_iter(),
+            is_over: false,
+            diagnosis: Diagnosis {
+                is_end_unknown: !promised.damages.is_empty() && promised.log.is_none(),
+                ..Diagnosis::default()
+            },
+            promised,
+        };
+        for damage in std::mem::take(&mut salvage.promised.damages) {
+            salvage.found(damage);
+        }
+        salvage.is_interrupted = false;
+        salvage.diagnosis.harmless = harmless(&*salvage.disk, names, salvage.promised.half.take())?;
+        Ok(salvage)
+    }
+
+    /// The number that tells the log from others; zero if it is not known, and then there are no groups.
+    pub fn log(&self) -> u64 {
+        self.log.map_or(0, |log| log.0)
+    }
+
+    /// What was found: all of it, when there are no further groups.
+    pub fn diagnosis(&self) -> &Diagnosis {
+        &self.diagnosis
+    }
+
+    fn found(&mut self, damage: Damage) {
+        self.is_interrupted = true;
+        self.diagnosis.findings.push(Finding::Damaged(damage));
+    }
+
+    /// All positions before `next` were there, whether they were read or not.
+    fn reach(&mut self, next: Position) {
+        if next > self.next {
+            self.unexplained += next.0 - self.next.0;
+            self.diagnosis.findings.push(Finding::Missing { first: self.next, last: Position(next.0 - 1) });
+            self.next = next;
+        }
+    }
+
+    fn next_segment(&mut self) -> Result<(), OpenError> {
+        self.number += 1;
+        let number = self.number;
+        let bytes = match self.present.contains(&number).then(|| read_segment(&*self.disk, number)) {
+            Some(bytes) => bytes?,
+            None => {
+                self.found(damage(number, 0, Flaw::Missing));
+                self.hash = None;
+                return Ok(());
+            }
+        };
+        self.diagnosis.segment_count += 1;
+        let groups = self.take(number, &bytes)?;
+        self.groups = groups.into_iter();
+        Ok(())
+    }
+
+    /// The groups of segment `number`.
+    fn take(&mut self, number: u32, bytes: &[u8]) -> Result<Vec<Vec<Record>>, OpenError> {
+        let hash_before = self.hash.take();
+        let header = SegmentHeader::decode(bytes, number);
+        let log = self.log.or(header.as_ref().ok().map(|header| header.log));
+        self.log = log;
+        let seal = self.promised.seal(number);
+        let is_exact = seal == Some(Seal::of(bytes));
+        let header = match (header, log) {
+            (Err(flaw), _) => Err(flaw),
+            (Ok(header), log) if log != Some(header.log) => Err(Flaw::Foreign),
+            (Ok(header), _) => Ok(header),
+        };
+        match &header {
+            Err(Flaw::Foreign) => {
+                self.found(damage(number, 0, Flaw::Foreign));
+                return Ok(Vec::new());
+            }
+            Err(flaw) => self.found(damage(number, 0, flaw.clone())),
+            Ok(header) => {
+                let continues =
+                    header.first >= self.next && hash_before.is_none_or(|hash| hash == header.previous_hash);
+                if !continues && !is_exact {
+                    self.found(damage(number, 0, Flaw::Unchained));
+                    self.number = self.last_number;
+                    return Ok(Vec::new());
+                }
+                self.reach(header.first);
+            }
+        }
+        let Some(log) = log else { return Ok(Vec::new()) };
+
+        let place = SegmentHeader { number, log, first: self.next, previous_hash: [0; 32] };
+        let footer = find_footer(bytes, &place);
+        let groups = &bytes[..footer.as_ref().map_or(bytes.len(), |(_, start)| *start as usize)];
+        let mut walk = walk(groups, log, number);
+        if !is_exact
+            && let Some((footer, start)) = &footer
+            && let Some(other) = self.other_history(number, header.is_ok(), &walk, groups, (footer, *start), seal)?
+        {
+            self.found(other);
+            return Ok(Vec::new());
+        }
+        let last_flaw = if footer.is_none() { walk.take_last_flaw() } else { None };
+        let (taken, is_of_log) = self.take_groups(number, &walk);
+        match footer {
+            _ if !is_of_log => {}
+            Some((footer, start)) => self.finish_sealed(number, start, &footer),
+            None => self.finish_unsealed(number, bytes, walk.end, last_flaw),
+        }
+        Ok(taken)
+    }
+
+    /// Why a sealed segment is not that of this log, although nothing in it, or its successor, says that it is damaged.
+    fn other_history(
+        &self,
+        number: u32,
+        has_header: bool,
+        walk: &Walk<'_>,
+        groups: &[u8],
+        (footer, start): (&Footer, u32),
+        seal: Option<Seal>,
+    ) -> Result<Option<Damage>, OpenError> {
+        if !has_header || !walk.is_whole() {
+            let next_follows = self.hash_in(number + 1)?.is_none_or(|hash| hash == footer.hash);
+            return Ok((!next_follows).then(|| damage(number, 0, Flaw::Unlisted)));
+        }
+        let contents = walk.contents(footer.first).map(|contents| contents.footer(hash_of(groups)));
+        if contents.as_ref() != Some(footer) {
+            return Ok(Some(damage(number, start.into(), Flaw::FooterMismatch)));
+        }
+        Ok(seal.map(|_| damage(number, 0, Flaw::Unlisted)))
+    }
+
+    /// The hash of the segment before that the header of segment `number` has, if both are there.
+    fn hash_in(&self, number: u32) -> Result<Option<Hash>, OpenError> {
+        if !self.present.contains(&number) {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; HEADER_LEN as usize];
+        let name = segment_name(number);
+        let read = self.disk.open(&name).and_then(|file| file.read_at(0, &mut bytes));
+        bytes.truncate(read.map_err(|error| OpenError::io(&name, &error))?);
+        let header = SegmentHeader::decode(&bytes, number).ok();
+        Ok(header.filter(|header| Some(header.log) == self.log).map(|header| header.previous_hash))
+    }
+
+    /// The groups up to one that cannot have been written here, and `false` if there is one.
+    fn take_groups(&mut self, number: u32, walk: &Walk<'_>) -> (Vec<Vec<Record>>, bool) {
+        let mut taken = Vec::new();
+        for part in &walk.parts {
+            match part {
+                Part::Flaw(offset, flaw) => self.found(damage(number, *offset, flaw.clone())),
+                Part::Group(_, group) if group.records.is_empty() => {}
+                Part::Group(start, group) => match self.admit(group) {
+                    Ok(records) => taken.push(records),
+                    Err((offset, flaw)) => {
+                        self.found(damage(number, offset.unwrap_or(*start).into(), flaw));
+                        return (taken, false);
+                    }
+                },
+            }
+        }
+        (taken, true)
+    }
+
+    /// Takes a group that follows those before; otherwise nothing of it.
+    fn admit(&mut self, group: &Group<'_>) -> Result<Vec<Record>, (Option<u32>, Flaw)> {
+        let first = group.first;
+        if first < self.next || first > self.next && !self.is_interrupted {
+            return Err((None, Flaw::Order { expected: self.next, found: first }));
+        }
+        let mut unexplained = self.unexplained + (first.0 - self.next.0);
+        let mut tips: HashMap<EntityKey, (Tip, u64)> = HashMap::new();
+        let mut records = Vec::with_capacity(group.records.len());
+        for ((place, stored), position) in group.records.iter().zip(first.0..) {
+            let wrong = |flaw| (Some(place.offset()), flaw);
+            if stored.position != Position(position) {
+                return Err(wrong(Flaw::Order { expected: Position(position), found: stored.position }));
+            }
+            let entity: EntityKey = stored.key.parse().map_err(|_| wrong(Flaw::Malformed))?;
+            let (tip, missing) = match tips.get(&entity) {
+                Some(known) => *known,
+                None => (self.tips.get(&entity).copied().unwrap_or_default(), 0),
+            };
+            let expected = tip.seq.next();
+            let skipped = stored.seq.0.checked_sub(expected.0);
+            let follows = match skipped {
+                Some(0) => stored.previous == tip.address,
+                Some(skipped) => skipped <= unexplained,
+                None => false,
+            };
+            if !follows {
+                return Err(wrong(Flaw::Chain { entity, expected, found: stored.seq }));
+            }
+            let skipped = skipped.unwrap_or_default();
+            unexplained -= skipped;
+            let tip = Tip { seq: stored.seq, address: *place };
+            tips.insert(entity.clone(), (tip, missing + skipped));
+            records.push(to_record(entity, stored));
+        }
+        self.reach(first);
+        for (entity, (tip, missing)) in tips {
+            self.explain(&entity, missing);
+            self.tips.insert(entity, tip);
+        }
+        self.next = Position(first.0 + records.len() as u64);
+        self.is_interrupted = false;
+        Ok(records)
+    }
+
+    /// So many of the missing records are of `entity`.
+    fn explain(&mut self, entity: &EntityKey, count: u64) {
+        if count > 0 {
+            self.unexplained = self.unexplained.saturating_sub(count);
+            *self.diagnosis.missing.entry(entity.clone()).or_default() += count;
+        }
+    }
+
+    fn finish_sealed(&mut self, number: u32, start: u32, footer: &Footer) {
+        self.hash = Some(footer.hash);
+        let next = Position(footer.first.0.saturating_add(footer.count));
+        if next < self.next || next > self.next && !self.is_interrupted {
+            return self.found(damage(number, start.into(), Flaw::FooterMismatch));
+        }
+        self.reach(next);
+        for (entity, share) in &footer.entities {
+            let tip = self.tips.get(entity).copied().unwrap_or_default();
+            let missing = share.last.0.saturating_sub(tip.seq.0);
+            if missing > 0 {
+                self.explain(entity, missing.min(self.unexplained));
+                self.tips.insert(entity.clone(), Tip { seq: share.last, address: Address::new(number, share.offset) });
+            }
+        }
+    }
+
+    fn finish_unsealed(&mut self, number: u32, bytes: &[u8], end: u32, last_flaw: Option<(u64, Flaw)>) {
+        let mark = self.promised.mark;
+        if number < self.last_number || number <= mark.sealed_count {
+            return self.found(damage(number, bytes.len() as u64, Flaw::Footer));
+        }
+        match (mark.check_end(number, end), last_flaw) {
+            (Ok(()), Some((_, flaw))) if flaw != Flaw::Malformed => {
+                self.diagnosis.torn_bytes = bytes.len() as u64 - u64::from(end);
+            }
+            (_, Some((offset, flaw))) => self.found(damage(number, offset, flaw)),
+            (reached, None) => {
+                if let Err(damage) = reached {
+                    self.found(damage);
+                }
+            }
+        }
+    }
+
+    /// Everything was read.
+    fn finish(&mut self) -> Result<(), OpenError> {
+        self.reach(self.promised.mark.last.next());
+        self.diagnosis.last = Position(self.next.0 - 1);
+        self.diagnosis.entity_count = self.tips.len();
+        check_unused(&*self.disk)
+    }
+}
+
+impl Iterator for Salvage {
+    type Item = Result<Vec<Record>, OpenError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(group) = self.groups.next() {
+                return Some(Ok(group));
+            }
+            if self.is_over {
+                return None;
+            }
+            self.is_over = self.number >= self.last_number;
+            let done = if self.is_over { self.finish() } else { self.next_segment() };
+            if let Err(error) = done {
+                self.is_over = true;
+                return Some(Err(error));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Salvage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Salvage").field("disk", &self.disk).field("diagnosis", &self.diagnosis).finish_non_exhaustive()
+    }
+}
+
+fn check_unused(disk: &dyn Disk) -> Result<(), OpenError> {
+    if disk.is_locked().map_err(|error| OpenError::io(".", &error))? {
+        return Err(OpenError::InUse { holder: "another process".to_owned() });
+    }
+    Ok(())
+}
