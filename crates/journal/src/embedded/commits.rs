@@ -186,7 +186,7 @@ impl Commits {
         let queued = std::mem::take(&mut state.queue);
         let refused: Vec<Batch> = group.batches.into_iter().chain(queued).collect();
         for batch in refused.iter().rev() {
-            state.give_back(&batch.heads, &batch.records);
+            state.give_back(&batch.heads);
         }
         state.bytes = 0;
         drop(state);
@@ -314,7 +314,7 @@ impl State {
             match self.heads.accept(record) {
                 Ok(head) => heads.push(head),
                 Err(refusal) => {
-                    self.give_back(&heads, records);
+                    self.give_back(&heads);
                     return Err(refusal);
                 }
             }
@@ -322,11 +322,9 @@ impl State {
         Ok(heads)
     }
 
-    /// Undoes the acceptance of the first of `records`, which have `heads` and are the last ones accepted.
-    fn give_back(&mut self, heads: &[HeadId], records: &[NewRecord]) {
-        for (head, record) in heads.iter().zip(records).rev() {
-            self.heads.give_back(*head, record);
-        }
+    /// Undoes the acceptance of the records with these `heads`, which are the last ones accepted.
+    fn give_back(&mut self, heads: &[HeadId]) {
+        heads.iter().rev().for_each(|head| self.heads.give_back(*head));
     }
 
     fn tip(&self, entity: &EntityKey) -> (Seq, Address) {

@@ -6,11 +6,13 @@
 //! A head is in use while its entity has records under way. It stays where it is until then: a class with heads in use
 //! is not forgotten, and a head is given up only when its last record is refused.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
 
 use super::classes::{ClassId, Classes};
 use super::format::{Address, Previous};
-use super::scan::Tips;
+use super::scan::{Tip, Tips};
 use crate::journal::Refusal;
 use crate::record::{EntityKey, NewRecord, Seq};
 
@@ -24,44 +26,35 @@ pub(super) struct HeadId {
     index: u32,
 }
 
-/// The heads of one class.
+/// The heads of one class, by index.
 #[derive(Default)]
 pub(super) struct Class {
-    indices: HashMap<EntityKey, u32>,
-    heads: Vec<Head>,
-    /// The indices of heads that are none of an entity.
-    free: Vec<u32>,
+    /// The last durable record of each entity; those without any are there for records under way, or free.
+    tips: IndexMap<EntityKey, Tip>,
+    open: Vec<Open>,
+    /// The indices of entities that have no record, accepted or durable.
+    free: BTreeSet<u32>,
     /// Records under way.
     under_way: usize,
 }
 
+/// What is under way of an entity.
 #[derive(Clone, Copy, Default)]
-struct Head {
-    durable: Seq,
-    address: Address,
+struct Open {
     /// Records that are accepted and not durable.
-    under_way: u32,
+    accepted: u32,
     /// One more than the index of its last record in the group that is being written; zero if it has none there.
     in_group: u32,
-}
-
-impl Head {
-    fn accepted(self) -> Seq {
-        Seq(self.durable.0 + u64::from(self.under_way))
-    }
 }
 
 impl Heads {
     /// Heads at `tips`, nothing under way.
     pub(super) fn new(tips: Tips<'_>) -> Self {
-        Self(tips.map(|tips| {
-            let mut class = Class::default();
-            class.indices.reserve(tips.len());
-            class.heads.reserve(tips.len());
-            for (entity, tip) in tips {
-                class.add(entity, Head { durable: tip.seq, address: tip.address, ..Head::default() });
-            }
-            class
+        Self(tips.map(|tips| Class {
+            open: vec![Open::default(); tips.len()],
+            tips,
+            free: BTreeSet::new(),
+            under_way: 0,
         }))
     }
 
@@ -74,35 +67,36 @@ impl Heads {
         let Some((id, class)) = self.0.class_of(entity) else {
             return Err(Refusal::Forgotten { entity: entity.clone() });
         };
-        let known = class.indices.get(entity).copied();
-        let actual = known.map_or(Seq::NONE, |index| class.heads[index as usize].accepted());
+        let known = class.tips.get_index_of(entity);
+        let actual = known.map_or(Seq::NONE, |index| class.accepted(index));
         if actual != *expected {
             return Err(Refusal::Conflict { entity: entity.clone(), expected: *expected, actual });
         }
-        let index = known.unwrap_or_else(|| class.add(entity.clone(), Head::default()));
-        class.heads[index as usize].under_way += 1;
+        let index = known.unwrap_or_else(|| class.add(entity.clone()));
+        let id = HeadId { class: id, index: u32::try_from(index).expect("fewer entities than fit into memory") };
+        class.free.remove(&id.index);
+        class.open[index].accepted += 1;
         class.under_way += 1;
-        Ok(HeadId { class: id, index })
+        Ok(id)
     }
 
-    /// Undoes the acceptance of `record`, the last one accepted of its entity.
-    pub(super) fn give_back(&mut self, id: HeadId, record: &NewRecord) {
+    /// Undoes the acceptance of the record with this head, the last one accepted of its entity.
+    pub(super) fn give_back(&mut self, id: HeadId) {
         let class = self.class_in_use(id);
         class.under_way -= 1;
-        let head = &mut class.heads[id.index as usize];
-        head.under_way -= 1;
-        head.in_group = 0;
-        if head.accepted() == Seq::NONE {
-            class.indices.remove(&record.entity);
-            class.free.push(id.index);
+        let index = id.index as usize;
+        class.open[index].accepted -= 1;
+        class.open[index].in_group = 0;
+        if class.accepted(index) == Seq::NONE {
+            class.free.insert(id.index);
         }
     }
 
     /// Takes up a record as number `index` of the group that is to be written; where the one before it stands.
     pub(super) fn enter_group(&mut self, id: HeadId, index: u32) -> Previous {
-        let head = &mut self.class_in_use(id).heads[id.index as usize];
-        match std::mem::replace(&mut head.in_group, index + 1) {
-            0 => Previous::At(head.address),
+        let class = self.class_in_use(id);
+        match std::mem::replace(&mut class.open[id.index as usize].in_group, index + 1) {
+            0 => Previous::At(class.tips[id.index as usize].address),
             before => Previous::InGroup(before - 1),
         }
     }
@@ -111,18 +105,16 @@ impl Heads {
     pub(super) fn publish(&mut self, id: HeadId, record: &NewRecord, address: Address) {
         let class = self.class_in_use(id);
         class.under_way -= 1;
-        let head = &mut class.heads[id.index as usize];
-        assert_eq!(head.durable, record.expected, "records of {} become durable in order", record.entity);
-        *head = Head { durable: record.expected.next(), address, under_way: head.under_way - 1, in_group: 0 };
+        let (tip, open) = (&mut class.tips[id.index as usize], &mut class.open[id.index as usize]);
+        assert_eq!(tip.seq, record.expected, "records of {} become durable in order", record.entity);
+        *tip = Tip { seq: record.expected.next(), address };
+        *open = Open { accepted: open.accepted - 1, in_group: 0 };
     }
 
     /// The last durable record of `entity` and its address.
     pub(super) fn tip(&self, entity: &EntityKey) -> (Seq, Address) {
-        let head = self.0.get(entity.as_str()).and_then(|class| {
-            let index = class.indices.get(entity)?;
-            Some(class.heads[*index as usize])
-        });
-        head.map_or_else(Default::default, |head| (head.durable, head.address))
+        let tip = self.0.get(entity.as_str()).and_then(|class| class.tips.get(entity));
+        tip.map_or_else(Default::default, |tip| (tip.seq, tip.address))
     }
 
     /// Forgets the classes of which `is_over` holds, but for those that have records under way.
@@ -141,18 +133,19 @@ impl Heads {
 }
 
 impl Class {
-    fn add(&mut self, entity: EntityKey, head: Head) -> u32 {
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.heads[index as usize] = head;
-                index
-            }
-            None => {
-                self.heads.push(head);
-                u32::try_from(self.heads.len() - 1).expect("fewer entities than fit into memory")
-            }
+    /// The last record that is accepted.
+    fn accepted(&self, index: usize) -> Seq {
+        Seq(self.tips[index].seq.0 + u64::from(self.open[index].accepted))
+    }
+
+    /// The index of a new entity, in the place of one that has no record if there is one.
+    fn add(&mut self, entity: EntityKey) -> usize {
+        let Some(index) = self.free.pop_first() else {
+            self.open.push(Open::default());
+            return self.tips.insert_full(entity, Tip::default()).0;
         };
-        self.indices.insert(entity, index);
+        let index = index as usize;
+        self.tips.replace_index(index, entity).expect("it was not there");
         index
     }
 }
@@ -192,17 +185,23 @@ mod tests {
         heads.publish(id, &first, Address::new(1, 72));
         let id = heads.accept(&second).unwrap();
         assert_eq!(heads.enter_group(id, 0), Previous::At(Address::new(1, 72)));
-        heads.give_back(id, &second);
+        heads.give_back(id);
         let id = heads.accept(&other).unwrap();
-        heads.give_back(id, &other);
+        heads.give_back(id);
         assert_eq!(heads.accept(&record("B", 1)).err().map(|refusal| refusal.to_string()), {
             let conflict = Refusal::Conflict { entity: other.entity.clone(), expected: Seq(1), actual: Seq::NONE };
             Some(conflict.to_string())
         });
-        // The place of the head that was given up is that of another entity now.
-        let newcomer = record("C", 0);
-        let id = heads.accept(&newcomer).unwrap();
-        assert_eq!(heads.enter_group(id, 0), Previous::At(Address::default()));
+        // It may have a record after all, and its place is its own then.
+        let id = heads.accept(&other).unwrap();
+        let newcomer = heads.accept(&record("C", 0)).unwrap();
+        assert_ne!(id.index, newcomer.index);
+        assert_eq!(heads.enter_group(newcomer, 0), Previous::At(Address::default()));
+        heads.give_back(id);
+        // The place of one that has none is that of another entity now.
+        let last = heads.accept(&record("D", 0)).unwrap();
+        assert_eq!(last.index, id.index);
+        assert_eq!(heads.enter_group(last, 0), Previous::At(Address::default()));
         let id = heads.accept(&second).unwrap();
         assert_eq!(heads.enter_group(id, 1), Previous::At(Address::new(1, 72)));
         assert_eq!(heads.tip(&other.entity), (Seq::NONE, Address::default()));

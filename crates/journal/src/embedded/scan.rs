@@ -2,7 +2,7 @@
 //!
 //! Pure: bytes in, verdict out. Opening uses it for segments that the manifest does not list, verification for all of them.
 
-use std::collections::HashMap;
+use indexmap::IndexMap;
 
 use super::classes::Classes;
 use super::contents::Contents;
@@ -18,7 +18,7 @@ pub(super) struct Tip {
 }
 
 /// The last records of all entities, but for forgotten classes.
-pub(super) type Tips<'a> = Classes<'a, HashMap<EntityKey, Tip>>;
+pub(super) type Tips<'a> = Classes<'a, IndexMap<EntityKey, Tip>>;
 
 /// What a scan found.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Reads a whole log and checks every byte of it.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use indexmap::IndexMap;
 use sha2::{Digest, Sha256};
 
 use super::OpenError;
@@ -189,7 +189,7 @@ impl Verifier {
             }
         }
         self.found.damages.extend(self.mark.check_count(segment_count).err());
-        self.found.entity_count = self.tips.values().map(HashMap::len).sum();
+        self.found.entity_count = self.tips.values().map(IndexMap::len).sum();
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Verifier {
     fn compare(&mut self, checkpoint: &Checkpoint) {
         let omitted = checkpoint.omitted.iter().filter_map(|class| self.tips.get(&format!("{class}/")));
         let mut missing =
-            self.tips.values().map(HashMap::len).sum::<usize>() - omitted.map(HashMap::len).sum::<usize>();
+            self.tips.values().map(IndexMap::len).sum::<usize>() - omitted.map(IndexMap::len).sum::<usize>();
         let mut is_same =
             (checkpoint.head().last, checkpoint.head().hash) == (self.found.last, self.next.previous_hash);
         for entity in checkpoint.entities() {
