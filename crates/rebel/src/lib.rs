@@ -131,7 +131,7 @@ pub use self::analysis::{footprint, scaling};
 pub use self::caller::{Caller, CallerError};
 pub use self::check::check;
 pub use self::diagnostic::{Code, Diagnostic, Edit, Label, Position, Report};
-pub use self::format::{Style, essence, format, say_the_same};
+pub use self::format::{Style, essence, format, only_adds_classes, say_the_same};
 pub use self::instance::{Action, Answered, ArgumentError, EventCall, Instance, Question, Sync};
 pub use self::migration::{Migration, Transformed};
 pub use self::model::{Class, Due, Event, Field, Module, Param, Spec, State, StateKind};

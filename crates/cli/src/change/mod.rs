@@ -71,6 +71,7 @@ fn in_words(change: &Change) -> String {
     match change {
         Change::First => "there are no entities: this would be their first specification".to_owned(),
         Change::None => "nothing changes: this is the specification of the entities".to_owned(),
+        Change::Additions => "the version stays; classes are added, and every entity is what it was".to_owned(),
         Change::Compatible { entities, .. } => {
             format!(
                 "the version stays; entities: {entities}, of which none changes but for new fields with their defaults"

@@ -15,8 +15,9 @@
 //! * **The same, and they say the same** but for comments and layout: nothing.
 //! * **The same, and they say something else**: every entity is recovered under both specifications before anything is served.
 //!   The new one is recorded only if it allows everything that has happened and each entity is in the same state with the
-//!   same values. New classes, events, states and fields with a default are therefore fine, and so are weaker guards; a
-//!   guard that forbids what has happened, or an effect that would rewrite it, is not.
+//!   same values; if classes are all that it adds, this follows without a look at any entity. New events, states and fields with
+//!   a default are therefore fine, and so are weaker guards; a guard that forbids what has happened, or an effect that would
+//!   rewrite it, is not.
 //! * **A later one**: its `migrate` block must say all that has to be said, and every entity is migrated once, to see that it can
 //!   be. Then one record is the adoption, if the operator has asked for it. No entity is written: each comes to the new version
 //!   whenever it is loaded, and its next event is recorded under it.
@@ -283,6 +284,8 @@ pub(crate) enum Change {
     First,
     /// These sources are the contract, or say the same.
     None,
+    /// Sources of the same version that say more than the contract, and nothing else of what there is.
+    Additions,
     /// Other sources of the same version, under which all entities are what they were.
     Compatible {
         /// How many entities were compared.
@@ -341,16 +344,8 @@ impl Change {
     /// What is to be done with the entities of two journals.
     #[cfg(feature = "nats")]
     pub(crate) fn and(self, other: Self) -> Self {
-        // Entities whose specification this is count for more than a journal without any.
-        if matches!(other, Self::First) {
-            return self;
-        }
         match (self, other) {
-            (Self::First | Self::None, change) | (change, Self::First | Self::None) => change,
             (Self::Version(plan), Self::Version(other)) => Self::Version(plan.and(other)),
-            (Self::Version(plan), Self::Compatible { .. }) | (Self::Compatible { .. }, Self::Version(plan)) => {
-                Self::Version(plan)
-            }
             (
                 Self::Compatible { mut entities, mut gaining, mut timed },
                 Self::Compatible { entities: more, gaining: others, timed: also },
@@ -360,6 +355,21 @@ impl Change {
                 timed.extend(also);
                 Self::Compatible { entities, gaining, timed }
             }
+            (one, other) if one.weight() < other.weight() => other,
+            (one, _) => one,
+        }
+    }
+
+    /// What is to be done for one journal is to be done for all, if it is more: entities whose specification this is count for more than
+    /// a journal without any.
+    #[cfg(feature = "nats")]
+    fn weight(&self) -> u8 {
+        match self {
+            Self::First => 0,
+            Self::None => 1,
+            Self::Additions => 2,
+            Self::Compatible { .. } => 3,
+            Self::Version(_) => 4,
         }
     }
 }
@@ -417,6 +427,7 @@ pub(crate) async fn examine<J: Journal>(
         history.adopted.last_mut().expect("it holds at least one").sources = sources.to_vec();
         return Ok(Examined { change: Change::None, model: history.model()?, seq });
     }
+    let change = enact_rebel::only_adds_classes(&history.last().sources, sources).then_some(Change::Additions);
     let earlier = Arc::new(history.model()?);
     history.adopted.last_mut().expect("it holds at least one").sources = sources.to_vec();
     let later = Arc::new(match history.model_before()? {
@@ -427,6 +438,10 @@ pub(crate) async fn examine<J: Journal>(
             Rebel::after(before, migration, Arc::clone(spec))
         }
     });
+    if let Some(change) = change {
+        let model = Arc::into_inner(later).expect("nothing else has it yet");
+        return Ok(Examined { change, model, seq });
+    }
     let entities = entities(journal).await?;
     let (mut gaining, mut timed) = (Vec::new(), Vec::new());
     for entity in &entities {
@@ -454,7 +469,7 @@ pub(crate) async fn adopt<J: Journal>(
     let Examined { change, model, seq } = examined;
     match change {
         Change::None => return Ok(model),
-        Change::First => {}
+        Change::First | Change::Additions => {}
         Change::Version(plan) => note_timers(journal, &plan.timed).await?,
         Change::Compatible { gaining, timed, .. } => {
             let history = History::read(journal).await?.ok_or(ContractError::Missing)?;
@@ -753,6 +768,20 @@ mod tests {
         adopt_lamp(&journal).await.expect("the same");
         adopt_text(&journal, &format!("// The same.\n{LAMP}")).await.expect("it says the same");
         assert_eq!(journal.last(&key()).await.expect("readable"), Seq(1));
+    }
+
+    /// A record that cannot be read shows that none was.
+    #[tokio::test]
+    async fn added_classes_are_recorded_without_a_look_at_any_entity() {
+        let journal = Memory::new();
+        adopt_lamp(&journal).await.expect("an empty journal");
+        append(&journal, EntityKey::new("Lamp", "l1").expect("a name"), b"nonsense").await;
+        let with_door = format!("{LAMP}\nclass Door initial shut on Open(): open\nopen");
+        adopt_text(&journal, &with_door).await.expect("the lamps are what they were");
+        assert_eq!(journal.last(&key()).await.expect("readable"), Seq(2));
+        let with_event = format!("{with_door} on Shut(): open");
+        let error = adopt_text(&journal, &with_event).await.expect_err("the lamps are compared");
+        assert!(matches!(error, ContractError::Undecodable { .. }), "{error}");
     }
 
     #[tokio::test]

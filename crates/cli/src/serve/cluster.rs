@@ -95,6 +95,7 @@ impl Adoption<Rebel> for Allowed {
             let Self { shard, sources, examined } = *self;
             match &examined.change {
                 Change::First | Change::None => {}
+                Change::Additions => info!(shard, "the specification has got further classes under one version"),
                 Change::Compatible { entities, .. } => {
                     info!(
                         shard,

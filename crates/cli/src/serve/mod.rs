@@ -154,6 +154,7 @@ impl Start<'_> {
         let examined = contract::examine(&journal, sources, spec, Undecided::Served).await.map_err(contract)?;
         match examined.change {
             Change::First | Change::None => {}
+            Change::Additions => info!("the specification has got further classes under one version"),
             Change::Compatible { entities, .. } => {
                 info!(entities, "the specification has changed under one version; every entity is what it was");
             }

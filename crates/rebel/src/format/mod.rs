@@ -68,6 +68,55 @@ pub fn say_the_same(one: &[Source], other: &[Source]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(is_same)
 }
 
+/// Whether `later` says what `earlier` says, and declares classes besides of which that knows nothing: so every instance of an
+/// earlier class is what it was, whatever has happened to it.
+///
+/// The sources correspond one by one. Of sources that cannot be read it is not said.
+///
+/// ```
+/// use enact_rebel::{Source, only_adds_classes};
+///
+/// let lamp = "class Lamp\n  initial off\n    on Light(): lit\n  lit\n";
+/// let source = |text: &str| [Source::new("house.rebel", text)];
+/// let with_door = format!("{lamp}class Door\n  initial shut\n    on Open(): open\n  open\n");
+/// assert!(only_adds_classes(&source(lamp), &source(&with_door)));
+/// assert!(!only_adds_classes(&source(&with_door), &source(lamp)));
+/// ```
+#[must_use]
+pub fn only_adds_classes(earlier: &[Source], later: &[Source]) -> bool {
+    let adds = |(earlier, later): (&Source, &Source)| -> Option<bool> {
+        let (earlier, later) = (essence(earlier)?, essence(later)?);
+        let (known, all) = (declarations(&earlier), declarations(&later));
+        let mut expected = known.iter();
+        let mut next = expected.next();
+        for declaration in &all {
+            if next == Some(declaration) {
+                next = expected.next();
+                continue;
+            }
+            let name = declaration.strip_prefix("class ")?.split(|c: char| !is_of_word(c)).next()?;
+            if name.is_empty() || earlier.split(|c: char| !is_of_word(c)).any(|word| word == name) {
+                return None;
+            }
+        }
+        Some(next.is_none())
+    };
+    earlier.len() == later.len() && earlier.iter().zip(later).all(|pair| adds(pair) == Some(true))
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The declarations of a source whose essence this is: each begins with a line that is not indented.
+fn declarations(essence: &str) -> Vec<&str> {
+    let begins = essence.match_indices('\n').map(|(at, _)| at + 1);
+    let begins = begins.filter(|&at| !essence[at..].starts_with(' '));
+    let ends: Vec<usize> = begins.chain([essence.len()]).collect();
+    let mut start = 0;
+    ends.into_iter().map(|end| essence[std::mem::replace(&mut start, end)..end].trim_end()).collect()
+}
+
 /// The source in its one layout, without comments, documentation and whatever else means nothing; `None` if it cannot be read. Sources with the
 /// same essence [say the same](say_the_same).
 ///

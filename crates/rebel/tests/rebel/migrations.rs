@@ -6,7 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use enact_rebel::{Instance, Migration, Source, Spec, Timestamp, Transformed, Value, Violation, check, say_the_same};
+use enact_rebel::{
+    Instance, Migration, Source, Spec, Timestamp, Transformed, Value, Violation, check, only_adds_classes, say_the_same,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -219,6 +221,35 @@ fn what_is_no_instance_of_the_earlier_version_is_refused() {
     assert!(!refused.is_empty());
     let unknown = migration.instance("Nobody", &key, &note.initial()).expect_err("no class");
     assert!(matches!(&unknown[..], [Violation::UnknownClass { .. }]), "{unknown:?}");
+}
+
+#[test]
+fn a_class_is_added_if_nothing_else_is_said_and_nothing_knew_it() {
+    let source = |text: &str| vec![Source::new("a.rebel", text)];
+    let class =
+        |name: &str, more: &str| format!("class {name}\n  n: Integer = 0\n  initial i\n    on E(): s\n  s{more}\n");
+    let (a, b) = (class("A", ""), class("B", ""));
+    let both = format!("{a}\n{b}");
+    for (earlier, later, is_added) in [
+        (&a, &both, true),
+        (&b, &both, true),
+        (&a, &format!("// Another class.\n{b}\n/// The first one.\n{a}"), true),
+        (&both, &format!("{a}\n{}\n{b}", class("C", "")), true),
+        (&a, &a, true),
+        (&both, &a, false),
+        (&both, &format!("{b}\n{a}"), false),
+        (&a, &format!("{}\n{b}", class("A", "\n    on F()")), false),
+        (&a, &format!("{}\n{b}", class("A", "").replace("= 0", "= 1")), false),
+        // What is governed by a line at the top, and what may be meant by a name that was there.
+        (&a, &format!("rounding half-even\n{a}"), false),
+        (&a, &format!("enum Colour {{ red, green }}\n{a}"), false),
+        (&a, &format!("{a}\n{}", class("E", "")), false),
+        (&a, &format!("{a}\n{}", class("n", "")), false),
+        (&"class".to_owned(), &b, false),
+    ] {
+        assert_eq!(only_adds_classes(&source(earlier), &source(later)), is_added, "{earlier}\nbecomes\n{later}");
+    }
+    assert!(!only_adds_classes(&source(&a), &[source(&a), source(&b)].concat()), "another source");
 }
 
 #[test]
