@@ -2,8 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use enact_bench::{
-    actors, admission, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, nodes, postgres, psac,
-    rebel, report, savina, stm, transfers, vacation,
+    actors, admission, appends, cost, deadlines, defer, engine, hot, isolation, kernels, neighbours, nodes, postgres,
+    psac, rebel, report, savina, stm, transfers, vacation,
 };
 
 const EXIT_STATUS_HELP: &str = "\
@@ -48,6 +48,8 @@ pub(crate) enum Benchmark {
     Nodes(nodes::Options),
     /// How late answers are when ten times as much is asked as can be served
     Deadlines(deadlines::Options),
+    /// Appends to the embedded journal, beside a loop that writes and syncs, and beside redb
+    Appends(appends::Options),
     /// Admission alone, while a thousand transactions are open at one entity and a thousand are delayed
     Admission(admission::Options),
     /// The smallest history without a serial order under psac, and that there is none under serializable
