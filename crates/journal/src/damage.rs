@@ -107,7 +107,9 @@ impl fmt::Display for Flaw {
             Self::Footer => f.write_str("the footer of the sealed segment is not valid"),
             Self::FooterMismatch => f.write_str("the footer describes other records than the segment has"),
             Self::Manifest => f.write_str("the manifest is not valid"),
-            Self::Checkpoint => f.write_str("it is not a checkpoint of the segments: remove the file"),
+            Self::Checkpoint => {
+                f.write_str("it is not a checkpoint of the segments: delete the file while no server runs")
+            }
             Self::Unlisted => f.write_str("the segment is not the one that the manifest lists"),
             Self::Block => f.write_str("the block does not have its checksum"),
             Self::BackupHeader => f.write_str("the header is not that of a backup"),

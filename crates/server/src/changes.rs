@@ -104,8 +104,10 @@ pub(crate) async fn changes<E: Entities<Model = Rebel>>(
     }
     if is_stream {
         let share = api.follow(peer)?;
-        let follower = Follower { entities: api.entities.clone(), asked, last_told: Instant::now(), _share: share };
-        return Ok(Sse::new(follower.told(peer.stopping())).into_response());
+        let mut follower = Follower::new(api.entities.clone(), asked, share);
+        // A cursor that cannot be is told by the status.
+        let first = follower.look().await.map_err(|error| outcome::of_changes(&error))?;
+        return Ok(Sse::new(follower.told(first, peer.stopping())).into_response());
     }
     let _admitted = api.admit(peer)?;
     let Asked { after, limit, classes } = asked;
@@ -173,13 +175,19 @@ fn entry<'a>(change: &'a Known, cursors: &Cursors) -> Entry<'a> {
 struct Follower<E> {
     entities: E,
     asked: Asked,
+    /// Whether the last reading has left something.
+    has_more: bool,
     last_told: Instant,
     _share: Share,
 }
 
 impl<E: Entities<Model = Rebel>> Follower<E> {
-    /// What the client is told, until the server stops or cannot read.
-    fn told(self, stopping: Stopping) -> impl Stream<Item = Result<Event, Infallible>> + Send {
+    fn new(entities: E, asked: Asked, share: Share) -> Self {
+        Self { entities, asked, has_more: false, last_told: Instant::now(), _share: share }
+    }
+
+    /// What the client is told, `first` and what comes after it, until the server stops or cannot read.
+    fn told(self, first: Vec<Event>, stopping: Stopping) -> impl Stream<Item = Result<Event, Infallible>> + Send {
         let batches = stream::unfold(self, async |mut follower| match follower.next().await {
             Ok(events) => Some((stream::iter(events), follower)),
             Err(error) => {
@@ -187,17 +195,16 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
                 None
             }
         });
-        batches.flatten().map(Ok).take_until(Box::pin(stopping.wait()))
+        stream::iter(first).chain(batches.flatten()).map(Ok).take_until(Box::pin(stopping.wait()))
     }
 
     /// The next changes, as soon as there are any.
     async fn next(&mut self) -> Result<Vec<Event>, ReadError> {
         loop {
-            let Read { changes, next, has_more } =
-                read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
-            let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
-            let mut events: Vec<Event> = wanted.map(|(change, cursors)| event(change, cursors)).collect();
-            self.asked.after = next;
+            if !self.has_more {
+                sleep(PAUSE).await;
+            }
+            let mut events = self.look().await?;
             if events.is_empty() && self.last_told.elapsed() >= QUIET_MAX {
                 // No event for the client, which takes up the id.
                 events.push(Event::default().id(self.asked.after.text()).comment("nothing new"));
@@ -206,10 +213,16 @@ impl<E: Entities<Model = Rebel>> Follower<E> {
                 self.last_told = Instant::now();
                 return Ok(events);
             }
-            if !has_more {
-                sleep(PAUSE).await;
-            }
         }
+    }
+
+    /// The next changes, if there are any.
+    async fn look(&mut self) -> Result<Vec<Event>, ReadError> {
+        let Read { changes, next, has_more } = read(&self.entities, &self.asked.after, READ_AT_ONCE, DEADLINE).await?;
+        let wanted = changes.iter().filter(|(change, _)| is_wanted(&self.asked.classes, change));
+        let events = wanted.map(|(change, cursors)| event(change, cursors)).collect();
+        (self.asked.after, self.has_more) = (next, has_more);
+        Ok(events)
     }
 }
 

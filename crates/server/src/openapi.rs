@@ -400,7 +400,7 @@ fn changes(spec: &Spec, access: Access) -> Operation {
         .parameter(class)
         .parameter(deadline())
         .response("200", found)
-        .response("422", problem("Query or headers are not as declared"))
+        .response("422", problem("Query or headers are not as declared, or the journal ends before the cursor"))
         .response("504", problem("The deadline passed before all was read"));
     everywhere(operation, access).build()
 }

@@ -139,6 +139,13 @@ pub(crate) fn of_changes(error: &ReadError) -> Problem {
             Problem::new(ProblemKind::Timeout, detail)
         }
         ReadError::Stopping => stopping(),
+        ReadError::Ahead { after } => {
+            let detail = format!(
+                "the journal ends before the cursor {after}: it is that of another store, or of this one before a repair cut it; \
+                 go on at a cursor from before the cut, or begin anew"
+            );
+            Problem::new(ProblemKind::CursorAhead, detail)
+        }
         ReadError::Entity(error) => unusable(error),
         _ => engine_failed(),
     }

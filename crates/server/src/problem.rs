@@ -51,6 +51,8 @@ pub(crate) enum ProblemKind {
     MalformedBody,
     /// Id, parameters, query or headers do not fit their declaration.
     InvalidParameters,
+    /// The journal ends before the cursor.
+    CursorAhead,
     /// The idempotency key was used for another request.
     KeyReused,
     /// The headers are larger than the limit.
@@ -100,6 +102,7 @@ impl ProblemKind {
             K::WrongHost => ("wrong-host", StatusCode::MISDIRECTED_REQUEST, "Wrong host"),
             K::MalformedBody => ("malformed-body", StatusCode::UNPROCESSABLE_ENTITY, "Malformed body"),
             K::InvalidParameters => ("invalid-parameters", StatusCode::UNPROCESSABLE_ENTITY, "Invalid parameters"),
+            K::CursorAhead => ("cursor-ahead", StatusCode::UNPROCESSABLE_ENTITY, "The journal ends before the cursor"),
             K::KeyReused => {
                 ("key-reused", StatusCode::UNPROCESSABLE_ENTITY, "The idempotency key belongs to another request")
             }

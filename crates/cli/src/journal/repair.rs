@@ -136,6 +136,7 @@ fn report(data: &Path, diagnosis: &Diagnosis, plan: &Plan, has_backup: bool) -> 
             Harmless::Snapshots(damage) => {
                 println!("harmless: {damage}; snapshots are made anew, the file may be deleted");
             }
+            Harmless::Checkpoint(damage) => println!("harmless: {damage}; a start reads the whole log instead"),
             Harmless::Leftover { file } => println!("harmless: {file} is not used; it may be deleted"),
             other => println!("harmless: {other:?}"),
         }
@@ -168,6 +169,11 @@ fn advise(data: &Path, diagnosis: &Diagnosis, plan: &Plan, has_backup: bool) {
     match &plan.missing[..] {
         [] if diagnosis.damages().all(|damage| damage.file == "manifest") => {
             println!("nothing is lost: a new manifest is made by\n    enact journal adopt --data {data}");
+        }
+        [] if diagnosis.damages().all(|damage| damage.flaw == Flaw::Checkpoint) => {
+            println!(
+                "nothing is lost: a start reads the whole log once the checkpoint is gone\n    rm {data}/checkpoint"
+            );
         }
         [] => println!("nothing is lost: a directory that opens is built by\n    {repair} --to NEW"),
         missing => {

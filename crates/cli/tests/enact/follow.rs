@@ -88,6 +88,19 @@ async fn what_was_handed_on_is_not_handed_on_again_by_one_that_keeps_its_cursor(
     assert!(said.ends_with("not as declared: `class`; `class`: there is no class `Stock`\n"), "{said}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cursor_behind_the_end_of_the_journal_ends_it_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let bank = bank(directory.path(), BANK);
+    post(&bank, "/Account/A/Open", json!({ "initialDeposit": "EUR 1.00" })).await;
+    std::fs::write(directory.path().join("kept"), "40.41.1\n").expect("written");
+    let ended = follow(directory.path(), &bank.url(""), &["--cursor", "kept"]).output().expect("the program starts");
+    assert_eq!((ended.status.code(), &*ended.stdout), (Some(7), &b""[..]), "{ended:?}");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("the journal ends before the cursor 40.41.1") && said.contains("begin anew"), "{said}");
+    assert_eq!(std::fs::read_to_string(directory.path().join("kept")).expect("there"), "40.41.1\n");
+}
+
 /// A receiver that takes every second request; what it has taken.
 fn hook() -> (String, mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

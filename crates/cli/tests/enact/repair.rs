@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use enact_journal::{BackupReader, BackupWriter, LogBuilder};
+use enact_journal::{BackupReader, BackupWriter};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use reqwest::StatusCode;
@@ -17,7 +17,6 @@ use crate::backup::{Place, iban, shape, steps};
 const PAGE: &str = include_str!("../../../../docs/operations/repair.md");
 /// How many transfers a backup has, and how many come after it.
 const TRANSFERS: [usize; 2] = [8, 6];
-const SEGMENT_BYTES: u32 = 4096;
 
 /// Books transfers, one after the other, and stops the server.
 async fn transfers(place: &Place, numbers: std::ops::Range<usize>) {
@@ -111,12 +110,17 @@ async fn the_page_recovers_from_a_damaged_file() {
 
     // What the page says of cursors.
     let cut = place.serve("bank-cut");
-    let (status, page) = cut.get("/-/changes?after=45.45.1").await;
-    assert_eq!((status, page), (StatusCode::OK, json!({ "changes": [], "next": "45.45.1" })));
+    let (status, problem) = cut.get("/-/changes?after=45.45.1").await;
+    assert_eq!(
+        (status, &problem["type"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("urn:enact:problem:cursor-ahead"))
+    );
+    let (status, page) = cut.get("/-/changes?after=12.12.1").await;
+    assert_eq!((status, &page["changes"]), (StatusCode::OK, &json!([])));
     let transfer = json!({ "amount": "EUR 1.00", "from": iban(1), "to": iban(2) });
     assert_eq!(cut.post("/Transfer/t99/Book", transfer).await.0, StatusCode::OK);
-    let (_, page) = cut.get("/-/changes?after=45.45.1").await;
-    assert_eq!(page["changes"], json!([]));
+    let (_, page) = cut.get("/-/changes?after=12.12.1").await;
+    assert_eq!(page["changes"].as_array().map(Vec::len), Some(3), "the transfer and both accounts: {page}");
 }
 
 /// A name, what is done in the directory, and whether a record is missing then.
@@ -126,7 +130,7 @@ fn flip(path: &Path, at: usize) {
     change(path, |bytes| bytes[at] ^= 1);
 }
 
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 17] = [
     ("nothing", |_| (), false),
     ("a record", |data| flip(&data.join(segment(2)), 72 + 40 + 36), true),
     ("a group header", |data| flip(&data.join(segment(2)), 72 + 10), true),
@@ -156,23 +160,29 @@ const ROWS: [Row; 15] = [
     ("an entry of the manifest", |data| flip(&data.join("manifest"), 1030), false),
     ("the manifest", |data| fs::remove_file(data.join("manifest")).expect("there"), false),
     ("snapshots", |data| fs::write(data.join("snapshots.redb"), [7; 9000]).expect("written"), false),
+    ("the checkpoint", |data| flip(&data.join("checkpoint"), 90), false),
+    ("what the checkpoint says", |data| change(&data.join("checkpoint"), |bytes| say_another_hash(bytes)), false),
     ("leftovers", |data| fs::write(data.join(segment(1) + ".cut-1"), [7; 90]).expect("written"), false),
 ];
+
+/// The hash of the last segment that the checkpoint covers, under a right checksum.
+fn say_another_hash(checkpoint: &mut [u8]) {
+    checkpoint[48] ^= 1;
+    let end = checkpoint.len() - 4;
+    let checksum = crc32c::crc32c(&checkpoint[..end]);
+    checkpoint[end..].copy_from_slice(&checksum.to_le_bytes());
+}
 
 fn last_segment(data: &Path) -> std::path::PathBuf {
     let names = files(data).into_keys().filter(|name| name.starts_with("segment") && name.ends_with(".log"));
     data.join(names.max().expect("a segment"))
 }
 
-/// The bank in segments of 4 KiB.
+/// The bank in segments of 4 KiB, with a checkpoint.
 async fn bank_in_segments(place: &Place) {
     bank(place).await;
     place.done("enact journal backup all.backup --data bank-data");
-    let mut log = LogBuilder::begin(&place.path("data"), SEGMENT_BYTES).expect("a new directory");
-    for group in BackupReader::open(&place.path("all.backup")).expect("a backup") {
-        log.push(group.expect("whole")).expect("written");
-    }
-    log.finish().expect("durable");
+    place.restore_in_segments("all.backup", "data").await;
     place.done("enact journal backup same.backup --data data");
     assert!(place.path("data").join(segment(3)).exists(), "at least three segments");
 }
@@ -195,7 +205,8 @@ async fn each_kind_of_damage_is_told_and_mended_and_the_damaged_directory_stays_
         place.done("rm -rf damaged && cp -a data damaged");
         damage(&place.path("damaged"));
         let before = files(&place.path("damaged"));
-        let is_sound = matches!(name, "nothing" | "a slot of the manifest" | "snapshots" | "leftovers");
+        let is_sound =
+            matches!(name, "nothing" | "a slot of the manifest" | "snapshots" | "the checkpoint" | "leftovers");
         let verified = place.run(
             "cp -a damaged verified && enact journal verify --data verified; status=$?; rm -r verified; exit $status",
         );
@@ -205,6 +216,13 @@ async fn each_kind_of_damage_is_told_and_mended_and_the_damaged_directory_stays_
         assert_eq!(verified.status.code(), looked.status.code(), "{name}: {printed}");
         assert_eq!(printed.contains("harmless: "), is_sound && name != "nothing", "{name}: {printed}");
         assert_eq!(printed.contains("missing: record"), is_missing, "{name}: {printed}");
+        if let Some((_, command)) = printed.split_once("once the checkpoint is gone\n") {
+            assert_eq!(name, "what the checkpoint says");
+            place.done(&format!("cp -a damaged mended && {}", command.trim().replace("damaged", "mended")));
+            check_new(&place, name, "mended", &exported);
+        } else {
+            assert_ne!(name, "what the checkpoint says", "{printed}");
+        }
 
         if is_missing {
             let (printed, said) = refused(&place, "enact journal repair --data damaged --to new");

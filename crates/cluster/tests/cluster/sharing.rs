@@ -139,6 +139,17 @@ fn told(changes: &[Vec<EntityChange<EventCall>>]) -> Vec<Vec<String>> {
     changes.iter().map(|of_shard| of_shard.iter().map(told).collect()).collect()
 }
 
+async fn refuses_what_is_behind_the_end(node: &Node, shard: u16) {
+    let after: Cursor = "5000.5000.1".parse().expect("a cursor");
+    loop {
+        match node.changes(shard, after, 10, DEADLINE).await {
+            Err(ReadError::Ahead { after: told }) => return assert_eq!(told, after, "shard {shard}"),
+            Err(ReadError::Entity(cause)) if cause.is_transient() => {}
+            other => panic!("shard {shard}: {other:?}"),
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_node_tells_the_changes_of_all_shards_and_the_next_owner_goes_on_with_them() {
     let Some(bank) = Bank::over_one() else { return };
@@ -152,6 +163,9 @@ async fn every_node_tells_the_changes_of_all_shards_and_the_next_owner_goes_on_w
     assert_eq!(told(&follow(&b, &start, 1_000).await.0), told(&first), "in one order");
     // Each account is opened, and is in two transfers, which are objects, too.
     assert_eq!(first.iter().map(Vec::len).sum::<usize>(), 4 * ACCOUNTS);
+    for (shard, node) in (0..a.shards()).flat_map(|shard| [(shard, &a), (shard, &b)]) {
+        refuses_what_is_behind_the_end(node, shard).await;
+    }
     a.leave(DEADLINE).await;
     for n in 0..ACCOUNTS {
         crate::bank::insist(&b, bank.transfer(&format!("second-{n}"), 3, n, (n + 7) % ACCOUNTS)).await;

@@ -3,15 +3,19 @@
 //! A stretch of the journal tells the [order](crate::Changes) of most changes in it. For one behind a slot that was not decided when it
 //! was written, and that nothing later in the stretch says more about, the live entity is asked whether it is decided now, and then the
 //! journal for all later records of the entity.
+//!
+//! # A cursor of another journal
+//! A cursor stands at a record, so one behind the end is refused: a consumer that waited there would miss what is written up to it. Whether
+//! its record is there is looked up where a reading comes to the end, once: a position that was found stays.
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use enact_journal::{EntityKey, Journal, Position, Seq};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::error::{Awaited, EntityError, ReadError};
-use super::{Engine, Shared};
+use super::{Engine, Shared, moment};
 use crate::changes::{ChangesOf, Cursor, Stretch, last_before};
 use crate::model::Model;
 use crate::record::Record;
@@ -35,6 +39,9 @@ impl<M: Model, J: Journal> Engine<M, J> {
     ///
     /// Each committed change is given once and in the same order to every reader, before and after any crash, as soon as nothing
     /// can come before it any more. Without changes in the answer there are none yet: the next ones follow its cursor.
+    ///
+    /// A cursor behind the end of the journal is [refused](ReadError::Ahead). One of another journal that is no longer than this
+    /// one cannot be told from its own.
     ///
     /// Takes time in proportion to the records that it reads, little more than one for a change; and for a change behind a transaction that was open when
     /// it was written, now and then in proportion to all later records of its entity.
@@ -73,24 +80,32 @@ impl<M: Model, J: Journal> Engine<M, J> {
     /// Dropping the future has no effect.
     pub async fn changes(&self, after: Cursor, limit: usize, deadline: Duration) -> Result<ChangesOf<M>, ReadError> {
         let late = |_| ReadError::Timeout { awaited: Awaited::Journal, waits_for: Vec::new(), graph: Vec::new() };
-        let read = async { timeout(deadline, self.changes_behind(after, limit)).await.map_err(late)? };
+        let over = moment(deadline);
+        let read = async { timeout_at(over, self.changes_behind(after, limit, over)).await.map_err(late)? };
         read.await.inspect_err(|error| self.shared.counts.read(error))
     }
 
-    async fn changes_behind(&self, after: Cursor, limit: usize) -> Result<ChangesOf<M>, ReadError> {
+    async fn changes_behind(&self, after: Cursor, limit: usize, over: Instant) -> Result<ChangesOf<M>, ReadError> {
         if let Some(why) = self.failure() {
             return Err(ReadError::Failed { why });
         }
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ReadError::Stopping);
         }
-        let _turn = self.shared.readings.acquire().await.expect("never closed");
-        Ok(self.shared.changes(after, limit.clamp(1, CHANGES_MAX)).await?)
+        let turn = self.shared.readings.acquire().await.expect("never closed");
+        let changes = self.shared.changes(after, limit.clamp(1, CHANGES_MAX)).await?;
+        drop(turn);
+        if changes.is_none() && (self.shared.elsewhere.is_some() || self.shared.barrier_reads) {
+            // The cursor may be that of an engine that has taken the journal over.
+            self.shared.prove(over).await?;
+        }
+        changes.ok_or(ReadError::Ahead { after })
     }
 }
 
 impl<M: Model, J: Journal> Shared<M, J> {
-    async fn changes(&self, after: Cursor, limit: usize) -> Result<ChangesOf<M>, EntityError> {
+    /// The changes behind `after`; none if the journal ends before it.
+    async fn changes(&self, after: Cursor, limit: usize) -> Result<Option<ChangesOf<M>>, EntityError> {
         let beyond = (limit / 4).clamp(*BEYOND.start(), *BEYOND.end());
         let ahead = limit + beyond;
         let mut stretch = Stretch::new(after, limit);
@@ -98,7 +113,7 @@ impl<M: Model, J: Journal> Shared<M, J> {
         // A few records at least, so that it goes on.
         let is_long = |end: Position, bytes: usize| {
             let wanted = if bytes < BYTES { ahead } else { *BEYOND.start() };
-            end.0 >= after.place().0.saturating_add(wanted as u64)
+            end.0.saturating_sub(after.place().0) >= wanted as u64
         };
         while !is_whole && !is_long(stretch.end(), bytes) {
             let records = self.journal.feed(stretch.end(), ahead).await?;
@@ -115,6 +130,12 @@ impl<M: Model, J: Journal> Shared<M, J> {
                     stretch.add(stored.entity, stored.seq, stored.position, record);
                 }
             }
+        }
+        if stretch.end() > after.from() {
+            self.read_up_to.fetch_max(stretch.end().0, Ordering::Relaxed);
+        }
+        if is_whole && !self.reaches(after.place()).await? {
+            return Ok(None);
         }
         for missing in stretch.missing() {
             let records = self.positioned(&missing.entity, Seq::NONE).await?;
@@ -138,7 +159,19 @@ impl<M: Model, J: Journal> Shared<M, J> {
             };
             stretch.place(last.map_or(unplaced.position, |last| last.max(unplaced.position)));
         }
-        Ok(stretch.finish(is_whole))
+        Ok(Some(stretch.finish(is_whole)))
+    }
+
+    /// Whether the journal has a record at `place` or behind it.
+    async fn reaches(&self, place: Position) -> Result<bool, EntityError> {
+        if place.0 <= self.read_up_to.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let found = self.journal.feed(Position(place.0 - 1), 1).await?;
+        if let Some(record) = found.first() {
+            self.read_up_to.fetch_max(record.position.0, Ordering::Relaxed);
+        }
+        Ok(!found.is_empty())
     }
 
     /// Whether every slot of the entity before `slot` is decided, and what has committed of them is durable.

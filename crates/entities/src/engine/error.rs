@@ -6,6 +6,7 @@ use enact_journal::{CloseError, EntityKey, ReadError as JournalReadError, Seq};
 use serde::{Deserialize, Serialize};
 
 use crate::admission::Wait;
+use crate::changes::Cursor;
 use crate::participant::RecoveryError;
 use crate::reason::Refusal;
 use crate::record::DecodeError;
@@ -266,6 +267,12 @@ pub enum ReadError {
     Moved {
         /// The entity.
         entity: EntityKey,
+    },
+    /// The journal ends before the cursor: it is that of another journal, or of this one before it was cut.
+    #[error("the journal ends before the cursor {after}: go on at one from before the cut, or begin anew")]
+    Ahead {
+        /// The cursor.
+        after: Cursor,
     },
     /// The entity cannot be used.
     #[error(transparent)]

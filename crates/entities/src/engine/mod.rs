@@ -50,7 +50,7 @@ mod turns;
 mod upkeep;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use enact_journal::{EntityKey, EntityKeyError, Journal};
@@ -153,6 +153,8 @@ struct Shared<M: Model, J: Journal> {
     histories: Arc<Semaphore>,
     /// The turns of readings of changes.
     readings: Semaphore,
+    /// A position up to which readings of changes have found records.
+    read_up_to: AtomicU64,
     answers: Answers,
     /// What shows that the journal is still this engine's.
     barrier: Arc<Barrier<J>>,
@@ -260,6 +262,7 @@ impl<M: Model, J: Journal> Engine<M, J> {
             counts,
             histories: Arc::new(Semaphore::new(history::READ_AT_ONCE)),
             readings: Semaphore::new(changes::READ_AT_ONCE),
+            read_up_to: AtomicU64::new(0),
             answers: Answers::kept_for(options.keep_answers),
             coordinator,
             in_flight: AtomicUsize::new(0),

@@ -9,11 +9,12 @@ use enact_entities::{
     ReadError, Record, Slot, Timestamp, TxId, Work,
 };
 use enact_journal::{EntityKey, Journal, Kind, Memory, NewRecord, Seq};
+use enact_journal_kit::sim::SimDisk;
 
 use crate::histories::{Overtaken, overtaken, submit};
 use crate::support::bank::Event;
 use crate::support::chance::{Chance, for_seeds};
-use crate::support::client::{Bank, LONG, bank, book, command, open};
+use crate::support::client::{Bank, LONG, bank, book, command, open, reopened};
 use crate::support::{key, tx};
 
 /// What is compared of a change.
@@ -291,6 +292,51 @@ async fn changes_that_cannot_be_read_are_an_error() {
     assert_eq!(page(&bank, Cursor::START, 10).await.changes.len(), 1);
     bank.shutdown(LONG).await.expect("the journal closes");
     assert_eq!(bank.changes(Cursor::START, 10, LONG).await, Err(ReadError::Stopping));
+}
+
+/// A bank of this many accounts, and the cursor behind the last one.
+async fn of_accounts<J: Journal>(bank: &Bank<J>, count: usize) -> Cursor {
+    for number in 0..count {
+        open(bank, &format!("Account/{number}"), 10_000).await;
+    }
+    page(bank, Cursor::START, 100).await.next
+}
+
+/// `longer` has more records than `shorter`, which then grows.
+async fn refuses_what_is_behind_its_end<J: Journal>(longer: &Bank<Memory>, shorter: &Bank<J>) {
+    let (behind, end) = (of_accounts(longer, 5).await, of_accounts(shorter, 3).await);
+    let records_are_needed_from_before: Cursor = "2.5.1".parse().expect("a cursor");
+    let far: Cursor = "18446744073709551615.18446744073709551615.1".parse().expect("a cursor");
+    for after in [behind, records_are_needed_from_before, far] {
+        assert_eq!(shorter.changes(after, 10, LONG).await, Err(ReadError::Ahead { after }));
+    }
+    assert_eq!(page(shorter, end, 10).await, Changes { changes: vec![], next: end, has_more: false });
+    for number in 3..6 {
+        open(shorter, &format!("Account/{number}"), 10_000).await;
+    }
+    assert_eq!(page(shorter, end, 10).await.changes.len(), 3, "the own cursor misses nothing");
+    assert_eq!(page(shorter, behind, 10).await.changes.len(), 1, "the other one cannot be told any more");
+}
+
+#[tokio::test]
+async fn a_cursor_behind_the_end_of_the_journal_is_refused() {
+    let longer = bank(&Memory::new(), EngineOptions::default());
+    refuses_what_is_behind_its_end(&longer, &bank(&Memory::new(), EngineOptions::default())).await;
+    let longer = bank(&Memory::new(), EngineOptions::default());
+    refuses_what_is_behind_its_end(&longer, &reopened(&SimDisk::new(3))).await;
+}
+
+/// An engine that has just been opened has read nothing: its end is looked up.
+#[tokio::test]
+async fn a_cursor_at_the_end_goes_on_after_a_restart() {
+    let disk = SimDisk::new(3);
+    let bank = reopened(&disk);
+    let end = of_accounts(&bank, 3).await;
+    bank.shutdown(LONG).await.expect("the journal closes");
+    let bank = reopened(&disk);
+    assert_eq!(page(&bank, end, 10).await, Changes { changes: vec![], next: end, has_more: false });
+    open(&bank, "Account/3", 10_000).await;
+    assert_eq!(page(&bank, end, 10).await.changes.len(), 1);
 }
 
 #[test]

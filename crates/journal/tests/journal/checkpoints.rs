@@ -6,11 +6,12 @@ use std::thread::{self, ThreadId};
 
 use enact_journal::disk::{Disk, DiskFile, DiskLock, FileStatus, LockError};
 use enact_journal::{
-    AppendError, Damage, Embedded, EntityKey, Flaw, Journal, Kind, NewRecord, OpenError, Options, Record, Refusal, Seq,
-    verify_on,
+    AppendError, Damage, Embedded, EntityKey, Finding, Flaw, Harmless, Journal, Kind, NewRecord, OpenError, Options,
+    Record, Refusal, Salvage, Seq, verify_on,
 };
 use enact_journal_kit::sim::SimDisk;
 
+use crate::salvage::salvaged;
 use crate::workload::{SEGMENT_BYTES, batches, block_on, key, options, read_all, records, whole_batches};
 
 const CHECKPOINT: &str = "checkpoint";
@@ -25,6 +26,10 @@ fn append(journal: &Embedded, batches: &[Vec<NewRecord>]) {
     for batch in batches {
         block_on(journal.append(batch.clone())).expect("durable");
     }
+}
+
+fn not_a_checkpoint() -> Damage {
+    Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint }
 }
 
 /// Returns when `holds`, which something that goes on in the background makes so.
@@ -220,6 +225,9 @@ fn a_damaged_checkpoint_is_passed_over() {
     let longer = [[whole.clone(), vec![0; 9]].concat(), [whole.clone(), whole.clone()].concat()];
     for (number, bytes) in flipped.chain(cut).chain(longer).enumerate() {
         disk.set_bytes(CHECKPOINT, bytes);
+        let (left, diagnosis) = salvaged(&disk, &records(&batches));
+        assert!(diagnosis.is_sound() && left.len() == records(&batches).len(), "damage {number}");
+        assert_eq!(diagnosis.harmless, [Harmless::Checkpoint(not_a_checkpoint())], "damage {number}");
         assert_eq!(records_in(&disk), records(&batches), "damage {number}");
     }
 }
@@ -240,10 +248,15 @@ fn a_checkpoint_of_another_log_or_another_time_is_passed_over() {
     append(&journal, &first);
     drop(journal);
     make_checkpoint(&other_log);
-    for (of, disk, found) in
-        [(&later, &earlier, &first[..]), (&earlier, &later, &all[..]), (&other, &other_log, &first[..])]
-    {
+    for (of, disk, found, harmless) in [
+        (&later, &earlier, &first[..], vec![]),
+        (&earlier, &later, &all[..], vec![]),
+        (&other, &other_log, &first[..], vec![Harmless::Checkpoint(not_a_checkpoint())]),
+    ] {
         disk.set_bytes(CHECKPOINT, of.bytes(CHECKPOINT).expect("there"));
+        let (_, diagnosis) = salvaged(disk, &records(found));
+        assert!(diagnosis.is_sound(), "{diagnosis:?}");
+        assert_eq!(diagnosis.harmless, harmless);
         assert_eq!(records_in(disk), records(found));
         assert_eq!(verify_on(&*disk.mount()).expect("readable").damages, []);
     }
@@ -308,7 +321,12 @@ fn a_checkpoint_that_says_something_else_is_found_by_a_verification() {
         let copy = disk.copy(0);
         copy.set_bytes(CHECKPOINT, bytes);
         let damages = verify_on(&*copy.mount()).expect("readable").damages;
-        assert_eq!(damages, [Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint }], "byte {at}");
+        assert_eq!(damages, [not_a_checkpoint()], "byte {at}");
+        let (left, diagnosis) = salvaged(&copy, &records(&batches));
+        assert_eq!(diagnosis.findings, [Finding::Damaged(not_a_checkpoint())], "byte {at}");
+        assert_eq!(left.len(), records(&batches).len(), "byte {at}");
+        copy.lose(CHECKPOINT);
+        assert_eq!(records_in(&copy), records(&batches), "byte {at}");
     }
 }
 
@@ -347,6 +365,9 @@ fn a_class_that_was_forgotten_before_a_checkpoint_is_back_if_the_next_start_want
     let journal = Embedded::open_without(disk.mount(), eager(), is_over).expect("opens");
     until("a checkpoint", || disk.bytes(CHECKPOINT).is_some());
     drop(journal);
+    let mut sound = Salvage::open_on(disk.mount()).expect("readable");
+    assert_eq!(sound.by_ref().map(|group| group.expect("readable").len()).sum::<usize>(), 120);
+    assert!(sound.diagnosis().is_sound() && sound.diagnosis().harmless.is_empty(), "{:?}", sound.diagnosis());
 
     let journal = Embedded::open_without(disk.mount(), options(), is_over).expect("opens");
     let answer = of_class("Answer", 3, 0);

@@ -265,7 +265,7 @@ fn what_a_journal_opens_with_is_no_damage() {
     let all = records(&batches);
     let disk = journal(&batches);
     let block = |bytes: &mut Vec<u8>| bytes[5000] ^= 1;
-    let rows: [(&str, Change, Harmless); 5] = [
+    let rows: [(&str, Change, Harmless); 6] = [
         (
             "slot",
             flip(MANIFEST.to_owned(), 20),
@@ -287,6 +287,7 @@ fn what_a_journal_opens_with_is_no_damage() {
             Harmless::Leftover { file: "segment-0000000001.log.cut-1".into() },
         ),
         ("unfinished", create("manifest.new"), Harmless::Leftover { file: "manifest.new".into() }),
+        ("checkpoint", create("checkpoint.new"), Harmless::Leftover { file: "checkpoint.new".into() }),
     ];
     for (name, damage, harmless) in rows {
         let copy = disk.copy(0);

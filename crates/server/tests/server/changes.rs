@@ -195,6 +195,21 @@ async fn one_client_does_not_take_all_streams() {
 }
 
 #[tokio::test]
+async fn a_cursor_behind_the_end_of_the_journal_is_refused_as_a_page_and_as_a_stream() {
+    let bank = lit().await;
+    let end = pages(&bank, 1_000).await.pop().expect("there are some")["cursor"].clone();
+    assert_eq!(bank.get(&format!("/-/changes?after={}", end.as_str().expect("a text"))).await.status, 200);
+    let answer = bank.get("/-/changes?after=40.41.1").await;
+    assert_eq!((answer.status.as_u16(), &answer.body["type"]), (422, &json!("urn:enact:problem:cursor-ahead")));
+    assert!(answer.body["detail"].as_str().expect("a text").contains("before the cursor 40.41.1"), "{answer:?}");
+    for (query, last_seen) in [("?after=40.41.1", None), ("", Some("40.41.1"))] {
+        let stream = Stream::of(&bank, query, last_seen).await;
+        assert_eq!(stream.status, StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(stream.headers["content-type"], "application/problem+json");
+    }
+}
+
+#[tokio::test]
 async fn a_question_about_changes_that_makes_no_sense_is_told_which_part_does_not() {
     let bank = lit().await;
     for (query, parameter) in [

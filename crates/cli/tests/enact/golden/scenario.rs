@@ -82,10 +82,11 @@ pub(crate) async fn write(to: &Path) {
     fs::write(place.path("counter.rebel"), COUNTER).expect("writable");
     let counted = counter(&place).await;
     place.done("enact journal backup north.backup --data north");
+    place.restore_in_segments("north.backup", "sealed").await;
 
     fs::create_dir_all(to).expect("writable");
-    for data in ["north", "south", "counter"] {
-        if data != "counter" {
+    for data in ["north", "south", "counter", "sealed"] {
+        if ["north", "south"].contains(&data) {
             // One store of snapshots is enough.
             fs::remove_file(place.path(data).join("snapshots.redb")).expect("there");
         }

@@ -112,14 +112,21 @@ impl Head {
 impl Checkpoint {
     /// The checkpoint in `disk`, if it is whole and one of this log.
     pub(super) fn open(disk: &dyn Disk, log: LogId) -> Option<Self> {
-        let opened = disk.open(CHECKPOINT).and_then(|file| Self::read(file, log));
-        match opened {
-            Ok(checkpoint) => Some(checkpoint),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => {
-                tracing::warn!(%error, "passed over a checkpoint, and read the whole log");
-                None
-            }
+        Self::find(disk, log).unwrap_or_else(|error| {
+            tracing::warn!(%error, "passed over a checkpoint, and read the whole log");
+            None
+        })
+    }
+
+    /// The checkpoint in `disk`, if there is one.
+    ///
+    /// # Errors
+    /// When it cannot be read; `InvalidData` if it is not whole or of another log.
+    pub(super) fn find(disk: &dyn Disk, log: LogId) -> io::Result<Option<Self>> {
+        match disk.open(CHECKPOINT).and_then(|file| Self::read(file, log)) {
+            Ok(checkpoint) => Ok(Some(checkpoint)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use super::super::checkpoint::CHECKPOINT;
 use super::super::format::segment_number;
 use super::super::manifest::MANIFEST;
 use super::super::tail::UNFINISHED;
@@ -56,6 +57,8 @@ pub enum Harmless {
     Slot(Damage),
     /// The store of snapshots is damaged: it is replaced by a new one when it is used.
     Snapshots(Damage),
+    /// The checkpoint is damaged or of another log: a start reads the segments instead.
+    Checkpoint(Damage),
     /// A file that is not used any more.
     Leftover {
         /// Its name.
@@ -87,13 +90,15 @@ impl Diagnosis {
     }
 }
 
-/// What is in `disk` that a journal opens with; `half` is a slot of its manifest.
+/// What is in `disk` that a journal opens with; `half` is a slot of its manifest, `checkpoint` what is wrong with the checkpoint.
 pub(super) fn harmless(
     disk: &dyn Disk,
     mut names: Vec<String>,
     half: Option<Damage>,
+    checkpoint: Option<Damage>,
 ) -> Result<Vec<Harmless>, OpenError> {
     let mut harmless: Vec<Harmless> = half.map(Harmless::Slot).into_iter().collect();
+    harmless.extend(checkpoint.map(Harmless::Checkpoint));
     let failed = |error: io::Error| OpenError::io(snapshots::FILE, &error);
     match disk.open(snapshots::FILE) {
         Ok(file) => {
@@ -114,6 +119,6 @@ pub(super) fn harmless(
 fn is_leftover(name: &str) -> bool {
     let is_of_log = |name: &str| name == MANIFEST || segment_number(name).is_some();
     let is_cut = name.split_once(".cut-").is_some_and(|(name, _)| is_of_log(name));
-    let is_unfinished = name.strip_suffix(UNFINISHED).is_some_and(is_of_log);
+    let is_unfinished = name.strip_suffix(UNFINISHED).is_some_and(|name| is_of_log(name) || name == CHECKPOINT);
     is_cut || is_unfinished || name == REPLACED || name == snapshots::DAMAGED
 }

@@ -19,9 +19,13 @@
 //! At the high-water mark or behind it, as when it is opened. If no slot of the manifest is whole, nobody knows whether
 //! something is missing at the end.
 //!
+//! # The checkpoint
+//! Nothing is taken from it. Where the log is sound it is compared with the segments that it covers: a start would believe it.
+//!
 //! # The directory
 //! Is opened for reading only, and no lock is taken, so that a file system that must not be written to will do.
 
+mod believed;
 mod diagnosis;
 mod promised;
 mod walk;
@@ -31,11 +35,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fmt, vec};
 
+use self::believed::Believed;
 use self::diagnosis::harmless;
 pub use self::diagnosis::{Diagnosis, Finding, Harmless};
 use self::promised::Promised;
 use self::walk::{Part, Walk, hash_of, walk};
 use super::OpenError;
+use super::checkpoint::CHECKPOINT;
 use super::format::{Address, Footer, HEADER_LEN, Hash, LogId, SegmentHeader, segment_name, segment_number};
 use super::manifest::Seal;
 use super::recover::{damage, find_footer};
@@ -82,6 +88,7 @@ use crate::record::{EntityKey, Position, Record};
 pub struct Salvage {
     disk: Arc<dyn Disk>,
     promised: Promised,
+    believed: Believed,
     log: Option<LogId>,
     present: BTreeSet<u32>,
     /// The segment that was read last, and the one that will be.
@@ -116,6 +123,7 @@ impl Salvage {
     pub fn open_on(disk: Arc<dyn Disk>) -> Result<Self, OpenError> {
         check_unused(&*disk)?;
         let promised = Promised::read(&*disk)?;
+        let (believed, checkpoint) = Believed::read(&*disk, promised.log)?;
         let names = disk.names().map_err(|error| OpenError::io(".", &error))?;
         let present: BTreeSet<u32> = names.iter().filter_map(|name| segment_number(name)).collect();
         let last_number = present.last().copied().unwrap_or_default().max(promised.segment_count());
@@ -137,12 +145,13 @@ impl Salvage {
                 ..Diagnosis::default()
             },
             promised,
+            believed,
         };
         for damage in std::mem::take(&mut salvage.promised.damages) {
             salvage.found(damage);
         }
         salvage.is_interrupted = false;
-        salvage.diagnosis.harmless = harmless(&*salvage.disk, names, salvage.promised.half.take())?;
+        salvage.diagnosis.harmless = harmless(&*salvage.disk, names, salvage.promised.half.take(), checkpoint)?;
         Ok(salvage)
     }
 
@@ -234,7 +243,10 @@ impl Salvage {
         let (taken, is_of_log) = self.take_groups(number, &walk);
         match footer {
             _ if !is_of_log => {}
-            Some((footer, start)) => self.finish_sealed(number, start, &footer),
+            Some((footer, start)) => {
+                self.finish_sealed(number, start, &footer);
+                self.compare_checkpoint(number);
+            }
             None => self.finish_unsealed(number, bytes, walk.end, last_flaw),
         }
         Ok(taken)
@@ -360,6 +372,14 @@ impl Salvage {
                 self.explain(entity, missing.min(self.unexplained));
                 self.tips.insert(entity.clone(), Tip { seq: share.last, address: Address::new(number, share.offset) });
             }
+        }
+    }
+
+    /// Compares the checkpoint, if it covers the segments up to this one and all of them are whole.
+    fn compare_checkpoint(&mut self, number: u32) {
+        let (last, hash) = (Position(self.next.0 - 1), self.hash.unwrap_or_default());
+        if self.diagnosis.is_sound() && self.believed.differs(number, last, hash, &self.tips) {
+            self.found(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
         }
     }
 
