@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::{env, io};
 
-use enact_journal::{AppendError, BuildError, OpenError, ReadError};
+use enact_journal::{AppendError, OpenError};
 use thiserror::Error;
 
 use self::contenders::Shape;
@@ -49,18 +49,12 @@ pub struct Options {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AppendsError {
-    /// The journal did not open.
-    #[error("the journal does not open")]
+    /// The journal does not open, or cannot be read.
+    #[error("the journal cannot be used")]
     Open(#[from] OpenError),
     /// An append was not acknowledged.
     #[error("an append was not acknowledged")]
     Append(#[from] AppendError),
-    /// The journal cannot be read.
-    #[error("the journal cannot be read")]
-    Read(#[from] ReadError),
-    /// The journal cannot be built.
-    #[error("the journal cannot be built")]
-    Build(#[from] BuildError),
     /// What was written is not there.
     #[error("{0}")]
     Wrong(String),

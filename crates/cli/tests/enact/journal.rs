@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use enact_journal::{Embedded, EntityKey, Journal, Kind, NewRecord, Options, Seq};
 use enact_journal_kit::contract::block_on;
 
+use crate::golden::{of_this_version, unpacked};
 use crate::served::{FREE_PORT, serve};
 
 fn enact(command: &str, data: &Path) -> (Option<i32>, String, String) {
@@ -46,6 +47,25 @@ fn sound_directory_verifies_and_a_damaged_one_does_not() {
         assert_eq!(status, Some(4));
         assert!(stdout.starts_with("segment-0000000001.log is damaged at byte "), "{stdout}");
         assert!(stderr.ends_with("is damaged\n"), "{stderr}");
+    }
+}
+
+#[tokio::test]
+async fn damage_that_a_start_has_not_read_ends_the_server_and_the_next_start_says_where() {
+    let place = unpacked(&of_this_version().await);
+    let (data, spec) = (place.path("sealed"), place.path("shop.rebel"));
+    let segment = data.join("segment-0000000001.log");
+    let mut bytes = fs::read(&segment).expect("the segment");
+    // In the footer, behind the records, some of which are read at once.
+    *bytes.last_mut().expect("a footer") ^= 1;
+    fs::write(&segment, bytes).expect("damaged");
+    for (status, message) in
+        [(6, "segment-0000000001.log is not what was written"), (4, "segment-0000000001.log is damaged at byte")]
+    {
+        let ended = serve(&spec, &data, FREE_PORT).output().expect("the program runs");
+        let log = String::from_utf8(ended.stderr).expect("text");
+        assert_eq!(ended.status.code(), Some(status), "{log}");
+        assert!(log.contains(message), "{log}");
     }
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use super::format::{LogId, Outgoing, Previous, SegmentHeader};
+use super::format::{LogId, Outgoing, Previous};
 use super::manifest::{HighWater, Manifest};
 use super::scan::Tip;
 use super::tail::{Tail, WriteFailure};
@@ -148,18 +148,7 @@ impl LogBuilder {
         let log = LogId(disk.fresh_id());
         let manifest = Manifest::create(&*disk, log, HighWater::default(), &[]);
         let manifest = manifest.map_err(BuildError::io(&unfinished.0))?;
-        let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
-        let tail = Tail {
-            disk,
-            log,
-            segment_bytes,
-            active: None,
-            next,
-            manifest,
-            seals: Vec::new(),
-            unlisted: None,
-            buffer: Vec::new(),
-        };
+        let tail = Tail::new(disk, log, segment_bytes, manifest);
         Ok(Self { path: directory.into(), unfinished, tail, tips: HashMap::new(), next: Position(1), lock })
     }
 

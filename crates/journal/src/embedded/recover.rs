@@ -59,21 +59,10 @@ pub(super) fn recover<'a>(disk: Arc<dyn Disk>, segment_bytes: u32, tips: Tips<'a
     };
     let (log, mark) = (manifest.log(), manifest.mark());
     mark.check_count(count)?;
-    let next = SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] };
     let mut recovered = Recovered {
         tips,
         catalog: Catalog::default(),
-        tail: Tail {
-            disk,
-            log,
-            segment_bytes,
-            active: None,
-            next,
-            manifest,
-            seals: Vec::new(),
-            unlisted: None,
-            buffer: Vec::new(),
-        },
+        tail: Tail::new(disk, log, segment_bytes, manifest),
         last: Position::START,
         checkpoint: None,
     };

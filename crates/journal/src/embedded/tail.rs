@@ -85,6 +85,21 @@ pub(super) enum WriteFailure {
 }
 
 impl Tail {
+    /// The end of a log without segments.
+    pub(super) fn new(disk: Arc<dyn Disk>, log: LogId, segment_bytes: u32, manifest: Manifest) -> Self {
+        Self {
+            disk,
+            log,
+            segment_bytes,
+            active: None,
+            next: SegmentHeader { number: 1, log, first: Position(1), previous_hash: [0; 32] },
+            manifest,
+            seals: Vec::new(),
+            unlisted: None,
+            buffer: Vec::new(),
+        }
+    }
+
     /// Makes `group` durable.
     pub(super) fn append(&mut self, group: &[Outgoing<'_>]) -> Result<Written, WriteFailure> {
         self.make_room(group)?;

@@ -24,6 +24,8 @@ use super::store::Store;
 
 /// How many times as long as a checkpoint the log behind it is at least when the next one is made.
 const GROWTH: u64 = 4;
+/// How many segments a checkpoint covers more than the one before at most: each is an open file while it is made.
+const SEGMENTS_AT_ONCE: usize = 64;
 /// After a part that took long to read.
 const REST_MAX: Duration = Duration::from_secs(1);
 
@@ -140,12 +142,17 @@ impl Work {
         self.store.commits.poison(&why);
     }
 
-    /// Makes a checkpoint of all sealed segments if it is time.
+    /// Makes checkpoints of the sealed segments as long as it is time for one.
     fn make_checkpoint(&mut self) {
-        match self.next_checkpoint() {
-            Ok(None) => {}
-            Ok(Some(made)) => self.checkpoint = Some(made),
-            Err(error) => tracing::warn!(%error, "cannot make a checkpoint, the next start reads more of the log"),
+        loop {
+            match self.next_checkpoint() {
+                Ok(None) => return,
+                Ok(Some(made)) => self.checkpoint = Some(made),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot make a checkpoint, the next start reads more of the log");
+                    return;
+                }
+            }
         }
     }
 
@@ -158,6 +165,7 @@ impl Work {
         if newer.is_empty() || bytes < self.checkpoint_bytes.max(GROWTH * len) {
             return Ok(None);
         }
-        merge(&**disk, *log, base, &self.seals, &commits.forgotten(), || self.is_ending())
+        let seals = &self.seals[..self.seals.len().min(covered + SEGMENTS_AT_ONCE)];
+        merge(&**disk, *log, base, seals, &commits.forgotten(), || self.is_ending())
     }
 }

@@ -14,7 +14,7 @@ use super::recover::{check_continues, count_segments, damage, find_footer, is_be
 use super::scan::{Scan, Stop, Tip, Tips, scan};
 use crate::damage::{Damage, Flaw};
 use crate::disk::{Disk, OsDisk, read_all};
-use crate::record::Position;
+use crate::record::{EntityKey, Position};
 
 /// The name that a manifest gets which is replaced.
 pub(super) const REPLACED: &str = "manifest.old";
@@ -196,21 +196,10 @@ impl Verifier {
     /// Verifies that `checkpoint`, which a start would believe, says the same as the segments that it covers.
     fn compare(&mut self, checkpoint: &Checkpoint) {
         let omitted = checkpoint.omitted.iter().filter_map(|class| self.tips.get(&format!("{class}/")));
-        let mut missing =
-            self.tips.values().map(IndexMap::len).sum::<usize>() - omitted.map(IndexMap::len).sum::<usize>();
-        let mut is_same =
-            (checkpoint.head().last, checkpoint.head().hash) == (self.found.last, self.next.previous_hash);
-        for entity in checkpoint.entities() {
-            is_same &= entity.is_ok_and(|(entity, tip)| {
-                let found = self.tips.get(entity.as_str()).and_then(|class| class.get(&entity));
-                found == Some(&tip)
-            });
-            missing = missing.saturating_sub(1);
-            if !is_same {
-                break;
-            }
-        }
-        if !is_same || missing > 0 {
+        let omitted: usize = omitted.map(IndexMap::len).sum();
+        let covered = self.tips.values().map(IndexMap::len).sum::<usize>() - omitted;
+        let tip = |entity: &EntityKey| self.tips.get(entity.as_str())?.get(entity).copied();
+        if !checkpoint.says(self.found.last, self.next.previous_hash, covered, tip) {
             self.found.damages.push(Damage { file: CHECKPOINT.to_owned(), offset: 0, flaw: Flaw::Checkpoint });
         }
     }
@@ -306,7 +295,7 @@ mod tests {
     use super::*;
     use crate::embedded::{Embedded, Options};
     use crate::journal::Journal;
-    use crate::record::{EntityKey, Kind, NewRecord, Seq};
+    use crate::record::{Kind, NewRecord, Seq};
 
     /// A footer is a second statement of what the segment holds; both must agree.
     #[test]

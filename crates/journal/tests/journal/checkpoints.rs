@@ -43,7 +43,13 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// A journal with some sealed segments, closed, and then opened until it has a checkpoint.
+/// How many segments the checkpoint covers, as its header says.
+fn covered(disk: &SimDisk) -> usize {
+    let checkpoint = disk.bytes(CHECKPOINT);
+    checkpoint.map_or(0, |bytes| u32::from_le_bytes(bytes[24..28].try_into().expect("four bytes")) as usize)
+}
+
+/// A journal with some sealed segments, closed, and then opened until a checkpoint covers all of them.
 fn with_checkpoint(batches: &[Vec<NewRecord>]) -> SimDisk {
     let disk = SimDisk::new(7);
     let journal = Embedded::open_on(disk.mount(), options()).expect("a new journal");
@@ -54,8 +60,9 @@ fn with_checkpoint(batches: &[Vec<NewRecord>]) -> SimDisk {
 }
 
 fn make_checkpoint(disk: &SimDisk) {
+    let sealed_count = disk.names().iter().filter(|name| name.starts_with("segment")).count() - 1;
     let journal = Embedded::open_on(disk.mount(), eager()).expect("opens");
-    until("a checkpoint", || disk.bytes(CHECKPOINT).is_some());
+    until("a checkpoint of all", || covered(disk) == sealed_count);
     drop(journal);
 }
 
@@ -150,6 +157,7 @@ fn bytes_at_start(disk: &SimDisk) -> u64 {
 fn a_start_reads_the_checkpoint_and_what_is_behind_it() {
     let batches = batches(2000);
     let disk = with_checkpoint(&batches);
+    assert!(covered(&disk) > 128, "more segments than are taken up at once, twice");
     let log: u64 = disk.names().iter().filter(|name| name.starts_with("segment")).map(|name| size(&disk, name)).sum();
     // The checkpoint is read once for its checksum, and each of its parts once or twice; one segment is behind it.
     let bytes_max = 4 * size(&disk, CHECKPOINT) + size(&disk, "manifest") + u64::from(SEGMENT_BYTES);
@@ -361,19 +369,23 @@ fn a_class_that_was_forgotten_before_a_checkpoint_is_back_if_the_next_start_want
     for id in 0..60 {
         block_on(journal.append(vec![of_class("Answer", id, 0), of_class("Account", id, 0)])).expect("durable");
     }
+    // Behind the checkpoint nothing tells of the class.
+    for id in 0..60 {
+        block_on(journal.append(vec![of_class("Account", id, 1)])).expect("durable");
+    }
     drop(journal);
     let journal = Embedded::open_without(disk.mount(), eager(), is_over).expect("opens");
     until("a checkpoint", || disk.bytes(CHECKPOINT).is_some());
     drop(journal);
     let mut sound = Salvage::open_on(disk.mount()).expect("readable");
-    assert_eq!(sound.by_ref().map(|group| group.expect("readable").len()).sum::<usize>(), 120);
+    assert_eq!(sound.by_ref().map(|group| group.expect("readable").len()).sum::<usize>(), 180);
     assert!(sound.diagnosis().is_sound() && sound.diagnosis().harmless.is_empty(), "{:?}", sound.diagnosis());
 
     let journal = Embedded::open_without(disk.mount(), options(), is_over).expect("opens");
     let answer = of_class("Answer", 3, 0);
     let refused = block_on(journal.append(vec![answer.clone()]));
     assert_eq!(refused, Err(Refusal::Forgotten { entity: answer.entity.clone() }.into()));
-    assert_eq!(block_on(journal.last(&of_class("Account", 3, 0).entity)), Ok(Seq(1)));
+    assert_eq!(block_on(journal.last(&of_class("Account", 3, 0).entity)), Ok(Seq(2)));
     drop(journal);
 
     let journal = Embedded::open_on(disk.mount(), options()).expect("opens");

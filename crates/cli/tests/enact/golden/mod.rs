@@ -35,7 +35,7 @@ fn folder() -> PathBuf {
 }
 
 /// The golden store of this version, written anew if that is asked for.
-async fn of_this_version() -> PathBuf {
+pub(crate) async fn of_this_version() -> PathBuf {
     static WRITTEN: OnceCell<()> = OnceCell::const_new();
     let golden = folder().join(VERSION);
     let write = async || {
@@ -50,7 +50,7 @@ async fn of_this_version() -> PathBuf {
 }
 
 /// A place with the directories, the backup and the specifications of a golden store.
-fn unpacked(golden: &Path) -> Place {
+pub(crate) fn unpacked(golden: &Path) -> Place {
     let place = Place::new();
     for data in ["north", "south", "counter", "sealed"] {
         unpack(&golden.join(data), &place.path(data));

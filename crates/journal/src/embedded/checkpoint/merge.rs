@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::entries::{self, Reader};
-use super::{CHECKPOINT, Checkpoint, Head, READ_BYTES};
+use super::{CHECKPOINT, Checkpoint, Head, READ_BYTES, is_omitted};
 use crate::disk::{Disk, DiskFile};
 use crate::embedded::format::{
     Address, FOOTER_HEADER_LEN, Footer, FooterHead, LogId, SHARE_LEN, Share, TRAILER_LEN, segment_name,
@@ -27,7 +27,7 @@ const MARK_LEN: usize = 12;
 const ENTITIES_BETWEEN_LOOKS: usize = 4096;
 
 /// Writes the checkpoint of the segments with `seals`, which are more than `base` covers, without the entities of the
-/// classes `omitted`; none if it is to stop before that is done.
+/// classes `omitted`, which are in order; none if it is to stop before that is done.
 ///
 /// # Errors
 /// As the operating system reports, and when a footer is not what was written. The checkpoint that was there stays.
@@ -94,7 +94,7 @@ fn write(
         if count.is_multiple_of(ENTITIES_BETWEEN_LOOKS) && is_to_stop() {
             return Ok(false);
         }
-        if omitted.iter().any(|omitted| omitted == key.class()) {
+        if is_omitted(omitted, key.class()) {
             continue;
         }
         out.put(&(key.as_str().len() as u16).to_le_bytes())?;

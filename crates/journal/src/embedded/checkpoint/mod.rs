@@ -58,7 +58,7 @@ pub(super) struct Checkpoint {
     /// Of the file, in bytes.
     pub(super) len: u64,
     head: Head,
-    /// The classes whose entities are left out.
+    /// The classes whose entities are left out, in order.
     pub(super) omitted: Vec<String>,
     extents_at: u64,
     entities_at: u64,
@@ -170,6 +170,23 @@ impl Checkpoint {
         covered.last() == Some(&self.head.seal) && (1..).zip(covered).all(is_there)
     }
 
+    /// Whether it is of segments that end with `last` and `hash`, and of entities with these tips, of which it has `entity_count`.
+    pub(super) fn says(
+        &self,
+        last: Position,
+        hash: Hash,
+        entity_count: usize,
+        tip: impl Fn(&EntityKey) -> Option<Tip>,
+    ) -> bool {
+        let mut found = 0;
+        (self.head.last, self.head.hash) == (last, hash)
+            && self.entities().all(|entity| {
+                found += 1;
+                entity.is_ok_and(|(entity, said)| tip(&entity) == Some(said))
+            })
+            && found == entity_count
+    }
+
     /// The extents of the segments.
     pub(super) fn extents(&self) -> io::Result<Vec<Extent>> {
         let mut reader = Reader::new(Arc::clone(&self.file), self.extents_at, READ_BYTES);
@@ -189,6 +206,11 @@ impl Checkpoint {
         let mut reader = Reader::new(Arc::clone(&self.file), self.entities_at, READ_BYTES);
         std::iter::from_fn(move || entity(&mut reader).transpose())
     }
+}
+
+/// Whether the entities of `class` are left out, as those of the classes `omitted` are, which are in order.
+pub(super) fn is_omitted(omitted: &[String], class: &str) -> bool {
+    omitted.binary_search_by(|name| name.as_str().cmp(class)).is_ok()
 }
 
 /// Checks that the `len` bytes of `file` have the checksum at their end.

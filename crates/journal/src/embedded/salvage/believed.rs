@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::super::OpenError;
-use super::super::checkpoint::{CHECKPOINT, Checkpoint};
+use super::super::checkpoint::{CHECKPOINT, Checkpoint, is_omitted};
 use super::super::format::{Hash, LogId};
 use super::super::scan::Tip;
 use crate::damage::{Damage, Flaw};
@@ -34,13 +34,7 @@ impl Believed {
         let Some(checkpoint) = self.0.as_ref().filter(|found| found.head().segment_count == number) else {
             return false;
         };
-        let is_omitted = |entity: &EntityKey| checkpoint.omitted.iter().any(|class| class == entity.class());
-        let covered = tips.keys().filter(|entity| !is_omitted(entity)).count();
-        let mut found = 0;
-        let are_same = checkpoint.entities().all(|entity| {
-            found += 1;
-            entity.is_ok_and(|(entity, tip)| tips.get(&entity) == Some(&tip))
-        });
-        !are_same || found != covered || (checkpoint.head().last, checkpoint.head().hash) != (last, hash)
+        let covered = tips.keys().filter(|entity| !is_omitted(&checkpoint.omitted, entity.class())).count();
+        !checkpoint.says(last, hash, covered, |entity| tips.get(entity).copied())
     }
 }
